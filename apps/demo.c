@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * demo.c - a program at work, for scripts/demo: one process for each node of the fabric, all of
- * them started by this one.
+ * demo.c - a program that keeps a fabric busy, for scripts/demo. It starts one process for each
+ * node of the fabric.
  *
  *   fabemu run --web --nodes 64 -- demo 64 [SECONDS [PACE]]
  *
- * In turn, for some seconds each: all-reduces with a pause behind each, so that one can be seen to
- * climb the tree and to come down; a hot spot, all sending to node 0, which takes its time; and
- * exchanges between halves of the network, over its top. After SECONDS (0, the default: never) it
- * ends. PACE: seconds for each of these (default 6).
+ * The processes do three kinds of work in turn, each for PACE seconds (default 6):
+ * - all-reduces with a pause after each, so that a viewer of the web page can see one go up the
+ *   tree and down again,
+ * - a hot spot, in which all nodes send to node 0, which receives more slowly than they send,
+ * - exchanges between the two halves of the network, over its top switches.
+ * The program ends after SECONDS; 0, the default: it does not end.
  */
 #include <errno.h>
 #include <signal.h>
@@ -28,11 +30,11 @@
 #define QUEUE         1
 #define TAG_GROUP     1
 #define TAG_WORK      2
-#define NUMBERS       256   /* doubles of an all-reduce */
-#define MESSAGE_BYTES 16384 /* of an exchange */
-#define BURST         8     /* messages of an exchange between two checks of the time */
-#define FLOOD         400   /* messages of each node to the hot spot, likewise */
-#define LINGER_S      5     /* for how long others go on when one has failed */
+#define NUMBERS       256   /* number of doubles in an all-reduce */
+#define MESSAGE_BYTES 16384 /* size of a message in an exchange */
+#define BURST         8     /* messages of a node in an exchange, between two checks of the time */
+#define FLOOD         400   /* messages of a node to the hot spot, between two checks of the time */
+#define LINGER_S      5     /* how long other processes may continue after one has failed */
 
 enum work { COLLECTIVES, HOT_SPOT, EXCHANGES, END, WORKS = END };
 
@@ -47,11 +49,12 @@ struct self {
 };
 
 /*
- * Of all processes: one has said why it ends, or is ended by a signal. What follows for the others
- * nobody need hear of each. In memory that all share.
+ * Set when a process has printed why it fails, or when a signal ends one. The others then fail as a
+ * consequence, and print nothing. In memory that all processes share.
  */
 static atomic_bool *quiet;
 
+/* Handle a signal that ends the program. */
 static void ended_by(int number)
 {
     atomic_store(quiet, true);
@@ -59,7 +62,7 @@ static void ended_by(int number)
     raise(number);
 }
 
-/* @why: more than the number says; "": nothing. */
+/* Print an error and exit. @why: text about the error; "": only its number @err is known. */
 static void give_up(int err, const char *what, const char *why)
 {
     if (atomic_exchange(quiet, true))
@@ -117,7 +120,7 @@ static void receive(struct self *me, uint32_t node, uint64_t tag, void *at, size
     wait_for(me, &req, "receive");
 }
 
-/* Node 0 makes a group when all are attached, and sends its address to the others. */
+/* Make a group of all nodes. This fails until all nodes are attached, so try for half a minute. */
 static uint32_t make_group(struct self *me)
 {
     uint32_t *nodes = calloc(me->count, sizeof *nodes), id = 0;
@@ -136,6 +139,7 @@ static uint32_t make_group(struct self *me)
     return id;
 }
 
+/* Node 0 makes the group and sends its address to the other nodes. Then each node joins it. */
 static void join(struct self *me)
 {
     uint32_t id = 0;
@@ -164,7 +168,10 @@ static void sum(struct self *me, void *mine, void *all, size_t count, enum fabem
         fabemu_count_in_network(me->group, FABEMU_COLL_ALLREDUCE);
 }
 
-/* What all do next: node 0 looks at the clock, and the others add nothing to what it says. */
+/*
+ * Return the work that all nodes do next. Node 0 chooses it by its clock. The others get it from an
+ * all-reduce, to which they contribute 0.
+ */
 static enum work next(struct self *me)
 {
     double now = seconds_since(&me->began);
@@ -176,7 +183,7 @@ static enum work next(struct self *me)
     return (enum work)all;
 }
 
-/* What all nodes have given, node + i each, added up. */
+/* Check the sum of element @i, to which each node has contributed its number plus @i. */
 static void check_sum(const struct self *me, int i, double sum)
 {
     double right = me->count * (me->count - 1) / 2.0 + (double)i * me->count;
@@ -203,7 +210,7 @@ static void collectives(struct self *me)
     rest(150000000);
 }
 
-/* Short messages without a rendezvous: those that node 0 does not read back up into the tree. */
+/* Send short messages to node 0. They need no rendezvous, so unread ones back up into the tree. */
 static void hot_spot(struct self *me)
 {
     struct fabemu_dest dest = {.queue = QUEUE, .tag = TAG_WORK};
@@ -257,8 +264,9 @@ static int node_main(uint32_t node, uint32_t count, double seconds, double pace)
 }
 
 /*
- * Wait for all of them. When one has failed, the others notice at their next collective; who waits
- * for a message of just anybody never does, and is ended. Returns: has one failed?
+ * Wait for all processes. When one has failed, the others notice it at their next collective. A
+ * process that waits for a message from any node does not notice, so after LINGER_S those left are
+ * killed. Returns whether a process has failed.
  */
 static bool reap(const pid_t *pids, uint32_t count)
 {

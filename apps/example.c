@@ -6,7 +6,8 @@
  *   fabemu run -- sh -c 'for i in 0 1 2 3; do FABEMU_NODE=$i ./example 4 & done; wait'
  *   fabemu run -- mpirun -n 4 ./example 4          (the launcher's rank serves as well)
  *
- * Every process is one node of the fabric. Errors end the program here; a real one would care.
+ * Every process is one node of the fabric. This program ends at the first error; a real program
+ * would handle errors.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,17 +17,17 @@
 
 #include <fabemu.h>
 
-#define QUEUE     1 /* where our messages go, on every node */
+#define QUEUE     1 /* number of the receive queue of every process */
 #define TAG_GROUP 1
 #define TAG_RING  2
 
-/* What a process holds. */
+/* The state of this process. */
 struct self {
     struct fabemu *fab;
     struct fabemu_queue *queue;
     struct fabemu_group *group;
     uint32_t node;
-    uint32_t count; /* processes: nodes 0 to count - 1 */
+    uint32_t count; /* number of processes, which are nodes 0 to count - 1 */
 };
 
 static void check(int err, const char *what)
@@ -56,7 +57,7 @@ static void receive(struct self *me, uint32_t node, uint64_t tag, void *buf, siz
     check(fabemu_wait(me->fab, &req), "receive");
 }
 
-/* A group is made of attached nodes: node 0 asks until all are, for half a minute at most. */
+/* Create the group. This fails until all its nodes are attached, so try for up to half a minute. */
 static uint32_t create(struct self *me, const uint32_t *nodes)
 {
     const struct timespec rest = {.tv_nsec = 10000000};
@@ -92,7 +93,7 @@ static void join(struct self *me)
     check(fabemu_group_join(me->fab, id, me->count, &me->group), "join");
 }
 
-/* The sum of all node numbers, added up by the switches on the way. */
+/* Compute the sum of all node numbers. The switches add them on the way. */
 static void sum(struct self *me)
 {
     int64_t mine = me->node, all = 0;
@@ -100,13 +101,13 @@ static void sum(struct self *me)
 
     check(fabemu_allreduce(me->group, &mine, &all, 1, FABEMU_SUM, FABEMU_I64, &req), "allreduce");
     check(fabemu_wait(me->fab, &req), "allreduce");
-    /* for the report's table: the library does not know which of its operations is one of ours */
+    /* for the fabric's report: only the program knows what is one of its collectives */
     if (me->node == 0)
         fabemu_count_in_network(me->group, FABEMU_COLL_ALLREDUCE);
     printf("node %u: the sum of all is %lld\n", me->node, (long long)all);
 }
 
-/* A token goes round; each adds one. */
+/* Pass a token around the ring of all processes. Each process adds one to it. */
 static void ring(struct self *me)
 {
     uint32_t next = (me->node + 1) % me->count, before = (me->node + me->count - 1) % me->count;

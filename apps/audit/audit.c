@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * audit.c - runs the parts of an audit, checks the contents of devices while the workers stand
- * still, and describes the locations of errors.
+ * audit.c - run the parts of an audit, check the contents of devices while the workers are held,
+ * and describe the locations of errors.
  */
 #include "apps/audit/audit.h"
 
@@ -194,7 +194,7 @@ int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes)
 
 /* --- segments, credits, channels, states -------------------------------------------- */
 
-/* Reports errors found at one device. */
+/* Where check_report() reports the errors of one device. */
 struct check_at {
     struct fabric_audit *audit;
     struct fabric_place place;
@@ -238,7 +238,7 @@ static void check_link(const struct fabric *fabric, uint32_t n, uint32_t i,
 
     if (link->sw == TOPO_NONE)
         return;
-    if (!fabric->sw[link->sw]) { /* on another host */
+    if (!fabric->sw[link->sw]) { /* the switch is on another host */
         emu_found_at(found, i, emu_link_check_segments(engine_rx(engine, i)));
         return;
     }

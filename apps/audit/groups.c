@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * groups.c - checks that the trees of groups are trees, that devices have them in their tables, and
- * that reservations for groups add up.
+ * groups.c - check that the trees of groups are trees, that devices have them in their tables, and
+ * that the reservations of groups add up.
  *
- * A tree is checked as it is in the switches: each edge exists at both ends, over a cable in use;
- * there is one edge less than there are switches, and from each switch the ports upwards lead to
- * the top, so the edges connect all switches without a circle; and each member is a leaf, once. The
- * same is checked for the tree of adapters, or units, in which a group combines.
+ * The tree of switches is read from the tables of the switches. Each edge must exist at both ends
+ * and use a cable that is in use. There must be one edge less than there are switches, and from
+ * each switch the ports upwards must lead to the top; then the edges connect all switches without a
+ * circle. Each member must be a leaf exactly once. Likewise, with acknowledgments, the link engines
+ * in which a group combines (of its members, or of switches) must form a tree.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,25 +19,25 @@
 #include "apps/fabric/internal.h"
 #include "emu/dev/dev.h"
 
-/* The part of a group in a device. */
+/* A device's place in the tree of a group. */
 struct group_place {
-    uint32_t in; /* serial of the group */
-    uint32_t up; /* its parent device; TOPO_NONE: none */
-    uint32_t at; /* of an engine: index in group->engines */
-    emu_ports ports;
+    uint32_t in;     /* serial number of this group; other values: the place is not in use */
+    uint32_t up;     /* the parent switch or engine; TOPO_NONE: none */
+    uint32_t at;     /* of an engine: index in group->engines */
+    emu_ports ports; /* of a switch: its ports of the tree */
 };
 
 struct groups_audit {
     const struct fabric *fabric;
     struct fabric_audit *audit;
-    const struct fabric_group *group; /* the current one */
-    uint32_t serial;                  /* of the current group, from 1 */
+    const struct fabric_group *group; /* the group that is checked now */
+    uint32_t serial;                  /* serial number of this group, from 1 */
     struct group_place *sw;           /* by switch */
     struct group_place *engine;       /* by number of the engine: a node, or a unit */
-    uint32_t *leaves;                 /* by node: serial of the last group that it is a leaf of */
-    uint32_t *groups;                 /* by switch: number that should be in its table */
-    uint32_t *states;                 /* by switch: number reserved */
-    uint64_t bufs;
+    uint32_t *leaves;                 /* by node: serial number of the last group with this leaf */
+    uint32_t *groups;                 /* by switch: groups that its table should have */
+    uint32_t *states;                 /* by switch: states that should be reserved there */
+    uint64_t bufs;                    /* buffers that groups have reserved */
 };
 
 __attribute__((format(printf, 4, 5))) static void wrong_at(const struct groups_audit *a, uint32_t s,
@@ -63,7 +64,10 @@ static void wrong_engine(const struct groups_audit *a, uint32_t number, const ch
 
 /* --- the tree of switches ----------------------------------------------------------- */
 
-/* Read the tree from the switches, or as planned if on another host. False: a part is missing. */
+/*
+ * Read the tree from the tables of switches; for a switch on another host, from the plan. False: it
+ * is missing in a table.
+ */
 static bool tree_read(const struct groups_audit *a)
 {
     const struct topo_graph *graph = a->fabric->config.graph;
@@ -90,13 +94,13 @@ static bool tree_read(const struct groups_audit *a)
     return all;
 }
 
-/* Does a group keep its tree when one of its cables is out? See replan.c. */
-static bool trees_stay(const struct fabric_config *config)
+/* Return whether groups keep their tree when one of its cables goes out of use; see replan.c. */
+static bool groups_keep_trees(const struct fabric_config *config)
 {
     return config->hosts && !fabric_has_engines(config);
 }
 
-/* Check the edge at a port. Returns 1 if it leads to a switch. */
+/* Check the edge of the tree at a port of switch @s. Returns 1 if it leads to a switch, else 0. */
 static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t port)
 {
     const struct topo_graph *graph = a->fabric->config.graph;
@@ -107,7 +111,7 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
         return 0;
     }
     if (a->fabric->links.routed->sw[s].end[port].kind == TOPO_END_NONE &&
-        !trees_stay(&a->fabric->config))
+        !groups_keep_trees(&a->fabric->config))
         wrong_at(a, s, port, "an edge of the tree uses a cable that is out");
     if (end->kind == TOPO_END_NODE) {
         if (a->leaves[end->id] == a->serial)
@@ -120,7 +124,7 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
     return 1;
 }
 
-/* Is the engine of this number on this host? */
+/* Return whether engine @number is on this host. */
 static bool is_here(const struct groups_audit *a, uint32_t number)
 {
     uint32_t nodes = a->fabric->config.graph->nodes;
@@ -129,7 +133,7 @@ static bool is_here(const struct groups_audit *a, uint32_t number)
                           : fabric_has_switch(&a->fabric->config, number - nodes);
 }
 
-/* Do the parents, from @at on, lead to the top of a tree of @count devices? */
+/* Return whether the parents, from device @at on, lead to the top of a tree of @count devices. */
 static bool leads_up(const struct groups_audit *a, const struct group_place *place, uint32_t at,
                      uint32_t count)
 {
@@ -179,7 +183,7 @@ static void tree_leaves(const struct groups_audit *a)
 static void audit_tree(const struct groups_audit *a)
 {
     if (!tree_read(a))
-        return; /* further errors would only follow from this one */
+        return; /* this error would cause further ones */
     tree_shape(a);
     tree_leaves(a);
 }
@@ -234,7 +238,8 @@ static void audit_combining(const struct groups_audit *a)
 
 /* --- all groups --------------------------------------------------------------------- */
 
-static void charge(const struct groups_audit *a)
+/* Count the group in the tables and reservations of the switches of its tree. */
+static void expect_reservations(const struct groups_audit *a)
 {
     const struct topo_tree *tree = &a->group->tree;
 
@@ -251,7 +256,7 @@ static void audit_group(struct groups_audit *a, const struct fabric_group *group
     a->serial++;
     a->audit->groups++;
     a->audit->treeless += group->treeless;
-    charge(a);
+    expect_reservations(a);
     if (!group->treeless)
         audit_tree(a);
     if (group->engines)
@@ -260,8 +265,8 @@ static void audit_group(struct groups_audit *a, const struct fabric_group *group
     a->group = NULL;
 }
 
-/* Compare reservations and numbers of table entries with the sums over all groups. */
-static void audit_accounts(struct groups_audit *a)
+/* Compare the reservations, and the numbers of table entries, with the sums over all groups. */
+static void audit_reservations(struct groups_audit *a)
 {
     const struct fabric *fabric = a->fabric;
 
@@ -301,7 +306,7 @@ int fabric_audit_groups(const struct fabric *fabric, struct fabric_audit *audit)
         for (uint32_t g = 0; g < fabric->slots; g++)
             if (fabric->group[g])
                 audit_group(&a, fabric->group[g]);
-        audit_accounts(&a);
+        audit_reservations(&a);
     }
     free(a.states);
     free(a.groups);

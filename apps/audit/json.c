@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json.c - an audit as JSON, and as text. */
+/* json.c - convert the result of an audit to JSON, and print this JSON as text. */
 #include "apps/audit/audit.h"
 
 #include <stdlib.h>

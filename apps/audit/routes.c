@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * routes.c - checks that the switches' tables lead to every destination.
+ * routes.c - check that the routing tables of switches lead to every destination.
  *
- * The routes to each destination are followed through the tables from every switch with nodes, by
- * every candidate: there must be one, its cable must be in use, and the route must end at the node.
- * If a switch has no candidate, a search over the cables decides whether any route up and then down
- * exists: while links are out there may be none, which is no error of the tables.
+ * For each destination and each switch with nodes, the routes are followed through the tables by
+ * every *candidate*, a port that the table permits. There must be a candidate, its cable must be in
+ * use, and the route must end at the destination. If a switch has no candidate, a search over the
+ * cables finds out whether any route up and then down exists. There may be none because links are
+ * out; then the table is right.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,21 +18,21 @@
 
 enum route_state {
     ROUTE_UNKNOWN,
-    ROUTE_FOLLOWED, /* being followed: reaching it again is a circle */
-    ROUTE_ARRIVES,
-    ROUTE_WRONG /* reported */
+    ROUTE_FOLLOWED, /* being followed: a route that reaches the switch again is a circle */
+    ROUTE_ARRIVES,  /* all routes from the switch reach the destination */
+    ROUTE_WRONG     /* some do not; the error is reported */
 };
 
 struct routes_audit {
     const struct fabric *fabric;
-    const struct topo_graph *graph; /* the network without cables out of use */
+    const struct topo_graph *graph; /* the network without cables that are out of use */
     struct fabric_audit *audit;
-    uint32_t to;    /* the current destination */
-    uint32_t *from; /* the switches with nodes */
-    uint32_t from_count;
-    uint8_t *state; /* by switch: enum route_state */
-    uint32_t *queue;
-    uint8_t *seen; /* by switch: 1, reached going up; 2, reached only after going down */
+    uint32_t to;         /* the destination that is checked now */
+    uint32_t *from;      /* the switches with nodes */
+    uint32_t from_count; /* elements of `from` */
+    uint8_t *state;      /* by switch: enum route_state */
+    uint32_t *queue;     /* switches whose neighbours the search has to visit */
+    uint8_t *seen;       /* by switch: 1: reached going only up; 2: reached after going down */
 };
 
 static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port, const char *wrong)
@@ -47,13 +48,13 @@ static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port,
 
 static bool route_arrives(const struct routes_audit *a, uint32_t s);
 
-/* The routes in force at a switch; for one on another host as planned. */
+/* Return the table in force at a switch; for a switch on another host, the planned one. */
 static const struct topo_route *route_now(const struct routes_audit *a, uint32_t s)
 {
     return a->fabric->sw[s] ? switch_route_now(a->fabric->sw[s]) : &a->graph->sw[s].route;
 }
 
-/* Follow the candidate of switch @s that begins at @port. */
+/* Follow the routes of switch @s that begin at @port. Returns whether all reach the destination. */
 static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
 {
     const struct topo_end *end;
@@ -72,7 +73,10 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
     return route_arrives(a, end->id);
 }
 
-/* Follow all candidates of switch @s. The recursion is at most as deep as the longest route. */
+/*
+ * Follow all routes of switch @s. Returns whether all reach the destination. The recursion is at
+ * most as deep as the longest route.
+ */
 static bool route_arrives(const struct routes_audit *a, uint32_t s)
 {
     emu_ports ports = topo_route_ports(route_now(a, s), a->to);
@@ -85,7 +89,7 @@ static bool route_arrives(const struct routes_audit *a, uint32_t s)
     return arrives;
 }
 
-/* Is there any route from switch @from to the destination, up and then down? */
+/* Return whether any route, up and then down, exists from switch @from to the destination. */
 static bool route_exists(const struct routes_audit *a, uint32_t from)
 {
     const struct topo_graph *graph = a->graph;

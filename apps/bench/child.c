@@ -2,8 +2,8 @@
 /*
  * child.c - run a program and wait for its exit, with a time limit.
  *
- * The caller must be a subreaper (prctl). Then processes that a launcher leaves behind become our
- * children, and we kill them, so that they do not disturb the next measurement.
+ * The caller must be a subreaper (prctl). Then processes that a launcher leaves behind become its
+ * children, and this file kills them, so that they do not disturb the next measurement.
  */
 #include "apps/bench/internal.h"
 
@@ -24,7 +24,10 @@
 
 #define TERM_MS 6000 /* from SIGTERM to SIGKILL; `fabemu run` needs seconds to stop */
 
-/* In the child. Standard input is empty, so that a launcher cannot read the user's. */
+/*
+ * Execute the program, in the child process. Its standard input is empty, because a launcher would
+ * otherwise read the user's.
+ */
 static void child_exec(char *const *argv, char *const *env, int out, int err, pid_t parent)
 {
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -115,13 +118,13 @@ static void kill_leftovers(void)
         count = procs_descendants(getpid(), 0, left, PROCS_MAX);
         if (count == 0)
             break;
-        if (tries >= 10) /* some exit by themselves shortly */
+        if (tries >= 10) /* some processes exit by themselves soon */
             procs_signal(left, count, SIGKILL);
         usleep(20000);
     }
 }
 
-/* The first line of standard error with text. Open MPI frames its messages in dashes. */
+/* Get the first line of standard error with text. Open MPI writes lines of dashes around it. */
 static void first_line(char *text, char *ret, size_t ret_bytes)
 {
     char *rest = text;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hops.c - segments that leave a switch, per second of one core, on clock raw.
+ * hops.c - clock raw: number of segments that leave a switch, per second of one core.
  *
- * Routing, credits and counters are on. One thread steps the worker and with it the nodes that
- * send and receive the segments, so their work is included. The time is this thread's CPU time: it
- * does not count while another process has the core. The bound is loop.c in the same network with
- * the same traffic.
+ * Routing, credits and counters are on. One thread runs the worker, which also steps the nodes that
+ * send and receive the segments, so their work is included. The time is this thread's CPU time,
+ * which stands still while another process has the core. The bound is loop.c in the same network
+ * with the same traffic.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@
 struct hops_case {
     const char *name;
     const char *topo;
-    bool opposite; /* node i sends to node N-1-i; else each segment goes to a random node */
+    bool opposite; /* node i sends to node N-1-i; otherwise to a random node per segment */
 };
 
 /* --- nodes that send and receive as fast as their credits allow ---------------------- */
@@ -142,7 +142,7 @@ struct hops {
     struct bench_loop *loop;
 };
 
-/* In any case the caller must call hops_close(). */
+/* Build the network. The caller must call hops_close() even after an error. */
 static int hops_open(struct hops *hops, const struct hops_case *what, char *error,
                      size_t error_bytes)
 {
@@ -185,7 +185,7 @@ static void hops_close(struct hops *hops)
     topo_free(hops->graph);
 }
 
-/* Millions of hops a second of CPU time, measured for @run_ns. */
+/* Run for @run_ns of CPU time. Returns millions of hops per second of CPU time. */
 static double hops_mhops(struct hops *hops, uint64_t run_ns)
 {
     struct emu_worker *worker = fabric_worker(hops->fabric, 0);
@@ -202,7 +202,7 @@ static double hops_mhops(struct hops *hops, uint64_t run_ns)
     return (double)(after.hops - before.hops) * 1e3 / (double)(now_ns - start_ns);
 }
 
-/* A figure counts only if the fabric has worked correctly. Returns NULL or the error. */
+/* Check that the fabric has worked correctly, or the row is not valid. Returns NULL or an error. */
 static const char *hops_error(struct hops *hops)
 {
     struct fabric_totals totals;

@@ -3,10 +3,11 @@
  * hostlink.c - time per segment at both ends of a link between hosts.
  *
  * Two host links, each with its cables and a worker, run on one thread. There is no network adapter
- * between them: the frame that one end sends is the frame that the other end receives. So the
- * figures are those of the host link alone; the adapter and the wire add to them.
+ * between them: the frame that one end sends is the frame that the other end receives. The times
+ * are therefore those of the host link alone; the adapter and the wire would add to them.
  *
- * The bound copies the payloads of a frame and computes the frame's checksum, which both ends must.
+ * The bound copies the payloads of a frame and computes the frame's checksum. Both ends must do at
+ * least this.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +22,17 @@
 #include "emu/worker/worker.h"
 
 #define CABLES       8u
-#define CREDITS      256u /* of each cable */
-#define NODES        16u  /* of the network that the segments belong to */
-#define BURST        128u /* segments of a cable in one step */
+#define CREDITS      256u /* credits of each cable */
+#define NODES        16u  /* nodes of the network that the segments belong to */
+#define BURST        128u /* maximum segments of a cable in one step */
 #define BUFS         16384u
-#define WINDOW       1024u /* frames, as in apps/hosts */
-#define FRAMES       4096u /* of both ends together */
+#define WINDOW       1024u /* frames of a session, as WINDOW_MOST in apps/cluster/links.c */
+#define FRAMES       4096u /* frames of both ends together */
 #define SILENT_NS    5000000000ull
 #define MEET_NS      2000000000ull
-#define RECORD_BYTES (40u + EMU_PAYLOAD_BYTES) /* a segment in a frame */
-#define RECORDS      31u                       /* segments of a frame of 9 KB */
-#define LOOP_FRAMES  32u                       /* that the bound uses in turn */
+#define RECORD_BYTES (40u + EMU_PAYLOAD_BYTES) /* size of a segment in a frame */
+#define RECORDS      31u                       /* segments in a frame of 9 KB */
+#define LOOP_FRAMES  32u                       /* number of frames that the bound uses in turn */
 #define CLOCK_EVERY  16u /* passes of the bound between two reads of the clock */
 
 /* --- the device at the end of a cable, where a switch would be ------------------------- */
@@ -43,7 +44,7 @@ struct end {
     bool sends;
 };
 
-/* Write the fields into the slot itself: see node_send() in hops.c. */
+/* Send a burst. The fields are written into the slot itself, as node_send() in hops.c explains. */
 static uint32_t end_send(struct end *end)
 {
     uint32_t sent = 0;
@@ -107,14 +108,14 @@ struct lane_frame {
     uint8_t data[EMU_HOSTLINK_FRAME_BYTES];
 };
 
-/* A port that receives the frames which the other port sends. */
+/* A port in memory: it receives the frames that the other lane sends. */
 struct lane {
     struct emu_hostport port; /* must be first */
     struct lane *far;
     struct lane_frame **free; /* free frames, shared by both ports */
-    uint32_t *count;          /* of free frames */
+    uint32_t *count;          /* number of free frames */
     struct emu_hostframe *in[FRAMES];
-    uint32_t at, to; /* of in[], free-running */
+    uint32_t at, to; /* first frame in in[], and end; free-running */
 };
 
 static struct lane *lane_of(struct emu_hostport *port)
@@ -132,7 +133,7 @@ static uint32_t lane_receive(struct emu_hostport *port, struct emu_hostframe **f
     return got;
 }
 
-/* There is a slot for each frame, so in[] cannot overflow. */
+/* Pass frames to the other port. Its in[] has a slot for every frame, so it cannot overflow. */
 static uint32_t lane_send(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count)
 {
     struct lane *far = lane_of(port)->far;
@@ -212,15 +213,15 @@ struct host {
     struct end end[CABLES];
 };
 
-struct coordinator {
+struct two_hosts {
     struct host host[2]; /* the first one sends, the second one receives */
     struct lane_frame *frame;
     struct lane_frame *free[FRAMES];
-    uint32_t count; /* of free[] */
+    uint32_t count; /* number of frames in free[] */
     struct emu_profile profile;
 };
 
-static bool host_link(struct coordinator *hosts, uint32_t h)
+static bool host_link(struct two_hosts *hosts, uint32_t h)
 {
     struct host *host = &hosts->host[h];
     struct emu_hostlink_peer peer = {.session = {.fabric = 1,
@@ -247,7 +248,7 @@ static bool host_link(struct coordinator *hosts, uint32_t h)
     return true;
 }
 
-static bool host_open(struct coordinator *hosts, uint32_t h)
+static bool host_open(struct two_hosts *hosts, uint32_t h)
 {
     const struct emu_clock clock = {.mode = EMU_CLOCK_RAW};
     struct host *host = &hosts->host[h];
@@ -268,7 +269,7 @@ static bool host_open(struct coordinator *hosts, uint32_t h)
     return host_link(hosts, h);
 }
 
-static void hosts_close(struct coordinator *hosts)
+static void hosts_close(struct two_hosts *hosts)
 {
     for (uint32_t h = 0; hosts && h < 2; h++) {
         struct host *host = &hosts->host[h];
@@ -285,10 +286,10 @@ static void hosts_close(struct coordinator *hosts)
     free(hosts);
 }
 
-/* Errors: NULL without memory, or if the session between the two is not up within MEET_NS. */
-static struct coordinator *hosts_open(void)
+/* Returns NULL if there is no memory, or if the hosts' session is not up within MEET_NS. */
+static struct two_hosts *hosts_open(void)
 {
-    struct coordinator *hosts = emu_zeros(sizeof *hosts);
+    struct two_hosts *hosts = emu_zeros(sizeof *hosts);
     uint64_t until_ns = emu_now_ns() + MEET_NS;
     char error[128];
     bool up = false;
@@ -317,13 +318,13 @@ static struct coordinator *hosts_open(void)
     return NULL;
 }
 
-static uint64_t hosts_moved(const struct coordinator *hosts)
+static uint64_t hosts_moved(const struct two_hosts *hosts)
 {
     return emu_count_read(&emu_hostlink_counts(hosts->host[1].link, 0)->entries_received);
 }
 
-/* One sample: ns per segment at the sending end, ns[0], and at the receiving end, ns[1]. */
-static void coordinator_sample_request(struct coordinator *hosts, uint64_t sample_ns, double ns[2])
+/* Take a sample. ns[0]: ns per segment at the sending end. ns[1]: at the receiving end. */
+static void hosts_sample(struct two_hosts *hosts, uint64_t sample_ns, double ns[2])
 {
     uint64_t spent_ns[2] = {0}, from = hosts_moved(hosts);
 
@@ -350,7 +351,7 @@ struct bound {
     uint32_t sum;
 };
 
-/* ns per segment. */
+/* Take a sample of the bound. Returns ns per segment. */
 static double bound_sample(struct bound *bound, uint64_t sample_ns)
 {
     uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID), now_ns = start_ns, segments = 0;
@@ -389,14 +390,14 @@ static void row(struct bench *bench, const char *name, const struct bench_sample
 void bench_hostlink(struct bench *bench, int unused)
 {
     struct bench_samples sent = {.count = 0}, received = {.count = 0}, bounds = {.count = 0};
-    struct coordinator *hosts = hosts_open();
+    struct two_hosts *hosts = hosts_open();
     struct bound *bound = emu_zeros(sizeof *bound);
     const char *error = hosts && bound ? NULL : "no link between two hosts";
     double ns[2];
 
     (void)unused;
     for (unsigned left = error ? 0 : bench_repeat(bench, 9, 3); left; left--) {
-        coordinator_sample_request(hosts, bench_sample_ns(bench), ns);
+        hosts_sample(hosts, bench_sample_ns(bench), ns);
         bench_sample(&sent, ns[0]);
         bench_sample(&received, ns[1]);
         bench_sample(&bounds, bound_sample(bound, bench_sample_ns(bench)));

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - what the files of `fabemu bench` share: samples, rows, bounds and child processes.
+ * internal.h - what the files of `fabemu bench` share. A benchmark takes *samples* and prints their
+ * median as a *row*. The *bound* of a row is what a simple loop, which does only the unavoidable
+ * work, reaches on this machine.
  *
- * Thread: everything here is called by the main thread only.
+ * Thread: only the main thread calls these functions.
  */
 #ifndef APPS_BENCH_INTERNAL_H
 #define APPS_BENCH_INTERNAL_H
@@ -20,10 +22,10 @@
 struct bench {
     bool quick;
     bool json;
-    unsigned repeat;                /* samples of each row; 0: each benchmark decides */
-    struct json_object *conditions; /* of all rows */
+    unsigned repeat;                /* number of samples of each row; 0: each benchmark decides */
+    struct json_object *conditions; /* conditions that all rows share */
     struct json_object *origin;     /* part of every row: apps/fabric/origin.h */
-    unsigned rows;                  /* printed so far */
+    unsigned rows;                  /* number of rows printed so far */
     bool failed;                    /* at least one row could not be measured */
     bool progress;                  /* stderr is a terminal */
 };
@@ -38,9 +40,9 @@ struct bench_row {
     const char *name;
     const char *unit; /* a row in "us" or "ns" is better if it is smaller; all others if larger */
     const struct bench_samples *samples;
-    const struct bench_samples *bound; /* what a simple loop reaches on this machine; NULL: none */
-    struct json_object *conditions;    /* of this row alone, may be NULL; bench_row() takes it */
-    const char *error;                 /* NULL: the row was measured */
+    const struct bench_samples *bound; /* samples of the bound; NULL: none */
+    struct json_object *conditions;    /* of this row alone, or NULL; bench_row() frees it */
+    const char *error;                 /* why the row was not measured; NULL: it was */
 };
 
 /* --- rows.c ------------------------------------------------------------------------- */
@@ -52,16 +54,16 @@ void bench_row(struct bench *bench, const struct bench_row *row);
 /** bench_end - print the end of the list and free what bench_begin() allocated. */
 void bench_end(struct bench *bench);
 
-/** bench_progress - show on a terminal which benchmark runs, and how many there are. */
+/** bench_progress - show on a terminal that benchmark @name, @number of @of, runs. */
 void bench_progress(const struct bench *bench, const char *name, unsigned number, unsigned of);
 
 /** bench_sample - add one sample; samples beyond BENCH_SAMPLES_MAX are dropped. */
 void bench_sample(struct bench_samples *samples, double value);
 
-/** bench_repeat - number of samples: --repeat if it was given, else @normal or @quick. */
+/** bench_repeat - return the number of samples: --repeat if given, else @normal or @quick. */
 unsigned bench_repeat(const struct bench *bench, unsigned normal, unsigned quick);
 
-/** bench_sample_ns - duration of one sample that is measured inside this process. */
+/** bench_sample_ns - return the duration of a sample that is measured inside this process. */
 uint64_t bench_sample_ns(const struct bench *bench);
 
 /* --- the benchmarks; each prints its rows ------------------------------------------- */
@@ -73,33 +75,33 @@ void bench_mpi_latency(struct bench *bench, int unused);    /* mpi.c */
 void bench_mpi_bandwidth(struct bench *bench, int unused);  /* mpi.c */
 void bench_mpi_collectives(struct bench *bench, int ranks); /* mpi.c */
 
-/** bench_mpi_missing - is something missing that the MPI rows need? @what gets one line. */
+/** bench_mpi_missing - return whether a program for the MPI rows is missing. @what: one line. */
 bool bench_mpi_missing(char *what, size_t what_bytes);
 
 /* --- loop.c: the bound of hops and of simulated time -------------------------------- */
 
 struct bench_loop_config {
     const struct topo_graph *graph; /* must outlive the loop; switches have at most 64 ports */
-    double load;                    /* simulated time: of each node's link; 0: clock raw */
-    bool opposite;                  /* node i sends to node N-1-i; else to random nodes */
+    double load;                    /* clock virtual: load of each node's link; 0: clock raw */
+    bool opposite;                  /* node i sends to node N-1-i; otherwise to random nodes */
 };
 
 struct bench_loop;
 
-/** bench_loop_open - Errors: NULL if there is no memory. */
+/** bench_loop_open - returns NULL if there is no memory. */
 struct bench_loop *bench_loop_open(const struct bench_loop_config *config);
 void bench_loop_close(struct bench_loop *loop);
 
 /** bench_loop_mhops - run for @run_ns of this thread's CPU time. Returns millions of hops/s. */
 double bench_loop_mhops(struct bench_loop *loop, uint64_t run_ns);
 
-/* --- threads.c: the bounds of MPI; negative: no threads or no memory ---------------- */
+/* --- threads.c: the bounds of MPI; negative if there are no threads or no memory ---- */
 
-/** bench_threads_latency_us - half a round trip of 8 bytes between two threads. */
+/** bench_threads_latency_us - measure half a round trip of 8 bytes between two threads. */
 double bench_threads_latency_us(unsigned ranks, uint64_t run_ns);
-/** bench_threads_mb_per_s - messages of 1 MB between two threads. */
+/** bench_threads_mb_per_s - measure the bandwidth of messages of 1 MB between two threads. */
 double bench_threads_mb_per_s(unsigned ranks, uint64_t run_ns);
-/** bench_threads_allreduce_us - an all-reduce of 8 bytes between @ranks threads. */
+/** bench_threads_allreduce_us - measure an all-reduce of 8 bytes between @ranks threads. */
 double bench_threads_allreduce_us(unsigned ranks, uint64_t run_ns);
 
 /* --- child.c ------------------------------------------------------------------------ */
@@ -113,13 +115,13 @@ struct bench_child {
     char err[BENCH_ERR_BYTES]; /* the beginning of standard error */
     size_t out_bytes;
     size_t err_bytes;
-    int status; /* of wait() */
+    int status; /* from waitpid() */
     bool timed_out;
 };
 
 /**
  * bench_child_run - run a program, wait for its exit, and kill all processes that it leaves behind.
- * @env: its whole environment. @timeout_s: after it, the child and its descendants are killed.
+ * @env: its whole environment. After @timeout_s the program and its descendants are killed.
  * Returns 0 if it exited with status 0; otherwise -1 with one line in @error.
  */
 int bench_child_run(struct bench_child *ret, char *const *argv, char *const *env,

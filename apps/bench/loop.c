@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loop.c - the bound of hops and of simulated time: one loop that moves segments through the same
- * network, and does nothing else.
+ * loop.c - the bound of the rows of hops.c and virtual.c: one loop that moves segments through the
+ * same network, and does nothing else.
  *
  * For each segment a switch reads the entry from the cable, looks up its output ports, takes one of
- * them in turn, and writes the entry into the next cable. If that cable is full, the segment waits
- * where it is, and so do all segments behind it. In simulated time the entry also has the time of
- * its arrival: it leaves when its link is free, and it arrives one hop later. A pass over the
- * network is then a window of one hop's length, so a segment never moves twice in a window.
+ * them round robin, and writes the entry into the next cable. If that cable is full, the segment
+ * waits where it is, and so do all segments behind it. In simulated time an entry also has the time
+ * of its arrival: a segment leaves when its link is free, and it arrives one hop later. A pass over
+ * the network is then a window of one hop's length, so a segment never moves twice in a pass.
  *
  * The loop has no payloads, headers, queues, channels, collectives, faults or counters, and no
  * second thread. Entries have the size of the fabric's.
@@ -22,36 +22,36 @@
 #include "emu/util/random.h"
 #include "emu/util/pages.h"
 
-#define SLOTS_RAW   64u     /* segments in a cable, as in a fabric of this size */
-#define SLOTS_TIMED 16u     /* more than wait for an output at load 0.9, nearly always */
-#define HOP_PS      110000u /* a switch and a cable of profile oq2004 */
-#define LINK_PS     204800u /* a segment on a link of 10 Gb/s */
+#define SLOTS_RAW   64u     /* slots of a cable, as in a fabric of this size */
+#define SLOTS_TIMED 16u     /* at load 0.9, rarely more segments than this wait for an output */
+#define HOP_PS      110000u /* delay of a switch and a cable of profile oq2004 */
+#define LINK_PS     204800u /* wire time of a segment on a link of 10 Gb/s */
 #define CLOCK_EVERY 16u     /* passes between two reads of the clock */
 
 struct loop_entry {
-    uint64_t at_ps; /* arrival; 0 on clock raw */
+    uint64_t at_ps; /* time of arrival; 0 on clock raw */
     uint32_t dst;
     uint32_t rest[5];
 };
 
-/* One direction of a cable, named after its receiver. */
+/* One direction of a cable. It is identified by its receiver. */
 struct loop_cable {
     uint32_t head, tail;     /* free-running; both 0 when the cable is empty */
-    uint32_t sw;             /* the receiver; graph->switches: a node */
-    uint32_t port;           /* of the receiver */
-    uint64_t busy_ps;        /* the link sends earlier segments until then */
-    struct loop_entry *slot; /* loop->slots of them */
+    uint32_t sw;             /* the receiving switch; graph->switches: the receiver is a node */
+    uint32_t port;           /* port of the receiver */
+    uint64_t busy_ps;        /* time until which the link sends earlier segments */
+    struct loop_entry *slot; /* ring of loop->slots entries */
 };
 
 struct loop_switch {
     uint64_t filled; /* input ports whose cable has segments */
     struct topo_route route;
-    uint32_t last; /* the output chosen last, of several candidates */
+    uint32_t last; /* the output that was last chosen among several candidates */
 };
 
 struct bench_loop {
     const struct topo_graph *graph;
-    uint32_t slots;            /* of a cable, a power of two */
+    uint32_t slots;            /* slots of a cable, a power of two */
     struct loop_cable *cable;  /* by switch and port of the receiver, then by node */
     struct loop_cable **out;   /* the cable that leaves a switch, by switch and port */
     struct loop_cable **first; /* the cable that leaves a node */
@@ -146,7 +146,10 @@ struct bench_loop *bench_loop_open(const struct bench_loop_config *config)
 
 /* --- one pass ------------------------------------------------------------------------ */
 
-/* The caller knows that there is a free slot. @timed is a constant in each of the two passes. */
+/*
+ * Put a segment into a cable, which must have a free slot. @timed is a constant in all callers, so
+ * that the compiler makes two versions.
+ */
 static inline void loop_put(struct bench_loop *loop, struct loop_cable *to, uint32_t dst,
                             uint64_t at_ps, bool timed)
 {
@@ -186,7 +189,7 @@ static inline bool loop_forward(struct bench_loop *loop, uint32_t s, uint32_t in
         loop_put(loop, out[port], entry->dst, entry->at_ps, timed);
         loop->hops++;
     }
-    from->head = from->tail = 0; /* reuse the first slots: they are in the cache */
+    from->head = from->tail = 0; /* reuse the first slots, which are in the cache */
     return true;
 }
 
@@ -206,7 +209,10 @@ static uint32_t loop_destination(struct bench_loop *loop, uint32_t node)
     return (uint32_t)((emu_xorshift(&loop->random) >> 32) * nodes >> 32);
 }
 
-/* A node discards what has arrived, and sends: in simulated time at its load, else all it can. */
+/*
+ * Discard what has arrived at a node, and send segments: in simulated time at the configured load,
+ * on clock raw as many as its cable accepts.
+ */
 static inline void loop_node_step(struct bench_loop *loop, uint32_t node, bool timed)
 {
     const struct topo_graph *graph = loop->graph;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi.c - messages and collectives of an unmodified MPI program, over the fabric and over what
- * users would compare it with.
+ * mpi.c - messages and collectives of an unmodified MPI program, over the fabric and over the
+ * transports that users would compare it with.
  *
- * A case is one program with one number of ranks. Its transports take turns (A B C A B C ...), so
- * that a drift of the machine affects all of them. There may be more ranks than cores; then Open
- * MPI yields when it waits. MCA and libfabric variables of the caller's environment are removed, so
- * that the conditions of a row are complete. The bounds are in threads.c.
+ * A *case* is one program with one number of ranks. Its transports take turns (A B C A B C ...), so
+ * that a drift of the machine's speed affects all of them. There may be more ranks than cores; then
+ * Open MPI yields when it waits. MCA and libfabric variables of the caller's environment are
+ * removed, so that the conditions of a row are complete. The bounds are in threads.c.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 
 #define TOPO           "kary:4,2" /* 16 nodes, the default of `fabemu run` */
 #define FIGURES_MAX    3
-#define PROGRAMS_BUILT "tests" /* below the build folder */
+#define PROGRAMS_BUILT "tests" /* folder of the programs in the build folder */
 #define ENV_MAX        1024
 #define ARGS_MAX       24
 
@@ -32,7 +32,7 @@ static const struct {
     const char *over;
     bool fabric; /* runs under `fabemu run`, which sets the variables of the fabric */
     const char *env[8];
-    const char *options[5]; /* of `fabemu run` */
+    const char *options[5]; /* more options of `fabemu run` */
 } transports[TRANSPORTS] = {
     [FABEMU] = {"fabemu", "fabemu, " TOPO, true, {NULL}, {NULL}},
     [FABEMU_OFF] = {"fabemu_off",
@@ -65,20 +65,20 @@ static const char *const common_env[] = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 };
 
-/* One number that the program prints; it becomes one row for each transport. */
+/* A number that the program prints. It becomes one row for each transport. */
 struct figure {
     const char *row;
-    const char *bench; /* the program prints one line of JSON with this name */
-    const char *field; /* and this field in it */
+    const char *bench; /* name in the program's line of JSON */
+    const char *field; /* field of that line that has the number */
     const char *unit;
-    bool bound; /* the bound of the case is that of this figure */
+    bool bound; /* the case's bound applies to this number */
 };
 
 struct mpi_case {
     const char *program;
     const char *args[8];
     int ranks;
-    unsigned transports; /* one bit for each */
+    unsigned transports; /* bits 1 << enum transport */
     bool collectives;
     double (*bound)(unsigned ranks, uint64_t run_ns);
     struct figure figure[FIGURES_MAX];
@@ -89,7 +89,7 @@ struct mpi_case {
 struct results {
     struct bench_samples samples[FIGURES_MAX][TRANSPORTS];
     struct bench_samples bound;
-    char error[TRANSPORTS][512]; /* empty: none */
+    char error[TRANSPORTS][512]; /* empty: no error */
 };
 
 /* --- the programs ------------------------------------------------------------------- */
@@ -117,7 +117,10 @@ static void own_path(char *ret, size_t ret_bytes)
     ret[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/* Look in FABEMU_BENCH_DIR, else in tests/ of the build, else beside the installed plug-ins. */
+/*
+ * Return the path of a program: in FABEMU_BENCH_DIR if that is set, else in tests/ of the build,
+ * else beside the installed plug-ins.
+ */
 static void program_path(char *ret, size_t ret_bytes, const char *program)
 {
     const char *dir = getenv("FABEMU_BENCH_DIR");
@@ -187,7 +190,7 @@ struct run {
     char exe[PATH_MAX];
     char program[PATH_MAX];
     char ranks[16];
-    /* The fabric's report is written into a file without a name, which needs no clean-up. */
+    /* The fabric writes its report to a memfd, which needs no clean-up. */
     int report_fd; /* -1: no fabric */
     char report[64];
 };
@@ -220,7 +223,7 @@ static void run_prepare(struct run *run, const struct mpi_case *what, enum trans
     fill_env(run->env, transport);
 }
 
-/* A number in the line that the program prints about @bench; negative if there is none. */
+/* Return a number in the line that the program prints about @bench; negative: there is none. */
 static double find_number(const char *out, const char *bench, const char *field)
 {
     char *text = strdup(out);
@@ -252,7 +255,7 @@ static int64_t report_number(struct json_object *report, const char *one, const 
     return json_object_get_int64(report);
 }
 
-/* The fabric's report must show that the row measured what its name says. Else sets @error. */
+/* Set @error unless the fabric's report shows that the row has measured what its name says. */
 static void report_check(const char *path, const struct mpi_case *what, enum transport transport,
                          char *error, size_t error_bytes)
 {
@@ -359,12 +362,15 @@ static void case_rows(struct bench *bench, const struct mpi_case *what,
     }
 }
 
-/* A transport that failed is not tried again: the failure may have been a long time-out. */
+/*
+ * Take all samples of a case, and print its rows. A transport that has failed is not tried again,
+ * because each attempt may end only by a long time-out.
+ */
 static void case_measure(struct bench *bench, const struct mpi_case *what)
 {
     struct results *results = calloc(1, sizeof *results);
 
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* for bench_child_run() */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* bench_child_run() relies on it */
     for (unsigned left = results ? bench_repeat(bench, 5, 1) : 0; left; left--) {
         for (enum transport t = 0; t < TRANSPORTS; t++)
             if (what->transports & 1u << t && !results->error[t][0])
@@ -378,7 +384,7 @@ static void case_measure(struct bench *bench, const struct mpi_case *what)
 
 /* --- the cases ---------------------------------------------------------------------- */
 
-/* Messages do not use the collective component, so FABEMU_OFF would be the same. */
+/* Messages do not use the collective component, so FABEMU_OFF would be the same as FABEMU. */
 #define OF_MESSAGES    (1u << FABEMU | 1u << FABEMU_ACK | 1u << TCP | 1u << SHM)
 #define OF_COLLECTIVES (OF_MESSAGES | 1u << FABEMU_OFF)
 
@@ -415,15 +421,16 @@ void bench_mpi_bandwidth(struct bench *bench, int unused)
 }
 
 /*
- * Calls of each collective, and uncounted calls before them: enough for the worker to choose its
- * core, which it reconsiders every 256 passes (emu/worker/oversub.h). More ranks make fewer calls,
- * so that each run takes about as long.
+ * Choose the number of measured calls of each collective, calls[0], and of warm-up calls before
+ * them, calls[1]. During warm-up the worker must have time to choose its core, which it reconsiders
+ * every 256 of its time slices (emu/worker/oversub.h). More ranks make fewer calls, so that all
+ * runs take about as long.
  */
 static void collective_calls(bool quick, int ranks, const char *calls[2])
 {
     static const struct {
         int ranks;
-        const char *calls[2][2]; /* normal, quick: counted, not counted */
+        const char *calls[2][2]; /* normal, quick: measured calls, warm-up calls */
     } rows[] = {
         {4, {{"20000", "5000"}, {"2000", "1000"}}},
         {8, {{"8000", "2000"}, {"800", "400"}}},

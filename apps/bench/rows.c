@@ -2,7 +2,7 @@
 /*
  * rows.c - print samples as rows of a table or as objects of a JSON list.
  *
- * docs/bench.md promises the fields of the JSON: add fields, but do not remove or change them.
+ * docs/bench.md promises the fields of the JSON. Fields may be added, but not removed or changed.
  */
 #include "apps/bench/internal.h"
 
@@ -90,7 +90,7 @@ static void add_text(struct json_object *to, const char *name, const char *text)
     json_object_object_add(to, name, json_object_new_string(text));
 }
 
-/* A JSON number with three or four significant digits; more would be noise. */
+/* Return a JSON number with few digits, because more digits would be noise. */
 static struct json_object *number(double value)
 {
     char text[32];
@@ -153,7 +153,7 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
 
     json_object_object_foreach(bench->conditions, name, value)
     {
-        if (!json_object_object_get_ex(conditions, name, NULL)) /* the row's own value wins */
+        if (!json_object_object_get_ex(conditions, name, NULL)) /* unless the row has its own */
             json_object_object_add(conditions, name, json_object_get(value));
     }
     for (unsigned i = 0; i < row->samples->count; i++)
@@ -174,7 +174,7 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
     json_object_put(one);
 }
 
-/* How much of the bound the row reaches. For a time that is the bound over the row. */
+/* Return the fraction of the bound that the row reaches. For a time that is bound / row. */
 static double of_bound(const struct bench_row *row)
 {
     double value = median(row->samples), bound = median(row->bound);

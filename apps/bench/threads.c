@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * threads.c - the bounds of MPI: threads of this process that share memory and do nothing else.
+ * threads.c - the bounds of MPI: threads of this process exchange data in shared memory.
  *
- * Latency: two threads pass a number to and fro. Bandwidth: one thread copies a message into a
- * shared buffer, another one copies it out. All-reduce: each thread writes its number, then reads
- * the numbers of all. A fabric does more: a third thread moves each segment between the rings of
- * two processes, and every byte is copied four times.
+ * Latency: two threads pass a number back and forth. Bandwidth: one thread copies a message into a
+ * shared buffer, and another one copies it out. All-reduce: each thread writes its number and then
+ * reads the numbers of all threads. A fabric does more: a third thread moves each segment between
+ * the rings of two processes, and every byte is copied four times.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -24,9 +24,12 @@
 #define SPINS       1000u /* reads before a thread yields its core, if each thread has a core */
 #define CLOCK_EVERY 16u   /* calls between two reads of the clock */
 
-#define MESSAGE_BYTES (1u << 20) /* bandwidth */
+#define MESSAGE_BYTES (1u << 20) /* size of a message for the bandwidth */
 
-/* A counter that one thread writes and others read; release pairs with acquire. */
+/*
+ * A counter that one thread writes and others read. The release in counter_write() pairs with the
+ * acquire in counter_read().
+ */
 struct counter {
     alignas(2 * EMU_LINE) _Atomic uint64_t count;
     uint64_t number[2]; /* all-reduce: contributions to even and odd calls */
@@ -40,7 +43,7 @@ struct shared {
     uint8_t *buffer; /* CHUNKS pieces */
     uint8_t *message[2];
     size_t chunk_bytes;
-    size_t bytes; /* of a message */
+    size_t bytes; /* size of a message */
 };
 
 static uint64_t counter_read(struct counter *counter)
@@ -69,7 +72,10 @@ static bool counter_wait(struct shared *shared, struct counter *counter, uint64_
 
 /* --- latency -------------------------------------------------------------------------- */
 
-/* Thread 0 writes call N, then thread 1 does. Returns false if the measurement has ended. */
+/*
+ * Make one round trip: thread 0 writes the number of the call, then thread 1 does. Returns false if
+ * the measurement has ended.
+ */
 static bool pass_number(struct shared *shared, unsigned rank, uint64_t call)
 {
     if (rank == 1 && !counter_wait(shared, &shared->counter[0], call))
@@ -80,7 +86,7 @@ static bool pass_number(struct shared *shared, unsigned rank, uint64_t call)
 
 /* --- bandwidth ------------------------------------------------------------------------ */
 
-/* Thread 0 fills piece after piece, thread 1 empties them. One call is one piece. */
+/* Copy one piece of the message: thread 0 into the shared buffer, or thread 1 out of it. */
 static bool copy_chunk(struct shared *shared, unsigned rank, uint64_t call)
 {
     uint8_t *chunk = shared->buffer + call % CHUNKS * shared->chunk_bytes;
@@ -101,7 +107,10 @@ static bool copy_chunk(struct shared *shared, unsigned rank, uint64_t call)
 
 /* --- all-reduce ----------------------------------------------------------------------- */
 
-/* Two numbers per thread: a thread that is one call ahead does not overwrite the previous one. */
+/*
+ * Make one all-reduce. A thread has two numbers, so that one that is a call ahead does not
+ * overwrite the number that others still read.
+ */
 static bool add_numbers(struct shared *shared, unsigned rank, uint64_t call)
 {
     struct counter *own = &shared->counter[rank];
@@ -136,7 +145,7 @@ static void *thread_main(void *ctx)
     return NULL;
 }
 
-/* The caller is thread 0. Returns ns per call, negative if a call failed. */
+/* Measure, with the caller as thread 0. Returns ns per call; negative: a call failed. */
 static double measure(struct shared *shared, call_fn call, uint64_t run_ns)
 {
     struct thread_arg arg[RANKS_MAX];

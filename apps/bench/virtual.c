@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * virtual.c - simulated time: segments that leave a switch, per second of real time.
+ * virtual.c - clock virtual: number of segments that leave a switch, per second of real time.
  *
- * Uniform traffic as `fabemu traffic` runs it: sources, sinks and statistics are included. The
- * bound is loop.c in the same network at the same load; a row with several workers has none.
+ * The traffic is uniform, and runs as in `fabemu traffic`, so that the work of sources, sinks and
+ * statistics is included. The bound is loop.c in the same network at the same load. Rows with
+ * several workers have no bound.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 struct virtual_case {
     const char *name;
     const char *topo;
-    double load;            /* of each node's link */
+    double load;            /* load of each node's link */
     uint32_t workers;       /* each on a core of its own */
     uint64_t measure_ps[2]; /* simulated time of a sample: normal, quick */
 };

@@ -27,12 +27,15 @@ struct capture_thread {
     pthread_t thread;
     int end_fd; /* readable once the taps are closed */
 
-    /* Owned by the thread until it has ended. */
+    /* Written by the thread, and read after it has ended. */
     struct capture_written written;
-    int err; /* of the file */
+    int err; /* error of writing the file */
 };
 
-/* The writer has stopped early. capture_print() will report the number of missing records. */
+/*
+ * Tell the user that the writer has stopped early. capture_print() later says how many records are
+ * missing.
+ */
 static void say_stopped(const struct capture_thread *capture, int64_t err)
 {
     const char *label = capture->plan->files->label;
@@ -47,7 +50,10 @@ static void say_stopped(const struct capture_thread *capture, int64_t err)
             label, strerror((int)-err));
 }
 
-/* Writes until the taps are closed. When the file is full, records are counted by the rings. */
+/*
+ * Write records until the taps are closed. Once the writer has stopped, the rings fill up, and the
+ * workers only count records.
+ */
 static void *thread_main(void *arg)
 {
     struct capture_thread *capture = arg;
@@ -56,7 +62,7 @@ static void *thread_main(void *arg)
     bool ended = false;
     sigset_t blocked;
 
-    sigemptyset(&blocked); /* write() then fails with EPIPE or EFBIG */
+    sigemptyset(&blocked); /* so that write() fails with EPIPE or EFBIG instead of a signal */
     sigaddset(&blocked, SIGPIPE);
     sigaddset(&blocked, SIGXFSZ);
     pthread_sigmask(SIG_BLOCK, &blocked, NULL);
@@ -100,7 +106,7 @@ static int cannot(int err, const struct capture_plan *plan, char *error, size_t 
     if (err == -EMSGSIZE)
         return capture_files_small(plan->files, error, error_bytes);
     return fail(err, error, error_bytes, "cannot capture: %s",
-                err == -EBUSY    ? "somebody captures already, and one does at a time"
+                err == -EBUSY    ? "another capture is active, and there can be only one"
                 : err == -ENODEV ? "no cable that the filter names has an end on this host"
                                  : strerror(-err));
 }

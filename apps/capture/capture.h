@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.h - a fabric's own capture, from its start to its end: --capture of run, up and traffic.
+ * capture.h - captures a fabric's traffic from its start to its end (option --capture of run, up
+ * and traffic).
  *
- * A thread of the fabric's process writes the file. `fabemu capture` (cmd/capture.c) instead reads
- * the rings in its own process.
+ * A thread of the fabric's process writes the file. The command `fabemu capture` (cmd/capture.c)
+ * does not use this file: it reads the rings in its own process.
  */
 #ifndef APPS_CAPTURE_CAPTURE_H
 #define APPS_CAPTURE_CAPTURE_H
@@ -11,17 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CAPTURE_SNAP_MOST 240u /* largest number of payload bytes: the whole payload */
+#define CAPTURE_SNAP_MOST 240u /* maximum of snap_bytes: records have the whole payload */
 
 struct capture_files;
 struct fabric;
 struct topo_graph;
 
-/* From the options. */
+/* The user's options for a capture. */
 struct capture_plan {
     struct capture_files *files; /* open; the caller closes them; NULL: no capture */
-    const char *filter;
-    uint32_t snap_bytes;
+    const char *filter;          /* see filter.h */
+    uint32_t snap_bytes;         /* payload bytes to keep of each segment */
 };
 
 struct capture_thread;
@@ -38,8 +39,8 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
 
 /**
  * capture_end - close the taps, write the remaining records, and print a summary. Does nothing if
- * @capture is NULL. Errors: of writing, which are printed; none if the reader of a pipe has closed
- * it. Thread: the fabric's manager.
+ * @capture is NULL. Returns 0, or the error of writing, which has been printed. A pipe that was
+ * closed by its reader is not an error. Thread: the fabric's manager.
  */
 int capture_end(struct capture_thread *capture, struct fabric *fabric);
 

@@ -2,8 +2,8 @@
 --
 -- fabemu.lua - Wireshark dissector of fabemu's captures and of the frames between its hosts.
 --
--- docs/capture.md describes the installation and the fields. Input is not trusted: every read is
--- preceded by a check that the bytes are there.
+-- docs/capture.md describes the installation and the fields. Input is not trusted, so the length is
+-- checked before every read.
 
 local fabemu = Proto("fabemu", "fabemu fabric")
 local frames = Proto("fabemu_frame", "fabemu frame between hosts")
@@ -35,7 +35,7 @@ local GROUP_WIDE = 0x80000000
 
 -- --- fields ----------------------------------------------------------------------------
 
--- Fields by name; names of fields of frames have the prefix "frame." here.
+-- f has all fields by name. In it, the names of the fields of frames have the prefix "frame.".
 local f, all = {}, {[fabemu] = {}, [frames] = {}}
 local prefix = {[fabemu] = "fabemu.", [frames] = "fabemu_frame."}
 
@@ -53,7 +53,7 @@ local u8, u16, u32, u64 = ProtoField.uint8, ProtoField.uint16, ProtoField.uint32
     ProtoField.uint64
 local DEC, HEX = base.DEC, base.HEX
 
--- Header of each record of a capture: emu/link/tap.h.
+-- The header of each record of a capture: emu/link/tap.h.
 field(fabemu, "version", u8, "Version", DEC)
 field(fabemu, "link", ProtoField.string, "Link")
 field(fabemu, "link.from", ProtoField.string, "Link from")
@@ -95,7 +95,7 @@ field(fabemu, "word", u32, "Word", DEC)
 field(fabemu, "word.test", u8, "Test", DEC, TEST)
 field(fabemu, "word.until", u8, "Until", DEC, UNTIL)
 
--- Packets, on cables with channels: emu/packet/packet.h.
+-- The parts of a packet, on cables with channels: emu/packet/packet.h.
 field(fabemu, "packet.kind", u8, "Part", DEC, PACKET)
 field(fabemu, "packet.tag", u32, "Tag", HEX)
 field(fabemu, "packet.wire", u16, "Bytes on the wire", DEC)
@@ -117,7 +117,7 @@ field(fabemu, "cont.last", u8, "Last", DEC)
 field(fabemu, "cont.crc16", u16, "CRC-16", HEX)
 field(fabemu, "cont.crc16.status", u8, "CRC-16 status", DEC, STATUS)
 
--- Protocol between adapters: nic/host/base/wire.h.
+-- The protocol between adapters: nic/host/base/wire.h.
 field(fabemu, "nic.what", u8, "Message", DEC, NIC)
 field(fabemu, "nic.queue", u16, "Queue", DEC)
 field(fabemu, "nic.check", u32, "Check", HEX)
@@ -208,7 +208,7 @@ frames.experts = {strange, forged}
 
 -- --- reading ---------------------------------------------------------------------------
 
--- Adds the field at @at if its bytes are there. Returns whether they are.
+-- Adds the field at offset @at, unless the data is too short. Returns whether it was added.
 local function add(tree, name, tvb, at, bytes)
     if at + bytes > tvb:len() then
         return false
@@ -217,7 +217,7 @@ local function add(tree, name, tvb, at, bytes)
     return true
 end
 
--- Adds all of @rows, {name, offset, bytes}. Returns whether all were there.
+-- Adds the fields of @rows, {name, offset, bytes}. Returns false if the data is too short.
 local function add_all(tree, tvb, at, rows)
     for _, row in ipairs(rows) do
         if not add(tree, row[1], tvb, at + row[2], row[3]) then
@@ -228,7 +228,7 @@ local function add_all(tree, tvb, at, rows)
     return true
 end
 
--- Adds a field of some bits of a word whose bytes are there.
+-- Adds a field that consists of some bits of a word. The caller has checked the length.
 local function add_bits(tree, name, tvb, at, bytes, value)
     tree:add(f[name], tvb(at, bytes), value)
 end
@@ -256,8 +256,8 @@ local function crc16(raw)
     return bit32.bxor(crc, 0xffff)
 end
 
--- Castagnoli (polynomial 0x1EDC6F41, reflected): tables by the lowest byte, and by the highest byte
--- to step back.
+-- Castagnoli (polynomial 0x1EDC6F41, reflected). CRC32 has the change of the register by its lowest
+-- byte. CRC32_BACK has the index of that change by its highest byte, to undo a step.
 local CRC32, CRC32_BACK = {}, {}
 for i = 0, 255 do
     local crc = i
@@ -268,7 +268,8 @@ for i = 0, 255 do
     CRC32_BACK[bit32.rshift(crc, 24)] = i
 end
 
--- The register after the bytes of @raw. The first is 0xffffffff; the last is inverted.
+-- Returns the register after the bytes of @raw. It is 0xffffffff before the first byte, and is
+-- inverted after the last one.
 local function crc32_more(crc, raw)
     for i = 1, #raw do
         crc = bit32.bxor(bit32.rshift(crc, 8), CRC32[bit32.band(bit32.bxor(crc, raw:byte(i)), 255)])
@@ -276,7 +277,7 @@ local function crc32_more(crc, raw)
     return crc
 end
 
--- The 32-bit word that changes the register from @from to @to.
+-- Returns the 32-bit word that changes the register from @from to @to.
 local function crc32_word(from, to)
     for _ = 1, 4 do
         local i = CRC32_BACK[bit32.rshift(to, 24)]
@@ -285,18 +286,19 @@ local function crc32_word(from, to)
     return bit32.bxor(from, to)
 end
 
--- A packet's CRC-32 is over the segments of its parts, its tag, and a last word: the destination,
--- and in the upper 15 bits the incarnation of the source. The parts of a packet follow each other
--- on their interface and channel. incomplete: by interface and channel; judged: by frame of a last
--- part.
-local incomplete, judged = {}, {}
+-- A packet is captured in parts of one segment each. Its CRC-32 is over these segments, its tag,
+-- and a last word, which has the destination in the lower 17 bits and the incarnation of the source
+-- in the upper 15. On one interface and channel, the parts of a packet follow each other.
+-- incomplete: the packet whose last part has not arrived, by interface and channel.
+-- checked: the result of the check, by the frame number of a packet's last part.
+local incomplete, checked = {}, {}
 local interface = Field.new("frame.interface_id")
 
 function fabemu.init()
-    incomplete, judged = {}, {}
+    incomplete, checked = {}, {}
 end
 
--- The packet of the part at 16, with the parts up to here; nil: an earlier part is missing.
+-- Returns the packet to which the part at offset 16 belongs; nil: an earlier part is missing.
 local function packet_so_far(tvb, stream)
     local before, tag = incomplete[stream], tvb:raw(24, 4)
     if tvb(28, 1):uint() == 16 then
@@ -311,18 +313,18 @@ local function packet_so_far(tvb, stream)
     return nil
 end
 
--- The bytes of the segment at 32 that the checksum covers; nil: it is truncated.
+-- Returns the bytes that the checksum covers of the segment at offset 32; nil: it is truncated.
 local function carried(tvb)
     if tvb:len() < 48 then
         return nil
     end
-    local stored = bit32.band(tvb(44, 1):uint(), 128) == 128 -- a length without a payload
+    local stored = bit32.band(tvb(44, 1):uint(), 128) == 128 -- no payload follows
     local bytes = 16 + (stored and 0 or tvb(45, 1):uint())
     return 32 + bytes <= tvb:len() and tvb:raw(32, bytes) or nil
 end
 
--- Adds the part with a descriptor at 16 to its packet. For a last part, returns status and
--- incarnation.
+-- Adds the part with a descriptor at offset 16 to its packet. If it is the packet's last part,
+-- returns the result of the check and the incarnation of the source.
 local function packet_take(tvb, carries)
     local id, last = interface(), tvb(31, 1):uint() == 1
     local stream = (id and id.value or 0) * 256 + tvb(30, 1):uint()
@@ -346,18 +348,19 @@ local function packet_take(tvb, carries)
     return GOOD, bit32.rshift(word, 17)
 end
 
--- Wireshark may dissect a record again: each part is added only at its first visit, in file order.
+-- Wireshark may dissect a record several times. The first time is in the order of the file, so each
+-- part is added to its packet then.
 local function add_crc32(tree, tvb, pinfo, carries)
     if not pinfo.visited then
         local status, incarnation = packet_take(tvb, carries)
-        judged[pinfo.number] = status and {status = status, incarnation = incarnation}
+        checked[pinfo.number] = status and {status = status, incarnation = incarnation}
     end
-    local is = judged[pinfo.number]
-    if is then
-        add_status(tree, "crc32.status", tvb(12, 4), is.status, damaged)
+    local check = checked[pinfo.number]
+    if check then
+        add_status(tree, "crc32.status", tvb(12, 4), check.status, damaged)
     end
-    if is and is.incarnation then
-        tree:add(f["crc32.incarnation"], tvb(12, 4), is.incarnation):set_generated()
+    if check and check.incarnation then
+        tree:add(f["crc32.incarnation"], tvb(12, 4), check.incarnation):set_generated()
     end
 end
 
@@ -370,8 +373,8 @@ local SHORT = {{"nic.src_queue", 16, 2}, {"nic.data", 20, 4}, {"nic.tag", 24, 8}
 local MEMORY = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8}}
 local NOTICE = {{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
                 {"nic.data", 48, 8}, {"nic.src_queue", 56, 2}}
--- By message type: rows after the head, and the offset of the data.
-local SAYS = {
+-- By message type: the fields after the head, and the offset of the data.
+local LAYOUTS = {
     [1] = {MESSAGE, 48}, [2] = {{}, 16}, [3] = {MESSAGE, 48}, [4] = {MEMORY, 48},
     [5] = {MEMORY, 48}, [6] = {MEMORY, 48},
     [7] = {{{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
@@ -390,18 +393,18 @@ local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
 local HELLO = {{"nic.want", 1, 1}, {"nic.epoch", 4, 4}, {"nic.incarnation", 8, 8},
                {"nic.known", 16, 8}}
 
--- The payload of a unicast segment. Returns the name of the message, or nil.
-local function adapters(tree, tvb, at)
+-- Adds the adapters' message in the payload of a unicast segment. Returns its name; nil: unknown.
+local function adapter_message(tree, tvb, at)
     local what = tvb(at, 1):uint()
-    local says, data = SAYS[what], nil
+    local layout, data = LAYOUTS[what], nil
     if not NIC[what] then
         return nil
     end
     local sub = tree:add(fabemu, tvb(at), "Adapters: " .. NIC[what])
     add(sub, "nic.what", tvb, at, 1)
-    if says then
-        if add_all(sub, tvb, at, HEAD) and add_all(sub, tvb, at, says[1]) then
-            data = says[2]
+    if layout then
+        if add_all(sub, tvb, at, HEAD) and add_all(sub, tvb, at, layout[1]) then
+            data = layout[2]
         end
     elseif what == 16 then
         data = add_all(sub, tvb, at, DATA) and 8
@@ -420,7 +423,7 @@ end
 local interface_name = Field.new("frame.interface_name")
 local interface_about = Field.new("frame.interface_description")
 
--- Adds the link of this record. Returns its two ends; nil in a file without names.
+-- Adds the link of this record. Returns the names of its two ends; nil if the file has no names.
 local function add_link(tree, tvb)
     local name = interface_name()
     local from, to = string.match(name and name.value or "", "^([^>]+)>([^>]+)$")
@@ -432,7 +435,7 @@ local function add_link(tree, tvb)
     return from, to
 end
 
--- The source and the destination in the segment header at @at; nil: it is truncated.
+-- Returns the source and the destination in the segment header at @at; nil: it is truncated.
 local function parties(tvb, at)
     if at + 16 > tvb:len() then
         return nil
@@ -445,8 +448,9 @@ local function parties(tvb, at)
     return {src = src, dst = dst, group = true, to = "group " .. dst}
 end
 
--- A script cannot add a table to Statistics > Conversations, but the Ethernet dissector has one.
--- So it gets a header in which node N is 02:00 and N in four bytes, and group G is 03:00 and G.
+-- A script cannot add a table to Statistics > Conversations, but Wireshark's Ethernet dissector has
+-- one. Therefore each segment also gets an Ethernet header, for that dissector. The address of node
+-- N is 02:00 and N in four bytes. The address of group G is 03:00 and G in four bytes.
 local ethernet = Dissector.get("eth_withoutfcs")
 local NODE, GROUP, EXPERIMENT = "0200", "0300", "88b6"
 
@@ -462,13 +466,13 @@ end
 
 -- --- segments --------------------------------------------------------------------------
 
--- The payload after a header of @kind.
+-- Adds the payload of a segment of @kind. Returns the name of the adapters' message in it, or nil.
 local function payload(tree, tvb, at, kind)
     if at >= tvb:len() then
         return nil
     end
     if kind == 0 then
-        local name = adapters(tree, tvb, at)
+        local name = adapter_message(tree, tvb, at)
         if name then
             return name
         end
@@ -481,11 +485,11 @@ local function payload(tree, tvb, at, kind)
     return nil
 end
 
--- Returns whether a segment of a reduction, all-reduce or barrier is a contribution or a result.
--- With combining switches, contributions to an all-reduce move up, away from the nodes, and results
--- down; contributions to a reduction move to its root. With combining adapters, contributions are
--- addressed to a node, and results to the group. @packet: offset of the header on the wire; nil:
--- none.
+-- Returns "contribution" or "result" for a segment of a reduction, all-reduce or barrier; nil: it
+-- is another segment, or unknown. If switches combine, contributions to an all-reduce move up, away
+-- from the nodes, and results move down; contributions to a reduction move to its root. If adapters
+-- combine, contributions are addressed to a node, and results to the group. @packet: offset of the
+-- header on the wire; nil: none.
 local function stage(tvb, at, packet)
     local kind = bit32.band(tvb(at + 12, 1):uint(), 7)
     local name, about = interface_name(), interface_about()
@@ -505,8 +509,8 @@ local function stage(tvb, at, packet)
     return way == "down" and "result" or nil
 end
 
--- A header of 16 bytes at @at, and its payload. @packet: as for stage(). Returns a line for the
--- column Info.
+-- Adds the segment whose header of 16 bytes is at @at. @packet: as for stage(). Returns a line for
+-- the column Info.
 local function segment(tree, tvb, at, packet)
     if at + 16 > tvb:len() then
         tree:add_proto_expert_info(short)
@@ -532,18 +536,18 @@ local function segment(tree, tvb, at, packet)
         add(sub, name, tvb, at + 12, 1)
     end
     add(sub, "len", tvb, at + 13, 1)
-    local folds = kind == 2 or kind == 3
-    add(sub, folds and "op" or "op.raw", tvb, at + 14, 1)
-    add(sub, folds and "type" or "type.raw", tvb, at + 15, 1)
-    local says = payload(sub, tvb(0, stop):tvb(), at + 16, kind)
+    local combines = kind == 2 or kind == 3
+    add(sub, combines and "op" or "op.raw", tvb, at + 14, 1)
+    add(sub, combines and "type" or "type.raw", tvb, at + 15, 1)
+    local message = payload(sub, tvb(0, stop):tvb(), at + 16, kind)
     if stop - at - 16 < len then
         sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " captured)")
     end
-    local is = stage(tvb, at, packet)
+    local role = stage(tvb, at, packet)
     return string.format("%s%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind,
-                         is and " " .. is or "", src, of.to, seq, len,
-                         folds and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
-                         says and ", " .. says or "")
+                         role and " " .. role or "", src, of.to, seq, len,
+                         combines and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
+                         message and ", " .. message or "")
 end
 
 -- --- packets ---------------------------------------------------------------------------
@@ -578,7 +582,7 @@ local function packet_cont(tree, tvb, at)
     return ", " .. bit32.extract(word, 7, 5)
 end
 
--- A descriptor of a cable with channels. Returns a line for the column Info.
+-- Adds the descriptor of a part of a packet or of a reply. Returns a line for the column Info.
 local function packet(tree, tvb, at)
     if at + 16 > tvb:len() then
         tree:add_proto_expert_info(short)
@@ -642,7 +646,7 @@ local function record_of_packet(tree, tvb, pinfo, what, carries)
     return carries and info .. ": " .. segment(tree, tvb, 32, 16) or info
 end
 
--- The record after the header of a capture. Returns a line for the column Info.
+-- Adds what follows the header of a captured record. Returns a line for the column Info.
 local function record_body(tree, tvb, pinfo, what, flags)
     if what == 1 then
         return record_of_segment(tree, tvb, flags)
@@ -659,8 +663,8 @@ local function record_body(tree, tvb, pinfo, what, flags)
     return WHAT[what] or "?"
 end
 
--- The columns Source and Destination: nodes and groups from a segment; the ends of the link for
--- credits, answers and replies, which do not leave the link.
+-- Sets the columns Source and Destination. For a segment they are its nodes or group. For credits,
+-- answers and replies, which do not leave the link, they are the ends of the link.
 local function add_columns(tree, tvb, pinfo, what, flags, from, to)
     local of = nil
     if what == 1 then
@@ -713,7 +717,7 @@ local function add_strange(tree, tvb)
     return tvb:len()
 end
 
--- An entry: a descriptor and the contents of its buffer. Returns its end.
+-- Adds an entry: a descriptor and the contents of its buffer. Returns the offset of its end.
 local function record_entry(tree, tvb, at)
     local flags, bytes = tvb(at + 1, 1):uint(), tvb(at + 2, 2):le_uint()
     local own = bit32.band(flags, 2) == 2 and 16 or 0
@@ -733,7 +737,7 @@ local function record_entry(tree, tvb, at)
         if own > 0 then
             tree:append_text(": " .. segment(tree, tvb(0, stop):tvb(), at + 40, at + 16))
         end
-    elseif own == 0 then -- join the header and the payload, which are 24 bytes apart
+    elseif own == 0 then -- join the header at 16 and the payload at 40
         local together = tvb:bytes(at + 16, 16)
         if bytes > 0 then
             together:append(tvb:bytes(at + 40, bytes))
@@ -787,7 +791,7 @@ local function record(tree, tvb, at)
     return stop
 end
 
--- The body of a frame of @kind, which fills @tvb. Returns a line for the column Info.
+-- Adds the body of a frame of @kind. @tvb: the body alone. Returns text for the column Info.
 local function frame_body(tree, tvb, kind)
     if kind >= 1 and kind <= 3 then
         for _, row in ipairs(OFFER) do
@@ -812,7 +816,8 @@ local function frame_body(tree, tvb, kind)
     return ", " .. count .. " records"
 end
 
--- A CRC-32C tag covers all bytes before it, addresses included; other tags need a key to check.
+-- A CRC-32C tag covers all bytes before it, including the Ethernet addresses. Other tags cannot be
+-- checked without the key.
 local to, from = Field.new("eth.dst"), Field.new("eth.src")
 
 local function frame_status(tvb, stop)
@@ -829,7 +834,7 @@ end
 
 function frames.dissector(tvb, pinfo, root)
     if tvb:len() < FRAME_HEAD_BYTES or tvb(0, 1):uint() ~= 0xfe then
-        return 0 -- another user of this experimental EtherType
+        return 0 -- another protocol uses this experimental EtherType
     end
     pinfo.cols.protocol = "fabemu"
     local tree = root:add(frames, tvb())

@@ -26,7 +26,10 @@ static bool is_regular(int fd)
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* "links.pcapng" with mark "2" is "links_2.pcapng". False: the name would be too long. */
+/*
+ * Put @mark into a name: "links.pcapng" with mark "2" becomes "links_2.pcapng". Returns false if
+ * the name would be too long.
+ */
 static bool name_with(const char *path, const char *mark, char *name)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -37,7 +40,10 @@ static bool name_with(const char *path, const char *mark, char *name)
     return bytes > 0 && bytes < PATH_MAX;
 }
 
-/* All numbers have the same number of digits, so that a listing shows the files in order. */
+/*
+ * Make the name of file @i. All numbers have the same number of digits, so that a listing shows the
+ * files in order.
+ */
 static bool name_of(const struct capture_files *files, uint32_t i, char *name)
 {
     char mark[16];
@@ -91,7 +97,7 @@ void capture_files_close(struct capture_files *files, bool refused)
 
 /* --- writing ------------------------------------------------------------------------ */
 
-/* Files of an earlier ring would look like a part of this one. */
+/* Remove the files of an earlier ring, because they would look like a part of this one. */
 static void remove_others(const struct capture_files *files)
 {
     char name[PATH_MAX];
@@ -148,7 +154,7 @@ int capture_files_next(struct capture_files *files)
         return -EFBIG;
     if (next->fd < 0)
         err = name_of(files, at, name) ? output_open(next, name, 0) : -ENAMETOOLONG;
-    next->path = files->path; /* in output_end(): do not remove a file that has data */
+    next->path = files->path; /* not the name of this file, so output_end() never removes it */
     if (!err && (ftruncate(next->fd, 0) || lseek(next->fd, 0, SEEK_SET)))
         err = -errno;
     if (err)

@@ -19,10 +19,10 @@
 
 #define CAPTURE_FILES_MOST 100u
 
-/* From the options. */
+/* Limits from the command's options. */
 struct capture_limits {
     uint64_t most_bytes; /* of each file; UINT64_MAX: no limit */
-    uint32_t count;      /* of files in the ring; 1: a single file */
+    uint32_t count;      /* number of files in the ring; 1: a single file */
 };
 
 struct capture_files {
@@ -32,17 +32,17 @@ struct capture_files {
     char first[PATH_MAX]; /* the name of file 0 */
     struct output file[CAPTURE_FILES_MOST];
     uint32_t at;          /* the file that is being written */
-    uint64_t used_bytes;  /* of that file, by earlier captures */
-    uint64_t least_bytes; /* smallest file for this capture: capture_writer_open() */
+    uint64_t used_bytes;  /* bytes that earlier captures have written to that file */
+    uint64_t least_bytes; /* smallest limit that this capture can use; by capture_writer_open() */
     bool begun;           /* the old contents of the files were removed */
-    int err;              /* of the first capture that is incomplete; 0: none */
+    int err;              /* error of the first capture that is incomplete; 0: none */
 };
 
 /**
- * capture_files_open - open the first file; its contents stay for now. @path: borrowed until
+ * capture_files_open - open the first file without changing its contents. @path: borrowed until
  * capture_files_close(). @until_ms: see output_open().
- * Errors: as output_open(); -ENAMETOOLONG; -ESPIPE if a ring is not a regular file. @ret is closed
- * then.
+ * Errors, after which no file is open: as output_open(); -ENAMETOOLONG; -ESPIPE if the first file
+ * of a ring is not a regular file.
  */
 int capture_files_open(struct capture_files *ret, const char *path,
                        const struct capture_limits *limits, int64_t until_ms);
@@ -66,7 +66,7 @@ int capture_files_next(struct capture_files *files);
 /** capture_files_small - write to @error that the limit is below least_bytes. Returns -EMSGSIZE. */
 int capture_files_small(const struct capture_files *files, char *error, size_t error_bytes);
 
-/** capture_files_close - @refused: as output_end(). Files that are not open are left alone. */
+/** capture_files_close - close all files that are open. @refused: see output_end(). */
 void capture_files_close(struct capture_files *files, bool refused);
 
 #endif

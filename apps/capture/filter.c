@@ -2,8 +2,8 @@
 /*
  * filter.c - see filter.h.
  *
- * Terms that select cables, nodes and segments have the syntax of faults (docs/faults.md) and are
- * parsed by the same functions.
+ * A filter is a list of terms KEY=VALUE. Terms that select cables, nodes and segments have the same
+ * syntax in a fault (docs/faults.md), so they are parsed by making a fault of them.
  */
 #include "apps/capture/filter.h"
 
@@ -18,22 +18,23 @@
 #include "apps/base/message.h"
 #include "emu/util/nearest.h"
 
-#define WAYS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
+#define DIRECTIONS_BOTH (FABRIC_CAPTURE_OUT | FABRIC_CAPTURE_IN)
 
 static_assert(CAPTURE_ERROR_BYTES > FAULT_ERROR_BYTES + 200,
               "an error text has a term and the error of a fault");
 
 /* Kinds of terms. */
-enum term { TERM_LINKS, TERM_NODES, TERM_AIM, TERM_DIRECTION, TERM_WHAT, TERM_UNKNOWN };
+enum term { TERM_LINKS, TERM_NODES, TERM_SEGMENTS, TERM_DIRECTION, TERM_WHAT, TERM_UNKNOWN };
 
+/* State of the parser. */
 struct reading {
     const struct fabric *fabric;
     const struct topo_graph *graph;
     uint8_t *directions_of;
-    bool placed;                  /* a term has selected cables */
-    unsigned directions;          /* bits DIRECTION_DOWN and _UP; 0: both */
-    unsigned what;                /* from "what="; 0: absent */
-    char aim[CAPTURE_TEXT_BYTES]; /* terms that select segments */
+    bool has_cables;              /* a term has selected cables */
+    unsigned directions;          /* bits DIRECTION_DOWN and DIRECTION_UP; 0: both directions */
+    unsigned what;                /* record types of "what=" (1 << emu_tap_what); 0: absent */
+    char aim[CAPTURE_TEXT_BYTES]; /* the terms that select segments, as text */
     char *error;
     size_t error_bytes;
 };
@@ -54,13 +55,16 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
     cable = fabric_cable(r->fabric, i);
     first = cable->at.sw == sw && cable->at.port == port;
     if (direction == FAULT_BOTH)
-        r->directions_of[i] = WAYS_BOTH;
+        r->directions_of[i] = DIRECTIONS_BOTH;
     else
         r->directions_of[i] |= (direction == FAULT_OUT) == first ? FABRIC_CAPTURE_OUT
                                                                  : FABRIC_CAPTURE_IN;
 }
 
-/* Taps are at the sending end of a cable, so a sender on another host cannot be captured here. */
+/*
+ * Report that @what has its sender on another host. Taps are at the sending end of a cable, so this
+ * host cannot capture it.
+ */
 static int is_elsewhere(struct reading *r, const char *term, const char *what)
 {
     return fail(-EXDEV, r->error, r->error_bytes,
@@ -70,9 +74,9 @@ static int is_elsewhere(struct reading *r, const char *term, const char *what)
 }
 
 /*
- * Check that a cable that is selected by name can be captured here: a link in each selected
- * direction, a switch's cable in the direction from the switch. A level selects the cables that
- * can.
+ * Check that this host can capture a cable that @term selects by name. "link=" needs a sender on
+ * this host for each selected direction. "switch=" needs one only for the direction that leaves the
+ * switch. "level=" needs none: it captures what this host sends and ignores the rest.
  */
 static int cable_is_here(struct reading *r, const char *term, const struct fault_target *target)
 {
@@ -85,7 +89,7 @@ static int cable_is_here(struct reading *r, const char *term, const struct fault
         return 0;
     cable = fabric_cable(r->fabric, i);
     first = cable->at.sw == target->id && cable->at.port == target->port;
-    for (int back = 0; back <= link; back++) { /* from the port, and to the port */
+    for (int back = 0; back <= link; back++) { /* directions: from the port, and to the port */
         bool out = first != back, selected = target->direction != (back ? FAULT_OUT : FAULT_IN);
 
         if (!selected || fabric_cable_ends_here(r->fabric, i, !out))
@@ -116,7 +120,7 @@ static void add_node(struct reading *r, uint32_t node)
     }
 }
 
-/* Remove the fault's kind from the start of the error text. */
+/* Remove the fault's kind from the start of the error text, because the user has not written it. */
 static int without_kind(struct reading *r, const char *kind, int err)
 {
     size_t length = strlen(kind);
@@ -151,7 +155,7 @@ static int read_target(struct reading *r, const char *kind, const char *term)
             add_cable(r, target->id, target->port, target->direction);
     }
     fault_targets_release(&targets);
-    r->placed = true;
+    r->has_cables = true;
     return err;
 }
 
@@ -201,18 +205,10 @@ static enum term term_of(const char *term, size_t length)
     static const struct {
         const char *key;
         enum term term;
-    } keys[] = {{"link", TERM_LINKS},
-                {"switch", TERM_LINKS},
-                {"level", TERM_LINKS},
-                {"node", TERM_NODES},
-                {"nodes", TERM_NODES},
-                {"kind", TERM_AIM},
-                {"from", TERM_AIM},
-                {"to", TERM_AIM},
-                {"group", TERM_AIM},
-                {"packet", TERM_AIM},
-                {"direction", TERM_DIRECTION},
-                {"what", TERM_WHAT}};
+    } keys[] = {{"link", TERM_LINKS},      {"switch", TERM_LINKS},        {"level", TERM_LINKS},
+                {"node", TERM_NODES},      {"nodes", TERM_NODES},         {"kind", TERM_SEGMENTS},
+                {"from", TERM_SEGMENTS},   {"to", TERM_SEGMENTS},         {"group", TERM_SEGMENTS},
+                {"packet", TERM_SEGMENTS}, {"direction", TERM_DIRECTION}, {"what", TERM_WHAT}};
 
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strlen(keys[i].key) == length && memcmp(keys[i].key, term, length) == 0)
@@ -234,11 +230,11 @@ static int read_term(struct reading *r, const char *term)
             return read_target(r, "link-down", term);
         for (uint32_t n = 0; n < r->graph->nodes; n++)
             add_node(r, n);
-        r->placed = true;
+        r->has_cables = true;
         return 0;
     case TERM_NODES:
         return read_target(r, "node-freeze", term);
-    case TERM_AIM:
+    case TERM_SEGMENTS:
         snprintf(r->aim + used, sizeof r->aim - used, " %s", term);
         return 0;
     case TERM_DIRECTION:
@@ -263,7 +259,7 @@ static void keep_directions(struct reading *r)
                          r->graph->sw[cable->peer.sw].level > r->graph->sw[cable->at.sw].level;
         uint8_t up = out_is_up ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN;
         uint8_t keep = (uint8_t)((r->directions & DIRECTION_UP ? up : 0) |
-                                 (r->directions & DIRECTION_DOWN ? WAYS_BOTH ^ up : 0));
+                                 (r->directions & DIRECTION_DOWN ? DIRECTIONS_BOTH ^ up : 0));
 
         r->directions_of[i] &= keep;
     }
@@ -277,7 +273,7 @@ static int check_node(struct reading *r, const char *key, uint32_t node)
                 node, r->graph->spec, r->graph->nodes, r->graph->nodes - 1);
 }
 
-/* Check that the network can have such segments. */
+/* Check that the nodes exist, and that the profile has packets if "packet=" selects some. */
 static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
 {
     const struct emu_profile *profile = &fabric_config_of(r->fabric)->profile;
@@ -292,7 +288,10 @@ static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
     return err;
 }
 
-/* Records without a segment are kept if "what=" selects them, or if no term selects segments. */
+/*
+ * Make the tap's filter from the terms. Records that have no segment, such as credits, are captured
+ * if "what=" selects them, or if neither "what=" nor a term that selects segments is present.
+ */
 static int finish(struct reading *r, struct emu_tap_filter *tap)
 {
     char text[CAPTURE_TEXT_BYTES + 32];
@@ -313,8 +312,8 @@ static int finish(struct reading *r, struct emu_tap_filter *tap)
     if (!r->what && tap->aim.packets != EMU_FAULT_ENTRIES &&
         tap->aim.packets & (EMU_FAULT_ACK | EMU_FAULT_NACK))
         tap->what |= 1u << EMU_TAP_REPLY; /* packet=ack */
-    if (!r->placed)
-        memset(r->directions_of, WAYS_BOTH, fabric_cable_count(r->fabric));
+    if (!r->has_cables)
+        memset(r->directions_of, DIRECTIONS_BOTH, fabric_cable_count(r->fabric));
     keep_directions(r);
     return 0;
 }

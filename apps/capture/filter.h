@@ -8,17 +8,17 @@
 
 #include "apps/fabric/taps.h"
 
-#define CAPTURE_TEXT_BYTES  1024u /* of a filter, with its final 0 */
-#define CAPTURE_ERROR_BYTES 896u  /* of an error text */
+#define CAPTURE_TEXT_BYTES  1024u /* maximum size of a filter's text, with its final 0 */
+#define CAPTURE_ERROR_BYTES 896u  /* size of a buffer for an error text */
 
 struct capture_filter {
-    uint8_t *directions_of; /* directions by cable: FABRIC_CAPTURE_OUT, FABRIC_CAPTURE_IN */
+    uint8_t *directions_of; /* by cable: bits FABRIC_CAPTURE_OUT and FABRIC_CAPTURE_IN */
     struct emu_tap_filter tap;
 };
 
 /**
- * capture_filter_read - @graph: the fabric's. @ret: released by the caller on success. @error: one
- * line for the user.
+ * capture_filter_read - parse the filter in @text. @graph: the fabric's network. @ret: on success
+ * the caller must call capture_filter_release(). @error: one line for the user.
  * Errors: -EINVAL if the text is wrong or names something that the network does not have; -EXDEV if
  * it names a sender on another host; -ENOMEM. Thread: the fabric's manager.
  */

@@ -34,7 +34,10 @@ enum {
 
 /* --- bytes -------------------------------------------------------------------------- */
 
-/* Wait until the file accepts data; once hurry_fd is readable, HURRY_MS. False: timed out. */
+/*
+ * Wait until the file accepts data. Once hurry_fd is readable, wait at most HURRY_MS, and return
+ * false if that time is over.
+ */
 static bool wait_writable(const struct pcapng *file)
 {
     struct pollfd fds[2] = {{.fd = file->fd, .events = POLLOUT},
@@ -102,7 +105,7 @@ static void put_u16(struct pcapng *file, uint16_t n)
     put(file, &n, sizeof n);
 }
 
-/* Times have 64 bits, upper half first. */
+/* Write a time of 64 bits, upper half first. */
 static void put_time(struct pcapng *file, uint64_t time)
 {
     put_u32(file, (uint32_t)(time >> 32));
@@ -126,7 +129,7 @@ static void put_option(struct pcapng *file, uint16_t code, const void *value, si
 
 /* --- blocks ------------------------------------------------------------------------- */
 
-/* Returns the offset of the block; block_end() sets its length. */
+/* Begin a block. Returns its offset in the buffer; block_end() sets its length. */
 static size_t block_begin(struct pcapng *file, uint32_t kind)
 {
     size_t at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pcapng.h - writer of a file of captured packets.
+ * pcapng.h - writes captured packets in the format pcapng, which Wireshark reads.
  *
  * Writes section headers, interface descriptions, enhanced packets and interface statistics. It
  * never seeks back to change a block, so that the file can be a pipe.
@@ -19,7 +19,7 @@
 #define PCAPNG_PICOS     12u   /* unit of times: 10^-12 s */
 #define PCAPNG_DATA_MOST 2048u /* largest number of bytes of a packet */
 
-/* Largest size of each block. @text, @name, @about, @data: bytes of these. */
+/* Maximum size of each kind of block. Arguments: sizes of the texts and the data, in bytes. */
 #define PCAPNG_SECTION_BYTES(text)          (40u + (text))
 #define PCAPNG_INTERFACE_BYTES(name, about) (44u + (name) + (about))
 #define PCAPNG_PACKET_BYTES(data)           (52u + (data))
@@ -27,22 +27,22 @@
 
 /* Owned by one thread. */
 struct pcapng {
-    int fd;       /* borrowed */
-    int hurry_fd; /* borrowed. Once it is readable, a write waits at most 1 s for a pipe's reader */
-    int err;      /* negative errno of the first failed write; there is no later write */
-    uint64_t bytes;     /* written since pcapng_open(), without the bytes in buf */
+    int fd;             /* borrowed */
+    int hurry_fd;       /* borrowed; once it is readable, a write to a pipe waits at most 1 s */
+    int err;            /* negative errno of the first failed write; there is no later write */
+    uint64_t bytes;     /* bytes written since pcapng_open(), without those in buf */
     uint64_t unwritten; /* packets that were in buf when a write failed */
-    size_t used;        /* of buf */
+    size_t used;        /* bytes in buf */
     uint64_t waiting;   /* packets in buf */
     uint8_t buf[PCAPNG_BUF_BYTES];
 };
 
-/** pcapng_open - begin a section. @by: name of the program that writes it. */
+/** pcapng_open - begin a section of the file. @by: name of the program that writes it. */
 void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
 
 /**
- * pcapng_interface - write one more interface; they are numbered from 0. @about: its description,
- * "": none. @unit: PCAPNG_NANOS, …
+ * pcapng_interface - describe the next interface; the first one has number 0. @about: text about
+ * it; "": none. @unit: of its times, PCAPNG_NANOS or PCAPNG_PICOS.
  */
 void pcapng_interface(struct pcapng *file, const char *name, const char *about, uint32_t snap_bytes,
                       uint8_t unit);
@@ -50,8 +50,8 @@ void pcapng_interface(struct pcapng *file, const char *name, const char *about, 
 struct pcapng_packet {
     uint32_t iface;
     uint64_t time;
-    const uint8_t *data; /* `bytes` of them, at most PCAPNG_DATA_MOST */
-    uint32_t bytes;
+    const uint8_t *data;
+    uint32_t bytes; /* size of data, at most PCAPNG_DATA_MOST */
     uint32_t whole; /* size of the packet before it was cut */
     uint64_t lost;  /* packets lost on this interface since the previous packet */
 };
@@ -60,8 +60,9 @@ void pcapng_packet(struct pcapng *file, const struct pcapng_packet *packet);
 
 struct pcapng_statistics {
     uint32_t iface;
-    uint64_t time, start, end;
-    uint64_t received; /* including lost ones */
+    uint64_t time;       /* when the counts were read */
+    uint64_t start, end; /* of the capture */
+    uint64_t received;   /* packets, including lost ones */
     uint64_t lost;
     uint64_t written;
 };

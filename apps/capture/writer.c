@@ -2,8 +2,9 @@
 /*
  * writer.c - see writer.h.
  *
- * Each step writes the records that were in the rings at its start, ordered by time. A record that
- * a worker adds late can still follow a later record from an earlier step.
+ * Each step writes the records that were in the rings at its start, ordered by time. The order is
+ * not guaranteed across steps: if a worker adds a record late, an earlier step may have written
+ * records of later times.
  */
 #include "apps/capture/writer.h"
 
@@ -19,37 +20,39 @@
 #include "emu/link/tap_area.h"
 #include "emu/util/now.h"
 
-#define GIVE_BACK  256u /* slots of a ring that are returned to the worker at once */
-#define WRITTEN_BY "fabemu " FABEMU_VERSION
+#define RELEASE_SLOTS 256u /* number of slots that are returned to the worker together */
+#define WRITTEN_BY    "fabemu " FABEMU_VERSION
 
+/* A worker's ring. The counts are free-running. */
 struct source {
     struct emu_tap_ring *ring;
-    uint64_t taken; /* number of records read */
-    uint64_t told;  /* of these, returned to the worker */
-    uint64_t there; /* number of records in this step */
+    uint64_t taken;    /* records read */
+    uint64_t released; /* records whose slots were returned to the worker */
+    uint64_t put;      /* records that the worker had written when this step began */
 };
 
-/* Counts of an interface that are in the file. */
+/* Counts of one interface. */
 struct counts {
-    uint64_t missed, written;
+    uint64_t missed;  /* records that the worker had dropped, as of the last record read */
+    uint64_t written; /* records in the files */
 };
 
 struct capture_writer {
     struct emu_tap_area *area;
-    size_t bytes;          /* of area */
+    size_t bytes;          /* size of area */
     struct source *source; /* by ring */
     struct counts *counts; /* by interface */
     struct source **busy;  /* sources that are not empty in this step */
-    uint32_t busies;
-    uint64_t offset_ns; /* from the monotonic clock to the time of day; clock virtual: 0 */
+    uint32_t busy_count;
+    uint64_t offset_ns; /* time of day minus monotonic time; clock virtual: 0 */
     uint64_t most;
-    uint64_t records;     /* put into the files, or into struct pcapng's buffer */
+    uint64_t records;     /* records written to the files, or still in file.buf */
     uint64_t first, last; /* earliest and latest time of a record */
 
     struct capture_files *files;
     uint64_t in_file[CAPTURE_FILES_MOST]; /* records in each file of the ring */
     uint64_t overwritten;                 /* records that were overwritten */
-    bool full;                            /* the files have no room */
+    bool full;                            /* no file has space for another record */
     struct pcapng file;                   /* the file that is being written */
 };
 
@@ -64,13 +67,13 @@ static void writer_free(struct capture_writer *writer)
     free(writer);
 }
 
-/* Size of the statistics at the end of each file. */
+/* Return the size of the statistics at the end of each file. */
 static uint64_t statistics_bytes(const struct capture_writer *writer)
 {
     return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
 }
 
-/* Texts are padded to multiples of 4 bytes. */
+/* Return the size of the descriptions of all interfaces. Texts are padded to multiples of 4. */
 static uint64_t interfaces_bytes(const struct capture_writer *writer)
 {
     uint64_t bytes = 0;
@@ -81,14 +84,14 @@ static uint64_t interfaces_bytes(const struct capture_writer *writer)
     return bytes;
 }
 
-/* The size of a file with one record of the largest size. */
+/* Return the size of a file with a single record, which has the maximum size. */
 static uint64_t least_bytes(const struct capture_writer *writer)
 {
     return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) + interfaces_bytes(writer) +
            PCAPNG_PACKET_BYTES(EMU_TAP_BYTES) + statistics_bytes(writer);
 }
 
-/* Does the current file have room for @bytes more? */
+/* Return whether the current file has space for @bytes more. */
 static bool has_room(const struct capture_writer *writer, uint64_t bytes)
 {
     uint64_t most = writer->files->limits.most_bytes;
@@ -111,7 +114,10 @@ static void section_begin(struct capture_writer *writer, int hurry_fd)
     pcapng_flush(&writer->file);
 }
 
-/* An earlier capture may have filled the file. */
+/*
+ * Begin this capture's first section, in the current file if it has enough space. An earlier
+ * capture may have filled it; then begin the next file.
+ */
 static void writer_begin(struct capture_writer *writer, int hurry_fd)
 {
     if (writer->area->clock != EMU_CLOCK_VIRTUAL)
@@ -126,7 +132,7 @@ static void writer_begin(struct capture_writer *writer, int hurry_fd)
         section_begin(writer, hurry_fd);
 }
 
-/* A refusal leaves the files unchanged. */
+/* Empty the files. If their size limit is too small, return -EMSGSIZE and leave them unchanged. */
 static int files_begin(struct capture_writer *writer, struct capture_files *files)
 {
     writer->files = files;
@@ -167,37 +173,44 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
 
 /* --- records ------------------------------------------------------------------------ */
 
+/* Return the oldest record of a ring that has not been read. */
 static const struct emu_tap_record *front(const struct capture_writer *writer,
                                           const struct source *source)
 {
     return &source->ring->record[source->taken & (writer->area->slots - 1)];
 }
 
-/* Find the rings that are not empty. Records that come later belong to the next step. */
+/*
+ * Find the rings with records for this step. Records that workers add later have to wait for the
+ * next step.
+ */
 static void find_busy(struct capture_writer *writer)
 {
-    writer->busies = 0;
+    writer->busy_count = 0;
     for (uint32_t i = 0; i < writer->area->rings; i++) {
         struct source *source = &writer->source[i];
 
-        source->there = emu_tap_there(source->ring);
-        if (source->there != source->taken)
-            writer->busy[writer->busies++] = source;
+        source->put = emu_tap_there(source->ring);
+        if (source->put != source->taken)
+            writer->busy[writer->busy_count++] = source;
     }
 }
 
-/* Index in busy[], which is not empty, of the source with the oldest record. */
+/* Return the index in busy[], which is not empty, of the ring with the oldest record. */
 static uint32_t oldest(const struct capture_writer *writer)
 {
     uint32_t at = 0;
 
-    for (uint32_t i = 1; i < writer->busies; i++)
+    for (uint32_t i = 1; i < writer->busy_count; i++)
         if (front(writer, writer->busy[i])->time < front(writer, writer->busy[at])->time)
             at = i;
     return at;
 }
 
-/* @last: records that are not in the files count as lost; otherwise they may still be written. */
+/*
+ * Write the statistics of each interface. @last: the capture has ended, so every record that is not
+ * in the files is lost. Before the end, only the records that the workers have dropped are lost.
+ */
 static void write_statistics(struct capture_writer *writer, bool last)
 {
     uint64_t now = writer->offset_ns ? emu_time_ns(CLOCK_REALTIME) : writer->last;
@@ -217,8 +230,11 @@ static void write_statistics(struct capture_writer *writer, bool last)
     }
 }
 
-/* Finish this file and begin the next one of the ring. False: no other file, or an error. */
-static bool go_on(struct capture_writer *writer)
+/*
+ * Finish this file and begin the next one of the ring. Returns false on an error, or if there is
+ * only one file.
+ */
+static bool next_file_begin(struct capture_writer *writer)
 {
     int hurry_fd = writer->file.hurry_fd;
     int err;
@@ -242,7 +258,7 @@ static bool go_on(struct capture_writer *writer)
 static void write_packet(struct capture_writer *writer, const struct pcapng_packet *packet)
 {
     if (!has_room(writer, PCAPNG_PACKET_BYTES(packet->bytes) + statistics_bytes(writer)) &&
-        !go_on(writer)) {
+        !next_file_begin(writer)) {
         writer->full = true;
         return;
     }
@@ -269,16 +285,19 @@ static void write_record(struct capture_writer *writer, const struct emu_tap_rec
     write_packet(writer, &packet);
 }
 
-/* Records are in memory that other code writes, so their fields are checked. */
+/*
+ * Return whether the fields of a record are valid. Another process can write to the rings' memory,
+ * so nothing in it is trusted.
+ */
 static bool is_sane(const struct capture_writer *writer, const struct emu_tap_record *record)
 {
     return record->iface < writer->area->ifaces && record->bytes <= EMU_TAP_BYTES &&
            record->bytes <= record->whole && record->missed >= writer->counts[record->iface].missed;
 }
 
-static void give_back(struct source *source)
+static void release_slots(struct source *source)
 {
-    source->told = source->taken;
+    source->released = source->taken;
     emu_tap_done(source->ring, source->taken);
 }
 
@@ -287,20 +306,20 @@ int64_t capture_writer_step(struct capture_writer *writer)
     uint64_t before = writer->records;
 
     find_busy(writer);
-    while (writer->busies && !capture_writer_ended(writer) && !writer->file.err) {
+    while (writer->busy_count && !capture_writer_ended(writer) && !writer->file.err) {
         uint32_t at = oldest(writer);
         struct source *source = writer->busy[at];
 
         if (is_sane(writer, front(writer, source)))
             write_record(writer, front(writer, source));
-        if (++source->taken - source->told >= GIVE_BACK)
-            give_back(source);
-        if (source->taken == source->there)
-            writer->busy[at] = writer->busy[--writer->busies];
+        if (++source->taken - source->released >= RELEASE_SLOTS)
+            release_slots(source);
+        if (source->taken == source->put)
+            writer->busy[at] = writer->busy[--writer->busy_count];
     }
     for (uint32_t i = 0; i < writer->area->rings; i++)
-        if (writer->source[i].taken != writer->source[i].told)
-            give_back(&writer->source[i]);
+        if (writer->source[i].taken != writer->source[i].released)
+            release_slots(&writer->source[i]);
     if (pcapng_flush(&writer->file))
         return writer->file.err;
     return (int64_t)(writer->records - before);
@@ -313,11 +332,12 @@ bool capture_writer_ended(const struct capture_writer *writer)
     return writer->full || writer->records >= writer->most;
 }
 
-/* Count what happened to all records. The taps are closed, so no more are added. */
+/* Return what became of all records. The taps are closed, so the counters no longer change. */
 static struct capture_written written_of(const struct capture_writer *writer)
 {
     struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};
-    bool stopped = writer->full || writer->file.err; /* then the rings have filled up */
+    /* After the writer stopped, the rings filled up, and iface->missed includes later records. */
+    bool stopped = writer->full || writer->file.err;
     uint64_t seen = 0;
 
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {

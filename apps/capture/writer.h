@@ -2,8 +2,8 @@
 /*
  * writer.h - moves the records of a capture from its rings into its files.
  *
- * Owned by one thread, in the fabric's process or in another. It never blocks the workers: they see
- * how far it has read their rings, and count the records that do not fit.
+ * A writer is used by one thread, in the fabric's process or in another one. It never blocks the
+ * workers: a worker that finds its ring full drops the record and counts it.
  */
 #ifndef APPS_CAPTURE_WRITER_H
 #define APPS_CAPTURE_WRITER_H
@@ -14,22 +14,24 @@
 struct capture_files;
 struct capture_writer;
 
-/* Number of records in the files, and of all others by reason. */
+/* How many records are in the files, and how many are not, by reason. */
 struct capture_written {
     uint64_t records;     /* in the files */
     uint64_t missed;      /* dropped because their ring was full, before the writer stopped */
-    uint64_t overwritten; /* lost with an overwritten file of a ring */
-    uint64_t after;       /* after the writer had stopped, or not written because of an error */
+    uint64_t overwritten; /* in files of a ring that were overwritten */
+    uint64_t after;       /* captured after the writer had stopped, or lost in a failed write */
     bool full;            /* the only file has reached its limit */
 };
 
 /**
- * capture_writer_open - empty the files and write the section and the interfaces. @memfd: has the
- * rings; always closed. @files: open; borrowed. @most: limit of records; UINT64_MAX: none.
- * @hurry_fd: see struct pcapng.
- * Errors, all before the files are changed: -ENOMEM; -EPROTO if @memfd has no rings; of mmap();
- * -EMSGSIZE if the interfaces do not fit into files of this size, see capture_files_small(); as
- * capture_files_begin(). Errors of writing are returned by capture_writer_step().
+ * capture_writer_open - empty the files, and write the section header and the descriptions of the
+ * interfaces to the first one. @memfd: the file with the rings; this function always closes it.
+ * @files: open; borrowed. @most: limit of the number of records; UINT64_MAX: none. @hurry_fd: see
+ * struct pcapng.
+ * Errors, all before the files are changed: -ENOMEM; -EPROTO if @memfd has no rings; those of
+ * mmap(); -EMSGSIZE if the interfaces do not fit into files of this size, see
+ * capture_files_small(); those of capture_files_begin(). Errors of writing are returned by
+ * capture_writer_step().
  */
 int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_files *files,
                         uint64_t most, int hurry_fd);
@@ -40,7 +42,7 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
  */
 int64_t capture_writer_step(struct capture_writer *writer);
 
-/** capture_writer_ended - true if there are @most records or the file is full. */
+/** capture_writer_ended - return whether @most records were written or the files are full. */
 bool capture_writer_ended(const struct capture_writer *writer);
 
 /**

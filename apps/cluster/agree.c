@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agree.c - what the hosts of a cluster have in common: the canonical text, the digest of
- * everything that they must agree on, and the key.
+ * agree.c - what the hosts of a cluster must have in common: the canonical text of the cluster
+ * file, the digest of everything that they must agree on, and the key.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -80,7 +80,8 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     print_number(to, "seed", config->seed);
     print_number(to, "first", config->first);
     print_number(to, "link_rates", config->link_rates);
-    print_number(to, "port_words", EMU_PORT_WORDS); /* determines messages between hosts */
+    /* the format of messages between hosts depends on it */
+    print_number(to, "port_words", EMU_PORT_WORDS);
     print_number(to, "start_ps", config->start_ps);
 #define PRINT(field, name, ms, what) print_number(to, name, config->bounds.field##_ms);
     EMU_BOUNDS(PRINT)
@@ -90,7 +91,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     return topo_write(config->graph, to);
 }
 
-/* Four hashes of the whole text with different seeds. */
+/* Make the digest of four 64-bit hashes of the text, each with another seed. */
 static void digest_text(const char *text, size_t bytes, uint8_t digest[static CLUSTER_DIGEST_BYTES])
 {
     for (uint32_t lane = 0; lane < CLUSTER_DIGEST_BYTES / 8; lane++) {
@@ -121,7 +122,10 @@ int cluster_digest(const struct cluster *cluster, const struct fabric_config *co
 
 /* --- the key ------------------------------------------------------------------------ */
 
-/* Parse hexadecimal digits; spaces and a newline may follow. */
+/*
+ * Parse hexadecimal digits, after which white space may follow. Returns false if there are not 2 *
+ * CLUSTER_KEY_BYTES of them.
+ */
 static bool read_hex(const char *text, size_t bytes, uint8_t key[static CLUSTER_KEY_BYTES])
 {
     while (bytes && isspace((unsigned char)text[bytes - 1]))
@@ -156,7 +160,7 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
                        CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
-/* Open without blocking if the file is a pipe. NULL: see errno. */
+/* Open the key's file, without waiting for a writer if it is a pipe. NULL: errno has the error. */
 static FILE *open_key(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -176,18 +180,18 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
     int err;
 
     if (!*name)
-        return fail(-ENOENT, error, error_bytes, "the cluster file says: key none");
+        return fail(-ENOENT, error, error_bytes, "the cluster file has the line \"key none\"");
     from = open_key(name);
     if (!from || fstat(fileno(from), &is)) {
         err = fail(-EIO, error, error_bytes, "%.200s: cannot read the key: %s", name,
                    strerror(errno));
     } else if (!S_ISREG(is.st_mode)) {
-        err = fail(-EINVAL, error, error_bytes, "%.200s: no key: it is no file", name);
+        err = fail(-EINVAL, error, error_bytes, "%.200s: no key: it is not a regular file", name);
     } else if (is.st_mode & 077) {
         err = fail(-EACCES, error, error_bytes,
                    "%.200s: others may read the key: chmod 600 it, and make a new one", name);
     } else {
-        setvbuf(from, NULL, _IONBF, 0); /* leave no copy in a buffer */
+        setvbuf(from, NULL, _IONBF, 0); /* do not leave a copy of the key in a buffer */
         err = read_key(from, name, key, error, error_bytes);
     }
     if (from)

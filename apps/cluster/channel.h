@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* channel.h - shared by both sides of the control channel. Internal to apps/cluster. */
+/*
+ * channel.h - the control channel between the coordinator and an agent: limits, formats and helpers
+ * that both ends share (hosts.h). Internal to apps/cluster.
+ */
 #ifndef APPS_CLUSTER_CHANNEL_H
 #define APPS_CLUSTER_CHANNEL_H
 
@@ -14,9 +17,9 @@
 #include "emu/util/printable.h"
 
 /*
- * Have @epoll report @what when @conn is readable, if @reads, or writable while output is queued.
- * With neither, nothing is reported, not even the end of the connection. @had: the events requested
- * so far, 0 at first.
+ * Have @epoll report @what when @conn is readable (if @reads), and when it is writable while output
+ * is queued. If neither applies, @epoll reports nothing, not even the end of the connection. @had:
+ * the events requested so far, 0 at first; updated.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
                                     void *what)
@@ -40,44 +43,48 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 }
 
 /*
- * Messages of processes use the control channel while at most HOSTS_BACKLOG bytes are queued on it.
- * The rest of its buffer (CONN_OUT_MAX) is for calls. So a process that sends more than the peer
- * reads has to wait, and its host does not. A process has at most HOSTS_ASKED_MOST requests in
- * flight: one that does not read replies cannot send more.
+ * A message of a process is put on the control channel only while at most HOSTS_BACKLOG bytes are
+ * queued there. The rest of the buffer (CONN_OUT_MAX) is for calls. Therefore a process that sends
+ * more than the other host reads has to wait, and calls do not. A process has at most
+ * HOSTS_ASKED_MOST requests in flight, so a process that does not read replies cannot send more.
  */
 #define HOSTS_BACKLOG    ((size_t)512 << 10)
 #define HOSTS_ASKED_MOST 16u
 
 /*
- * Snapshots, and lines longer than a piece, are sent as text in pieces, which only the receiving
- * process parses as JSON. At most HOSTS_UNACKED_MOST bytes of text per process may be sent and
- * not yet read by it. The rest waits at the daemon, which skips snapshots meanwhile. The process's
- * host acknowledges text after every HOSTS_ACK_BYTES bytes.
+ * Output to a process is sent as *text*, in pieces of up to HOSTS_PIECE_BYTES, if it is a snapshot
+ * or a line longer than a piece; only the process parses it as JSON. At most HOSTS_UNACKED_MOST
+ * bytes of text for a process may be sent and not yet read by it. Further text waits at the daemon,
+ * which skips snapshots meanwhile. The process's host acknowledges text whenever the process has
+ * read HOSTS_ACK_BYTES of it.
  */
 #define HOSTS_PIECE_BYTES  ((size_t)32 << 10)
 #define HOSTS_UNACKED_MOST ((size_t)128 << 10)
 #define HOSTS_ACK_BYTES    ((size_t)32 << 10)
-static_assert(HOSTS_ACK_BYTES < HOSTS_UNACKED_MOST, "what is not told holds up nothing");
+static_assert(HOSTS_ACK_BYTES < HOSTS_UNACKED_MOST,
+              "text that is not acknowledged yet never fills the limit");
 
 static inline bool hosts_is_full(const struct conn *control)
 {
     return control->out.bytes > HOSTS_BACKLOG;
 }
 
-#define HOSTS_DRAIN_MS 1000 /* time to send the last messages */
+#define HOSTS_DRAIN_MS 1000 /* time to send the last messages when a channel is closed */
 /*
- * A host of another fabric may be an old process that is about to exit. The coordinator waits
- * longer than the agents: they end when it ends, and must send their last reports before that.
+ * At the start: how long another host may belong to another fabric before the start fails. That
+ * host may be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer
+ * than the agents, because agents end with the coordinator and must have sent their reports before
+ * that.
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
-#define HOSTS_WARN_MS    1000 /* until a line explains why a host is not connected yet */
+#define HOSTS_WARN_MS    1000 /* time until a warning explains why a host is not connected yet */
 #define HOSTS_WHY_BYTES  256
 
-/* Have @epoll report once, with the link's address, that its session has ended. */
+/* Have @epoll report @link, once, when the link's session has ended. Errors: -errno. */
 static inline int hosts_watch(int epoll, const struct hosts_link *link)
 {
-    /* no events: a hang-up is always reported, and data from a malicious host is not */
+    /* no events: a hang-up is reported anyway, and data that a malicious host sends is not */
     struct epoll_event event = {.data.ptr = (void *)(uintptr_t)link};
 
     return epoll_ctl(epoll, EPOLL_CTL_ADD, link->closed_fd, &event) < 0 ? -errno : 0;
@@ -93,7 +100,10 @@ static inline uint64_t hosts_number_at(struct json_object *list, size_t i)
     return json_object_get_uint64(json_object_array_get_idx(list, i));
 }
 
-/* Copy a text field of @message from another host, or "" if there is none. */
+/*
+ * Copy text field @field of @message, which is from another host, with unprintable bytes replaced;
+ * "" if there is none.
+ */
 static inline void hosts_text(char *to, size_t bytes, struct json_object *message,
                               const char *field)
 {
@@ -102,49 +112,51 @@ static inline void hosts_text(char *to, size_t bytes, struct json_object *messag
 }
 
 /*
- * numbers.c: write the counters of struct fabric_totals as a list; add such a list to @sum.
- * cluster_digest() ensures that all hosts have the same counters in the same order.
+ * numbers.c: write the counters of struct fabric_totals as a list; hosts_totals_add() - add such a
+ * list to @sum. All hosts have the same counters in the same order, which cluster_digest() ensures.
  */
 struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
 /*
- * numbers.c: the communication of this host's processes: at most @most pairs of nodes from number
- * @from on. "next" is the number of the first pair left out, if any. Only @from 0 includes the
- * rest. NULL: no memory. hosts_comm_add() adds such an object to @sum and ignores invalid parts.
+ * numbers.c: the communication of this host's processes, with at most @most pairs of nodes,
+ * beginning with pair number @from. If pairs are left out, "next" is the number of the first of
+ * them. All data besides pairs is included only if @from is 0. NULL: no memory. hosts_comm_add() -
+ * add such an object to @sum; invalid parts are ignored.
  */
 #define HOSTS_PAIRS_MOST 65536u /* most pairs per message */
 struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most);
 void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
 
-#define HOSTS_STALL 5u /* numbers per stalled link */
+#define HOSTS_STALL 5u /* numbers per stalled link in a reply to "stalls" */
 
 /*
- * numbers.c: bytes as hexadecimal digits; NULL: no memory. hosts_from_hex() - parse at most @most
- * bytes from digits. Returns how many; 0 on an error.
+ * numbers.c: write bytes as hexadecimal digits; NULL: no memory. hosts_from_hex() - parse digits
+ * into at most @most bytes. Returns the number of bytes; 0 on an error.
  */
 struct json_object *hosts_to_hex(const void *from, size_t bytes);
 size_t hosts_from_hex(struct json_object *digits, void *to, size_t most);
 
-/* numbers.c: append a set of ports to a list, as EMU_PORT_WORDS numbers. */
+/* numbers.c: append a set of ports to @list, as EMU_PORT_WORDS numbers. */
 void hosts_ports_add(struct json_object *list, emu_ports set);
 
 /**
- * hosts_ports_read - numbers.c: read such a set from another host, from element @at of @list on.
- * @ports: number of ports. Returns false if the list is too short or the set has a port beyond
- * @ports.
+ * hosts_ports_read - numbers.c: read a set of ports, as another host sent it, from the elements of
+ * @list that begin at @at. @ports: number of ports of a switch. Returns false if the list is too
+ * short or the set has a port from @ports on.
  */
 bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports);
 
-/* Most hits in "log" of a reply to "hits", each the bytes of a hit as digits. */
+/*
+ * Most hits in the list "log" of a reply to "hits". Each hit is the bytes of struct emu_fault_hit
+ * as digits.
+ */
 #define HOSTS_HITS_MOST 4096u
 
-/*
- * Most unrecoverable drops in a reply to "unrecoverable"; a line has space for many times as many.
- */
+/* Most drops in a reply to "unrecoverable". A line has space for many times that number. */
 #define HOSTS_DROPS_MOST 4096u
 
-/* State bits of a group in admit.c and rejoin.c. */
+/* Bits of field "is" of a group, from coordinator/admit.c to agent/rejoin.c. */
 #define HOSTS_COMBINES    1u
 #define HOSTS_FAILED      2u
 #define HOSTS_TREELESS    4u
@@ -152,40 +164,42 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 
 #define HOSTS_TREE_NUMBERS (2u + EMU_PORT_WORDS) /* numbers per switch of a group's tree */
 
-/* Most bytes of digits per message about pending operations. */
+/* Most digits in a message about pending operations. */
 #define HOSTS_BLOCKS_MOST ((size_t)CONN_REPLY_MAX / 4)
 
 /*
- * Most bytes of other messages that a host may send before it replies to a call; they are kept as
- * text. 64 MiB is what the daemon buffers for all of its own clients. In addition each node's
- * process may have its requests in flight: HOSTS_ASKED_MOST of 256 bytes.
+ * Most bytes of other messages that an agent may send before it replies to a call; the coordinator
+ * keeps them as text. 64 MiB is the limit of the daemon's buffers for all its own clients. In
+ * addition, the process of each node may have HOSTS_ASKED_MOST requests of 256 bytes in flight.
  */
 #define HOSTS_KEPT_BYTES(nodes) (CONN_EXCESS_MAX + (size_t)(nodes)*HOSTS_ASKED_MOST * 256u)
 
 /*
- * numbers.c: limit the lines that @conn accepts from another host, by what an honest host sends in
- * @fabric. hosts_line_most() - the longest such line. Its numbers have at most 20 digits. For each
- * cable there are at most 17 of them ("scan", "test"), for each switch or node a few ("arrived",
- * "groups", "begin"). Up to 5 MiB more are for the lists that do not grow with the network: hits of
- * up to 131072 faults, HOSTS_PAIRS_MOST pairs, a part of the groups, and the request of a process.
+ * numbers.c: limit the lines that @conn accepts from another host, by what a correct host sends in
+ * @fabric. hosts_line_most() - return the length of the longest such line. A number has at most 20
+ * digits. There are at most 17 numbers for each cable (in "scan" and "test"), and a few for each
+ * switch or node (in "arrived", "groups" and "begin"). 5 MiB are added for the lists that do not
+ * grow with the network: hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a message of groups,
+ * or the request of a process.
  */
 size_t hosts_line_most(const struct fabric *fabric);
 void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containers_max);
 
 /*
- * Lists and objects in a line. From an agent: an object for each of its links in the reply to
- * "totals", at most 64 hosts by 8 ports, or a request of a process. From the coordinator: three for
- * each group of a message "groups", or a reply of HOSTS_PIECE_BYTES to a process.
+ * Most lists and objects in a line. An agent sends most of them in a request of a process, or in a
+ * reply to "totals", with an object for each of its links (64 hosts by 8 ports). The coordinator
+ * sends most of them in "groups", with three for each group, or in a reply of HOSTS_PIECE_BYTES to
+ * a process.
  */
 #define HOSTS_AGENT_CONTAINERS       2048u
 #define HOSTS_COORDINATOR_CONTAINERS 32768u
 
-#define HOSTS_TEST      5u     /* numbers per tested cable, */
-#define HOSTS_TEST_MOST 100000 /* and most packets per test; the fabric manager uses 10000 */
+#define HOSTS_TEST      5u     /* numbers per cable in a reply to "test" */
+#define HOSTS_TEST_MOST 100000 /* most packets per test; the fabric manager uses 10000 */
 
 /*
- * Bytes of a piece of a sample, excess of a record that begins before that limit, and most bytes of
- * a row of a list of counters.
+ * Of a sample: size of a piece; bytes by which a record that begins before that limit may exceed
+ * it; most bytes of a row of a list of counters.
  */
 #define HOSTS_SAMPLE_BYTES ((size_t)32 << 10)
 #define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* handshake.c - see links.h. */
+/* handshake.c - connects the hosts of a simulation on clock virtual (links.h). */
 #include "apps/cluster/links.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct meeting {
     uint8_t digest[CLUSTER_DIGEST_BYTES];
 };
 
-/* Configure a session for each pair of ports that connects this host and another one. */
+/* Configure a session for each pair of ports that connects this host with another one. */
 static int meeting_peers(struct meeting *meeting)
 {
     const struct cluster *cluster = meeting->with->cluster;
@@ -47,15 +47,18 @@ static int meeting_peers(struct meeting *meeting)
     return 0;
 }
 
-/* Every host must be connected with every other one, even if no cable joins them. */
+/*
+ * Check that ports connect this host with every other one: in simulated time all hosts exchange
+ * frames, even if no cable of the network joins their parts.
+ */
 static int check_pairs(const struct cluster *cluster, uint32_t self, char *error,
                        size_t error_bytes)
 {
     for (uint32_t h = 0; h < cluster->hosts; h++)
         if (h != self && !cluster_links(cluster, self, h))
             return fail(-EINVAL, error, error_bytes,
-                        "in simulated time each host has a port that is joined with each other "
-                        "one's, and %s has none with %s",
+                        "in simulated time ports must connect each host with every other one; "
+                        "no port connects %s with %s",
                         cluster->host[self].name, cluster->host[h].name);
     return 0;
 }

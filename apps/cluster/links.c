@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - Ethernet ports and the host links over them.
+ * links.c - Ethernet ports, and the host links over them.
  *
- * Several pairs of ports may connect two hosts. Their cable k uses pair k modulo the number of
- * pairs, as both hosts compute (fabric_crossings_by()); the control channel uses the first pair.
+ * Several pairs of ports may connect two hosts. Cable k between the two hosts then uses pair k
+ * modulo the number of pairs, which both hosts compute alike (fabric_crossings_by()). The control
+ * channel uses the first pair.
  */
 #include "apps/cluster/links.h"
 #include "apps/fabric/hosts.h"
@@ -22,28 +23,31 @@
 #include "emu/hostlink/hostlink.h"
 #include "emu/util/now.h"
 
-#define PORT_FRAMES   4096u /* of a port, unless its sessions need more */
-#define FRAME_KIB     10u   /* memory of a frame, with what DPDK adds */
-#define MEMORY_MIB    256u  /* of all ports of a process, unless their frames need more */
-#define WINDOW_MOST   1024u /* of a session, in frames */
-#define KNOCK_BYTES   192   /* of a line */
-#define CLOSE_LOOK_MS 1     /* between samples whether control channels are closed */
+#define PORT_FRAMES   4096u /* frames of a port, unless its sessions need more */
+#define FRAME_KIB     10u   /* memory of a frame, including what DPDK adds */
+#define MEMORY_MIB    256u  /* memory of all ports of a process, unless their frames need more */
+#define WINDOW_MOST   1024u /* limit of a session's window, in frames */
+#define KNOCK_BYTES   192   /* space for a line about a rejected host */
+#define CLOSE_LOOK_MS 1     /* interval between checks whether control channels are closed */
 
 struct port {
-    struct emu_hostport *port; /* NULL: the link owns it */
-    struct emu_hostlink *link; /* NULL: not yet */
+    struct emu_hostport *port; /* NULL: `link` owns the port */
+    struct emu_hostlink *link; /* NULL: the fabric has not created it yet */
     uint32_t peers;
     struct emu_hostlink_peer peer[CLUSTER_HOSTS_MAX];
 };
 
-/* A pair of ports, seen from this host: a peer of the host link over our port. */
+/*
+ * A pair of ports that connects this host with another one: a peer of the host link over this
+ * host's port.
+ */
 struct pair {
     struct port *port;
-    uint32_t peer; /* index in `port` */
+    uint32_t peer; /* index in port->peer */
     uint32_t host;
-    uint32_t number;             /* among the pairs that connect the two hosts */
-    uint32_t of;                 /* number of these */
-    char duplicate[KNOCK_BYTES]; /* last rejected host that was reported */
+    uint32_t number;             /* number of the pair among those that connect the two hosts */
+    uint32_t of;                 /* number of pairs that connect the two hosts */
+    char duplicate[KNOCK_BYTES]; /* the rejected host that was reported last */
     bool warned;                 /* links_warn() has explained why the host is not connected */
 };
 
@@ -54,13 +58,17 @@ struct links {
     struct fabric_hosts hosts;
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
-    int control[CLUSTER_HOSTS_MAX]; /* our end, by host */
-    uint32_t watches; /* links without a control channel: their sockets report their end */
+    int control[CLUSTER_HOSTS_MAX]; /* by host: this host's end of the control channel; -1: none */
+    /*
+     * number of watched links: those whose socket carries no control channel, and only shows the
+     * end of the session
+     */
+    uint32_t watches;
     struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
     uint32_t ports;
     struct port port[CLUSTER_PORTS_MAX];
     uint32_t pairs;
-    struct pair pair[CLUSTER_PORTS_MAX * CLUSTER_HOSTS_MAX]; /* by port, then by host */
+    struct pair pair[CLUSTER_PORTS_MAX * CLUSTER_HOSTS_MAX]; /* ordered by port, then by host */
 };
 
 static const struct emu_session *session_of(const struct pair *pair)
@@ -90,7 +98,7 @@ static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return err;
 }
 
-/* The pair that a cable between hosts uses; NULL: none. */
+/* Return the pair of ports that a cable between hosts uses; NULL: none. */
 static const struct pair *pair_of(const struct links *links, const struct fabric_crossing *crossing)
 {
     for (uint32_t i = 0; i < links->pairs; i++)
@@ -167,16 +175,16 @@ static const struct fabric_crossing_ops crossing_ops = {
 
 /* --- setup by the cluster file ---------------------------------------------------------- */
 
-/* Does the control channel between the coordinator and an agent use this pair? */
+/* Return whether the control channel between the coordinator and an agent uses this pair. */
 static bool carries_control(const struct links *links, const struct pair *pair)
 {
     return !pair->number && (!links->hosts.self || !pair->host);
 }
 
 /*
- * Make the socket of a peer: a control channel over the first pair that connects the coordinator
- * and another host. On other pairs nothing is sent over it; it only reports the end of the session,
- * when the device closes it.
+ * Make the socket pair of a peer. Over the first pair of ports between the coordinator and another
+ * host, it is the control channel. Over other pairs of ports it carries nothing; the device closes
+ * it when the session ends, which shows that.
  */
 static int peer_control(struct links *links, const struct pair *which,
                         struct emu_hostlink_peer *peer)
@@ -197,7 +205,10 @@ static int peer_control(struct links *links, const struct pair *which,
     return 0;
 }
 
-/* The largest window with which @sessions sessions share the frames of a port. */
+/*
+ * Return the largest window with which the frames of a port suffice for @sessions sessions, or the
+ * least window if they do not.
+ */
 static uint32_t window_of(uint32_t sessions)
 {
     uint32_t window = WINDOW_MOST;
@@ -258,7 +269,10 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                                        .cables = crossings / pair->of +
                                                  (pair->number < crossings % pair->of),
                                        .control_fd = -1};
-    /* An agent ends without its coordinator, and must not be taken for its own successor. */
+    /*
+     * an agent ends when it loses its coordinator, so its session must not connect again as if it
+     * were a new agent
+     */
     peer->session.once = links->hosts.self && carries_control(links, pair);
     links->pair[links->pairs] = *pair;
     links->pair[links->pairs].port = port;
@@ -266,7 +280,7 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
     return peer_control(links, pair, peer);
 }
 
-/* Add the pairs of our port @p to @host. */
+/* Add the pairs of ports of this host's port @p and @host. */
 static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8_t *digest)
 {
     struct pair pair = {.host = host, .of = cluster_links(links->cluster, links->hosts.self, host)};
@@ -282,7 +296,9 @@ static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8
     return err;
 }
 
-/* Only adapters profit from huge pages: fewer IOMMU entries. */
+/*
+ * Huge pages are used only if a port is a physical adapter, which then needs fewer IOMMU entries.
+ */
 static int open_ports(struct links *links, char *error, size_t error_bytes)
 {
     const struct cluster_host *host = &links->cluster->host[links->hosts.self];
@@ -321,9 +337,9 @@ static int links_make(struct links *links, char *error, size_t error_bytes)
 }
 
 /*
- * The depth of cables between hosts: all that a cable can carry while its receiver waits for a
- * core, which takes milliseconds on a host with more threads than cores. With few cables each may
- * have more. All hosts compute the same.
+ * Return the depth of cables between hosts: the entries that a cable can carry while its receiver
+ * waits for a core. That wait takes milliseconds on a host with more threads than cores. With few
+ * cables, each of them may have more entries. All hosts compute the same depth.
  */
 static uint32_t links_depth(const struct fabric_config *config)
 {
@@ -469,7 +485,10 @@ bool links_launch_why(const void *ctx, bool (*failed)(uint32_t host, char *text,
 
 /* --- a host that rejoins -------------------------------------------------------------------- */
 
-/* Make a new socket for the next incarnation of the session. Returns our end, or -errno. */
+/*
+ * Make a new socket pair for the next incarnation of the session. Returns this host's end, or
+ * -errno.
+ */
 static int peer_socket(const struct pair *of)
 {
     int pair[2], old;
@@ -492,7 +511,7 @@ int links_control_again(void *ctx, uint32_t host)
     return -ENODEV;
 }
 
-/* The watched link of that pair; NULL: it has the control channel. */
+/* Return the watched link over that pair of ports; NULL: this pair carries the control channel. */
 static struct hosts_link *watched_of(struct links *links, const struct pair *pair)
 {
     for (uint32_t i = 0; i < links->watches; i++)
@@ -501,7 +520,7 @@ static struct hosts_link *watched_of(struct links *links, const struct pair *pai
     return NULL;
 }
 
-/* If the session has ended, watch the next one. */
+/* If the session of a watched link has ended, watch its next incarnation over a new socket. */
 static int watch_again(struct links *links, const struct pair *pair)
 {
     struct hosts_link *watched = watched_of(links, pair);
@@ -557,7 +576,8 @@ void links_warn(void *ctx)
         char why[128];
 
         if (pair->warned || !emu_session_is_refused(session) ||
-            emu_session_state(session) == EMU_SESSION_REFUSED) /* the start will fail soon */
+            /* the state of the session makes the start fail soon */
+            emu_session_state(session) == EMU_SESSION_REFUSED)
             continue;
         pair->warned = true;
         emu_session_why(session, why, sizeof why);
@@ -566,7 +586,10 @@ void links_warn(void *ctx)
     }
 }
 
-/* Was another host rejected since the last report? Only the first pair reports it. */
+/*
+ * Return whether another host was rejected since the last report. Only the first pair of ports
+ * between two hosts reports this.
+ */
 static bool is_news(struct pair *pair)
 {
     char who[KNOCK_BYTES] = "";
@@ -602,7 +625,7 @@ void links_print_duplicates(void *ctx)
 
 /* --- report -------------------------------------------------------------------------------- */
 
-/* Add the estimate of the peer's clock, by which times are translated. */
+/* Add the estimate of the other host's clock, by which times are converted. */
 static struct json_object *add_clock(struct json_object *ret, struct emu_hostlink_clock known)
 {
     if (!known.known)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - a host's Ethernet ports, the host links over them and its control channels, as the
- * cluster file describes them.
+ * links.h - a host's Ethernet ports, the host links over them, and its control channels, as the
+ * cluster file describes them. A *host link* is the device at one end of the cables between two
+ * hosts. It sends their segments in frames; a *session* numbers and repeats the frames
+ * (emu/hostlink/).
  */
 #ifndef APPS_CLUSTER_LINKS_H
 #define APPS_CLUSTER_LINKS_H
@@ -21,24 +23,25 @@
 struct links;
 
 /**
- * links_session - the session over pair @number of the pairs of ports that connect hosts @self and
- * @host, without `port`. @digest: cluster_digest(). @key: NULL: none; borrowed.
+ * links_session - the configuration, without `port`, of the session over pair @number of the pairs
+ * of ports that connect hosts @self and @host. @digest: cluster_digest(). @key: borrowed; NULL:
+ * none.
  */
 struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
                                         uint32_t number, const uint8_t *digest, const uint8_t *key);
 
 /**
- * links_port - options to open port @port of host @self: with as many frames as its sessions can
- * hold together, so that one host cannot take those of the others. Pure.
+ * links_port - options to open port @port of host @self. The port gets as many frames as all its
+ * sessions together can hold, so that a session cannot use up the frames of others. Pure.
  */
 struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t self, uint32_t port);
 
 /**
- * links_open - open the ports of host @self and make what its part of the fabric needs.
- * @config: the configuration that the fabric will be started with; `hosts` is set here. Borrowed,
- * with @cluster, until links_close().
- * @host_of: by switch, cluster_place(); borrowed.
- * Errors: as emu_hostport_open(), cluster_key(); -ENOMEM; one line in @error.
+ * links_open - open the ports of host @self and prepare its host links.
+ * @config: the configuration with which the fabric will be started; this function sets its `hosts`.
+ * @config and @cluster are borrowed until links_close().
+ * @host_of: by switch, from cluster_place(); borrowed.
+ * Errors: as emu_hostport_open(), cluster_key(); -ENOMEM; with one line in @error.
  * Thread: the one that will start the fabric.
  */
 int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
@@ -46,38 +49,41 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
                size_t error_bytes);
 
 /**
- * links_await_close - wait until the other hosts have received all that was written to this host's
- * control channels, and have closed theirs: emu_hostlink_is_closed(). This host has already closed
- * its own ends. @most_ms: limit of the wait. Does not wait for a host whose session has ended.
+ * links_await_close - wait until the other hosts have received everything that was written to this
+ * host's control channels, and have closed their ends: emu_hostlink_is_closed(). This host must
+ * have closed its own ends. A host whose session has ended is not waited for. @most_ms: limit of
+ * the wait.
  * Thread: any, while the fabric's workers run.
  */
 void links_await_close(const struct links *links, uint64_t most_ms);
 
-/** links_close - free it, after fabric_stop(). */
+/** links_close - free @links, after fabric_stop(). */
 void links_close(struct links *links);
 
 /**
- * links_control - the control channel between the coordinator, host 0, and @host. The caller
- * becomes its owner. -1: there is none, or it was taken before.
+ * links_control - return the control channel between the coordinator, host 0, and @host. The caller
+ * owns it. -1: there is none, or an earlier call has returned it.
  */
 int links_control(struct links *links, uint32_t host);
 
 /** links_watched - the host links without a control channel; valid as long as @links. */
 const struct hosts_link *links_watched(const struct links *links, uint32_t *count);
 
-/** links_up - do all host links carry segments? @links: struct links. Thread: any. */
+/** links_up - return whether all host links carry segments. @links: struct links. Thread: any. */
 bool links_up(const void *links);
 
 /**
- * links_why - which host link does not carry segments, and why: a line for the user, "" if all do.
- * Returns false if waiting is pointless: the other host belongs to another fabric. Thread: any.
+ * links_why - write, as a line for the user, which host link does not carry segments, and why; ""
+ * if all do. Returns false if waiting is pointless, because the other host belongs to another
+ * fabric. @links: struct links. Thread: any.
  */
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_launch_why - has an agent failed on a host whose links do not carry segments yet? Then
- * @text is a line for the user. @failed: did the agent that this process started on @host end with
- * an error? If so, it writes which and how. Thread: the one that started the agents.
+ * links_launch_why - return whether the agent has failed on a host whose links do not carry
+ * segments. If so, @text is a line for the user. @failed: returns whether the agent that this
+ * process started on @host has ended with an error, and if so writes which and how. @links: struct
+ * links. Thread: the one that started the agents.
  */
 #define LINKS_HOW_BYTES 112
 bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
@@ -85,64 +91,67 @@ bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *tex
 
 /**
  * links_control_again - open another control channel to @host, for the next incarnation of its
- * session. Returns our end. Errors: -errno. @links: struct links.
+ * session. Returns this host's end of it. Errors: -errno. @links: struct links.
  */
 int links_control_again(void *links, uint32_t host);
 
 /**
- * links_rejoin - allow the host links to @host to come up again, once that host allows it, too.
- * Watched links that have ended get new sockets (links_watched()). Returns 1: all carry segments;
- * 0: not yet; -errno. @links: struct links. Thread: the one that watches the links.
+ * links_rejoin - allow the host links to @host to come up again. They do when @host has allowed it,
+ * too. Watched links whose session has ended get new sockets (links_watched()). Returns 1 if all
+ * links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links. Thread: the
+ * one that watches the links.
  */
 int links_rejoin(void *links, uint32_t host);
 
 /**
- * links_refused - is a host rejected that claims to be @host? Then @text says why. @links: struct
- * links.
+ * links_refused - return whether a host is being rejected that claims to be @host. If so, @text
+ * says why. @links: struct links.
  */
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
- * links_warn - print which host is not connected although its frames arrive, and why (for example,
- * it has another key). One line per pair of ports. The start continues, because a stranger may have
- * sent the frames. @links: struct links. Thread: one.
+ * links_warn - print which hosts are not connected although their frames arrive, and why: for
+ * example, a host has another key. Prints one line per pair of ports, once. The start is not given
+ * up, because someone else may have sent the frames. @links: struct links. Thread: always the same.
  */
 void links_warn(void *links);
 
 /**
- * links_duplicate - was a host rejected that claims to be @host, while that one was connected?
- * Returns which and why, once, valid until the next call; NULL: no other. @links: struct links.
- * Thread: one. links_print_duplicates - print them all as lines for the user: LINKS_DUPLICATE.
+ * links_duplicate - return a text on a rejected host that claims to be a connected one: which host
+ * it is, and why it was rejected. *host: the host that it claims to be. Each text is returned once,
+ * and valid until the next call. NULL: there is no further one. links_print_duplicates() - print a
+ * line for each: LINKS_DUPLICATE. @links: struct links. Thread: always the same.
  */
-#define LINKS_DUPLICATE "another one was refused that says it is host %s, which goes on: %s"
+#define LINKS_DUPLICATE "another host was refused that claims to be host %s, which continues: %s"
 const char *links_duplicate(void *links, uint32_t *host);
 void links_print_duplicates(void *links);
 
-/** links_report - an array with the counters of each host link. */
+/** links_report - return an array with the counters of each host link. */
 struct json_object *links_report(const struct links *links);
 
 /* --- handshake.c: connections of clock virtual ------------------------------------------------ */
 
-/* The hosts to connect. */
+/* What hosts_handshake() needs to know about the hosts. */
 struct hosts_handshake_config {
     const struct cluster *cluster;
     uint32_t self;           /* number of this host */
-    const char *const *name; /* of all hosts, by number */
+    const char *const *name; /* by host: its name */
     /*
-     * Did the agent that this process started on @host end with an error? If so, it writes which
-     * and how.
+     * Return whether the agent that this process started on @host has ended with an error; if so,
+     * write which and how.
      */
     bool (*launch_failed)(uint32_t host, char *text, size_t bytes);
-    bool (*stops)(void *ctx); /* emu_barrier_config.stops, without a ctx */
+    bool (*stops)(void *ctx); /* as emu_barrier_config.stops, which has no ctx here */
 };
 
 /**
- * hosts_handshake - open this host's ports and connect to all other hosts, for work that all do
- * together in simulated time. The caller frees the barrier with emu_barrier_destroy().
- * @config: all hosts must have the same network, profile, clock, seed and bounds; its bound `start`
- * limits the wait for the others.
+ * hosts_handshake - open this host's ports and connect to all other hosts, for a simulation that
+ * all hosts run together on clock virtual. The caller frees the barrier with emu_barrier_destroy().
+ * @config: all hosts must have the same network, profile, clock, seed and bounds. Its bound `start`
+ * limits the wait for the others. @config and the pointers in @with are borrowed as long as the
+ * barrier exists.
  * Errors: as emu_hostport_open(), cluster_key(), emu_barrier_create(), emu_barrier_connect(), with
- * one line in @error. @config and the pointers in @with are borrowed as long as the barrier exists.
+ * one line in @error.
  */
 int hosts_handshake(struct emu_barrier **ret, const struct hosts_handshake_config *with,
                     const struct fabric_config *config, char *error, size_t error_bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * numbers.c - data between hosts as lists of numbers or hexadecimal digits: counters, bytes, sets
- * of ports, and the communication of processes.
+ * numbers.c - data between hosts as lists of numbers or as hexadecimal digits: counters, bytes,
+ * sets of ports, and the communication of processes. Also the limits of the lines that contain
+ * them.
  */
 #include "apps/cluster/channel.h"
 
@@ -13,7 +14,7 @@
 
 /* --- limits of a line ------------------------------------------------------------------- */
 
-#define DIGITS      21u /* bytes of a number in a list */
+#define DIGITS      21u /* bytes of a number in a list, with its comma */
 #define FIXED_BYTES ((size_t)5 << 20)
 
 size_t hosts_line_most(const struct fabric *fabric)
@@ -22,7 +23,8 @@ size_t hosts_line_most(const struct fabric *fabric)
     size_t devices = (size_t)graph->nodes + graph->switches;
     size_t numbers = 17 * (size_t)fabric_cable_count(fabric) + (3 + HOSTS_TREE_NUMBERS) * devices;
     size_t pending = 2 * (size_t)graph->nodes *
-                     sizeof(struct emu_pending); /* of all processes, as digits */
+                     /* digits of the pending operations of all processes */
+                     sizeof(struct emu_pending);
     size_t most = FIXED_BYTES + DIGITS * numbers +
                   (pending < HOSTS_BLOCKS_MOST ? pending : HOSTS_BLOCKS_MOST);
 
@@ -63,7 +65,8 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
     factor = json_object_get_double(json_object_array_get_idx(list, FABRIC_COUNTERS));
     lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
     if (factor >= 0 && factor < sum->real_time_factor) /* a host may send NaN, or less than 0 */
-        sum->real_time_factor = factor;                /* the slowest host's */
+        /* the smallest factor is that of the slowest host */
+        sum->real_time_factor = factor;
     if (lag_ns > sum->worst_lag_ns)
         sum->worst_lag_ns = lag_ns;
 }
@@ -142,16 +145,18 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 
 /* --- what processes of each host have communicated -------------------------------- */
 
-#define OF_PAIR   4u /* numbers per pair */
+#define OF_PAIR   4u /* numbers per pair: from, to, messages, bytes */
 #define CELLS     (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)
 #define COMM_SUMS (EMU_COMM_KINDS * EMU_COMM_SIZES)
 
 /*
- * A number of a cell, in the order of transmission, and how the numbers of two hosts are combined.
+ * A number of a cell. `how` says how the numbers of two hosts are combined. The numbers of a cell
+ * are sent in the order of the tables below.
  */
 struct number {
     size_t offset;
-    enum { ADDED, ADDED_REAL, LARGEST } how; /* ADDED_REAL: a double, sent as a whole number */
+    /* ADDED_REAL: a double, which is sent rounded to a whole number */
+    enum { ADDED, ADDED_REAL, LARGEST } how;
 };
 
 static const struct number of_cell[] = {
@@ -183,7 +188,7 @@ static void put_cell(struct json_object *list, const void *cell, const struct nu
     }
 }
 
-/* Add the cell at element @first of @list to @cell. */
+/* Combine @cell with the cell that begins at element @first of @list. */
 static void add_cell(void *cell, struct json_object *list, size_t first, const struct number *of,
                      size_t count)
 {
@@ -218,18 +223,21 @@ static struct json_object *comm_sums_list(const struct fabric_comm *comm)
     return list;
 }
 
-/* Pairs are sent in the order of these numbers. */
+/* Return the number of a pair. Pairs are sent in ascending order of their numbers. */
 static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_pair *pair)
 {
     return (uint64_t)pair->from * comm->nodes + pair->to;
 }
 
-/* List the pairs from number @from on. *next: number of the first pair left out; 0: none. */
+/*
+ * List at most @most pairs, from number @from on. *next: number of the first pair left out; 0:
+ * none.
+ */
 static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t from, uint32_t most,
                                       uint64_t *next)
 {
     struct json_object *list = json_object_new_array();
-    uint32_t told = 0;
+    uint32_t listed = 0;
 
     *next = 0;
     for (uint32_t i = 0; i < comm->pairs && !*next; i++) {
@@ -237,7 +245,7 @@ static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t f
 
         if (pair_number(comm, pair) < from)
             continue;
-        if (told++ == most) {
+        if (listed++ == most) {
             *next = pair_number(comm, pair);
             continue;
         }
@@ -272,7 +280,10 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
     return ret;
 }
 
-/* The list @name; NULL if it does not have @count elements, or, for 0, a multiple of @each. */
+/*
+ * Return list @name. NULL: it is missing, or its length is not @count or, if @count is 0, no
+ * multiple of @each.
+ */
 static struct json_object *list_of(struct json_object *comm, const char *name, size_t count,
                                    size_t each)
 {
@@ -297,7 +308,7 @@ static void comm_sums_add(struct fabric_comm *sum, struct json_object *list)
                  COMM_SUM_NUMBERS);
 }
 
-/* Pairs beyond FABRIC_PAIRS_MOST are only summed up. */
+/* Add the pairs in @list. Pairs beyond FABRIC_PAIRS_MOST are only added to the sums. */
 static void pairs_add(struct fabric_comm *sum, struct json_object *list)
 {
     size_t count = list ? json_object_array_length(list) / OF_PAIR : 0;

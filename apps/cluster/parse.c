@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parse.c - parses a cluster file line by line. Nothing in it is trusted. */
+/* parse.c - parses a cluster file line by line. Nothing in the file is trusted. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ enum seen { SEEN_FABRIC = 1, SEEN_KEY = 2, SEEN_SILENT = 4 };
 struct parse {
     struct cluster cluster;
     const char *name;
-    uint32_t line; /* 0: the file as a whole */
+    uint32_t line; /* number of the line; 0: an error concerns the file as a whole */
     unsigned seen;
     bool placed; /* the last host has a `switches` line */
     char *error;
@@ -43,7 +43,7 @@ __attribute__((format(printf, 3, 4))) static int wrong(const struct parse *p, in
 
 /* --- words -------------------------------------------------------------------------- */
 
-/* Cut the next word off the line; NULL: there is none. */
+/* Cut the next word off the line that begins at *at; NULL: there is none. */
 static char *word_next(char **at)
 {
     char *word = *at + strspn(*at, " \t");
@@ -60,7 +60,7 @@ static int no_more(const struct parse *p, char **at, const char *what)
 {
     const char *word = word_next(at);
 
-    return word ? wrong(p, -EINVAL, "'%.*s' behind %s; nothing follows there", SHOWN, word, what)
+    return word ? wrong(p, -EINVAL, "'%.*s' after %s; nothing may follow it", SHOWN, word, what)
                 : 0;
 }
 
@@ -92,9 +92,9 @@ static int read_name(const struct parse *p, char **at, const char *what, char *r
 static int once(struct parse *p, unsigned what, const char *name)
 {
     if (p->cluster.hosts)
-        return wrong(p, -EINVAL, "%s behind a host; write it before the first one", name);
+        return wrong(p, -EINVAL, "%s after a host; write it before the first one", name);
     if (p->seen & what)
-        return wrong(p, -EINVAL, "%s is there twice; give it once", name);
+        return wrong(p, -EINVAL, "%s is given twice; give it once", name);
     p->seen |= what;
     return 0;
 }
@@ -153,13 +153,13 @@ static int read_share(const struct parse *p, const char *word, uint32_t *ret)
     uint64_t share = 0;
 
     if (!quantity_digits(&number, CLUSTER_SHARE_MAX, &share) || *number || !share)
-        return wrong(p, -EINVAL, "'%.*s' behind a host; it can be share=N, from 1 to %d", SHOWN,
-                     word, CLUSTER_SHARE_MAX);
+        return wrong(p, -EINVAL, "'%.*s' after a host; only share=N may follow, from 1 to %d",
+                     SHOWN, word, CLUSTER_SHARE_MAX);
     *ret = (uint32_t)share;
     return 0;
 }
 
-/* Check that the previous host is complete. */
+/* Check that the last host in the file so far has a port. */
 static int host_end(const struct parse *p)
 {
     const struct cluster_host *host = host_last(p);
@@ -178,7 +178,7 @@ static int line_host(struct parse *p, char **at)
     if (err)
         return err;
     if (p->cluster.joins)
-        return wrong(p, -EINVAL, "host behind join; write all hosts before the first join");
+        return wrong(p, -EINVAL, "host after join; write all hosts before the first join");
     if (p->cluster.hosts == CLUSTER_HOSTS_MAX)
         return wrong(p, -E2BIG, "more than %d hosts", CLUSTER_HOSTS_MAX);
     bigger = realloc(p->cluster.host, (p->cluster.hosts + 1) * sizeof *bigger);
@@ -192,7 +192,7 @@ static int line_host(struct parse *p, char **at)
     if (err)
         return err;
     if (cluster_host(&p->cluster, host->name) != CLUSTER_HOSTS_MAX)
-        return wrong(p, -EINVAL, "host %s is there twice; give it all of its lines at once",
+        return wrong(p, -EINVAL, "host %s is given twice; give it all of its lines at once",
                      host->name);
     word = word_next(at);
     p->cluster.hosts++;
@@ -210,7 +210,7 @@ static bool read_mac(const char *text, uint8_t mac[static CLUSTER_MAC_BYTES])
             return false;
         mac[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
-    return !(mac[0] & 1); /* unicast, not multicast */
+    return !(mac[0] & 1); /* false if it is a multicast address */
 }
 
 static int port_is_new(const struct parse *p, const struct cluster_host *host,
@@ -218,14 +218,14 @@ static int port_is_new(const struct parse *p, const struct cluster_host *host,
 {
     for (uint32_t i = 0; i < host->ports; i++)
         if (strcmp(host->port[i].device, port->device) == 0)
-            return wrong(p, -EINVAL, "port %.*s is there twice at host %s", SHOWN, port->device,
+            return wrong(p, -EINVAL, "port %.*s is given twice at host %s", SHOWN, port->device,
                          host->name);
     for (uint32_t h = 0; port->has_mac && h < p->cluster.hosts; h++)
         for (uint32_t i = 0; i < p->cluster.host[h].ports; i++) {
             const struct cluster_port *other = &p->cluster.host[h].port[i];
 
             if (other->has_mac && memcmp(other->mac, port->mac, sizeof port->mac) == 0)
-                return wrong(p, -EINVAL, "that mac is port %u's of host %s", i,
+                return wrong(p, -EINVAL, "this mac address belongs to port %u of host %s", i,
                              p->cluster.host[h].name);
         }
     return 0;
@@ -242,15 +242,17 @@ static int line_port(struct parse *p, char **at)
         return wrong(p, -EINVAL, "port before the first host");
     if (!word || strlen(word) >= sizeof port.device)
         return wrong(p, -EINVAL,
-                     "port needs a device as DPDK calls it, shorter than %zu characters",
+                     "port needs a device in the syntax of DPDK, shorter than %zu characters",
                      sizeof port.device);
     if (host->ports == CLUSTER_PORTS_MAX)
         return wrong(p, -E2BIG, "host %s has more than %d ports", host->name, CLUSTER_PORTS_MAX);
     strcpy(port.device, word);
     word = word_next(at);
     if (word && (strncmp(word, "mac=", 4) != 0 || !read_mac(word + 4, port.mac)))
-        return wrong(p, -EINVAL, "'%.*s' behind a port; it can be mac=02:00:00:00:00:01", SHOWN,
-                     word);
+        return wrong(
+            p, -EINVAL,
+            "'%.*s' after a port; only an address may follow, such as mac=02:00:00:00:00:01", SHOWN,
+            word);
     port.has_mac = word != NULL;
     err = port_is_new(p, host, &port);
     if (!err)
@@ -258,7 +260,10 @@ static int line_port(struct parse *p, char **at)
     return err;
 }
 
-/* Ranges are kept ascending; adjacent ones are merged. */
+/*
+ * Add a range of switches to @host. Its ranges are kept in ascending order, and adjacent ones are
+ * merged.
+ */
 static int range_add(const struct parse *p, struct cluster_host *host, struct cluster_range range)
 {
     uint32_t at = 0;
@@ -273,7 +278,7 @@ static int range_add(const struct parse *p, struct cluster_host *host, struct cl
         host->range[at - 1].last = range.last;
         if (at == host->ranges || range.last + 1 != host->range[at].first)
             return 0;
-        host->range[at - 1].last = host->range[at].last; /* both neighbours */
+        host->range[at - 1].last = host->range[at].last; /* it joins two ranges */
         host->ranges--;
         memmove(&host->range[at], &host->range[at + 1],
                 (host->ranges - at) * sizeof host->range[0]);
@@ -292,7 +297,7 @@ static int range_add(const struct parse *p, struct cluster_host *host, struct cl
     return 0;
 }
 
-/* Check that no earlier host has a switch of @range. */
+/* Check that no earlier host of the file has a switch of @range. */
 static int range_is_free(const struct parse *p, const struct cluster_range *range)
 {
     for (uint32_t h = 0; h + 1 < p->cluster.hosts; h++)
@@ -342,14 +347,14 @@ static int line_switches(struct parse *p, char **at)
     if (!host)
         return wrong(p, -EINVAL, "switches before the first host");
     if (p->placed)
-        return wrong(p, -EINVAL, "switches is there twice at host %s; write one line", host->name);
+        return wrong(p, -EINVAL, "switches is given twice at host %s; write one line", host->name);
     p->placed = true;
     return found ? 0 : read_ranges(p, host, word ? word : "");
 }
 
 /* --- joins -------------------------------------------------------------------------- */
 
-/* "alpha:1" */
+/* Read one end of a join, such as "alpha:1". */
 static int read_end(const struct parse *p, char **at, uint32_t *host, uint32_t *port)
 {
     char *word = word_next(at), *colon = word ? strrchr(word, ':') : NULL;
@@ -453,7 +458,7 @@ static int read_bytes(struct parse *p, const char *text, size_t bytes)
     return read_line(p, line);
 }
 
-/* Either all hosts list switches, or none. */
+/* Check that either all hosts list their switches, or none does. */
 static int check_placed(const struct parse *p)
 {
     const struct cluster *c = &p->cluster;
@@ -462,13 +467,13 @@ static int check_placed(const struct parse *p)
         if (!c->host[h].ranges != !c->host[0].ranges)
             return wrong(
                 p, -EINVAL,
-                "host %s has switches by number and host %s has not; give them to all hosts, "
-                "or to none",
+                "host %s lists its switches and host %s does not; list them for all hosts, "
+                "or for none",
                 c->host[c->host[h].ranges ? h : 0].name, c->host[c->host[h].ranges ? 0 : h].name);
     return 0;
 }
 
-/* A port supports one session with each other host, or as many sessions with fewer hosts. */
+/* Check that `join` lines give no port more sessions than it supports. */
 static int check_sessions(const struct parse *p)
 {
     const struct cluster *c = &p->cluster;
@@ -482,7 +487,10 @@ static int check_sessions(const struct parse *p)
     return 0;
 }
 
-/* By hosts, then ports, independent of byte order. */
+/*
+ * Compare two joins by their hosts, then by their ports. The result does not depend on the byte
+ * order of the machine.
+ */
 static int join_rank(const void *left, const void *right)
 {
     const struct cluster_join *a = left, *b = right;

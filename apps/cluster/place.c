@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * place.c - a cluster and a network: which host has which switches, and which ports connect hosts.
- */
+/* place.c - which host has which switches, and which ports connect two hosts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +33,13 @@ uint64_t cluster_fabric(const struct cluster *cluster)
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* Does this line join these two hosts? */
+/* Return whether this line joins ports of hosts @a and @b. */
 static bool joins(const struct cluster_join *join, uint32_t a, uint32_t b)
 {
     return (join->host[0] == a && join->host[1] == b) || (join->host[0] == b && join->host[1] == a);
 }
 
-/* Number of lines that join these two hosts. */
+/* Return the number of lines that join ports of hosts @a and @b. */
 static uint32_t joins_between(const struct cluster *cluster, uint32_t a, uint32_t b)
 {
     uint32_t count = 0;
@@ -126,7 +124,8 @@ static int place_found(const struct cluster *cluster, const struct topo_graph *g
 }
 
 /*
- * Are hosts with cables between them connected by ports? @between: number of cables by two hosts.
+ * Check that ports connect all hosts that have cables between them. @between: number of cables, by
+ * host and host.
  */
 static int check_ports(const struct cluster *cluster, const uint32_t *between, char *error,
                        size_t error_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* admission.c - see admission.h. */
+/* admission.c - limits on the connections to a control socket (admission.h). */
 #include "apps/control/admission.h"
 
 #include <errno.h>
@@ -9,8 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define CONNECTIONS_SPARE 256u /* beside two for each node: status, shutdown, waiting for a node */
-#define SPARE_FDS         8u   /* for an attaching process: its bell, and descriptors to send */
+/* connections beyond two for each node: for status, shutdown, and processes that wait for a node */
+#define CONNECTIONS_SPARE 256u
+/* descriptors kept free for an attaching process: its bell, and those that are sent to it */
+#define SPARE_FDS 8u
 
 static int spare_open(void)
 {
@@ -64,7 +66,10 @@ static int take(const struct admission *admission)
     return accept4(*admission->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* No descriptor is left: close the spare one, accept the client with it, and send the reason. */
+/*
+ * No descriptor is free. Close the spare one, accept the client with it, and send the reason for
+ * the refusal.
+ */
 static void accept_without_room(struct admission *admission)
 {
     int fd;
@@ -92,7 +97,7 @@ static void accept_failed(struct admission *admission, int err)
         admission_pause(admission); /* usually out of memory */
 }
 
-/* Number of further connections allowed by the number of nodes. */
+/* Return the number of further connections that the number of nodes allows. */
 static uint64_t left_of_nodes(const struct admission *admission)
 {
     uint64_t most = 2 * (uint64_t)admission->nodes + CONNECTIONS_SPARE;
@@ -100,7 +105,10 @@ static uint64_t left_of_nodes(const struct admission *admission)
     return most > admission->connections ? most - admission->connections : 0;
 }
 
-/* Number of further connections allowed by the limit of open files. @fd: the lowest free one. */
+/*
+ * Return the number of further connections that the limit of open files allows. @fd: the lowest
+ * free descriptor.
+ */
 static uint64_t left_of_files(int fd)
 {
     uint64_t used = (uint64_t)fd + SPARE_FDS;
@@ -112,8 +120,9 @@ static uint64_t left_of_files(int fd)
 }
 
 /*
- * Has that process its share, with @left connections left? Its connections are counted only if few
- * are left: else nobody can have reached its share. Every process may have one.
+ * Return whether the process has used up its share when @left further connections are possible. Its
+ * connections are counted only if they could be as many as its share. A process without any
+ * connection always gets one.
  */
 static bool has_its_share(const struct admission *admission, uint32_t host, pid_t pid,
                           uint64_t left)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admission.h - admission of connections to a control socket.
+ * admission.h - limits on the connections to a control socket.
  *
- * Descriptors and memory are limited, and so are connections: as many as the nodes may need, within
- * the process's limit of open files. A process with more than its share (ADMISSION_SHARE) is
- * refused, to leave some for others.
+ * The number of connections is limited, because descriptors and memory are. There may be as many as
+ * the nodes can need, if the process's limit of open files allows that. A process that has used up
+ * its share of them (ADMISSION_SHARE) is refused, so that some are left for others.
  */
 #ifndef APPS_CONTROL_ADMISSION_H
 #define APPS_CONTROL_ADMISSION_H
@@ -15,58 +15,71 @@
 #include <sys/types.h>
 
 /*
- * Connections and groups are shared without fixed quotas. A process gets another one as long as it
- * has at most this many times the number that is left. So one process that wants all of them gets
- * 8 of 9, two get 8 of 17 each, and some are always left for others.
- * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
+ * Connections and groups are shared among processes without fixed quotas. A process gets another
+ * one while it has at most ADMISSION_SHARE times as many as are left. Therefore a single process
+ * that wants all of them gets 8 of 9, and two processes get 8 of 17 each. Some are always left for
+ * others. Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */
 #define ADMISSION_SHARE 8u
 
-/* Reasons for a refusal. */
+/* Texts for refused clients. */
 #define ADMISSION_NOT_YOURS \
     "this fabric belongs to another user; start one of your own with 'fabemu run' or 'fabemu up'"
 #define ADMISSION_NO_MEMORY "the fabric has no memory left for another connection"
 
-/* Owned by one thread, which waits for clients with an epoll. */
+/*
+ * The admission of clients to one socket. Owned by the thread that waits for the clients in
+ * `epoll`.
+ */
 struct admission {
     int epoll;
-    const int *listen_fd; /* borrowed; its address is the data of the epoll event */
-    uint32_t nodes;       /* of the network */
-    uint32_t connections; /* open now; updated by the owner of the connections */
-    int spare;            /* a descriptor to close when none is left, to send a refusal */
-    bool paused;          /* clients wait until admission_resume() */
-    /* Number of connections of process @pid on @host. */
+    const int *listen_fd; /* borrowed; this pointer is the data of the epoll event */
+    uint32_t nodes;       /* number of nodes of the network */
+    /* connections that are open now; counted by the owner of the connections */
+    uint32_t connections;
+    /*
+     * a descriptor that is closed when no other one is free, to accept a client and refuse it; -1:
+     * none
+     */
+    int spare;
+    bool paused; /* no client is accepted until admission_resume() */
+    /* Return the number of connections of process @pid on @host. */
     uint32_t (*connections_of)(void *ctx, uint32_t host, pid_t pid);
     void *ctx;
 };
 
 /**
- * admission_open - admit clients. @admission: all but spare and deaf is set. Errors: of
- * epoll_ctl(). */
+ * admission_open - begin to accept clients. The caller has set all fields of @admission but spare
+ * and paused. Errors: as epoll_ctl().
+ */
 int admission_open(struct admission *admission);
 void admission_close(struct admission *admission);
 
 /**
- * admission_pause - let clients wait. admission_resume() - admit them again; on failure the door
- * stays deaf. */
+ * admission_pause - stop accepting clients; they wait in the socket's queue. admission_resume() -
+ * accept clients again. If that fails, the admission stays paused.
+ */
 void admission_pause(struct admission *admission);
 void admission_resume(struct admission *admission);
 
 /**
- * admission_accept - accept one client. Returns its non-blocking descriptor, which the caller
- * closes, and its credentials in @cred. -1: there is no client, or it was refused with a reason.
- * The door is deaf afterwards if it can accept nobody, so that its epoll does not wake the thread
- * again and again.
+ * admission_accept - accept one client. Returns its non-blocking descriptor, which the caller owns,
+ * and writes its credentials to @cred. -1: there is no client, or it was refused, with a reason
+ * sent to it. If no client can be accepted for lack of resources, the admission is paused, so that
+ * its epoll does not wake the thread again and again.
  */
 int admission_accept(struct admission *admission, struct ucred *cred);
 
 /**
- * admission_refuses - the reason, a static text, to refuse process @pid on @host a connection on
- * @fd, the first free descriptor. NULL: it is admitted.
+ * admission_refuses - return why process @pid on @host must not get a connection on @fd, the lowest
+ * descriptor that was free. The reason is a static text; NULL: it may get the connection.
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 
-/** admission_reject - send a refusal {"ok":false,…}, as far as the socket takes it, and close. */
+/**
+ * admission_reject - send {"ok":false,…} with the reason @why as far as the socket takes it, and
+ * close @fd.
+ */
 void admission_reject(int fd, int err, const char *why);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conn.c - a non-blocking end of a control socket. The fabric uses it, which must not wait for any
- * client, and commands, which wait with a limit (conn_wait).
+ * conn.c - a non-blocking end of a control socket. The fabric must not wait for any client.
+ * Commands wait with a time limit (conn_wait()).
  */
 #include "apps/control/conn.h"
 
@@ -16,7 +16,7 @@
 #include "apps/control/paths.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* for a fabric to answer */
+#define ANSWER_MS 5000 /* time limit for a reply of the fabric */
 
 void conn_open(struct conn *conn, int fd, size_t line_max)
 {
@@ -56,7 +56,7 @@ size_t conn_excess(const struct conn *conn)
     return emu_json_excess(&conn->in) + emu_json_excess(&conn->out);
 }
 
-/* One read per call, so that a client that floods does not starve the others. */
+/* One read per call, so that a client that sends without pause does not delay the other clients. */
 int conn_fill(struct conn *conn)
 {
     struct emu_json_fds came = {.fd = EMU_JSON_NONE};
@@ -106,7 +106,10 @@ int conn_put_with(struct conn *conn, struct json_object *message, const int pass
     return err;
 }
 
-/* Send the bytes before the line with descriptors alone, and the rest with the descriptors. */
+/*
+ * Send some bytes. Descriptors must arrive with the first byte of their line, so the bytes before
+ * that line are sent without them.
+ */
 static ssize_t send_some(struct conn *conn)
 {
     bool now = conn_passes(conn) && conn->pass_at == 0;

@@ -11,18 +11,22 @@
 #include "emu/util/json.h"
 #include "topo/topo.h"
 
-#define CONN_LINE_MAX       65536u      /* bytes of a request, */
-#define CONN_CONTAINERS_MAX 256u        /* and its lists and objects */
-#define CONN_REPLY_MAX      (16u << 20) /* bytes of a reply: the status of a large fabric */
-/* queued bytes for a peer that does not read, a reply and events, besides a line of telemetry */
+#define CONN_LINE_MAX       65536u /* limit of a request, in bytes */
+#define CONN_CONTAINERS_MAX 256u   /* limit of the lists and objects in a request */
+/* limit of a reply, in bytes; the status of a large fabric is the longest */
+#define CONN_REPLY_MAX (16u << 20)
+/*
+ * limit of the queued bytes for a peer that does not read: a reply and events, without a line of
+ * telemetry
+ */
 #define CONN_OUT_MAX (17u << 20)
-/* bytes of a line of telemetry: 65536 nodes with four links need half of them */
+/* limit of a line of telemetry, in bytes: 65536 nodes with four links need half of that */
 #define CONN_TELEMETRY_MAX (48u << 20)
 
 /* limit of conn_excess() of all connections together, in bytes */
 #define CONN_EXCESS_MAX ((size_t)64 << 20)
 
-/* Errors for invalid requests. */
+/* Error texts for invalid requests. */
 #define CONN_NO_LINE                                                                          \
     "a request must be one JSON object on one line, with at most 256 lists and objects; see " \
     "docs/control.md"
@@ -30,29 +34,34 @@
 
 /* One end of a connection. Owned by one thread. */
 struct conn {
-    int fd;                /* non-blocking; -1 when closed */
-    size_t line_max;       /* longer lines are refused, */
-    size_t containers_max; /* and lines with more lists and objects; SIZE_MAX: no limit */
+    int fd;          /* non-blocking; -1 when closed */
+    size_t line_max; /* conn_next() rejects longer lines */
+    /* conn_next() rejects lines with more lists and objects; SIZE_MAX: no limit */
+    size_t containers_max;
     struct emu_json_buf in;
     struct emu_json_buf out;
-    size_t line_out;          /* limit of the bytes in `out` of the last line of telemetry */
-    struct emu_json_fds pass; /* descriptors to send */
-    size_t pass_at;           /* offset in `out` of the line that they go with */
+    /* bytes of the last line of telemetry, for which `out` has additional space */
+    size_t line_out;
+    struct emu_json_fds pass; /* descriptors to be sent; the first is -1: none */
+    size_t pass_at;           /* offset in `out` of the line with which the descriptors are sent */
     struct emu_json_fds
-        *received_fds; /* where received descriptors are put; NULL: they are closed */
+        *received_fds; /* where conn_fill() puts received descriptors; NULL: it closes them */
 };
 
-/** conn_open - take over @fd and make it non-blocking. containers_max has no limit yet. */
+/** conn_open - take over @fd and make it non-blocking. Sets no limit of lists and objects. */
 void conn_open(struct conn *conn, int fd, size_t line_max);
 void conn_close(struct conn *conn);
 
-/** conn_excess - bytes of its buffers beyond EMU_JSON_KEEP each. */
+/** conn_excess - bytes that each of the two buffers has beyond EMU_JSON_KEEP, together. */
 size_t conn_excess(const struct conn *conn);
 
-/** conn_fill - read available bytes. Returns 0 (some or none), -EPIPE at the end, or -errno. */
+/**
+ * conn_fill - read the bytes that are available, maybe none. Errors: -EPIPE, the peer has closed;
+ * -errno.
+ */
 int conn_fill(struct conn *conn);
 
-/** conn_next - take the next whole line: emu_json_next(). */
+/** conn_next - take the next whole line out of the input: emu_json_next(). */
 int conn_next(struct conn *conn, struct json_object **ret);
 
 /** conn_put - queue @message, and put it. Errors: -ENOBUFS, the peer does not read. */
@@ -60,47 +69,65 @@ int conn_put(struct conn *conn, struct json_object *message);
 
 /**
  * conn_put_line - queue a line of telemetry of up to CONN_TELEMETRY_MAX bytes, without its newline.
- * It leaves the space for events as it is. The previous line must have been sent.
+ * The space for events stays as large as before. The previous line of telemetry must have been
+ * sent.
  */
 int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 
-/** conn_put_text - queue a piece of a line; @ends: the last one of the line. */
+/** conn_put_text - queue a piece of a line. @ends: it is the last piece of its line. */
 int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
 
-/** conn_put_with - conn_put() with the descriptors before the first -1, closed when sent. */
+/**
+ * conn_put_with - conn_put(), with the descriptors in @pass before the first -1. They are closed
+ * when they have been sent.
+ */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS]);
 
-/** conn_flush - send as much as the socket takes. 0: all; -EAGAIN: the rest later; -errno. */
+/**
+ * conn_flush - send as many bytes as the socket takes. Returns 0 if all were sent; -EAGAIN: some
+ * are left; -errno.
+ */
 int conn_flush(struct conn *conn);
 
-/** conn_drain - flush, waiting at most @timeout_ms for the peer to read. */
+/** conn_drain - send all queued bytes, waiting at most @timeout_ms for the peer to read. */
 void conn_drain(struct conn *conn, int timeout_ms);
 
-/** conn_wait - the next message. Errors: -ETIMEDOUT, and as conn_fill() and conn_next(). */
+/**
+ * conn_wait - wait for the next message, at most @timeout_ms. Errors: -ETIMEDOUT, and as
+ * conn_fill() and conn_next().
+ */
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
- * conn_query - send @request, put it, and wait for the reply, at most @timeout_ms in all. Skips
- * events that arrive before the reply. A refusal is a reply, too. Errors: as conn_wait().
+ * conn_query - send @request, put it, and wait for the reply, at most @timeout_ms in all. Events
+ * that arrive before the reply are dropped. A refusal is also a reply. Errors: as conn_wait().
  */
 int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
                int timeout_ms);
 
-/* Build an object: each adds a field and returns @message. */
+/* Build an object: each function adds a field and returns @message. */
 struct json_object *json_add_text(struct json_object *message, const char *field, const char *text);
 struct json_object *json_add_number(struct json_object *message, const char *field,
                                     uint64_t number);
-/* Add "node":3 and, if a file names the node, "node_name":"node01"; the same for a switch. */
+/*
+ * Add "node":3 and, if a file gives the node a name, "node_name":"node01". json_add_switch() does
+ * this for a switch.
+ */
 struct json_object *json_add_node(struct json_object *message, const struct topo_graph *graph,
                                   uint32_t node);
 struct json_object *json_add_switch(struct json_object *message, const struct topo_graph *graph,
                                     uint32_t sw);
 struct json_object *conn_event(const char *event);
-struct json_object *conn_frozen(pid_t pid); /* event to a supervisor: a fault may stop @pid */
-struct json_object *conn_ok(void);          /* {"ok":true}: the beginning of a reply */
-struct json_object *conn_error(int err, const char *error); /* {"ok":false,…}: a line for a user */
+/* event for the supervisor: a fault is about to stop process @pid */
+struct json_object *conn_frozen(pid_t pid);
+struct json_object *conn_ok(void); /* {"ok":true}, to which a reply's fields are added */
+/* {"ok":false,…} with one line for the user */
+struct json_object *conn_error(int err, const char *error);
 
-/** json_show_node - describe a node added by json_add_node(): "node 3 (node01)". Returns @text. */
+/**
+ * json_show_node - write the node that json_add_node() has added, as text: "node 3 (node01)".
+ * Returns @text.
+ */
 const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 const char *json_show_switch(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 
@@ -119,14 +146,18 @@ struct query_field {
 struct json_object *query_request(const char *command);
 
 /**
- * query_fabric - send @request to fabric @name and put it. The caller puts the reply, which has the
- * fields @fields; NULL: any. @owner: the process that listens; may be NULL. Errors: one line in
- * @error. -ETIMEDOUT, no answer; -EPROTO, the fabric refuses, or the reply lacks a field.
+ * query_fabric - send @request to fabric @name, put it, and wait for the reply, which the caller
+ * puts. @fields: fields that the reply must have; NULL: none. @owner: the process that listens; may
+ * be NULL. Errors, with one line in @error: -ETIMEDOUT, no reply; -EPROTO, the fabric refuses, or
+ * the reply lacks a field; as paths_connect().
  */
 int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
                  struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);
 
-/** query_check - check fields of @object from fabric @name. Errors: -EPROTO, one line in @error. */
+/**
+ * query_check - check that @object, from fabric @name, has @fields. Errors: -EPROTO, one line in
+ * @error.
+ */
 int query_check(const char *name, struct json_object *object, const struct query_field *fields,
                 char *error, size_t error_bytes);
 

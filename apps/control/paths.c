@@ -2,9 +2,9 @@
 /*
  * paths.c - the control sockets of this user's fabrics.
  *
- * If two fabrics of one name start at the same time, the first to lock the directory tests the old
- * socket, binds and listens before it unlocks, so the second one finds a listener. Rejected: lock
- * files, which remain after a crash.
+ * Two fabrics of the same name may start at the same time. The one that locks the folder first
+ * tests the old socket, binds and listens before it unlocks, so the other one finds a listener and
+ * fails. Rejected: lock files, because they remain after a crash.
  */
 #include "apps/control/paths.h"
 
@@ -24,7 +24,7 @@
 
 #define SUFFIX       ".sock"
 #define DEFAULT_NAME "default"
-#define ACCEPTS      0x10000u /* in /proc/net/unix: the socket listens */
+#define ACCEPTS      0x10000u /* flag in /proc/net/unix: the socket listens */
 
 int paths_check_name(const char *name, char *error, size_t error_bytes)
 {
@@ -41,7 +41,9 @@ int paths_check_name(const char *name, char *error, size_t error_bytes)
     return 0;
 }
 
-/* Check that only this user can write to the directory: others could pose as a fabric. */
+/*
+ * Check that only this user can write to the folder; another user could put a false fabric there.
+ */
 static int check_dir(const char *dir, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -67,13 +69,19 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
     return 0;
 }
 
-/* The folder of sockets without $XDG_RUNTIME_DIR, and always of fabrics on several hosts. */
+/*
+ * Write the folder that sockets are in if $XDG_RUNTIME_DIR is unset, and that sockets of fabrics on
+ * several hosts are always in.
+ */
 static void plain_dir(char *dir, size_t dir_bytes)
 {
     snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
 }
 
-/* Returns the directory's descriptor, or -errno with one line. */
+/*
+ * Open the folder of sockets, and create it if necessary. Returns its descriptor; -errno with one
+ * line in @error.
+ */
 static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -151,7 +159,10 @@ void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
         snprintf(ret, ret_bytes, "%s", path);
 }
 
-/* Is it the name of a fabric on several hosts including this one (hosts_socket_name())? */
+/*
+ * Return whether @name is that of a fabric on several hosts, as hosts_socket_name() forms it on
+ * this host.
+ */
 static bool is_of_hosts(const char *name)
 {
     char host[256], end[64];
@@ -162,7 +173,10 @@ static bool is_of_hosts(const char *name)
     return bytes > tail && strcmp(name + bytes - tail, end) == 0;
 }
 
-/* Does the plain directory exist, is it another one than @dir, and only this user's? */
+/*
+ * Return whether plain_dir() is an existing folder other than @dir that only this user can write
+ * to. @other: its name.
+ */
 static bool other_dir(char *other, size_t other_bytes, const char *dir)
 {
     char error[256];
@@ -189,7 +203,9 @@ int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_
     return err;
 }
 
-/* Returns a connected descriptor, or -errno. -EAGAIN: there is a listener, which is busy. */
+/*
+ * Return a connected descriptor, or -errno. -EAGAIN: a process listens, but too many clients wait.
+ */
 static int connect_to(const char *path)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -215,7 +231,7 @@ static pid_t peer_pid(int fd)
     return cred.pid;
 }
 
-/* Fail if @fd, a result of connect_to(), which is closed, shows a fabric. Errors: -EADDRINUSE. */
+/* Check that no fabric listens. @fd: the result of connect_to(); closed. Errors: -EADDRINUSE. */
 static int check_free(int fd, const char *name, char *error, size_t error_bytes)
 {
     pid_t pid;
@@ -231,7 +247,7 @@ static int check_free(int fd, const char *name, char *error, size_t error_bytes)
                 name, (int)pid, name);
 }
 
-/* Remove a stale socket at @path. Called with the directory locked. */
+/* Remove a socket at @path on which nobody listens. Call this with the folder locked. */
 static int clear_path(const char *path, const char *name, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -252,8 +268,8 @@ static int clear_path(const char *path, const char *name, char *error, size_t er
 }
 
 /*
- * Advice for the user if no socket can be made. Fabrics on several hosts use a folder with the same
- * name on every host, which does not depend on a variable.
+ * Return advice for the user if no socket can be made. Fabrics on several hosts use a folder that
+ * has the same name on all hosts, so XDG_RUNTIME_DIR does not affect it.
  */
 static const char *remedy(const char *name)
 {
@@ -262,14 +278,20 @@ static const char *remedy(const char *name)
                                "space";
 }
 
-/* The name to which the socket is bound before it listens: as long as @path, without SUFFIX. */
+/*
+ * Write the name under which the socket is bound. It is @path with its last character replaced, so
+ * it does not end with SUFFIX.
+ */
 static void bound_path(char ret[static sizeof((struct sockaddr_un *)0)->sun_path], const char *path)
 {
     snprintf(ret, sizeof((struct sockaddr_un *)0)->sun_path, "%s", path);
     ret[strlen(ret) - 1] = '~';
 }
 
-/* The socket gets the name @path when it listens, so no client is refused. Directory locked. */
+/*
+ * Make a listening socket at @path. It is bound under another name, and renamed only when it
+ * listens, so that no client finds it earlier and is refused. Call this with the folder locked.
+ */
 static int bind_socket(struct paths_socket *ret, const char *path, const char *name, char *error,
                        size_t error_bytes)
 {
@@ -377,7 +399,7 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
     return 0;
 }
 
-/* The inode of the listening socket that is bound to @bound; 0: none. */
+/* Return the inode of the listening socket that is bound to @bound; 0: none. */
 static unsigned long listening_inode(const char *bound)
 {
     FILE *sockets = fopen("/proc/net/unix", "re");
@@ -406,7 +428,10 @@ bool paths_supervised_by(const char *name, pid_t owner)
     return inode && procs_child_has_socket(owner, inode);
 }
 
-/* Call @each for @all sockets in the folder, or only for those of fabrics on several hosts. */
+/*
+ * Call @each for every socket in the folder. @all: false: only for sockets of fabrics on several
+ * hosts.
+ */
 static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
                     void *context, char *error, size_t error_bytes)
 {
@@ -446,7 +471,7 @@ int paths_list(void (*each)(void *context, const char *name), void *context, cha
 /* --- the fabric of a command without a name ------------------------------------------- */
 
 struct running {
-    char *name; /* of the last one found; PATHS_NAME_MAX + 1 bytes */
+    char *name; /* name of the last running fabric that was found; PATHS_NAME_MAX + 1 bytes */
     unsigned count;
 };
 

@@ -2,10 +2,11 @@
 /*
  * paths.h - the control sockets of this user's fabrics.
  *
- * They are NAME.sock, mode 0600, in the folder $XDG_RUNTIME_DIR/fabemu or, if that variable is
- * unset, /tmp/fabemu-UID: the user's own, mode 0700, checked on every use. Sockets of fabrics on
- * several hosts are in the latter, which has the same name on all hosts; so a socket that is not in
- * the first folder is searched there.
+ * The socket of fabric NAME is NAME.sock, mode 0600, in the folder $XDG_RUNTIME_DIR/fabemu or, if
+ * that variable is unset, /tmp/fabemu-UID. The folder must be the user's own, with mode 0700, which
+ * is checked on every use. Sockets of fabrics on several hosts are in /tmp/fabemu-UID, because that
+ * name is the same on all hosts. Therefore a socket that is not in the first folder is looked for
+ * in the second.
  */
 #ifndef APPS_CONTROL_PATHS_H
 #define APPS_CONTROL_PATHS_H
@@ -15,27 +16,36 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define PATHS_NAME_MAX 63 /* characters of a fabric's name */
+#define PATHS_NAME_MAX 63 /* most characters of a fabric's name */
 
-/* A socket made by this process; device and inode distinguish it from a later one. */
+/*
+ * A socket made by this process. Device and inode distinguish it from a later socket of the same
+ * name.
+ */
 struct paths_socket {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     dev_t dev;
     ino_t ino;
 };
 
-/** paths_check_name - letters, digits, '.', '_', '-'; not '.' or '-' first. -EINVAL, one line. */
+/**
+ * paths_check_name - check that a name consists of letters, digits, '.', '_' and '-', and does not
+ * begin with '.' or '-'. Errors: -EINVAL, one line in @error.
+ */
 int paths_check_name(const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_listen - make the socket of fabric @name and listen on it. Removes a socket that nobody
- * listens on, and logs that. Clients see the credentials of the calling process.
- * Errors: -EADDRINUSE, a fabric of this name runs; others; one line in @error.
+ * paths_listen - make the socket of fabric @name and listen on it. Removes a socket on which nobody
+ * listens, and prints a line about that. Clients see the credentials of the calling process.
+ * Errors, with one line in @error: -EADDRINUSE, a fabric of this name runs; others.
  */
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
                  size_t error_bytes);
 
-/** paths_free - is the name free now? Only paths_listen() claims it. Errors: as that one. */
+/**
+ * paths_free - check that no fabric named @name runs now. Only paths_listen() reserves the name.
+ * Errors: as paths_listen().
+ */
 int paths_free(const char *name, char *error, size_t error_bytes);
 
 /** paths_unlink - remove the socket unless another process has replaced it. */
@@ -43,38 +53,41 @@ void paths_unlink(const struct paths_socket *socket);
 
 /**
  * paths_connect - connect to fabric @name. @owner: the process that listens; may be NULL.
- * Errors: -ENOENT, -ECONNREFUSED, others; one line in @error.
+ * Errors, with one line in @error: -ENOENT, -ECONNREFUSED, others.
  */
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_supervised_by - is @owner the supervisor of fabric @name: does one of its children serve
- * it? paths_connect() returns as @owner the process that made the socket; another process may have
- * that number by now.
+ * paths_supervised_by - return whether @owner is the supervisor of fabric @name, so that one of its
+ * children serves it. The @owner that paths_connect() returns is the number of the process that
+ * made the socket, and may belong to another process by now.
  */
 bool paths_supervised_by(const char *name, pid_t owner);
 
-/** paths_list - call @each with the name of every socket, in order. */
+/**
+ * paths_list - call @each with the name of every socket, in alphabetical order. Errors: one line in
+ * @error.
+ */
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
                size_t error_bytes);
 
 /**
- * paths_default - the name of the fabric that a command without a name is for: "default" if that
- * one runs, or else the only one that runs. If none or several run, "default": paths_connect() then
- * says what is wrong. @ret: room for the name.
+ * paths_default - return the name of the fabric to which a command without a name applies:
+ * "default" if that fabric runs, otherwise the only fabric that runs. If none runs, or several do,
+ * the result is "default", and paths_connect() then reports the error. @ret: space for the name.
  */
 const char *paths_default(char ret[static PATHS_NAME_MAX + 1]);
 
-/** paths_of - path of fabric @name's socket. Errors as paths_listen. */
+/** paths_of - write the path of fabric @name's socket. Errors: as paths_listen(). */
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);
 
-/** hosts_node_name - this host's name, as in sockets' names (hosts_socket_name()). */
+/** hosts_node_name - write this host's name, as hosts_socket_name() uses it. */
 void hosts_node_name(char *ret, size_t ret_bytes);
 
 /**
- * hosts_socket_name - the name of a fabric's socket on this host: the fabric's name and the host's,
- * since hosts may share a folder. hosts_socket_anywhere() - the path for programs on all hosts,
- * with %h instead of the host's name.
+ * hosts_socket_name - write the name of a fabric's socket on this host. It consists of the fabric's
+ * name and the host's, because hosts may share a folder. hosts_socket_anywhere() - write the path
+ * of @path's socket for programs on any host, with %h in place of the host's name.
  */
 void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
 void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);

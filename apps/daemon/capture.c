@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - captures of a running fabric: for a client of the control socket, which gets the
- * capture rings and empties them itself; or by the daemon from its start (--capture).
+ * capture.c - captures of a running fabric. A client of the control socket can start one; it gets
+ * the capture rings, and reads them itself. With --capture the daemon starts one at its own start.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static void refuse(struct daemon *daemon, struct client *client, int err)
 {
-    if (client->remote) /* descriptors cannot be sent to another host */
+    if (client->remote) /* file descriptors cannot be sent to another host */
         daemon_reply_error(daemon, client, err,
                            "only cables of host %s, the coordinator, can be captured: run "
                            "\"fabemu capture\" there",

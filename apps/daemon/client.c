@@ -2,8 +2,8 @@
 /*
  * client.c - connections to the daemon: admission, sending, and events for subscribers and files.
  *
- * A message that the socket does not take waits in the client's own buffer. If all buffers together
- * take too much memory, the clients with most of it are closed.
+ * Bytes that a client's socket does not take wait in the client's own buffer. If all buffers
+ * together exceed CONN_EXCESS_MAX, the daemon closes the clients with the largest ones.
  */
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     return client;
 }
 
-/* Processes with the same number on two hosts are different processes. */
+/* A process number identifies a process only within its host. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
     const struct daemon *daemon = ctx;
@@ -56,7 +56,7 @@ void daemon_accept(struct daemon *daemon)
     int fd = admission_accept(&daemon->admission, &cred);
 
     if (fd < 0) {
-        daemon_tick_when(daemon); /* the tick ends the door's deafness */
+        daemon_tick_when(daemon); /* if the admission is paused, the tick resumes it */
         return;
     }
     client = daemon_client_new(daemon, fd, cred.pid);
@@ -64,7 +64,7 @@ void daemon_accept(struct daemon *daemon)
         admission_reject(fd, -ENOMEM, ADMISSION_NO_MEMORY);
     } else if (cred.uid != geteuid()) {
         daemon_reply_error(daemon, client, -EACCES, ADMISSION_NOT_YOURS);
-        client->closing = true; /* at the first bytes that it sends */
+        client->closing = true; /* it is closed at its first request */
     }
 }
 
@@ -90,7 +90,7 @@ void daemon_client_close(struct daemon *daemon, struct client *client)
     emu_list_del(&client->link);
     daemon_capture_left(daemon, client);
     telemetry_serve_left(client);
-    conn_close(&client->conn); /* this also removes it from the epoll */
+    conn_close(&client->conn); /* closing removes it from the epoll, too */
     free(client->sample);
     client->sample = NULL;
     count_excess(daemon, client, 0);
@@ -119,7 +119,10 @@ void daemon_client_events(struct daemon *daemon, struct client *client)
     epoll_ctl(daemon->epoll, EPOLL_CTL_MOD, client->conn.fd, &event);
 }
 
-/* The oldest of the clients with most excess. Never the supervisor, which does read. */
+/*
+ * Return the client with the largest excess, the oldest of several equal ones; NULL: none has any.
+ * The supervisor is never chosen, because it reads.
+ */
 static struct client *largest_client(const struct daemon *daemon)
 {
     struct client *largest = NULL;
@@ -157,7 +160,7 @@ void daemon_client_flush(struct daemon *daemon, struct client *client)
     daemon->busy = daemon->busy || (client->has_lines && !err);
 }
 
-/* Send what was queued. @err: the queue was full, because the client does not read. */
+/* Send what was queued. @err: the result of queuing; on an error the client does not read. */
 static void send_queued(struct daemon *daemon, struct client *client, int err)
 {
     if (!err) {
@@ -208,7 +211,7 @@ bool daemon_signal(const struct client *client, int signal)
 
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
 {
-    /* a process of another host is listed on that host */
+    /* its own host lists a process of another host */
     int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 

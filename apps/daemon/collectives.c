@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - the waiting collectives: which members have entered, are missing or differ.
+ * collectives.c - the collectives for which processes wait: which members have entered, which are
+ * missing, and which call another operation.
  *
- * The collectives of a group have the same numbers at every member. For each group, the oldest
- * collective with a waiting member is listed, as described by most of the members in it. A member
- * with a lower number has not entered it; one with a higher number has completed it. The network's
- * own record of contributions takes precedence over the report of a process. The last report of an
- * absent process may be outdated, so its wait counts only if no other member waits, and only if a
- * contribution is surely missing.
+ * A group numbers its collectives; all members use the same numbers. For each group, the list has
+ * the oldest collective for which a member waits, as most of the members in that collective
+ * describe it. A member whose current number is lower has not entered this collective; a member
+ * whose number is higher has completed it. If the network has a record of a member's contribution,
+ * the record counts and not the member's report.
+ *
+ * An *absent* member is stopped or silent, and its last report may be outdated. Therefore its wait
+ * counts only if no other member waits, and only if a contribution is surely missing.
  */
 #include <stdlib.h>
 
@@ -19,8 +22,8 @@
 #include "emu/packet/kind.h"
 #include "emu/util/combine.h"
 
-#define GAPS_MAX        16u /* listed partial results of one collective */
-#define COLLECTIVES_MAX 16u /* listed collectives */
+#define GAPS_MAX        16u /* partial results that are listed for one collective */
+#define COLLECTIVES_MAX 16u /* collectives that are listed */
 
 /* --- description of a collective ------------------------------------------------------ */
 
@@ -67,7 +70,7 @@ static bool same_what(const struct emu_pending_what *a, const struct emu_pending
            a->root == b->root;
 }
 
-/* The process's report on group @id, or NULL. */
+/* Return what the client's process reports on group @id; NULL: nothing. */
 static const struct emu_pending_group *reported_group(const struct client *client, uint32_t id)
 {
     const struct emu_pending *pending = client && client->sample ? &client->sample->pending : NULL;
@@ -80,31 +83,36 @@ static const struct emu_pending_group *reported_group(const struct client *clien
 
 /* --- comparison of a group's members --------------------------------------------------- */
 
-struct member_look {
+struct member_view {
     uint32_t node;
-    const struct emu_pending_group *says;   /* report on this group; NULL: none */
-    const struct fabric_contribution *part; /* the network's record; NULL: none */
-    bool absent;                            /* struct standstill_sample */
+    const struct emu_pending_group *says; /* its report on this group; NULL: none */
+    /* the network's record of its contribution; NULL: none */
+    const struct fabric_contribution *part;
+    bool absent; /* as in struct standstill_sample */
 };
 
-/* The oldest waiting collective of a group. */
-struct group_look {
+/* A group, its members, and the oldest collective for which a member waits. */
+struct group_view {
     uint32_t id, count;
-    struct member_look *member;
-    const struct emu_pending_group *waits; /* the collective, as a member reports it */
-    bool heard;                            /* a member that is not absent waits for it */
-    /* mismatch of contributions in switches; NULL: none */
+    struct member_view *member;
+    const struct emu_pending_group *waits; /* that collective, as a member reports it */
+    /* a member that is not absent waits for the collective */
+    bool is_awaited;
+    /* mismatch of two contributions that a switch has found; NULL: none */
     const struct emu_mismatch *mismatch;
     uint64_t now_ns;
 };
 
-static bool is_in(const struct member_look *member, const struct emu_pending_group *it)
+static bool is_in(const struct member_view *member, const struct emu_pending_group *it)
 {
     return member->says && member->says->since_ns && member->says->number == it->number;
 }
 
-/* The oldest collective that an @absent member, or else one that is not absent, waits in. */
-static const struct emu_pending_group *oldest_of(const struct group_look *group, bool absent)
+/*
+ * Return the oldest collective for which members wait: absent members if @absent, otherwise members
+ * that are not. NULL: none.
+ */
+static const struct emu_pending_group *oldest_of(const struct group_view *group, bool absent)
 {
     const struct emu_pending_group *oldest = NULL;
 
@@ -119,13 +127,16 @@ static const struct emu_pending_group *oldest_of(const struct group_look *group,
     return oldest;
 }
 
-/* Find the oldest waiting collective, as described by most of its members. False: none waits. */
-static bool group_find(struct group_look *group)
+/*
+ * Find the oldest collective for which a member waits, as most of the members in it describe it.
+ * Returns false if no member waits.
+ */
+static bool group_find(struct group_view *group)
 {
     uint32_t most = 0;
 
     group->waits = oldest_of(group, false);
-    group->heard = group->waits;
+    group->is_awaited = group->waits;
     if (!group->waits)
         group->waits = oldest_of(group, true);
     for (uint32_t i = 0; group->waits && i < group->count; i++) {
@@ -145,7 +156,7 @@ static bool group_find(struct group_look *group)
     return group->waits != NULL;
 }
 
-static uint64_t group_age(const struct group_look *group)
+static uint64_t group_age(const struct group_view *group)
 {
     uint64_t age_ns = 0;
 
@@ -158,8 +169,11 @@ static uint64_t group_age(const struct group_look *group)
     return age_ns;
 }
 
-/* Does the collective need a contribution of this member that a switch or adapter combines? */
-static bool contributes(const struct group_look *group, const struct member_look *member)
+/*
+ * Return whether the collective needs a contribution of this member, for a switch or an adapter to
+ * combine.
+ */
+static bool contributes(const struct group_view *group, const struct member_view *member)
 {
     const struct emu_pending_what *what = &group->waits->what;
     const struct emu_kind_traits *kind = emu_kind_traits(what->kind);
@@ -169,24 +183,24 @@ static bool contributes(const struct group_look *group, const struct member_look
     return kind->root != EMU_ROOT_RECEIVES || what->root != member->node;
 }
 
-static bool has_entered(const struct group_look *group, const struct member_look *member)
+static bool has_entered(const struct group_view *group, const struct member_view *member)
 {
     return member->says && member->says->begun >= group->waits->number;
 }
 
 /*
- * Has the member entered, and has its contribution arrived? After a mismatch later contributions
- * are dropped; then entering is enough, since those members are not missing.
+ * Return whether the member has entered the collective and its contribution has arrived. After a
+ * mismatch, a switch drops later contributions. Then it is enough that the member has entered.
  */
-static bool has_come(const struct group_look *group, const struct member_look *member)
+static bool has_contributed(const struct group_view *group, const struct member_view *member)
 {
     if (!contributes(group, member) || !member->part || !member->part->known || group->mismatch)
         return has_entered(group, member);
     return member->part->arrived;
 }
 
-static void add_place(struct json_object *to, const struct topo_graph *graph,
-                      const struct fabric_contribution *part)
+static void add_port(struct json_object *to, const struct topo_graph *graph,
+                     const struct fabric_contribution *part)
 {
     if (!part || !part->known)
         return;
@@ -199,8 +213,8 @@ static void add_place(struct json_object *to, const struct topo_graph *graph,
 }
 
 static struct json_object *missing_build(const struct topo_graph *graph,
-                                         const struct group_look *group,
-                                         const struct member_look *member)
+                                         const struct group_view *group,
+                                         const struct member_view *member)
 {
     struct json_object *one = json_add_node(json_object_new_object(), graph, member->node);
 
@@ -208,11 +222,11 @@ static struct json_object *missing_build(const struct topo_graph *graph,
         json_add_number(one, "begun", member->says->begun);
     json_object_object_add(one, "entered", json_object_new_boolean(has_entered(group, member)));
     if (contributes(group, member))
-        add_place(one, graph, member->part);
+        add_port(one, graph, member->part);
     return one;
 }
 
-/* One of two mismatching contributions. */
+/* Build the description of one of two contributions that do not match. */
 static struct json_object *mismatch_side(const struct daemon *daemon, const struct emu_hdr *hdr)
 {
     struct emu_pending_what what = {.bytes = hdr->len,
@@ -243,7 +257,7 @@ static void add_mismatch(const struct daemon *daemon, const struct emu_mismatch 
     json_object_object_add(to, "mismatch", list);
 }
 
-/* Add the two hosts if a partial result crosses between hosts. */
+/* Add the names of both hosts if a partial result is on its way from one host to another. */
 static void add_crossing(const struct daemon *daemon, const struct fabric_gap *gap,
                          struct json_object *to)
 {
@@ -257,8 +271,11 @@ static void add_crossing(const struct daemon *daemon, const struct fabric_gap *g
     json_add_text(to, "host", hosts->name[at]);
 }
 
-/* Add partial results that are in flight between two switches for too long. Returns how many. */
-static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *group,
+/*
+ * Add the partial results that have left a switch and have not arrived at the next one. Returns
+ * their number.
+ */
+static uint32_t add_gaps(const struct daemon *daemon, const struct group_view *group,
                          struct json_object *to)
 {
     struct fabric_gap gap[GAPS_MAX];
@@ -277,16 +294,19 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_look *g
 }
 
 /*
- * Is the member surely missing? An absent member may have entered after its last report, so for it
- * only the network's record counts.
+ * Return whether the member is surely missing. An absent member may have entered after its last
+ * report; for such a member only the network's record counts.
  */
-static bool is_surely_missing(const struct group_look *group, const struct member_look *member)
+static bool is_surely_missing(const struct group_view *group, const struct member_view *member)
 {
     return !member->absent || (contributes(group, member) && member->part && member->part->known);
 }
 
-/* List the collective, unless only absent members wait and none is surely missing. */
-static void collective_add(const struct daemon *daemon, const struct group_look *group,
+/*
+ * Add the collective to @list. It is left out if only absent members wait for it and none is surely
+ * missing.
+ */
+static void collective_add(const struct daemon *daemon, const struct group_view *group,
                            struct json_object *list)
 {
     struct json_object *ret = json_add_number(json_object_new_object(), "group", group->id);
@@ -300,7 +320,7 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
     json_add_number(ret, "for_ns", group_age(group));
     json_add_number(ret, "members", group->count);
     for (uint32_t i = 0; i < group->count; i++) {
-        const struct member_look *member = &group->member[i];
+        const struct member_view *member = &group->member[i];
 
         if (is_in(member, group->waits) && !same_what(&member->says->what, &group->waits->what)) {
             struct json_object *one = json_object_new_object();
@@ -309,7 +329,7 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
             standstill_what(one, &member->says->what);
             json_object_array_add(differ, one);
             lacks++;
-        } else if (has_come(group, member)) {
+        } else if (has_contributed(group, member)) {
             json_object_array_add(arrived, json_object_new_int64(member->node));
         } else {
             json_object_array_add(missing, missing_build(daemon->graph, group, member));
@@ -321,7 +341,7 @@ static void collective_add(const struct daemon *daemon, const struct group_look 
     json_object_object_add(ret, "differ", differ);
     gaps = add_gaps(daemon, group, ret);
     add_mismatch(daemon, group->mismatch, ret);
-    if (group->heard || gaps || lacks)
+    if (group->is_awaited || gaps || lacks)
         json_object_array_add(list, ret);
     else
         json_object_put(ret);
@@ -333,8 +353,8 @@ struct collectives {
     uint64_t now_ns;
 };
 
-/* Look up the network's record of each member's contribution. */
-static void parts_look(const struct daemon *daemon, struct group_look *group,
+/* Find the network's record of each member's contribution. */
+static void parts_find(const struct daemon *daemon, struct group_view *group,
                        struct fabric_contribution *part)
 {
     uint32_t count =
@@ -346,10 +366,10 @@ static void parts_look(const struct daemon *daemon, struct group_look *group,
                 group->member[i].part = &part[p];
 }
 
-static void collective_look(void *context, uint32_t id, const uint32_t *nodes, uint32_t count)
+static void collective_examine(void *context, uint32_t id, const uint32_t *nodes, uint32_t count)
 {
     struct collectives *all = context;
-    struct group_look group = {.id = id, .count = count, .now_ns = all->now_ns};
+    struct group_view group = {.id = id, .count = count, .now_ns = all->now_ns};
     struct fabric_contribution *part = calloc(count, sizeof *part);
 
     group.member = calloc(count, sizeof *group.member);
@@ -362,7 +382,7 @@ static void collective_look(void *context, uint32_t id, const uint32_t *nodes, u
             group.member[i].absent = client && client->sample && client->sample->absent;
         }
         if (group_find(&group)) {
-            parts_look(all->daemon, &group, part);
+            parts_find(all->daemon, &group, part);
             group.mismatch = fabric_mismatch(all->daemon->fabric, id);
             collective_add(all->daemon, &group, all->list);
         }
@@ -375,6 +395,6 @@ struct json_object *standstill_collectives(struct daemon *daemon, uint64_t now_n
 {
     struct collectives all = {.daemon = daemon, .list = json_object_new_array(), .now_ns = now_ns};
 
-    daemon_groups_each(daemon, collective_look, &all);
+    daemon_groups_each(daemon, collective_examine, &all);
     return all.list;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * comm.c - the communication of programs, as JSON and as a summary of a few lines.
- */
+/* comm.c - how programs have communicated, as JSON and as a summary of a few lines. */
 #include "apps/daemon/report.h"
 
 #include <stdlib.h>
@@ -13,10 +11,11 @@
 #include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
-#define LINES_MOST     8u /* kinds and sizes of collectives in the summary */
-#define HEAVY_MOST     3u /* pairs of nodes in the summary */
+/* most lines of the summary about collectives; each is about one kind and size */
+#define LINES_MOST 8u
+#define HEAVY_MOST 3u /* most pairs of nodes that the summary names */
 
-/* @kind: index in struct fabric_comm. */
+/* Return the name of a kind of collective. @kind: index in struct fabric_comm. */
 static const char *kind_name(uint32_t kind)
 {
     return emu_kind_traits(EMU_MULTICAST + kind)->collective;
@@ -24,7 +23,7 @@ static const char *kind_name(uint32_t kind)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* The devices that combine contributions and copy results. */
+/* Return which devices combine contributions and copy results. */
 static const char *network_name(const struct emu_profile *profile, uint32_t kind)
 {
     bool adapters = !emu_profile_switches_combine(profile) && kind != KIND(EMU_MULTICAST) &&
@@ -33,7 +32,7 @@ static const char *network_name(const struct emu_profile *profile, uint32_t kind
     return adapters ? "adapters" : "switches";
 }
 
-/* The sum, mean and maximum of a time of calls. */
+/* Build the sum, mean and maximum of the times of calls. */
 static struct json_object *times(double sum_ns, double calls, uint64_t longest_ns)
 {
     struct json_object *ret = json_object_new_object();
@@ -43,7 +42,10 @@ static struct json_object *times(double sum_ns, double calls, uint64_t longest_n
     return json_add_number(ret, "longest", longest_ns);
 }
 
-/* Split the time of all calls in the proportion of the sampled calls. */
+/*
+ * Split the time of all calls into waiting and network time, in the proportion that the sampled
+ * calls had.
+ */
 static void add_split(struct json_object *one, const struct fabric_comm_cell *cell,
                       const struct fabric_comm_sum *sum)
 {
@@ -146,7 +148,10 @@ static struct json_object *pair_build(const struct fabric_pair *pair)
     return row;
 }
 
-/* The names that the network's file gives to the nodes of the listed pairs, by node number. */
+/*
+ * Build the names of the nodes of the first @listed pairs, by node number. They come from the
+ * network's file.
+ */
 static struct json_object *names_build(const struct fabric_comm *comm, uint32_t listed,
                                        const struct topo_graph *graph)
 {
@@ -218,7 +223,7 @@ struct json_object *comm_build(struct fabric *fabric, const struct fabric_config
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
-    return json_object_object_get(object, name); /* NULL of NULL is NULL */
+    return json_object_object_get(object, name); /* of NULL it is NULL */
 }
 
 static uint64_t number(struct json_object *object, const char *name)
@@ -262,7 +267,7 @@ static int longer(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-/* Print the collectives that took most time, summed over members. */
+/* Print the collectives that took most time, summed over their members. */
 static void print_collectives(FILE *out, struct json_object *all)
 {
     size_t count = emu_json_count(all);
@@ -288,7 +293,7 @@ static uint64_t of_row(struct json_object *row, size_t column)
     return json_object_get_uint64(emu_json_at(row, column));
 }
 
-/* A node's number, followed by its name if the network's file gives one. */
+/* Print a node's number and, if the network's file gives it a name, that name. */
 static void print_node(FILE *out, struct json_object *names, uint64_t node)
 {
     char number[24];
@@ -299,7 +304,10 @@ static void print_node(FILE *out, struct json_object *names, uint64_t node)
         fprintf(out, " (%s)", json_object_get_string(member(names, number)));
 }
 
-/* Print the pairs with most bytes; insertion into a short list avoids sorting all of them. */
+/*
+ * Print the pairs of nodes with most bytes. The short list is kept in order by insertion, so that
+ * not all pairs have to be sorted.
+ */
 static void print_heaviest(FILE *out, struct json_object *matrix, struct json_object *names)
 {
     struct json_object *heavy[HEAVY_MOST + 1] = {NULL};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon.c - serves a running fabric's control socket: the loop, its timer, start and end.
+ * daemon.c - the daemon, which serves a running fabric's control socket: its loop, its timer, start
+ * and end.
  *
- * One thread, the fabric's manager, waits in epoll. No client can block it: a read takes the bytes
- * that are there, at most LINES_A_TURN requests of a client are answered before the next client,
- * and no more requests are read from a client until its reply is sent. Nothing wakes an idle
- * fabric: the timer runs only while a process is attached.
+ * The daemon is one thread, the fabric's manager, which waits in epoll. No client can block it. A
+ * read takes only the bytes that have arrived. After REQUESTS_PER_TURN requests of a client, other
+ * clients are served. The daemon reads no more requests from a client until its last reply is sent.
+ * An idle fabric is never woken: the timer runs only while a process is attached or the admission
+ * is paused.
  */
 #include "apps/daemon/daemon.h"
 
@@ -31,12 +33,16 @@
 #include "apps/daemon/report.h"
 #include "emu/util/now.h"
 
-#define EVENTS_A_ROUND 64
-#define LINES_A_TURN   16 /* requests of a client that are answered before the next client */
-#define TICK_MS        1000u
-#define LAST_FLUSH_MS  1000 /* for the supervisor to take the final report */
+#define EVENTS_PER_ROUND 64
+/* requests of one client that are handled before other clients are served */
+#define REQUESTS_PER_TURN 16
+#define TICK_MS           1000u
+#define LAST_FLUSH_MS     1000 /* time for the supervisor to read the final report */
 
-/* Search from the start each time: handling a death may find more clients that are gone. */
+/*
+ * Return a client that is gone and still has its node. Search from the start each time, because
+ * handling a death may mark more clients as gone.
+ */
 static struct client *next_dead(const struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)
@@ -90,15 +96,15 @@ void daemon_timer_set(int timer, uint64_t at_ns)
 {
     struct itimerspec when = {0};
 
-    if (at_ns != EMU_NEVER) /* 0 would disarm the timer */
+    if (at_ns != EMU_NEVER) /* a value of 0 would disarm the timer */
         when.it_value =
             (struct timespec){(time_t)(at_ns / 1000000000u), (long)(at_ns % 1000000000u) + !at_ns};
     timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
 /*
- * The client has shut down its side. Requests that it sent before are still answered, except if it
- * is attached: then its process is dead.
+ * The client has closed its sending direction. If it is attached, its process is dead. Otherwise
+ * the replies to its earlier requests are still sent.
  */
 static void client_end(struct daemon *daemon, struct client *client)
 {
@@ -110,26 +116,29 @@ static void client_end(struct daemon *daemon, struct client *client)
     daemon_client_events(daemon, client);
 }
 
-/* May the next request be read? Only when the reply to the last one is sent. */
+/*
+ * Return whether the client's next request may be read: only when the reply to its last one is
+ * sent.
+ */
 static bool client_listens(const struct client *client)
 {
     return !client->gone && !client->closing && !client->conn.out.bytes && !client->asks;
 }
 
-/* Answer some requests: those that are left from the last time, or those of one read. */
-static void client_turn(struct daemon *daemon, struct client *client)
+/* Handle some requests of a client: those left from the last round, or those of one read. */
+static void client_serve(struct daemon *daemon, struct client *client)
 {
     struct json_object *request;
     int lines = 0;
     int got = 0;
 
-    if (client->closing) { /* the reply is sent */
+    if (client->closing) { /* its last bytes are sent */
         daemon_client_gone(daemon, client);
         return;
     }
     if (!client->has_lines && conn_fill(&client->conn))
         client->at_end = true;
-    for (; lines < LINES_A_TURN && client_listens(client); lines++) {
+    for (; lines < REQUESTS_PER_TURN && client_listens(client); lines++) {
         got = conn_next(&client->conn, &request);
         if (got <= 0 && got != -EBADMSG)
             break;
@@ -146,7 +155,7 @@ static void client_turn(struct daemon *daemon, struct client *client)
     }
     if (!client->gone)
         daemon_client_count(daemon, client);
-    client->has_lines = (lines == LINES_A_TURN || client->conn.out.bytes || client->asks) &&
+    client->has_lines = (lines == REQUESTS_PER_TURN || client->conn.out.bytes || client->asks) &&
                         !client->gone && !client->closing;
     if (client->asks && !client->gone)
         daemon_client_events(daemon, client);
@@ -155,7 +164,7 @@ static void client_turn(struct daemon *daemon, struct client *client)
         client_end(daemon, client);
 }
 
-/* Serve the clients that have requests left from the last round. */
+/* Serve the clients that had more requests than the last round has handled. */
 static void serve_left(struct daemon *daemon)
 {
     if (!daemon->busy)
@@ -163,7 +172,7 @@ static void serve_left(struct daemon *daemon)
     daemon->busy = false;
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->has_lines && client_listens(client))
-            client_turn(daemon, client);
+            client_serve(daemon, client);
 }
 
 void daemon_tick_when(struct daemon *daemon)
@@ -176,7 +185,9 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
-/* A process that a debugger or a signal has stopped for too long counts as dead. */
+/*
+ * Treat a process as dead that a debugger or a signal has stopped for longer than --bound stopped.
+ */
 static void tick_stopped(struct daemon *daemon)
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.stopped_ms);
@@ -217,7 +228,7 @@ static void tick(struct daemon *daemon)
     tick_stopped(daemon);
     daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
-    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* more nodes than the array holds */
+    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* the array holds only 64 */
     for (uint32_t i = 0; i < count && i < 64; i++)
         daemon_cut_off(daemon, nodes[i]);
     daemon_remote_tick(daemon);
@@ -227,13 +238,13 @@ static void tick(struct daemon *daemon)
     }
 }
 
-/* One pass of the loop. @most_ms: longest wait for an event; -1: without limit. */
+/* Do one iteration of the loop. @most_ms: longest wait for an event; -1: no limit. */
 static void serve_round(struct daemon *daemon, int most_ms)
 {
-    struct epoll_event events[EVENTS_A_ROUND];
+    struct epoll_event events[EVENTS_PER_ROUND];
     int wait_ms = daemon_least_ms(most_ms, daemon_exiting_wait_ms(daemon));
     int count =
-        epoll_wait(daemon->epoll, events, EVENTS_A_ROUND,
+        epoll_wait(daemon->epoll, events, EVENTS_PER_ROUND,
                    daemon->busy ? 0 : daemon_least_ms(wait_ms, daemon_queries_wait_ms(daemon)));
 
     serve_left(daemon);
@@ -260,9 +271,9 @@ static void serve_round(struct daemon *daemon, int most_ms)
             if (client->conn.out.bytes)
                 daemon_client_flush(daemon, client);
             if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
-                daemon_client_gone(daemon, client); /* it no longer waits for the answer */
+                daemon_client_gone(daemon, client); /* it has closed while it waited for a query */
             if (!client->gone && !client->has_lines && events[i].events & ~(uint32_t)EPOLLOUT)
-                client_turn(daemon, client);
+                client_serve(daemon, client);
         }
     }
     daemon_queries_settle(daemon);
@@ -312,14 +323,14 @@ static int daemon_open(struct daemon *daemon)
     return err;
 }
 
-/* @why: why the fabric has failed; NULL: it was shut down. */
+/* @why: the reason if the fabric has failed; NULL: it was shut down. */
 static void daemon_close(struct daemon *daemon, const char *why)
 {
     daemon_exiting_report(daemon, true);
     telemetry_serve_close(daemon);
     timeline_serve_close(daemon);
     daemon_faults_close(daemon);
-    procs_thaw(&daemon->frozen); /* also processes that are no longer attached */
+    procs_thaw(&daemon->frozen); /* this also resumes processes that are no longer attached */
     daemon_waits_close(daemon);
     while (!emu_list_empty(&daemon->clients)) {
         struct client *client = emu_list_entry(daemon->clients.next, struct client, link);
@@ -342,7 +353,7 @@ static void daemon_close(struct daemon *daemon, const char *why)
         close(daemon->epoll);
 }
 
-static bool is_far_attached(const struct daemon *daemon)
+static bool is_remote_attached(const struct daemon *daemon)
 {
     emu_each_listed (const struct client, client, &daemon->clients, link)
         if (client->remote && client->node >= 0 && !client->gone)
@@ -351,23 +362,23 @@ static bool is_far_attached(const struct daemon *daemon)
 }
 
 /*
- * Wait for processes on other hosts to detach. The supervisor does not see these processes, so the
- * launcher may have ended before them, and their last requests may not have arrived yet. They get
- * as much time as the processes of this host (--bound term), and at most half of --bound stop.
+ * Wait for processes on other hosts to detach. The supervisor of this host does not see those
+ * processes, so it may end the fabric before their last requests have arrived. They get as much
+ * time as processes of this host get (--bound term), but at most half of --bound stop.
  */
-static void await_far(struct daemon *daemon)
+static void await_remote(struct daemon *daemon)
 {
     const struct emu_bounds bounds = emu_bounds_filled(daemon->config->fabric->bounds);
     uint64_t most_ms = bounds.term_ms < bounds.stop_ms / 2 ? bounds.term_ms : bounds.stop_ms / 2;
     int64_t until_ms = emu_now_ms() + emu_bound_int_ms(most_ms), left_ms;
 
-    while (!daemon->owner_gone && is_far_attached(daemon) &&
+    while (!daemon->owner_gone && is_remote_attached(daemon) &&
            (left_ms = until_ms - emu_now_ms()) > 0)
         serve_round(daemon, (int)left_ms);
 }
 
-/* Announce the shutdown, and send the final report to the supervisor. */
-static void say_goodbye(struct daemon *daemon)
+/* Announce the shutdown to all processes, and send the final report to the supervisor. */
+static void announce_end(struct daemon *daemon)
 {
     struct json_object *ended = conn_event("ended"), *report;
 
@@ -375,7 +386,7 @@ static void say_goodbye(struct daemon *daemon)
         if (client->node >= 0)
             daemon_send(daemon, client, conn_event("shutdown"));
     daemon_queries_end(daemon);
-    await_far(daemon);
+    await_remote(daemon);
     daemon_exiting_report(daemon, true);
     report = daemon_report(daemon);
     json_object_object_add(report, "check", audit_json(daemon->fabric, false));
@@ -385,7 +396,10 @@ static void say_goodbye(struct daemon *daemon)
         conn_drain(&daemon->owner->conn, LAST_FLUSH_MS);
 }
 
-/* The run can no longer be refused, so truncate the output files. */
+/*
+ * Truncate the output files. Done only when nothing can refuse the run any more, so that a refused
+ * run keeps the old files.
+ */
 static int files_begin(const struct daemon_config *config, char *error, size_t error_bytes)
 {
     int err = output_begin(config->events_fd);
@@ -397,7 +411,9 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
-/* Write the origin to the file of events. The other file has it in the shape record. */
+/*
+ * Write the origin to the file of events. The file of snapshots has the origin in its shape record.
+ */
 static void events_begin(struct daemon *daemon)
 {
     struct json_object *event = conn_event("origin");
@@ -410,8 +426,8 @@ static void events_begin(struct daemon *daemon)
     json_object_put(event);
 }
 
-/* Why the fabric has failed, for the other hosts; NULL: it was shut down. */
-static const char *why_ends(const struct daemon *daemon, int err, const char *error)
+/* Return the reason to send to the other hosts if the fabric has failed; NULL: it was shut down. */
+static const char *failure_reason(const struct daemon *daemon, int err, const char *error)
 {
     if (err)
         return *error ? error : strerror(-err);
@@ -455,15 +471,16 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         while (!daemon.shutdown && !daemon.owner_gone)
             serve_round(&daemon, -1);
         if (!daemon.owner_gone)
-            say_goodbye(&daemon);
+            announce_end(&daemon);
     } else if (daemon.owner && *error) {
         daemon_send(&daemon, daemon.owner, json_add_text(conn_event("failed"), "error", error));
         if (daemon.owner)
             conn_drain(&daemon.owner->conn, LAST_FLUSH_MS);
     }
     if (err && daemon.owner)
-        daemon.owner->conn.fd = -1; /* the caller keeps it, and reports the error over it */
-    daemon_close(&daemon, why_ends(&daemon, err, error));
+        /* the caller keeps this connection, and reports the error over it */
+        daemon.owner->conn.fd = -1;
+    daemon_close(&daemon, failure_reason(&daemon, err, error));
     if (err)
         return err;
     if (daemon.owner_gone)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * death.c - notifications when a process detaches or dies, or when nodes cannot reach each other.
+ * death.c - notifies processes when a process detaches or dies, or when nodes cannot reach each
+ * other.
  *
- * A process that detaches has disconnected from its peers (nic/host/api/leave.c), so only the
- * groups that it did not leave are broken. A death is reported to all attached processes as soon as
- * its node is free. The cause of death becomes known a moment after the connection closed. Until
- * then the client stays in the list of the dying; after that, the death is recorded and reported to
- * the supervisor and to subscribers, in order.
+ * A process that detaches has disconnected from its peers (nic/host/api/leave.c). Only the groups
+ * that it did not leave break.
+ *
+ * When a process dies, the daemon notifies all attached processes as soon as the node is free. The
+ * cause of death becomes known a moment after the connection has closed. Until then the client is
+ * in the list daemon->exiting. After that, the daemon records the death and reports it to the
+ * supervisor and to subscribers, in the order of deaths.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +23,13 @@
 #include "apps/base/procs.h"
 #include "emu/util/now.h"
 
-#define LAST_BREATH_MS 200 /* longest time from the close of a process's files to its end */
+/* longest time from the close of a process's files until its exit status is available */
+#define EXIT_STATUS_MS 200
 
-/* Notify all processes that @dead died, with the groups in @lists that this broke. Frees @lists. */
+/*
+ * Notify all processes that the process of @dead has died, each with those of its groups in @lists
+ * that this broke. Frees @lists.
+ */
 static void report_death(struct daemon *daemon, const struct client *dead,
                          struct json_object **lists)
 {
@@ -86,8 +93,8 @@ void daemon_left(struct daemon *daemon, struct client *client)
     daemon_notify_broken(daemon, node, shared);
 }
 
-/* Attached nodes without a route to or from @node; NULL: none. */
-static struct json_object *parted_from(const struct daemon *daemon, uint32_t node)
+/* List the attached nodes that have no route to or from @node; NULL: none. */
+static struct json_object *unreachable_from(const struct daemon *daemon, uint32_t node)
 {
     struct json_object *nodes = NULL;
 
@@ -103,10 +110,10 @@ static struct json_object *parted_from(const struct daemon *daemon, uint32_t nod
 }
 
 /*
- * Why a group is broken, for a member that itself reaches all nodes: the first pair of nodes
- * without a route.
+ * Write why a group is broken, for a member that itself reaches all nodes: the first pair of nodes
+ * that have no route.
  */
-static void parted_why(const struct daemon *daemon, char *why, size_t bytes)
+static void unreachable_why(const struct daemon *daemon, char *why, size_t bytes)
 {
     const struct topo_graph *graph = daemon->graph;
     char from[TOPO_SHOWN_BYTES], to[TOPO_SHOWN_BYTES];
@@ -130,7 +137,7 @@ void daemon_notify_unreachable(struct daemon *daemon)
     for (uint32_t node = 0; node < daemon->graph->nodes; node++) {
         struct client *client = daemon->by_node[node];
         struct json_object *groups = lists ? lists[node] : NULL;
-        struct json_object *nodes = client ? parted_from(daemon, node) : NULL;
+        struct json_object *nodes = client ? unreachable_from(daemon, node) : NULL;
         struct json_object *event;
 
         if (!client || (!nodes && !groups)) {
@@ -139,7 +146,7 @@ void daemon_notify_unreachable(struct daemon *daemon)
         }
         event = conn_event("nodes_partitioned");
         if (!nodes) {
-            parted_why(daemon, why, sizeof why);
+            unreachable_why(daemon, why, sizeof why);
             json_add_text(event, "why", why);
         }
         json_object_object_add(event, "nodes", nodes ? nodes : json_object_new_array());
@@ -156,8 +163,8 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->exiting};
 
     client->pidfd = client->remote ? -1 : pidfd_open(client->pid, 0);
-    client->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
-    if (client->pidfd >= 0) /* otherwise the loop wakes at how_by_ms */
+    client->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
+    if (client->pidfd >= 0) /* without a pidfd, the loop wakes at how_by_ms */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->pidfd, &event);
     emu_list_add(&daemon->exiting, &client->link);
 }
@@ -183,7 +190,9 @@ static struct client *first_dying(const struct daemon *daemon)
     return emu_list_entry(daemon->exiting.next, struct client, link);
 }
 
-/* Describe the cause of death as far as it is known. False: it may become known later. */
+/*
+ * Describe the cause of death, as far as it is known. Returns false if it may become known later.
+ */
 static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
 {
     const struct coordinator_process_info *remote;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drops.c - notifies processes of unrecoverable drops: of a lost segment, and of groups that have
- * failed.
+ * drops.c - notifies processes of unrecoverable drops: segments that are lost for good, and groups
+ * that failed because of a drop.
  */
 #include "apps/daemon/faults.h"
 
@@ -10,20 +10,23 @@
 #include "apps/fabric/links.h"
 #include "emu/util/now.h"
 
-#define LOOK_MS 100u /* between two checks, at most */
+#define CHECK_MS 100u /* longest time between two checks */
 
 /*
- * Limit of the lines sent in one check, to all processes together. The rest waits for the next
- * check, so that faults that hit thousands of pairs do not block the daemon.
+ * Limit of the lines that one check sends to all processes together. Further drops wait for the
+ * next check, so that faults that hit thousands of pairs do not block the daemon.
  */
-#define LINES_A_LOOK 8192u
+#define LINES_PER_CHECK 8192u
 
-/* A process, described for an error message. */
+/* A description of a process for an error message. */
 struct whose {
     char text[64 + TOPO_SHOWN_BYTES];
 };
 
-/* Process @incarnation of a node; only the node while that process is attached. @s: "'s" or "". */
+/*
+ * Describe process @incarnation of a node. If that process is attached, the node is enough. @s:
+ * "'s" for a genitive, or "".
+ */
 static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t incarnation,
                              const char *s)
 {
@@ -40,19 +43,22 @@ static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_
     return whose;
 }
 
-/* The reason, for the error messages of programs. @of: the sender and receiver of a segment. */
-static void why_text(struct daemon *daemon, const struct fabric_drop *loss, const char *of,
+/*
+ * Write the reason for error messages of programs. @of: the sender and receiver of the lost
+ * segment.
+ */
+static void why_text(struct daemon *daemon, const struct fabric_drop *drop, const char *of,
                      char *text, size_t bytes)
 {
     char cable[DAEMON_CABLE_BYTES], sw[TOPO_SHOWN_BYTES] = "";
 
-    if (loss->what >= FABRIC_UNIT_DAMAGED && loss->what != FABRIC_LEFT_GAVE_UP)
-        topo_show_switch(daemon->graph, loss->sw, sw);
-    switch (loss->what) {
+    if (drop->what >= FABRIC_UNIT_DAMAGED && drop->what != FABRIC_LEFT_GAVE_UP)
+        topo_show_switch(daemon->graph, drop->sw, sw);
+    switch (drop->what) {
     case FABRIC_LOST_SEGMENT:
     case FABRIC_LOST_OF_GROUP:
         snprintf(text, bytes, "%s lost a segment of %s (overrun)",
-                 daemon_cable_name(daemon->fabric, loss->cable, loss->out ? "->" : "<-", cable),
+                 daemon_cable_name(daemon->fabric, drop->cable, drop->out ? "->" : "<-", cable),
                  of);
         break;
     case FABRIC_UNIT_DAMAGED:
@@ -64,7 +70,7 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *loss, cons
         break;
     case FABRIC_LEFT_GAVE_UP:
         snprintf(text, bytes, "a packet sent by %s before it left was given up",
-                 whose_of(daemon, loss->from, loss->from_incarnation, "").text);
+                 whose_of(daemon, drop->from, drop->from_incarnation, "").text);
         break;
     case FABRIC_UNIT_STUCK:
     case FABRIC_UNIT_OUT:
@@ -74,19 +80,25 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *loss, cons
     }
 }
 
-/* Add the sender and receiver of a segment: nodes and, if known, processes. */
-static struct json_object *pair_add(struct json_object *event, const struct fabric_drop *loss)
+/*
+ * Add the sender and receiver of a segment: their nodes and, if known, the incarnations of their
+ * processes.
+ */
+static struct json_object *pair_add(struct json_object *event, const struct fabric_drop *drop)
 {
-    json_add_number(json_add_number(event, "from", loss->from), "to", loss->to);
-    if (loss->from_incarnation)
-        json_add_number(event, "from_incarnation", loss->from_incarnation);
-    if (loss->to_incarnation)
-        json_add_number(event, "to_incarnation", loss->to_incarnation);
+    json_add_number(json_add_number(event, "from", drop->from), "to", drop->to);
+    if (drop->from_incarnation)
+        json_add_number(event, "from_incarnation", drop->from_incarnation);
+    if (drop->to_incarnation)
+        json_add_number(event, "to_incarnation", drop->to_incarnation);
     return event;
 }
 
-/* Notify all processes: any of them may wait for one of the two, which waits for the other. */
-static void lost_tell(struct daemon *daemon, const struct fabric_drop *loss, const char *why)
+/*
+ * Notify all processes of a lost segment, not only the two between which it was lost: others may
+ * wait for one of these two.
+ */
+static void segment_notify(struct daemon *daemon, const struct fabric_drop *drop, const char *why)
 {
     for (uint32_t node = 0; node < daemon->graph->nodes; node++) {
         struct client *client = daemon->by_node[node];
@@ -94,69 +106,69 @@ static void lost_tell(struct daemon *daemon, const struct fabric_drop *loss, con
 
         if (!client)
             continue;
-        event = pair_add(conn_event("lost"), loss);
-        json_add_number(event, "at_ns", loss->found_ns);
+        event = pair_add(conn_event("lost"), drop);
+        json_add_number(event, "at_ns", drop->found_ns);
         json_add_text(event, "why", why);
         daemon_send(daemon, client, event);
     }
 }
 
-static void loss_tell(struct daemon *daemon, struct daemon_drops *drops,
-                      const struct fabric_drop *loss, struct json_object *event)
+static void drop_notify(struct daemon *daemon, struct daemon_drops *drops,
+                        const struct fabric_drop *drop, struct json_object *event)
 {
     char of[2 * sizeof(struct whose) + 8] = "the group", why[640];
 
-    if (loss->what == FABRIC_LOST_SEGMENT)
+    if (drop->what == FABRIC_LOST_SEGMENT)
         snprintf(of, sizeof of, "%s to %s",
-                 whose_of(daemon, loss->from, loss->from_incarnation, "'s").text,
-                 whose_of(daemon, loss->to, loss->to_incarnation, "").text);
-    why_text(daemon, loss, of, why, sizeof why);
-    if (loss->what == FABRIC_LOST_SEGMENT) {
+                 whose_of(daemon, drop->from, drop->from_incarnation, "'s").text,
+                 whose_of(daemon, drop->to, drop->to_incarnation, "").text);
+    why_text(daemon, drop, of, why, sizeof why);
+    if (drop->what == FABRIC_LOST_SEGMENT) {
         drops->pairs++;
-        drops->more += loss->more;
-        json_add_number(pair_add(event, loss), "more", loss->more);
-        lost_tell(daemon, loss, why);
+        drops->more += drop->more;
+        json_add_number(pair_add(event, drop), "more", drop->more);
+        segment_notify(daemon, drop, why);
     } else {
         drops->groups++;
-        json_add_number(event, "group", loss->group);
-        daemon_group_fail(daemon, loss->group, why);
+        json_add_number(event, "group", drop->group);
+        daemon_group_fail(daemon, drop->group, why);
     }
     daemon_publish(daemon, json_add_text(event, "why", why));
 }
 
-static void loss_take(struct daemon *daemon, struct daemon_drops *drops,
-                      const struct fabric_drop *loss, uint64_t at_ps)
+static void drop_take(struct daemon *daemon, struct daemon_drops *drops,
+                      const struct fabric_drop *drop, uint64_t at_ps)
 {
-    bool unit = loss->what == FABRIC_UNIT_OUT || loss->what == FABRIC_UNIT_BACK;
+    bool unit = drop->what == FABRIC_UNIT_OUT || drop->what == FABRIC_UNIT_BACK;
     struct json_object *event = daemon_event(daemon, unit ? "unit" : "lost", at_ps);
 
     if (!unit) {
-        loss_tell(daemon, drops, loss, event);
+        drop_notify(daemon, drops, drop, event);
         return;
     }
-    drops->out += loss->what == FABRIC_UNIT_OUT;
-    drops->back += loss->what == FABRIC_UNIT_BACK;
-    drops->moved += loss->moved;
-    json_add_switch(event, daemon->graph, loss->sw);
-    json_add_text(event, "state", loss->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
-    json_add_number(event, "groups_moved", loss->moved);
+    drops->out += drop->what == FABRIC_UNIT_OUT;
+    drops->back += drop->what == FABRIC_UNIT_BACK;
+    drops->moved += drop->moved;
+    json_add_switch(event, daemon->graph, drop->sw);
+    json_add_text(event, "state", drop->what == FABRIC_UNIT_OUT ? "out of service" : "in service");
+    json_add_number(event, "groups_moved", drop->moved);
     daemon_publish(daemon, event);
 }
 
 void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64_t now_ps)
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
-    uint64_t gap_ns = LOOK_MS * UINT64_C(1000000);
-    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* per drop, at most */
-    struct fabric_drop loss;
+    uint64_t gap_ns = CHECK_MS * UINT64_C(1000000);
+    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* most lines that one drop causes */
+    struct fabric_drop drop;
 
     if (now_ps < drops->scan_ps)
         return;
     fabric_drops_find(daemon->fabric, now_ps,
                       bound_ns == EMU_BOUND_OFF ? EMU_NEVER : bound_ns * 1000u);
-    for (uint32_t reported = 0; reported < LINES_A_LOOK && fabric_drop_take(daemon->fabric, &loss);
-         reported += lines)
-        loss_take(daemon, drops, &loss, now_ps);
+    for (uint32_t reported = 0;
+         reported < LINES_PER_CHECK && fabric_drop_take(daemon->fabric, &drop); reported += lines)
+        drop_take(daemon, drops, &drop, now_ps);
     if (bound_ns / 4 < gap_ns)
         gap_ns = bound_ns / 4;
     drops->scan_ps = now_ps + gap_ns * 1000u;

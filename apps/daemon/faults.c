@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - faults on a running fabric: requests, their steps in time, events and the report.
+ * faults.c - faults on a running fabric: requests, the injector's and the manager's steps, events,
+ * and the report. The *injector* applies faults at their times (apps/inject/); the *manager*
+ * handles links that go down (apps/manager/).
  *
- * Times are the host's, from the fabric's start. A timer expires at the next due step. While faults
- * are active, their hits are collected ten times a second.
+ * Times are those of the host's monotonic clock, daemon_now_ps(). The times in a schedule count
+ * from the fabric's start, those in a request from the request. A timer expires at the next due
+ * step. While faults are active, the hits of faults are collected ten times a second.
  */
 #include "apps/daemon/faults.h"
 #include "apps/fabric/links.h"
@@ -22,23 +25,28 @@
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 
-#define LOOK_PS       UINT64_C(100000000000) /* between two collections of hits */
-#define WATCH_PS      UINT64_C(1000000000)   /* the same while a fault waits for a packet */
-#define WATCH_FAR_PS  UINT64_C(10000000000)  /* the same on several hosts: all are queried */
-#define STEP_FAR_PS   UINT64_C(1000000000)   /* a step of a link's bring-up on several hosts */
-#define HITS_REPORTED 100u                   /* hits listed in the report: the first ones */
+#define COLLECT_PS UINT64_C(100000000000) /* between two collections of hits */
+/* between two collections while a fault waits for a packet (on=) */
+#define WATCH_PS UINT64_C(1000000000)
+/* WATCH_PS on several hosts, where each collection queries all hosts */
+#define WATCH_REMOTE_PS UINT64_C(10000000000)
+/* manager_config.step_ps and .in_flight_ps on several hosts */
+#define STEP_REMOTE_PS UINT64_C(1000000000)
+/* number of hits that the report lists: the first ones */
+#define HITS_REPORTED 100u
 
 struct daemon_faults {
-    struct inject_remote remote; /* used on several hosts */
-    struct manager *manager;     /* NULL: this fabric cannot reroute, so no link can go down */
+    struct inject_remote remote; /* the other hosts' injectors; used on several hosts only */
+    struct manager *manager;     /* NULL: this fabric cannot reroute, so its links never go down */
     struct injector *injector;
     int timer;
-    uint64_t scan_ps; /* next collection of hits; EMU_NEVER: no fault is active */
+    uint64_t scan_ps; /* time of the next collection of hits; EMU_NEVER: no fault is active */
     struct json_object *hits;
     uint64_t hits_seen;
     struct daemon_drops drops;
-    uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* number of the manager's events of each kind */
-    uint64_t recovery_ps, recovery_most_ps;    /* from a link's loss to new tables: sum, longest */
+    uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* by kind: number of events of the manager */
+    /* time from a link's loss to new routing tables: the sum over all losses, and the longest */
+    uint64_t recovery_ps, recovery_most_ps;
 };
 
 const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const char *direction,
@@ -61,24 +69,27 @@ const struct manager *daemon_faults_manager(const struct daemon *daemon)
     return daemon->faults ? daemon->faults->manager : NULL;
 }
 
-/* The operation of the adapters that a unicast segment belongs to; NULL: unknown. */
+/*
+ * Return the name of the operation to which a unicast segment belongs, as adapters call it
+ * (nic/host/base/wire.h); NULL: unknown.
+ */
 static const char *operation(const struct emu_fault_hit *hit)
 {
     static const char *const names[] = {[NIC_EAGER] = "eager message",
                                         [NIC_SHORT] = "short message",
-                                        [NIC_MORE] = "more of an eager message",
-                                        [NIC_RTS] = "message asks",
+                                        [NIC_MORE] = "next part of an eager message",
+                                        [NIC_RTS] = "request to send",
                                         [NIC_PUT] = "put",
-                                        [NIC_PUT_RTS] = "put asks",
+                                        [NIC_PUT_RTS] = "request to put",
                                         [NIC_PUT_NOTICE] = "put with a notice",
-                                        [NIC_PUT_NOTICE_RTS] = "put with a notice asks",
+                                        [NIC_PUT_NOTICE_RTS] = "request to put with a notice",
                                         [NIC_GET] = "get",
                                         [NIC_ATOMIC] = "atomic",
-                                        [NIC_CTS] = "go on",
-                                        [NIC_FIN] = "done",
-                                        [NIC_RESULT] = "atomic's result",
+                                        [NIC_CTS] = "clear to send",
+                                        [NIC_FIN] = "finished",
+                                        [NIC_RESULT] = "result of an atomic",
                                         [NIC_ACK] = "acknowledgment",
-                                        [NIC_DISCONNECT] = "goodbye",
+                                        [NIC_DISCONNECT] = "disconnect",
                                         [NIC_DATA] = "data",
                                         [NIC_HELLO] = "hello"};
     uint8_t what = hit->begins[0];
@@ -170,7 +181,10 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
                                : daemon_freeze(daemon, client, what == INJECT_FREEZE);
 }
 
-/* On clock raw a hit has the host's time, else the fabric's clock. */
+/*
+ * Return the time of a hit by daemon_now_ps(). On clock raw the log has that time; on other clocks
+ * it has the fabric's clock.
+ */
 static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
@@ -181,7 +195,7 @@ static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     static const char *const whats[] = {
-        /* watch-only faults have no hits */
+        /* EMU_FAULT_SEE and above are no hits: hit_take() ignores them */
         [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
         [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
         [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held",
@@ -212,7 +226,7 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
     return reported;
 }
 
-/* @ctx: the daemon. */
+/* Publish a hit, and keep the first ones for the report. @ctx: the daemon. */
 static void hit_take(void *ctx, const struct emu_fault_hit *hit)
 {
     struct daemon *daemon = ctx;
@@ -231,8 +245,11 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
     daemon_publish(daemon, reported);
 }
 
-/* Collect hits. @counts: also get the counts for injector_at() from the other hosts. */
-static void hits_look(struct daemon *daemon, bool counts)
+/*
+ * Collect the hits of all hosts. @counts: also fetch from the other hosts the numbers of hits that
+ * injector_at() adds to its own.
+ */
+static void hits_collect(struct daemon *daemon, bool counts)
 {
     struct emu_fault_hit hit;
 
@@ -267,21 +284,21 @@ static void faults_step(struct daemon *daemon)
     int err;
 
     if (injector_waits(f->injector))
-        hits_look(daemon, false);
+        hits_collect(daemon, false);
     err = injector_step(f->injector, at_ps);
     if (!err && f->manager)
         err = manager_step(f->manager, at_ps);
     if (err)
-        print_message("cannot apply a fault: %s", strerror(-err));
+        print_message("cannot apply or end a fault, or react to it: %s", strerror(-err));
     daemon_drops_step(daemon, &f->drops, at_ps);
     if (at_ps >= f->scan_ps) {
-        hits_look(daemon, false);
-        f->scan_ps = at_ps + LOOK_PS;
+        hits_collect(daemon, false);
+        f->scan_ps = at_ps + COLLECT_PS;
     }
     if (!injector_is_active(f->injector))
         f->scan_ps = EMU_NEVER;
     else if (f->scan_ps == EMU_NEVER)
-        f->scan_ps = at_ps + LOOK_PS;
+        f->scan_ps = at_ps + COLLECT_PS;
     timer_arm(f);
 }
 
@@ -329,9 +346,9 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     if (daemon->coordinator) {
         f->remote = coordinator_inject(daemon->coordinator);
         inject.remote = &f->remote;
-        inject.scan_ps = WATCH_FAR_PS;
-        manager.step_ps = STEP_FAR_PS;
-        manager.in_flight_ps = STEP_FAR_PS;
+        inject.scan_ps = WATCH_REMOTE_PS;
+        manager.step_ps = STEP_REMOTE_PS;
+        manager.in_flight_ps = STEP_REMOTE_PS;
     }
     f->timer = daemon_timer_open(daemon, &daemon->faults);
     if (f->timer < 0)
@@ -341,7 +358,10 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     return err ? err : injector_create(&f->injector, daemon->fabric, f->manager, &inject);
 }
 
-/* Create the injector and the manager when the first fault is requested. */
+/*
+ * Create the injector and the manager, if that has not been done. Called for the first fault, and
+ * when the first link between hosts is lost.
+ */
 static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 {
     struct daemon_faults *f;
@@ -480,7 +500,7 @@ static struct json_object *states_of(const struct daemon *daemon)
     return all;
 }
 
-/* Adds "faults", and "past_faults" if some faults are not listed any more. */
+/* Add "faults" to @to, and "past_faults" if some faults are no longer listed. */
 static void add_states(const struct daemon *daemon, struct json_object *to)
 {
     struct inject_past past = {0};
@@ -495,7 +515,10 @@ static void add_states(const struct daemon *daemon, struct json_object *to)
     json_object_object_add(to, "past_faults", json_add_number(sums, "hits", past.hits));
 }
 
-/* A remark on a fault that has begun and has found no process at its nodes; NULL: none. */
+/*
+ * Return a note for the user if fault @id has begun and none of its nodes had a process; otherwise
+ * NULL.
+ */
 static const char *note_no_process(const struct daemon *daemon, uint32_t id)
 {
     const struct injector *injector = daemon->faults->injector;
@@ -551,9 +574,9 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 }
 
 /*
- * Describe a fault of one kind at target @where: "why" is the reason if it cannot be injected,
- * "note" a remark if it can. Returns NULL if the kind does not take such a target; @text is the
- * reason.
+ * Describe a fault of kind @kind at target @where, lasting @lasts. If it can be injected, field
+ * "note" may have a remark; otherwise field "why" has the reason. Returns NULL if this kind does
+ * not take such a target; then @text has the reason.
  */
 static struct json_object *kind_at(const struct fault_network *network, enum fault_kind kind,
                                    const char *where, const char *lasts, char *text, size_t bytes)
@@ -604,7 +627,7 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 
     (void)request;
     if (daemon->faults && daemon->coordinator)
-        hits_look(daemon, true);
+        hits_collect(daemon, true);
     add_states(daemon, reply);
     daemon_send(daemon, client, reply);
 }
@@ -639,7 +662,7 @@ void daemon_faults_report(struct daemon *daemon, struct json_object *report)
 
     if (!f)
         return;
-    hits_look(daemon, true);
+    hits_collect(daemon, true);
     add_states(daemon, report);
     json_object_object_add(report, "hits", json_object_get(f->hits));
     json_add_number(report, "hits_logged", f->hits_seen);

@@ -2,15 +2,18 @@
 /*
  * groups.c - groups of processes: creation, joining and leaving.
  *
- * A group is created for nodes that are all attached; each of their processes is invited, joins it
- * and leaves it. The group is freed when no member is left that has joined or is still invited. A
- * member that dies, detaches or declines before it has left breaks the group, because no collective
- * of it can complete any more. Members that have joined are notified, and leave when they like; the
- * others lose the invitation, and their join fails. So no group waits for a process that does not
- * know of it.
+ * A member creates a group, for nodes that all have an attached process. Each of these processes is
+ * invited, joins the group, and later leaves it. The group is freed when no member is left that has
+ * joined it or is invited.
  *
- * A group is charged to the process that created it; when that leaves, to the first member that is
- * left. No process gets more than its share of the groups (ADMISSION_SHARE).
+ * A member breaks the group if it dies or detaches before it has left, or if it declines the
+ * invitation, because then no collective of the group can complete. The members that have joined
+ * are notified, and leave when they like. The others lose their invitations, and an attempt to join
+ * fails. Therefore no group waits for a process that does not know of it.
+ *
+ * A group is charged to the process that created it. When that process leaves, the group is charged
+ * to the first of the remaining members. No process may have more than its share of the groups
+ * (ADMISSION_SHARE).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +28,7 @@
 enum standing {
     INVITED,
     JOINED,
-    GONE /* it has left, or lost the invitation */
+    GONE /* it has left, or has lost its invitation */
 };
 
 struct member {
@@ -36,13 +39,13 @@ struct member {
 struct daemon_group {
     struct daemon_group *next;
     uint32_t id;
-    uint32_t holder; /* node of the client that the group is charged to */
-    uint32_t left;   /* members that are not GONE; they are members in the fabric, too */
-    bool failed;     /* its members were notified that no operation can complete */
+    uint32_t holder; /* node of the process to which the group is charged */
+    uint32_t left;   /* members that are not GONE; the fabric's group has these members, too */
+    bool failed;     /* its members were notified that no operation can complete any more */
     uint32_t count;
     bool partitioned; /* its members were notified that they cannot reach each other */
     bool broken;      /* its members were notified that it is broken */
-    int64_t over_by;  /* node of the member that broke it, so that joins fail; -1: none */
+    int64_t over_by;  /* node of the member that broke the group; -1: none */
     struct member member[];
 };
 
@@ -54,7 +57,10 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/* The member @node of group @id; NULL: it is not a member, or no longer. */
+/*
+ * Return member @node of group @id; NULL: it is not a member, or no longer. *ret: the group, or
+ * NULL.
+ */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
@@ -81,7 +87,7 @@ static void group_discharge(struct daemon *daemon, const struct daemon_group *gr
     daemon->by_node[group->holder]->groups--;
 }
 
-/* The holder leaves: charge the group to another member. */
+/* The process to which the group is charged leaves: charge another member. */
 static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
 {
     uint32_t i = 0;
@@ -92,7 +98,10 @@ static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
     group_charge(daemon, group, group->member[i].node);
 }
 
-/* Each member must hold less than its share: one that never leaves would keep groups from all. */
+/*
+ * Check that each of @nodes is charged with fewer groups than its share. Otherwise a process that
+ * never leaves its groups could use up all of them.
+ */
 static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint32_t count,
                        char *error, size_t error_bytes)
 {
@@ -110,9 +119,11 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
     return 0;
 }
 
-/* Send an event to subscribers. @by: the node that caused it; -1: none. @why: a reason, or "". */
-static void group_tell(struct daemon *daemon, const struct daemon_group *group, const char *state,
-                       int64_t by, const char *why)
+/*
+ * Publish event "group". @by: the node that caused the change; -1: none. @why: the reason, or "".
+ */
+static void group_publish(struct daemon *daemon, const struct daemon_group *group,
+                          const char *state, int64_t by, const char *why)
 {
     struct json_object *event;
 
@@ -137,12 +148,15 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
-/* Break the group: invitations end. @by: the member that caused it; -1: the reason is @why. */
+/*
+ * Break the group, and end its invitations. @by: the member that caused this; -1: the reason is
+ * @why.
+ */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
 {
     if (!group->broken && group->left)
-        group_tell(daemon, group, "broken", by, why);
+        group_publish(daemon, group, "broken", by, why);
     group->broken = true;
     if (group->over_by < 0)
         group->over_by = by;
@@ -151,7 +165,7 @@ static void group_break(struct daemon *daemon, struct daemon_group *group, int64
             member_drop(daemon, group, &group->member[i]);
 }
 
-/* Free the groups without members; the fabric has freed them already. */
+/* Free the groups without members. The fabric has freed its own groups already. */
 static void groups_sweep(struct daemon *daemon)
 {
     struct daemon_group **at = &daemon->groups;
@@ -164,13 +178,13 @@ static void groups_sweep(struct daemon *daemon)
             continue;
         }
         *at = group->next;
-        group_tell(daemon, group, "over", -1, "");
+        group_publish(daemon, group, "over", -1, "");
         group_discharge(daemon, group);
         free(group);
     }
 }
 
-/* Add @group to the lists of all its members except node @without, which get notified. */
+/* Add @group to the lists, in @lists by node, of all its members except node @without. */
 static void group_list(const struct daemon_group *group, int64_t without,
                        struct json_object **lists)
 {
@@ -205,8 +219,8 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     return lists;
 }
 
-/* Is there no route between two members, joined or invited? */
-static bool group_is_parted(const struct daemon *daemon, const struct daemon_group *group)
+/* Return whether two members, joined or invited, cannot reach each other. */
+static bool group_is_partitioned(const struct daemon *daemon, const struct daemon_group *group)
 {
     if (fabric_group_is_severed(daemon->fabric, group->id))
         return true;
@@ -223,7 +237,7 @@ struct json_object **daemon_groups_break_unreachable(struct daemon *daemon)
     struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
     for (struct daemon_group *group = daemon->groups; lists && group; group = group->next) {
-        if (group->partitioned || !group_is_parted(daemon, group))
+        if (group->partitioned || !group_is_partitioned(daemon, group))
             continue;
         group->partitioned = true;
         group_list(group, -1, lists);
@@ -260,8 +274,8 @@ void daemon_groups_free(struct daemon *daemon)
 }
 
 /*
- * A member declines, which breaks the group. Notify all other members, joined or invited; the
- * member itself gets a reply to its request.
+ * A member declines its invitation, which breaks the group: notify all other members, joined or
+ * invited. The member itself gets a reply to its request.
  */
 static void group_decline(struct daemon *daemon, struct daemon_group *group, struct member *member)
 {
@@ -276,7 +290,7 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
 
 /*
  * No operation of the group can complete any more: notify all members of the reason @why or, if
- * that is "", of the node @by that reported it. They leave when they like.
+ * @why is "", of the node @by that reported it. The members leave when they like.
  */
 static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why,
                        int64_t by)
@@ -316,7 +330,9 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* The members in "nodes", as an array to free; NULL with one line in @error. */
+/*
+ * Read the members in field "nodes" into an array that the caller frees. NULL: one line in @error.
+ */
 static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, uint32_t *count,
                             char *error, size_t error_bytes)
 {
@@ -344,7 +360,10 @@ static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, 
     return ret;
 }
 
-/* All members must be attached, so that they can join and leave, and the creator is one of them. */
+/*
+ * Check that all members are attached, so that they can join and leave, and that the creator is one
+ * of them.
+ */
 static int check_members(const struct daemon *daemon, const struct client *client,
                          const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
 {
@@ -364,7 +383,7 @@ static int check_members(const struct daemon *daemon, const struct client *clien
     return check_share(daemon, nodes, count, error, error_bytes);
 }
 
-/* Create a group and invite all members, the creator included. */
+/* Create a group and invite all members, including the creator. */
 static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                       uint32_t count, bool wide, uint32_t *ret, char *error, size_t error_bytes)
 {
@@ -388,7 +407,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
     group->next = daemon->groups;
     daemon->groups = group;
     group_charge(daemon, group, (uint32_t)client->node);
-    group_tell(daemon, group, "made", -1, "");
+    group_publish(daemon, group, "made", -1, "");
     *ret = group->id;
     return 0;
 }
@@ -418,7 +437,7 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
         daemon_send(daemon, client, json_add_number(conn_ok(), "group", group));
 }
 
-/* A process cannot join a group. @group: NULL: it does not exist. */
+/* Refuse to let a process join a group. @group: NULL: the group does not exist. */
 static void refuse_join(struct daemon *daemon, struct client *client, int64_t id,
                         const struct daemon_group *group)
 {
@@ -452,7 +471,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
         uint32_t count = group->count;
 
         group_decline(daemon, group, member);
-        groups_sweep(daemon); /* this may free the group */
+        groups_sweep(daemon); /* the group may be freed here */
         daemon_reply_error(daemon, client, -EINVAL,
                            "group %" PRId64 " has %u members, not %" PRId64, id, count, members);
     } else {

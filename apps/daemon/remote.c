@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * far.c - other hosts: their processes, lost hosts and host links, and the report on hosts.
+ * remote.c - other hosts: their processes, lost hosts and host links, and the report on hosts.
  *
- * A lost host takes its processes with it: their connections end, which death.c handles like any
- * death. Its cables are down, and so are the cables between two hosts that have lost each other
- * while the coordinator still reaches both. If packets are acknowledged, the manager takes these
- * cables out of service (manager_sever()), and traffic is rerouted. Otherwise each process that may
- * send over one of them is notified that there is no route, again each second, because it may have
- * posted more messages.
+ * When a host is lost, the connections of its processes end, and death.c handles these deaths like
+ * any others. The host's cables are down. So are the cables between two hosts that have lost each
+ * other while the coordinator still reaches both. If the fabric can send lost packets again over
+ * other routes, the manager takes these cables out of service (manager_sever()), and traffic is
+ * rerouted. Otherwise each process that may send over one of these cables is notified that there is
+ * no route. It is notified again each second, because it may have posted more messages.
  *
  * A restarted host is admitted with the current state of the fabric (coordinator_admit()). Its
- * cables work again when the host links below them do (apps/cluster/coordinator/rejoin.c); from
- * then on the manager brings them up like any others. The same holds for the cables between two
- * hosts that reach each other again.
+ * cables work again when the host links that carry them do (apps/cluster/coordinator/rejoin.c);
+ * then the manager brings them up like other links. It does the same for cables between two hosts
+ * that reach each other again.
  *
- * The callbacks below only note what happened, because they may run in the middle of a call to
+ * The callbacks below only record what happened, because they may run in the middle of a call to
  * other hosts. daemon_remote_settle() handles it at the end of the round.
  */
 #include <errno.h>
@@ -47,11 +47,14 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
     return 0;
 }
 
-/* The cables between hosts @a and @b over pair @number of @of pairs of ports are down. */
+/*
+ * Mark the cables between hosts @a and @b as lost that use pair @number of the @of pairs of ports
+ * between them. @b TOPO_NONE: all cables of @a.
+ */
 static void cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
 {
     uint32_t cables = fabric_cable_count(daemon->fabric);
-    bool *now = daemon->remote.now; /* the cables of this loss only */
+    bool *now = daemon->remote.now; /* by cable: lost now */
 
     memset(now, 0, cables * sizeof *now);
     fabric_crossings_by(daemon->fabric, a, b, number, of, now);
@@ -139,7 +142,7 @@ static void on_duplicate(void *ctx, uint32_t host, const char *why)
     notify_refused(ctx, "host_duplicate", host, why);
 }
 
-/* Ignore a report on a node of another host. */
+/* A host may report only on its own nodes. */
 static void on_cut_off(void *ctx, uint32_t host, uint32_t node)
 {
     struct daemon *daemon = ctx;
@@ -175,7 +178,8 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
                                           .sampled_all = on_sampled_all,
                                           .ctx = daemon};
     daemon_notify_owner(daemon,
-                        conn_event("handshake")); /* restarts its time limit for the start */
+                        /* the supervisor restarts its time limit for the start */
+                        conn_event("handshake"));
     err = coordinator_open(&daemon->coordinator, &config, error, error_bytes);
     if (err)
         return err;
@@ -183,8 +187,8 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
     return daemon_watch(daemon, coordinator_fd(daemon->coordinator), &daemon->coordinator);
 }
 
-/* The lost host held partial results of these groups, so their collectives fail. */
-static void groups_over(struct daemon *daemon, uint32_t host)
+/* Fail all groups that had partial results on the lost host. */
+static void groups_fail(struct daemon *daemon, uint32_t host)
 {
     uint32_t groups[64], count;
     char why[160];
@@ -201,9 +205,10 @@ static void groups_over(struct daemon *daemon, uint32_t host)
 }
 
 /*
- * Handle the deaths of the host's processes first, so that their groups learn of the death and not
- * of the lost host. The loop may not have seen the end of their connections yet; but the host may
- * be back already, and must be admitted without state of its previous incarnation.
+ * Handle the deaths of the lost hosts' processes first. Then the members of their groups learn of
+ * the death, and not of the lost host. Clients are marked as gone here, because the loop may not
+ * have seen the end of their connections yet. The host may be back already, and it must be admitted
+ * without state of its former incarnation.
  */
 static void settle_gone(struct daemon *daemon)
 {
@@ -217,11 +222,11 @@ static void settle_gone(struct daemon *daemon)
         daemon_reap(daemon);
     }
     emu_each_bit (host, gone)
-        groups_over(daemon, host);
+        groups_fail(daemon, host);
 }
 
-/* Does the profile send packets that a lost host held again, over other routes? */
-static bool goes_round(const struct daemon *daemon)
+/* Return whether packets that a lost host had are sent again over other routes. */
+static bool reroutes(const struct daemon *daemon)
 {
     return fabric_has_links(daemon->fabric) && !fabric_can_reroute_in_flight(daemon->fabric);
 }
@@ -231,7 +236,7 @@ static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
     int err;
 
     daemon->remote.news = false;
-    if (goes_round(daemon))
+    if (reroutes(daemon))
         return daemon_faults_sever(daemon, daemon->remote.lost, error, error_bytes);
     err = fabric_sever(daemon->fabric, daemon->remote.lost);
     snprintf(error, error_bytes, "no memory to mark the lost cables");
@@ -240,7 +245,9 @@ static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
     return err;
 }
 
-/* settle_gone() has removed all state of the host's previous incarnation. */
+/*
+ * Admit the hosts that are back. settle_gone() has removed all state of their former incarnations.
+ */
 static void settle_back(struct daemon *daemon)
 {
     uint64_t back = daemon->remote.back;
@@ -250,7 +257,8 @@ static void settle_back(struct daemon *daemon)
         int err = coordinator_admit(daemon->coordinator, host);
 
         if (!err &&
-            daemon_faults_reapply(daemon, host)) /* on @err the host is already lost again */
+            /* after an error of coordinator_admit() the host is lost again */
+            daemon_faults_reapply(daemon, host))
             coordinator_expel(daemon->coordinator, host,
                               "the active faults could not be applied there");
         if (!coordinator_is_lost(daemon->coordinator, host))
@@ -260,8 +268,8 @@ static void settle_back(struct daemon *daemon)
 }
 
 /*
- * Cables carry segments again. Without rerouting, processes that may have lost segments since the
- * last notification are notified once more before the cables count as working.
+ * Cables carry segments again. If traffic is not rerouted, processes may have lost segments since
+ * the last notification. They are notified once more before the cables count as working.
  */
 static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
 {
@@ -275,7 +283,7 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
         daemon->remote.lost[i] = daemon->remote.lost[i] && !mended[i];
         any |= daemon->remote.lost[i];
     }
-    if (goes_round(daemon)) {
+    if (reroutes(daemon)) {
         daemon_faults_rejoin(daemon, mended);
     } else {
         err = fabric_sever(daemon->fabric, daemon->remote.lost);
@@ -286,7 +294,7 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
     return err;
 }
 
-/* Report the hosts that have all links up. */
+/* Report the admitted hosts all of whose links are up. */
 static void settle_joins(struct daemon *daemon)
 {
     uint64_t joins = daemon->remote.joins;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.c - the run report: built by the fabric, printed by the command.
+ * report.c - the run report: the fabric's process builds it, the command prints it.
  *
- * The JSON fields are a stable interface (docs/manual.md): only add to them.
+ * Other programs rely on the JSON fields (docs/manual.md): only add fields.
  */
 #include "apps/daemon/report.h"
 
@@ -31,9 +31,9 @@ static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_SLOWER] = "slower",
 };
 
-/* How the network executes a collective. */
+/* The mechanism by which the network executes a collective. */
 struct mechanism {
-    bool in_adapter; /* else in the switches */
+    bool in_adapter; /* adapters combine; false: switches do */
     const char *name;
 };
 
@@ -123,7 +123,7 @@ static struct json_object *transport(const struct fabric_transport *of)
     return object;
 }
 
-/* Link-level retry, for profiles without acknowledgments. */
+/* Build the counters of link-level retry, which profiles without acknowledgments may have. */
 static struct json_object *link_retry(const struct switch_retries *of)
 {
     struct json_object *object = json_object_new_object();
@@ -145,10 +145,10 @@ static struct json_object *dropped(const struct fabric_totals *totals)
 
 /* --- timing accuracy on clock real ---------------------------------------------------- */
 
-#define ON_TIME_SHARE  100  /* at most 1/ON_TIME_SHARE of the time may be late */
-#define ON_TIME_FACTOR 0.99 /* least real-time factor of the fabric itself */
+#define ON_TIME_SHARE  100  /* "on time" allows 1/ON_TIME_SHARE of the time to be late */
+#define ON_TIME_FACTOR 0.99 /* "on time" requires at least this real-time factor of the fabric */
 
-/* The verdict, see docs/manual.md. NULL: unknown. */
+/* Return whether programs were on time (docs/manual.md). NULL: that is not known. */
 static struct json_object *on_time(const struct daemon_waits *waits, double factor)
 {
     if (waits->late_ns > waits->attached_ns / ON_TIME_SHARE || factor < ON_TIME_FACTOR)
@@ -208,10 +208,10 @@ static struct json_object *report_clock(const struct fabric_config *config,
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
 }
 
-/* The object of the report that a counter of counters.def belongs to. */
+/* The objects of the report to which counters in counters.def belong. */
 enum section { IN_REPORT, IN_SEGMENTS, IN_COMBINED };
 
-/* Add to @object the totals of one section. */
+/* Add the totals of section @which to @object. */
 static struct json_object *add_totals(struct json_object *object, enum section which,
                                       const struct fabric_totals *totals)
 {
@@ -238,7 +238,7 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
                            add_totals(json_object_new_object(), IN_COMBINED, totals));
 }
 
-/* NULL: all processes send their MPI messages over the fabric. */
+/* Build the summary of processes whose MPI messages use another transport. NULL: there are none. */
 static struct json_object *outside(const struct daemon_record *record)
 {
     if (!record->outside)
@@ -289,7 +289,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
-    return json_object_object_get(object, name); /* NULL of NULL is NULL */
+    return json_object_object_get(object, name); /* of NULL it is NULL */
 }
 
 static long long number(struct json_object *object, const char *name)
@@ -382,7 +382,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     fputc('\n', out);
 }
 
-/* Print whether programs measured the network's time, and the error at most. */
+/* Print whether programs measured the network's times, and the largest possible error. */
 static void print_programs(FILE *out, struct json_object *programs, double factor)
 {
     struct json_object *longest = member(programs, "longest");
@@ -473,7 +473,9 @@ static void print_link_retry(FILE *out, struct json_object *retry)
         fprintf(out, ", %lld lost", number(retry, "lost"));
 }
 
-/* Print unrecoverable drops, if there were any. */
+/*
+ * Print how many combine units failed, and how many groups and pairs unrecoverable drops have hit.
+ */
 static void print_losses(FILE *out, struct json_object *drops)
 {
     if (number(drops, "units_out"))
@@ -491,7 +493,10 @@ static void print_losses(FILE *out, struct json_object *drops)
             number(drops, "states_damaged"), number(drops, "overruns"));
 }
 
-/* Has a fault broken links of a network that had other routes for all pairs of nodes? */
+/*
+ * Return whether the fault has taken links down while the network had other routes for all pairs of
+ * nodes.
+ */
 static bool rerouted(struct json_object *fault, struct json_object *links)
 {
     return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&
@@ -540,7 +545,7 @@ static void print_host(FILE *out, struct json_object *host)
     struct json_object *links = member(host, "links");
 
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
-    if (number(host, "attached")) /* 0 at the end of a run */
+    if (number(host, "attached")) /* at the end of a run it is 0 */
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
             number(host, "attached") ? " attached" : "");
@@ -574,7 +579,7 @@ static void print_check(FILE *out, struct json_object *check)
                 json_object_get_string(emu_json_at(wrong, i)));
 }
 
-/* A line "5 sent, 3 delivered, 9 hops" of the counters in an object. */
+/* Print the counters of an object in a line like "5 sent, 3 delivered, 9 hops". */
 static void print_counts(FILE *out, const char *title, struct json_object *counts)
 {
     const char *before = title;
@@ -653,7 +658,7 @@ int report_write(int fd, const char *path, struct json_object *report)
         dprintf(fd, "%s\n", text) >= 0)
         return 0;
     if (errno == EPIPE)
-        return 0; /* the reader closed the pipe: no failure */
+        return 0; /* a reader that closes its pipe is no failure */
     int err = -errno;
     print_message("cannot write the report to %s: %s", path, strerror(-err));
     return err;

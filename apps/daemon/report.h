@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * report.h - the run report: built by the fabric, printed by the command.
+ * report.h - the run report. The fabric's process builds it as JSON; the command that started the
+ * fabric prints it.
  */
 #ifndef APPS_DAEMON_REPORT_H
 #define APPS_DAEMON_REPORT_H
@@ -12,22 +13,28 @@
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/fabric.h"
 
-/** report_network - add "topo", "profile" and, for a file's network, "up". */
+/** report_network - add "topo", "profile" and, if the network comes from a file, "up" to @all. */
 void report_network(struct json_object *all, const struct fabric_config *config);
 
-/** report_build - the report so far; the run fills in "command" and "exit_status", here null. */
+/**
+ * report_build - build the report as of now. "command" and "exit_status" are null; the command
+ * fills them in.
+ */
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record);
 
-/** report_traffic - add "segments" and "combined": the counters of traffic and of combining. */
+/**
+ * report_traffic - add "segments" and "combined" to @report: the counters of traffic and of
+ * combining.
+ */
 void report_traffic(struct json_object *report, const struct fabric_totals *totals);
 
-/** report_print - print it as text for people. */
+/** report_print - print the report as text for people. */
 void report_print(FILE *out, struct json_object *report);
 
 /**
- * report_write - replace the contents of @fd, the file at @path, by the report as JSON. Prints a
- * line on errors, which are those of ftruncate() and write().
+ * report_write - replace the contents of @fd, the file at @path, by the report as JSON. On an
+ * error, print a line and return the error of ftruncate() or write().
  */
 int report_write(int fd, const char *path, struct json_object *report);
 
@@ -36,21 +43,26 @@ struct report_profile {
     char text[256];
 };
 
-/** report_profile - the profile in a report: "oq2004 with transport=acknowledged". Pure. */
+/**
+ * report_profile - describe the profile in a report: "oq2004 with transport=acknowledged". Pure.
+ */
 struct report_profile report_profile(struct json_object *report);
 
 /* --- comm.c: the communication of programs ----------------------------------------------- */
 
-/* Pairs of nodes that a report lists, those with most bytes; the others are summed up. */
+/*
+ * Most pairs of nodes that a report lists: those with most bytes. The report has the sums of the
+ * others.
+ */
 #define COMM_PAIRS_MOST 65536u
 
 /**
- * comm_build - "communication" of the report (docs/manual.md): collectives, messages, their times,
- * and traffic by pair of nodes. NULL: no memory. Thread: manager.
+ * comm_build - build "communication" of the report (docs/manual.md): collectives, messages, their
+ * times, and traffic by pair of nodes. NULL: no memory. Thread: manager.
  */
 struct json_object *comm_build(struct fabric *fabric, const struct fabric_config *config);
 
-/** comm_print - print its summary as text; nothing if nothing was sent. */
+/** comm_print - print a summary of "communication" as text. Prints nothing if nothing was sent. */
 void comm_print(FILE *out, struct json_object *comm);
 
 #endif

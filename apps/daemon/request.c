@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * request.c - the requests on the control socket.
- */
+/* request.c - the requests on the control socket (docs/control.md). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +36,7 @@ static void refuse_full(struct daemon *daemon, struct client *client)
         daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
 }
 
-/* Advice for the user. */
+/* Return advice for the user to append to an error message. */
 static const char *remedy(int err)
 {
     switch (err) {
@@ -55,17 +53,17 @@ static const char *remedy(int err)
     }
 }
 
-static void seat_taken(struct daemon *daemon, struct client *client,
-                       const struct fabric_attachment *incarnation)
+static void client_attached(struct daemon *daemon, struct client *client,
+                            const struct fabric_attachment *attachment)
 {
-    client->node = incarnation->node;
-    client->incarnation = incarnation->incarnation;
+    client->node = attachment->node;
+    client->incarnation = attachment->incarnation;
     if (client->remote)
         snprintf(client->command, sizeof client->command, "%s",
                  coordinator_process_info(client->remote)->command);
     else
         procs_name(client->pid, client->command, sizeof client->command);
-    daemon->by_node[incarnation->node] = client;
+    daemon->by_node[attachment->node] = client;
     daemon_waits_attach(daemon, client);
     daemon_standstill_attach(daemon, client);
     timeline_serve_attach(daemon, client);
@@ -76,8 +74,11 @@ static void seat_taken(struct daemon *daemon, struct client *client,
     daemon_tick_when(daemon);
 }
 
-/* Notify the supervisor that a process has attached. @ranks: size of its job; 0: unknown. */
-static void tell_attached(struct daemon *daemon, int64_t ranks)
+/*
+ * Notify the supervisor that a process has attached. @ranks: number of ranks of its job; 0:
+ * unknown.
+ */
+static void notify_attached(struct daemon *daemon, int64_t ranks)
 {
     struct json_object *event =
         json_add_number(conn_event("attached"), "attached", fabric_attached(daemon->fabric));
@@ -87,7 +88,10 @@ static void tell_attached(struct daemon *daemon, int64_t ranks)
     daemon_notify_owner(daemon, event);
 }
 
-/* The requested node if it is on the process's host; -1: any node there. */
+/*
+ * Return the requested node if it is on the process's host; otherwise -1, for any node of that
+ * host.
+ */
 static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
                            int64_t want)
 {
@@ -102,7 +106,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
                            struct json_object *request)
 {
     const struct fabric_config *config = daemon->config->fabric;
-    struct fabric_attachment incarnation;
+    struct fabric_attachment attachment;
     int64_t version = emu_json_number(request, "version", 0);
 
     if (version != EMU_HOSTIF_VERSION) {
@@ -120,8 +124,8 @@ static void request_attach(struct daemon *daemon, struct client *client,
     int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
     int err = client->remote ? fabric_attach_remote(daemon->fabric,
                                                     coordinator_process_info(client->remote)->host,
-                                                    want, &incarnation)
-                             : fabric_attach(daemon->fabric, want, &incarnation);
+                                                    want, &attachment)
+                             : fabric_attach(daemon->fabric, want, &attachment);
     if (err == -ENOSPC) {
         refuse_full(daemon, client);
         return;
@@ -132,14 +136,14 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     client->rank = emu_json_number(request, "rank", -1);
-    seat_taken(daemon, client, &incarnation);
-    tell_attached(daemon, emu_json_number(request, "ranks", 0));
+    client_attached(daemon, client, &attachment);
+    notify_attached(daemon, emu_json_number(request, "ranks", 0));
     struct json_object *reply = conn_ok();
     json_add_text(reply, "fabric", config->name);
     json_add_text(reply, "fabric_id", daemon->fabric_id);
     report_network(reply, config);
     json_add_text(reply, "clock", emu_clock_name(config->clock));
-    json_add_number(reply, "node", incarnation.node);
+    json_add_number(reply, "node", attachment.node);
     json_add_number(reply, "incarnation", client->incarnation);
     json_add_number(reply, "nodes", config->graph->nodes);
     json_object_object_add(reply, "link_bytes_per_s",
@@ -148,12 +152,12 @@ static void request_attach(struct daemon *daemon, struct client *client,
     json_object_object_add(reply, "bounds", bounds_library(&config->bounds));
     json_object_object_add(reply, "acknowledged",
                            json_object_new_boolean(emu_profile_acknowledged(&config->profile)));
-    if (client->remote) /* the descriptors are on its host */
+    if (client->remote) /* the descriptors are on the process's host, which adds them */
         daemon_send(daemon, client, reply);
     else
         daemon_send_with(daemon, client, reply,
-                         (const int[EMU_JSON_FDS]){incarnation.fds.memory, incarnation.fds.bell,
-                                                   incarnation.fds.mcast_buf});
+                         (const int[EMU_JSON_FDS]){attachment.fds.memory, attachment.fds.bell,
+                                                   attachment.fds.mcast_buf});
 }
 
 void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
@@ -169,7 +173,8 @@ void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
     daemon->by_node[client->node] = NULL;
     client->node = -1;
     if (client->frozen && !dead)
-        daemon_freeze(daemon, client, false); /* the fault is the node's, which it has left */
+        /* the fault applies to the node, which the process has left */
+        daemon_freeze(daemon, client, false);
     client->frozen = false;
     daemon_tick_when(daemon);
 }
@@ -190,7 +195,10 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, conn_ok());
 }
 
-/* Sent by the library when the process exits (nic/host/api/attach.c), so it was not killed. */
+/*
+ * Sent by the library when its process exits without detaching (nic/host/api/attach.c). The process
+ * was not killed.
+ */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     (void)request;
@@ -198,14 +206,16 @@ static void request_exits(struct daemon *daemon, struct client *client, struct j
     daemon_send(daemon, client, conn_ok());
 }
 
-/* Copy text from a process, with '?' for bytes that cannot be printed. */
+/* Copy text that a process has sent, with '?' in place of unprintable bytes. */
 static void copy_printable(char *to, size_t bytes, const char *from)
 {
     snprintf(to, bytes, "%s", from);
     emu_printable(to);
 }
 
-/* Sent by the Open MPI component: Open MPI uses another transport for its messages. */
+/*
+ * Sent by the Open MPI component when Open MPI uses another transport for the process's messages.
+ */
 static void request_outside(struct daemon *daemon, struct client *client,
                             struct json_object *request)
 {
@@ -231,7 +241,8 @@ struct json_object *daemon_report(struct daemon *daemon)
 
     daemon_waits_sample(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
-    daemon_hosts_report(daemon, report); /* the parts of the sums above */
+    /* after report_build(), which has the sums over all hosts */
+    daemon_hosts_report(daemon, report);
     daemon_faults_report(daemon, report);
     timeline_serve_report(daemon, report);
     return report;
@@ -277,7 +288,7 @@ static void request_report(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, reply);
 }
 
-/* The result of the audit of all hosts; NULL: a host has no memory for it. */
+/* Return the result of the audit of all hosts; NULL: a host had no memory for it. */
 static struct json_object *audit_asked(struct daemon *daemon)
 {
     if (!daemon->audit || coordinator_query_error(daemon->coordinator, COORDINATOR_AUDIT))
@@ -312,7 +323,10 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 
 /* --- the table ---------------------------------------------------------------------- */
 
-/* The query to all hosts that must complete before the request is answered; AT_ONCE: none. */
+/*
+ * `after` is the query to all hosts that must complete before the request is answered. AT_ONCE: the
+ * request needs no query.
+ */
 #define AT_ONCE COORDINATOR_QUERIES
 
 static const struct request {
@@ -381,7 +395,10 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
         coordinator_query_answer(daemon->coordinator);
 }
 
-/* Only requests without fields wait, so that a waiting client takes no memory for them. */
+/*
+ * Let the request wait for a query. The table makes only requests without fields wait, so the
+ * request itself need not be kept.
+ */
 static void request_waits(struct daemon *daemon, struct client *client, const struct request *row)
 {
     enum coordinator_query_kind of = row->after;
@@ -394,7 +411,10 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
         query_begin(daemon, of);
 }
 
-/* Answer the requests of a complete query. Later requests start the next one. */
+/*
+ * Reply to the requests that the complete query answers. If requests have arrived since it began,
+ * start the next query for them.
+ */
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {
     struct daemon_query *query = &daemon->query[of];

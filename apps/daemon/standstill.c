@@ -3,11 +3,11 @@
  * standstill.c - samples the pending operations of processes once a second, and reports a
  * standstill.
  *
- * A run stands still while a process waits for the fabric and no process has begun, moved or
- * completed an operation. This is reported to the supervisor each second. The supervisor prints the
- * last report when the standstill has lasted, or when the user interrupts the run; so it does not
- * query processes while they are being ended. Processes that compute do not wait, so they alone are
- * no standstill.
+ * A run stands still while a process waits for the fabric and, for QUIET_NS, no process has begun,
+ * moved or completed an operation. A process that computes does not wait, so it alone is no
+ * standstill. The daemon reports a standstill to the supervisor each second. The supervisor prints
+ * the last report if the standstill lasts, or if the user interrupts the run; it need not query
+ * processes that are just being ended.
  */
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/stalls.h"
@@ -19,21 +19,26 @@
 
 #include "emu/util/now.h"
 
-#define QUIET_NS  2000000000u /* without movement, until a standstill is reported */
-#define SILENT_NS 3500000000u /* without a report of a process, until it counts as silent */
-#define LINKS_MAX 32u         /* listed links */
+/* time without movement after which the daemon reports a standstill */
+#define QUIET_NS  2000000000u
+#define SILENT_NS 3500000000u /* time without a report after which a process counts as silent */
+#define LINKS_MAX 32u         /* stalled links that are listed */
 
 /* --- samples ---------------------------------------------------------------------------- */
 
 void daemon_standstill_attach(struct daemon *daemon, struct client *client)
 {
     daemon->last_rank[client->node] = client->rank;
-    client->sample = calloc(1, sizeof *client->sample); /* NULL: its operations stay unknown */
+    /* NULL: without memory its operations stay unknown */
+    client->sample = calloc(1, sizeof *client->sample);
     if (client->sample)
         client->sample->attached_ns = emu_now_ns();
 }
 
-/* A mismatch that @client's process has found between its own call and another member's. */
+/*
+ * Build a mismatch that @client's process has found between its own call and that of another
+ * member.
+ */
 static struct json_object *mismatch_build(const struct client *client)
 {
     const struct emu_pending_mismatch *mismatch = &client->sample->pending.mismatch;
@@ -62,7 +67,7 @@ struct json_object *daemon_process_build(const struct daemon *daemon, const stru
     return json_add_text(one, "command", client->command);
 }
 
-/* Identify @node for a line of text. */
+/* Build the fields that identify @node in a line of text. */
 static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
 {
     struct json_object *who = NULL;
@@ -85,7 +90,7 @@ static bool has_mismatch(const struct client *client)
     return pending->written_ns && pending->mismatch.node != EMU_PENDING_ANY;
 }
 
-static void mismatch_tell(struct daemon *daemon, struct client *client)
+static void mismatch_publish(struct daemon *daemon, struct client *client)
 {
     const struct emu_pending_mismatch *mismatch = &client->sample->pending.mismatch;
     const uint32_t nodes[] = {(uint32_t)client->node, mismatch->node, mismatch->mine.root,
@@ -109,29 +114,32 @@ static void mismatch_tell(struct daemon *daemon, struct client *client)
     daemon_notify_owner(daemon, event);
 }
 
-static void client_look(struct daemon *daemon, struct client *client)
+static void client_sample(struct daemon *daemon, struct client *client)
 {
     if (!client->sample)
         return;
     fabric_pending(daemon->fabric, (uint32_t)client->node, &client->sample->pending);
-    mismatch_tell(daemon, client);
+    mismatch_publish(daemon, client);
 }
 
-static void clients_look(struct daemon *daemon)
+static void clients_sample(struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)
         if (client->node >= 0)
-            client_look(daemon, client);
+            client_sample(daemon, client);
 }
 
 void daemon_standstill_detach(struct daemon *daemon, struct client *client)
 {
-    client_look(daemon, client);
+    client_sample(daemon, client);
     free(client->sample);
     client->sample = NULL;
 }
 
-/* Is an operation pending that is older than the time between two samples? */
+/*
+ * Return whether the process has waited for an operation for longer than the time between two
+ * samples.
+ */
 static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 {
     const struct emu_pending *pending = &client->sample->pending;
@@ -148,9 +156,9 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 }
 
 /*
- * For how long since @since_ns processes or the fabric had no core. The sum begins at the last
- * sample before @since_ns, because the times between two samples are not known; or at the oldest
- * sample.
+ * Return for how long since @since_ns a process or the fabric waited for a core. Times between two
+ * samples are not known, so the sum begins with the last sample before @since_ns, or with the
+ * oldest sample.
  */
 static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
 {
@@ -168,7 +176,7 @@ static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
     return now_ns - then_ns;
 }
 
-/* Time since which nothing has moved in any process; 0: no process waits. */
+/* Return the time since which nothing has moved in any process; 0: no process waits. */
 static uint64_t quiet_since_ns(const struct daemon *daemon, uint64_t now_ns)
 {
     uint64_t since_ns = 0;
@@ -231,7 +239,10 @@ static void call_add(struct json_object *to, const struct emu_pending_call *call
     json_object_object_add(to, "call", one);
 }
 
-/* Stopped by a signal or a debugger? Always false for a process of another host. */
+/*
+ * Return whether a signal or a debugger has stopped the process. For a process of another host the
+ * result is always false.
+ */
 static bool is_stopped(const struct client *client)
 {
     return !client->remote && procs_is_stopped(client->pid);
@@ -242,8 +253,8 @@ static bool is_silent(const struct emu_pending *pending, uint64_t now_ns)
     return standstill_age(now_ns, pending->written_ns) >= SILENT_NS;
 }
 
-/* Find the absent processes, for all groups, before fabric_pause(). */
-static void absent_look(struct daemon *daemon, uint64_t now_ns)
+/* Mark the absent processes. This must be done before fabric_pause(), once for all groups. */
+static void absent_mark(struct daemon *daemon, uint64_t now_ns)
 {
     emu_each_listed (struct client, client, &daemon->clients, link) {
         struct standstill_sample *sample = client->node >= 0 ? client->sample : NULL;
@@ -343,7 +354,7 @@ static struct json_object *mismatches_build(const struct daemon *daemon)
     return list;
 }
 
-/* How long nothing has moved, minus the time in which processes had no core. */
+/* Return for how long nothing has moved, minus the time for which threads had no core. */
 static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns, uint64_t now_ns)
 {
     return standstill_age(standstill_age(now_ns, since_ns), quiet_starved_ns(daemon, since_ns));
@@ -358,8 +369,8 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
     json_add_number(ret, "for_ns", stands ? standstill_age(now_ns, quiet_ns) : 0);
     if (stands && quiet_starved_ns(daemon, quiet_ns))
         json_add_number(ret, "starved_ns", quiet_starved_ns(daemon, quiet_ns));
-    if (quiet_ns) { /* hold the workers only if a process waits */
-        absent_look(daemon, now_ns);
+    if (quiet_ns) { /* the workers are held only if a process waits */
+        absent_mark(daemon, now_ns);
         fabric_pause(daemon->fabric);
         collectives = standstill_collectives(daemon, now_ns);
         links = links_build(daemon, now_ns);
@@ -373,12 +384,15 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
 
 void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
 {
-    clients_look(daemon);
+    clients_sample(daemon);
     json_object_object_add(reply, "standstill", standstill_build(daemon, emu_now_ns()));
 }
 
-/* Report a standstill to the supervisor and subscribers; its end is an event without fields. */
-static void standstill_tell(struct daemon *daemon, bool stands, uint64_t now_ns)
+/*
+ * Report a standstill, or its end, to the supervisor and to subscribers. The end is an event
+ * without fields.
+ */
+static void standstill_publish(struct daemon *daemon, bool stands, uint64_t now_ns)
 {
     struct json_object *event;
 
@@ -398,12 +412,12 @@ void daemon_standstill_tick(struct daemon *daemon)
 {
     uint64_t now_ns = emu_now_ns(), since_ns;
 
-    clients_look(daemon);
+    clients_sample(daemon);
     since_ns = quiet_since_ns(daemon, now_ns);
     daemon->sample[daemon->samples % DAEMON_SAMPLES].at_ns = now_ns;
     daemon->sample[daemon->samples++ % DAEMON_SAMPLES].starved_ns =
         fabric_starved_ns(daemon->fabric);
-    fabric_stalls_sample(daemon->fabric, now_ns); /* on -ENOMEM no links are listed */
-    standstill_tell(daemon, since_ns && quiet_counted_ns(daemon, since_ns, now_ns) >= QUIET_NS,
-                    now_ns);
+    fabric_stalls_sample(daemon->fabric, now_ns); /* on -ENOMEM the report lists no links */
+    standstill_publish(daemon, since_ns && quiet_counted_ns(daemon, since_ns, now_ns) >= QUIET_NS,
+                       now_ns);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * telemetry.c - snapshots for subscribers on the control socket and for --record, with the state of
- * cables and processes that only the daemon has.
+ * telemetry.c - snapshots for readers: subscribers on the control socket, and the file of --record.
+ * Adds to the counters of apps/telemetry/ the state of cables and processes, which only the daemon
+ * knows.
  */
 #include "apps/daemon/telemetry.h"
 
@@ -21,24 +22,31 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
-#define OPEN_READERS 32u /* readers with open blocks, each of which takes some MB at most */
+#define OPEN_READERS 32u /* most readers with open blocks; each of them takes a few MB at most */
 
-/* Time for other hosts to answer; the first answer has all counters. */
+/*
+ * Time limit for the replies of other hosts, and that of the first replies, which have all
+ * counters.
+ */
 #define HOSTS_MS       50u
 #define HOSTS_FIRST_MS 2000u
 
-/* At the end: time for all readers together, without progress of any reader, between two tries. */
+/*
+ * At the end: time limit for all readers, time limit without progress of any reader, and interval
+ * between two attempts to send.
+ */
 #define LAST_MS  500
 #define QUIET_MS 50
 #define LOOK_MS  5
 
 struct telemetry_serve {
-    struct telemetry *telemetry; /* the sampler; NULL: no readers */
+    struct telemetry *telemetry; /* the sampler; NULL: there are no readers */
     struct text_buf line;
-    struct telemetry_reader file; /* of --record */
-    uint64_t origin_ns;           /* start of the fabric, emu_now_ns() */
+    struct telemetry_reader file; /* the reader that is the file of --record */
+    uint64_t origin_ns;           /* emu_now_ns() of the fabric's start */
     int timer;
-    bool asks; /* waiting for other hosts: a snapshot is due; the timer has their time limit */
+    /* a snapshot is due and waits for other hosts; the timer expires at their time limit */
+    bool awaits_hosts;
 };
 
 /* --- state of cables and processes ------------------------------------------------------ */
@@ -53,8 +61,9 @@ static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cab
 }
 
 /*
- * A process reports its oldest operations once a second, and dates each by the report that was the
- * first to see it. An operation that only the last report has seen may be over, so it is no wait.
+ * Return whether a wait is certain. A process reports its oldest operations once a second, and
+ * dates each by the first report that has it. An operation that only the last report has may be
+ * complete by now, so it does not count as a wait.
  */
 static bool is_seen_twice(uint64_t since_ns, const struct emu_pending *pending)
 {
@@ -93,7 +102,10 @@ static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending
                                      .since_ns = group->since_ns};
 }
 
-/* The last report of the process, one second old at most. */
+/*
+ * Fill in what the process at @node is, and for what it waits. Its report is at most one second
+ * old.
+ */
 static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_process *who,
                                  struct telemetry_wait *waits)
 {
@@ -122,7 +134,7 @@ static uint64_t now_ms(const struct telemetry_serve *serve)
     return (emu_now_ns() - serve->origin_ns) / 1000000u;
 }
 
-/* The next multiple of the interval, so that readers with equal intervals share samples. */
+/* Return the next multiple of the interval, so that readers with equal intervals share samples. */
 static uint64_t next_ms(uint64_t ms, uint64_t every_ms)
 {
     return (ms / every_ms + 1) * every_ms;
@@ -133,7 +145,7 @@ static bool is_due(const struct telemetry_reader *reader, uint64_t ms)
     return reader->every_ms && reader->due_ms <= ms;
 }
 
-/* When the first reader is due; EMU_NEVER: there is none. */
+/* Return the time at which the first reader is due; EMU_NEVER: there is no reader. */
 static uint64_t due_ms(const struct daemon *daemon)
 {
     const struct telemetry_reader *file = &daemon->telemetry->file;
@@ -192,7 +204,7 @@ static int sampler_open(struct daemon *daemon)
     return err;
 }
 
-/* There are no readers any more: free the sampler. */
+/* The last reader has left: free the sampler. */
 static void sampler_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
@@ -205,12 +217,12 @@ static void sampler_close(struct daemon *daemon)
     text_buf_free(&serve->line);
 }
 
-/* Set the timer for the reader that is due next; without readers, close the sampler. */
+/* Set the timer to the time at which the next reader is due. Without readers, close the sampler. */
 static void serve_rearm(struct daemon *daemon)
 {
     uint64_t due = due_ms(daemon);
 
-    if (daemon->telemetry->asks)
+    if (daemon->telemetry->awaits_hosts)
         return; /* the timer has the time limit of the other hosts */
     timer_arm(daemon->telemetry, due);
     if (due == EMU_NEVER)
@@ -234,7 +246,10 @@ static uint32_t readers_with_open(const struct daemon *daemon)
     return count;
 }
 
-/* Open the sampler and the reader's aggregation as @filter describes it. Errors: a line in *why. */
+/*
+ * Open the sampler, and the reader's part of the network as @filter describes it. On an error *why
+ * is a line for the user.
+ */
 static int reader_open(struct daemon *daemon, const struct telemetry_filter *filter,
                        struct telemetry_reader *reader, const char **why)
 {
@@ -261,7 +276,7 @@ static void reader_begin(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* Replace the client's subscription; on errors the old one stays. */
+/* Replace the client's subscription. On an error the client keeps its old one. */
 static bool subscribe(struct daemon *daemon, struct client *client, uint32_t every_ms,
                       const struct telemetry_filter *filter)
 {
@@ -312,7 +327,7 @@ void telemetry_serve_left(struct client *client)
     telemetry_format_free(&client->telemetry.format);
 }
 
-/* Does the last line still wait to be sent? */
+/* Return whether bytes of the client's last line have not been sent yet. */
 static bool is_behind(const struct client *client)
 {
     return client->conn.out.bytes;
@@ -334,8 +349,8 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* Take a sample, but only one for all readers that are due. */
-static void look_once(struct telemetry_serve *serve, bool *sampled)
+/* Take a sample for all readers that are due, unless one was taken already. */
+static void sample_once(struct telemetry_serve *serve, bool *sampled)
 {
     if (!*sampled)
         telemetry_sample(serve->telemetry, emu_now_ns());
@@ -352,7 +367,7 @@ static void readers_serve(struct daemon *daemon, uint64_t ms, bool *sampled)
             client->telemetry.skipped++;
             continue;
         }
-        look_once(daemon->telemetry, sampled);
+        sample_once(daemon->telemetry, sampled);
         reader_serve(daemon, client);
     }
 }
@@ -382,7 +397,7 @@ static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *sampled)
         serve->file.skipped++;
         daemon->snapshots.all_left_out++;
     } else {
-        look_once(serve, sampled);
+        sample_once(serve, sampled);
         file_serve(daemon);
     }
     if (daemon->snapshots.fd < 0)
@@ -415,19 +430,22 @@ void telemetry_serve_detach(struct daemon *daemon, uint32_t node)
 
 /* --- other hosts -------------------------------------------------------------------- */
 
-/* Query other hosts if a snapshot is due at @ms. True: it waits for their answers. */
-static bool hosts_are_asked(struct daemon *daemon, uint64_t ms)
+/*
+ * If a snapshot is due at @ms, query the other hosts. Returns whether the snapshot has to wait for
+ * their replies.
+ */
+static bool hosts_query(struct daemon *daemon, uint64_t ms)
 {
     struct telemetry_serve *serve = daemon->telemetry;
     uint64_t most_ms;
 
-    if (!daemon->coordinator || serve->asks || due_ms(daemon) > ms ||
+    if (!daemon->coordinator || serve->awaits_hosts || due_ms(daemon) > ms ||
         !coordinator_sample_request(daemon->coordinator, HOSTS_SAMPLE_COUNTERS))
         return false;
     most_ms = coordinator_sample_is_complete(daemon->coordinator, HOSTS_SAMPLE_COUNTERS)
                   ? HOSTS_MS
                   : HOSTS_FIRST_MS;
-    serve->asks = true;
+    serve->awaits_hosts = true;
     timer_arm(serve, ms + most_ms);
     return true;
 }
@@ -443,8 +461,8 @@ bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_pie
 
 void telemetry_serve_received_all(struct daemon *daemon)
 {
-    if (daemon->telemetry && daemon->telemetry->asks)
-        timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* it expires immediately */
+    if (daemon->telemetry && daemon->telemetry->awaits_hosts)
+        timer_arm(daemon->telemetry, now_ms(daemon->telemetry)); /* the timer expires at once */
 }
 
 void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host)
@@ -465,9 +483,9 @@ void telemetry_serve_run(struct daemon *daemon)
     if (read(serve->timer, &expired, sizeof expired) < 0)
         return;
     ms = now_ms(serve);
-    if (hosts_are_asked(daemon, ms))
+    if (hosts_query(daemon, ms))
         return;
-    serve->asks = false;
+    serve->awaits_hosts = false;
     readers_serve(daemon, ms, &sampled);
     file_serve_due(daemon, ms, &sampled);
     serve_rearm(daemon);
@@ -475,7 +493,7 @@ void telemetry_serve_run(struct daemon *daemon)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-/* Send what the readers' sockets take. Returns the bytes that are still queued. */
+/* Send what the readers' sockets take. Returns the number of bytes that are still queued. */
 static size_t readers_flush(struct daemon *daemon)
 {
     size_t waits = 0;
@@ -485,7 +503,7 @@ static size_t readers_flush(struct daemon *daemon)
             continue;
         int err = conn_flush(&client->conn);
         if (err && err != -EAGAIN)
-            client->telemetry.every_ms = 0; /* it has closed */
+            client->telemetry.every_ms = 0; /* the reader has closed */
         else
             waits += client->conn.out.bytes;
     }
@@ -507,7 +525,7 @@ static void readers_drain(struct daemon *daemon, int64_t end_ms)
     }
 }
 
-/* Send the last snapshot to readers that have read the one before. */
+/* Send the last snapshot to the readers that have taken the one before. */
 static void readers_serve_last(struct daemon *daemon)
 {
     emu_each_listed (struct client, client, &daemon->clients, link)
@@ -515,7 +533,7 @@ static void readers_serve_last(struct daemon *daemon)
             reader_serve(daemon, client);
 }
 
-/* The last record of the file and of each stream shows the final state. */
+/* Send a last record that shows the final state to the file and to each reader. */
 static void serve_last(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;

@@ -2,9 +2,9 @@
 /*
  * timeline.c - the timeline of a running fabric.
  *
- * A process has space for EMU_FINISHED_SLOTS finished operations. If it finishes more in EVERY_MS,
- * some are lost, and counted. Other hosts are queried at the same interval, unless the last answer
- * is still outstanding (agent.h).
+ * A process has space for EMU_FINISHED_SLOTS finished operations. If it finishes more than that
+ * within EVERY_MS, some are lost, which is counted. Other hosts are queried at the same interval,
+ * except a host that has not replied to the last query yet (apps/timeline/agent.h).
  */
 #include "apps/daemon/timeline.h"
 
@@ -23,13 +23,15 @@
 #include "apps/timeline/timeline.h"
 #include "emu/util/now.h"
 
-#define EVERY_MS     10
-#define CLOCK_ROUNDS 8 /* queries that measure the clocks of other hosts at the start */
+#define EVERY_MS 10
+/* number of queries by which the clocks of other hosts are measured at the start */
+#define CLOCK_ROUNDS 8
 
 struct timeline_serve {
     struct timeline *timeline;
-    struct fabric_finished_at *at; /* by node: where to continue */
-    struct hostlink_offset *clock; /* by host; NULL: there is one host */
+    struct fabric_finished_at *at; /* by node: where the next collection continues */
+    /* by host: the estimate of its clock; NULL: there is only one host */
+    struct hostlink_offset *clock;
     int timer;
 };
 
@@ -54,7 +56,10 @@ static void serve_free(struct timeline_serve *serve)
     free(serve);
 }
 
-/* Measure the other hosts' clocks, and let their processes report from now on. */
+/*
+ * Measure the clocks of the other hosts. From now on, these hosts report the finished operations of
+ * their processes.
+ */
 static void hosts_begin(struct daemon *daemon, uint64_t from_bytes)
 {
     if (!daemon->coordinator)
@@ -155,22 +160,25 @@ void timeline_serve_run(struct daemon *daemon)
 bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece)
 {
     struct timeline_serve *serve = daemon->timeline;
-    const struct timeline_received heard = {.config = daemon->config->fabric,
-                                            .host = piece->host,
-                                            .bytes = piece->bytes,
-                                            .count = piece->count,
-                                            .asked_ns = piece->asked_ns,
-                                            .now_ns = emu_now_ns()};
+    const struct timeline_received received = {.config = daemon->config->fabric,
+                                               .host = piece->host,
+                                               .bytes = piece->bytes,
+                                               .count = piece->count,
+                                               .asked_ns = piece->asked_ns,
+                                               .now_ns = emu_now_ns()};
     bool right;
 
     if (!serve)
         return true;
-    right = timeline_receive(serve->timeline, &serve->clock[piece->host], &heard);
+    right = timeline_receive(serve->timeline, &serve->clock[piece->host], &received);
     timeline_write(serve->timeline);
     return right;
 }
 
-/* The next incarnation of the host may be another computer, so its clock is unknown. */
+/*
+ * Forget the estimate of the host's clock, because its next incarnation may run on another
+ * computer.
+ */
 void timeline_serve_host_lost(struct daemon *daemon, uint32_t host)
 {
     if (!daemon->timeline)

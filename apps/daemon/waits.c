@@ -2,21 +2,22 @@
 /*
  * waits.c - how long processes and the fabric waited for cores of this host.
  *
- * The result has two uses. Bounds on silence do not count the time for which a thread waited for a
- * core, except waits of a few time slices, which threads that share a core have all the time:
- * emu_starved_ns(). And on clock real, the report says whether programs measured the network's
- * time.
+ * The result has two uses. First, bounds on silence do not count the time for which a thread waited
+ * for a core (emu_starved_ns()). Waits of a few time slices do count, because threads that share a
+ * core have them all the time. Second, on clock real the report says whether programs measured the
+ * network's times.
  *
- * The fabric keeps its times, or reports its lag. But a program runs only when the host gives it a
- * core, which is no property of the emulated network. While no thread of an attached process or of
- * the fabric waits for a core, and no receive ring is full because its process does not run, the
- * program behaves as with a core for each thread. So the error of any time that a program measures
- * is at most the time in which some thread or ring waited.
+ * On clock real the fabric keeps its times, or reports its lag. But a program runs only when the
+ * host gives it a core, and the emulated network has no part in that. If no thread of an attached
+ * process or of the fabric waits for a core, and no receive ring is full because its process does
+ * not run, a program behaves as if each thread had its own core. Therefore the error of any time
+ * that a program measures is at most the time in which some thread or ring waited.
  *
- * The kernel counts how long each thread waited, not when. Between two samples the time with a wait
- * is at most the sum of all waits, and at most the time between the samples. The smaller of the two
- * is added for each sample, once a second and on request. The kernel counts a wait when it ends, so
- * the part before the last sample is added on top.
+ * The kernel counts how long each thread has waited, but not when. Within the time between two
+ * samples, the part in which something waited is at most the sum of all waits, and at most that
+ * time. For each sample, once a second and on request, the smaller of the two is added to the
+ * result. The kernel counts a wait when it ends, so a part of it may lie before the last sample.
+ * That part is added in full.
  */
 #include <string.h>
 #include <unistd.h>
@@ -25,14 +26,14 @@
 #include "apps/base/schedstat.h"
 #include "emu/util/now.h"
 
-#define WAITS_SHARE 100 /* at most 1/WAITS_SHARE of the manager's time is spent on samples */
+#define WAITS_SHARE 100 /* samples take at most 1/WAITS_SHARE of the manager's time */
 
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* Add the waits of a process, or of the fabric, since the last sample. */
+/* Add the waits of a process, or of the fabric, to the waits since the last sample. */
 static void count_more(struct daemon *daemon, const struct waits_delta *more)
 {
     daemon->waits.ns += more->ns;
@@ -42,13 +43,13 @@ static void count_more(struct daemon *daemon, const struct waits_delta *more)
 }
 
 /* Add the waits of @client's process since the last sample. */
-static void look_at_client(struct daemon *daemon, struct client *client, uint64_t since_ns)
+static void sample_client(struct daemon *daemon, struct client *client, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
     struct waits_delta more;
 
     if (!client->waits || waits_sample(client->waits, since_ns, &more))
-        /* the process has just ended, or the next sample includes this one */
+        /* the process has just ended, or the next sample will include its waits */
         return;
     count_more(daemon, &more);
     client->waited_ns += more.ns;
@@ -61,7 +62,7 @@ static void look_at_client(struct daemon *daemon, struct client *client, uint64_
     memcpy(record->longest_command, client->command, sizeof record->longest_command);
 }
 
-static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
+static void sample_fabric(struct daemon *daemon, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
     uint64_t all_ns = fabric_full_ns(daemon->fabric);
@@ -77,7 +78,7 @@ static void look_at_fabric(struct daemon *daemon, uint64_t since_ns)
     count_more(daemon, &more);
 }
 
-/* The first process has attached: earlier waits of the fabric do not count. */
+/* The first process has attached: forget earlier waits of the fabric. */
 static void waits_begin(struct daemon *daemon)
 {
     struct waits_delta more;
@@ -89,7 +90,7 @@ static void waits_begin(struct daemon *daemon)
     daemon->waits.ns = daemon->waits.over_ns = daemon->waits.starved_ns = 0;
 }
 
-/* Add the waits since the last sample to the record. */
+/* Add the waits since the last sample, which was @since_ns before @at_ns, to the record. */
 static void waits_add(struct daemon *daemon, uint64_t at_ns, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
@@ -111,8 +112,8 @@ void daemon_waits_sample(struct daemon *daemon)
         return;
     for (uint32_t node = 0; node < daemon->graph->nodes; node++)
         if (daemon->by_node[node])
-            look_at_client(daemon, daemon->by_node[node], since_ns);
-    look_at_fabric(daemon, since_ns);
+            sample_client(daemon, daemon->by_node[node], since_ns);
+    sample_fabric(daemon, since_ns);
     waits_add(daemon, at_ns, since_ns);
     daemon->waits.next_ns = at_ns + WAITS_SHARE * (emu_time_ns(CLOCK_THREAD_CPUTIME_ID) - ran_ns);
 }
@@ -122,7 +123,8 @@ void daemon_waits_tick(struct daemon *daemon)
     if (emu_now_ns() >= daemon->waits.next_ns)
         daemon_waits_sample(daemon);
     else
-        fabric_starved(daemon->fabric, 0, emu_now_ns()); /* the manager has a core */
+        /* this thread runs, so the manager has a core */
+        fabric_starved(daemon->fabric, 0, emu_now_ns());
 }
 
 void daemon_waits_attach(struct daemon *daemon, struct client *client)
@@ -135,12 +137,15 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
         daemon->record.waits.unseen++;
 }
 
-/* The last waits of a dead process are unknown; assume all time since the last sample. */
+/*
+ * The last waits of a dead process cannot be read. Assume that it waited all the time since the
+ * last sample.
+ */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead)
 {
     uint64_t since_ns = emu_now_ns() - daemon->waits.sample_ns;
 
-    look_at_client(daemon, client, since_ns);
+    sample_client(daemon, client, since_ns);
     if (dead && client->waits)
         daemon->waits.ns += since_ns;
     waits_close(client->waits);

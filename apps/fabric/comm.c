@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm.c - communication of all processes of a fabric, and times of collectives from the reports of
- * all their members.
+ * comm.c - statistics of the communication of all processes, and how long members of collectives
+ * wait for each other and for the network.
  *
  * A member of a barrier or an all-reduce, and the root of a reduction, cannot continue before the
- * last member has arrived; a member of a broadcast not before the root has. Until then it waits for
- * other members, which is no fault of the network; afterwards it waits for the network. Other
- * members of a reduction wait for nobody.
+ * last member has arrived. A member of a broadcast cannot continue before the root has arrived.
+ * Until that time a member waits for other members, which the network has not caused. After that
+ * time it waits for the network. The other members of a reduction wait for no member.
  */
 #include "apps/fabric/comm.h"
 
@@ -20,19 +20,20 @@
 #include "emu/packet/kind.h"
 #include "emu/hostif/fabric/fabric.h"
 
-/* Messages that past processes of one node have sent, sorted by destination. */
+/* Messages that the detached processes of one node have sent, sorted by destination. */
 struct comm_row {
     struct fabric_pair *pair;
     uint32_t count;
 };
 
+/* Counters that were saved from the host interfaces of detached processes, and all reports. */
 struct fabric_comm_past {
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct comm_row *row; /* by node */
     uint32_t pairs;
     uint64_t more_messages, more_bytes;
     struct fabric_finished_at *at; /* by node: position in its reports */
-    uint64_t *passed;              /* by node: segments sent and delivered when they were read */
+    uint64_t *passed;              /* by node: segments sent and delivered at the last reading */
     struct comm_samples samples;
 };
 
@@ -51,7 +52,7 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     }
 }
 
-/* The first node from @node on to which the process has sent; hostif->nodes: there is none. */
+/* Return the first node from @node on to which the process has sent; hostif->nodes: none. */
 static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);
@@ -77,7 +78,7 @@ static uint32_t peers_count(const struct emu_hostif *hostif)
     return count;
 }
 
-/* Add up @row and the messages of @hostif, which may be NULL, into at most @most pairs. */
+/* Merge @row and the messages of @hostif, which may be NULL, into at most @most pairs. */
 static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
                         const struct emu_hostif *hostif, uint32_t node, uint32_t most)
 {
@@ -104,7 +105,7 @@ static uint32_t row_sum(struct fabric_pair *ret, const struct comm_row *row,
     return count;
 }
 
-/* Without space for pairs, add all messages of @hostif to one sum. */
+/* Add all messages of @hostif to one sum, because there is no space for its pairs. */
 static void hostif_more(const struct emu_hostif *hostif, uint64_t *messages, uint64_t *bytes)
 {
     for (uint32_t n = 0; (n = peer_next(hostif, n)) < hostif->nodes; n++) {
@@ -152,6 +153,7 @@ void fabric_comm_stop(struct fabric *fabric)
     fabric->comm = NULL;
 }
 
+/* Add the messages of a process that detaches from @node to those of earlier processes. */
 static void past_add(struct fabric_comm_past *past, uint32_t node, const struct emu_hostif *hostif)
 {
     struct comm_row *row = &past->row[node];
@@ -173,7 +175,8 @@ static void past_add(struct fabric_comm_past *past, uint32_t node, const struct 
     past->pairs += capacity;
 }
 
-static void take_told(struct fabric *fabric, struct fabric_comm_past *past, uint32_t node)
+/* Add the new reports of sampled collectives by the process at @node. */
+static void reports_read(struct fabric *fabric, struct fabric_comm_past *past, uint32_t node)
 {
     struct emu_finished ring[EMU_FINISHED_SLOTS];
     uint64_t missed = 0;
@@ -185,8 +188,9 @@ static void take_told(struct fabric *fabric, struct fabric_comm_past *past, uint
 }
 
 /*
- * Nodes without new segments are skipped: at most the reports of one collective stay unread until
- * the next segment, and the ring has space for them. This saves 30 us a second for 256 idle nodes.
+ * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. Their reports
+ * of at most one collective then stay unread until the node's next segment. The ring has space for
+ * these.
  */
 void fabric_comm_tick(struct fabric *fabric)
 {
@@ -200,7 +204,7 @@ void fabric_comm_tick(struct fabric *fabric)
         if (!hostif || passed == past->passed[n])
             continue;
         past->passed[n] = passed;
-        take_told(fabric, past, n);
+        reports_read(fabric, past, n);
     }
 }
 
@@ -211,14 +215,14 @@ void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
 
     if (!past || !hostif)
         return;
-    take_told(fabric, past, node);
+    reports_read(fabric, past, node);
     cells_add(&past->cell[0][0][0], &hostif->shared->comm);
     past_add(past, node, hostif);
 }
 
 /* --- all processes ------------------------------------------------------------------ */
 
-/* Pairs of present and past processes; pairs without space are added to one sum. */
+/* Read the pairs of attached and detached processes; add pairs without space to one sum. */
 static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past *past,
                       struct fabric_comm *ret)
 {
@@ -228,7 +232,7 @@ static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past
     for (uint32_t n = 0; n < nodes; n++)
         capacity += past->row[n].count + peers_count(fabric->hostif[n]);
     if (capacity > FABRIC_PAIRS_MOST)
-        capacity = FABRIC_PAIRS_MOST; /* enough for those of past processes */
+        capacity = FABRIC_PAIRS_MOST; /* all pairs of detached processes fit */
     ret->pair = malloc((capacity ? capacity : 1) * sizeof *ret->pair);
     if (!ret->pair)
         return -ENOMEM;
@@ -257,7 +261,7 @@ int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret)
         return -ENOMEM;
     for (uint32_t n = 0; n < ret->nodes; n++)
         if (fabric->hostif[n])
-            take_told(fabric, past, n);
+            reports_read(fabric, past, n);
     comm_samples_settle(&past->samples);
     if (pairs_read(fabric, past, ret))
         return -ENOMEM;
@@ -284,9 +288,9 @@ void fabric_comm_free(struct fabric_comm *comm)
 /* --- collectives that all members have reported ------------------------------------- */
 
 #define SAMPLES_LEAST 4096u
-#define SAMPLES_MORE  65536u /* limit of waiting entries, to which each node adds TOLD_NODES */
+#define SAMPLES_MORE  65536u /* limit of unsettled reports, to which each node adds SAMPLES_NODES */
 #define SAMPLES_NODES 256u
-#define SAMPLES_BITS  31u
+#define SAMPLES_BITS  31u /* limit of emu_finished.report_bits, which a process may forge */
 
 void comm_samples_open(struct comm_samples *samples, uint32_t nodes)
 {
@@ -305,7 +309,7 @@ static int compare(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-/* Sort by collective, then by node; reports of one node from old to new. */
+/* Order reports by collective, then by node, then from old to new. */
 static int by_collective(const void *left, const void *right)
 {
     const struct comm_sample *a = left, *b = right;
@@ -323,12 +327,13 @@ static void most(uint64_t *of, uint64_t ns)
     *of = ns > *of ? ns : *of;
 }
 
-/* Arrival times at a collective. */
+/* Times at which members arrived at a collective. */
 struct arrivals {
     uint64_t last_ns; /* of the last member */
     uint64_t root_ns; /* of the root, if there is one */
 };
 
+/* In the functions below, a *run* is the @count successive reports of one collective. */
 static struct arrivals arrivals_of(const struct comm_sample *run, uint32_t count)
 {
     struct arrivals ret = {0};
@@ -341,7 +346,7 @@ static struct arrivals arrivals_of(const struct comm_sample *run, uint32_t count
     return ret;
 }
 
-/* The time from which @member waits only for the network. */
+/* Return the time from which @member waited only for the network. */
 static uint64_t released_ns(const struct arrivals *arrivals, const struct comm_sample *member)
 {
     const struct emu_finished *one = &member->one;
@@ -356,6 +361,7 @@ static uint64_t released_ns(const struct arrivals *arrivals, const struct comm_s
     return ret < one->ended_ns ? ret : one->ended_ns;
 }
 
+/* Add a complete collective to the sums. */
 static void run_sum(struct comm_samples *samples, const struct comm_sample *run, uint32_t count)
 {
     const struct emu_finished *any = &run->one;
@@ -378,7 +384,10 @@ static void run_sum(struct comm_samples *samples, const struct comm_sample *run,
     }
 }
 
-/* Keep only the newest report of a node: older ones are of a group that had the address before. */
+/*
+ * Keep only the newest report of each node, because older ones are of a former group with the same
+ * address. Returns how many reports are kept.
+ */
 static uint32_t run_unique(struct comm_samples *samples, struct comm_sample *run, uint32_t count)
 {
     uint32_t kept = 0;
@@ -399,7 +408,7 @@ static bool run_is_complete(const struct comm_sample *run, uint32_t count)
         if (run[i].one.members != count || run[i].one.kind != run->one.kind ||
             run[i].one.bytes != run->one.bytes)
             return false;
-    return count < UINT16_MAX; /* UINT16_MAX stands for that many members or more */
+    return count < UINT16_MAX; /* .members is UINT16_MAX for that many members or more */
 }
 
 void comm_samples_settle(struct comm_samples *samples)
@@ -426,7 +435,7 @@ void comm_samples_settle(struct comm_samples *samples)
     samples->count = kept;
 }
 
-/* Make space for one more entry, if necessary by dropping those of incomplete collectives. */
+/* Make space for one more report, if necessary by dropping those of incomplete collectives. */
 static bool samples_reserve(struct comm_samples *samples)
 {
     uint32_t capacity = samples->capacity ? 2 * samples->capacity : SAMPLES_LEAST;
@@ -436,8 +445,8 @@ static bool samples_reserve(struct comm_samples *samples)
         return true;
     if (samples->capacity >= samples->most) {
         comm_samples_settle(samples);
-        if (samples->count >
-            samples->capacity / 2) { /* else a few more entries would cause another sort */
+        /* Drop all if many are left, because otherwise every few reports would cause a sort. */
+        if (samples->count > samples->capacity / 2) {
             samples->unreported += samples->count;
             samples->count = 0;
         }

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * comm.h - communication of all processes so far: collectives by kind and size, messages by pair of
- * nodes. The counters are in the host interfaces (emu/hostif/comm.h), including past ones.
+ * comm.h - statistics of the communication of all processes so far: collectives by kind and size,
+ * and messages by pair of nodes. Processes count in their host interfaces (emu/hostif/comm.h). The
+ * fabric saves the counts of a process when it detaches.
  *
- * Pairs are sparse: a node has one for each node that it has sent to. At most FABRIC_PAIRS_MOST are
- * kept for processes that have ended; messages of further pairs are counted in one sum.
+ * Pairs of nodes are stored sparsely: only for nodes between which messages were sent. At most
+ * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. Messages of further pairs are
+ * counted in one sum.
  *
- * Thread: manager. On several hosts the coordinator knows all, except which member of a collective
- * with members on several hosts arrived last.
+ * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only the
+ * times of sampled collectives with members on several hosts are missing, because no host gets the
+ * reports of all members.
  */
 #ifndef APPS_FABRIC_COMM_H
 #define APPS_FABRIC_COMM_H
@@ -16,42 +19,52 @@
 #include "emu/hostif/comm.h"
 #include "emu/hostif/finished.h"
 
-/* Sums over sampled collectives (emu/hostif/comm.h) that all of their members have reported. */
+/*
+ * Sums over the collectives that were sampled at random (emu/hostif/comm.h) and that all of their
+ * members have reported.
+ */
 struct fabric_comm_sum {
-    uint64_t calls;    /* of members */
-    double weight;     /* calls that the sampled calls stand for; the sums below are weighted so */
-    double wait_ns;    /* from a member's call until the last member that it waits for arrived */
-    double network_ns; /* from then until its call returned */
+    uint64_t calls; /* sampled calls, one for each member of a collective */
+    double weight;  /* all calls that the sampled ones represent; also weights the next two sums */
+    double wait_ns; /* from a member's call until the last member that it waits for arrived */
+    double network_ns;                      /* from that arrival until the member's call returned */
     uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
 };
 
-/** comm_count_of - a sum as an integer, limited since false reports may make it too large. Pure. */
+/**
+ * comm_count_of - convert a sum to an integer of at most 2^63, because false reports of processes
+ * may make the sum too large. Pure.
+ */
 static inline uint64_t comm_count_of(double sum)
 {
     return sum < 0x1p63 ? (uint64_t)(sum + 0.5) : UINT64_C(1) << 63;
 }
 
-/* Report of one member. */
+/* One member's report of a sampled collective. */
 struct comm_sample {
     struct emu_finished one;
-    uint32_t node;
+    uint32_t node; /* the member's node */
 };
 
+/* Reports of sampled collectives, and the sums over the collectives that are complete. */
 struct comm_samples {
-    struct comm_sample *entry; /* not yet added up: other members may still report */
-    uint32_t count, capacity, most;
-    uint64_t unreported; /* entries dropped since other members did not report, or not in time */
+    struct comm_sample *entry; /* reports of collectives that other members may still report */
+    uint32_t count, capacity;  /* elements of `entry`: used, allocated */
+    uint32_t most;             /* limit of `capacity` */
+    uint64_t unreported; /* reports dropped because other members did not report, or too late */
     struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** comm_samples_open - set the limit for a fabric of @nodes nodes. @samples: zeros, before. */
+/**
+ * comm_samples_open - set the limit for a fabric of @nodes nodes. The caller has zeroed @samples.
+ */
 void comm_samples_open(struct comm_samples *samples, uint32_t nodes);
 void comm_samples_free(struct comm_samples *samples);
 
 /** comm_samples_add - add the report of one collective by @node. */
 void comm_samples_add(struct comm_samples *samples, uint32_t node, const struct emu_finished *one);
 
-/** comm_samples_settle - add up the collectives that all members have reported. */
+/** comm_samples_settle - add collectives that all members have reported to the sums. */
 void comm_samples_settle(struct comm_samples *samples);
 
 #define FABRIC_PAIRS_MOST (1u << 20)
@@ -62,7 +75,7 @@ struct fabric_pair {
     uint64_t messages, bytes;
 };
 
-/* A struct emu_comm_cell, of all processes. */
+/* The sum of a struct emu_comm_cell over all processes. */
 struct fabric_comm_cell {
     uint64_t calls, bytes, ns, longest_ns;
 };
@@ -70,23 +83,30 @@ struct fabric_comm_cell {
 struct fabric_comm {
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct fabric_comm_sum sampled[EMU_COMM_KINDS][EMU_COMM_SIZES];
-    uint64_t unreported;      /* reports that are in no sum */
-    uint32_t nodes;           /* of the network */
-    struct fabric_pair *pair; /* sorted by nodes; pairs of other hosts follow */
+    uint64_t unreported;      /* reports that no sum includes */
+    uint32_t nodes;           /* number of nodes of the network */
+    struct fabric_pair *pair; /* this host's pairs, sorted by nodes; then those of other hosts */
     uint32_t pairs;
-    uint64_t more_messages, more_bytes; /* between pairs that are not kept */
+    uint64_t more_messages, more_bytes; /* of pairs that are not kept */
 };
 
-/** fabric_comm_read - read all counters; fabric_comm_free() frees. Errors: -ENOMEM, with zeros. */
+/**
+ * fabric_comm_read - read all counters into @ret, which fabric_comm_free() frees. Errors: -ENOMEM;
+ * then all counters are 0.
+ */
 int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret);
 void fabric_comm_free(struct fabric_comm *comm);
 
-/** fabric_comm_tick - read the processes' reports. Call about once a second, or some are missed. */
+/**
+ * fabric_comm_tick - read the processes' reports. Call about once a second, or processes overwrite
+ * reports that were not read.
+ */
 void fabric_comm_tick(struct fabric *fabric);
 
 /** fabric_comm_leaves - save counters and reports of @node before its host interface is freed. */
 void fabric_comm_leaves(struct fabric *fabric, uint32_t node);
 
+/** fabric_comm_stop - free all saved counters and reports. */
 void fabric_comm_stop(struct fabric *fabric);
 
 #endif

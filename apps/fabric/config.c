@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * config.c - derived from a fabric's configuration before anything is built: the number of workers
- * and buffers, the memory, and whether the fabric can be built at all.
+ * config.c - compute from a fabric's configuration, before anything is built, how many workers,
+ * buffers and bytes it needs, and check whether it can be built.
  */
 #include <errno.h>
 #include <sys/resource.h>
@@ -14,15 +14,19 @@
 #include "emu/dev/affinity.h"
 
 #define FABRIC_AUTO_WORKERS_MAX 8u
-#define FABRIC_WINDOW_SWITCHES  16u                 /* clock virtual: least switches per worker */
-#define FABRIC_LOCAL_BUFS       (1u << 20)          /* for payload of nodes inside the fabric */
-#define RAW_RINGS_BYTES         ((uint64_t)1 << 22) /* rings of all cables: raw_slots() */
-#define RAW_SEGMENTS_MOST       65535u              /* segments of a switch: raw_slots() */
-#define RAW_SLOTS_LEAST         4u
+#define FABRIC_WINDOW_SWITCHES  16u        /* clock virtual: minimum of switches per worker */
+#define FABRIC_LOCAL_BUFS       (1u << 20) /* buffers for payload of nodes inside the fabric */
+
+/* Limits for raw_slots(). */
+#define RAW_RINGS_BYTES   ((uint64_t)1 << 22) /* rings of all cables */
+#define RAW_SEGMENTS_MOST 65535u              /* segments that a switch can hold */
+#define RAW_SLOTS_LEAST   4u                  /* slots of a crosspoint */
 
 /*
- * A quarter of the cores steps the fabric; the others are for the processes that use it. Simulated
- * time has no such processes, but each window must have enough work to be worth its barrier.
+ * Return the number of workers that suits the cores of this host. A quarter of the cores steps the
+ * fabric; the others are for the processes that use it. In simulated time there are no such
+ * processes, and all cores step the fabric. But each worker then needs enough switches, so that the
+ * work of a window takes longer than the barrier at its end.
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
@@ -58,7 +62,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     uint32_t switches = fabric_own_switches(config);
     uint64_t bufs = (uint64_t)(workers + 1) * (3 * EMU_POOL_CHAIN + EMU_POOL_LATE);
 
-    /* on cables to host links, and in these */
+    /* entries on crossings and in the host links at both of their ends */
     bufs += (uint64_t)fabric_crossings(config, TOPO_NONE) * 2 * fabric_crossing_segments(config);
     for (uint32_t n = 0; fabric_has_engines(config) && n < graph->nodes; n++)
         if (fabric_has_node(config, n))
@@ -68,14 +72,14 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     if (emu_profile_retries(&config->profile)) /* replay buffers */
         bufs += (uint64_t)switches * graph->ports *
                 emu_retry_window(emu_profile_credits(&config->profile));
-    if (config->local_nodes) /* they send until the buffers are used up */
+    if (config->local_nodes) /* nodes inside the fabric may use as many buffers as there are */
         return bufs + FABRIC_LOCAL_BUFS;
     return bufs +
            (uint64_t)switches * switch_segments(fabric_switch_ports(config), &config->profile) +
            (uint64_t)fabric_own_nodes(config) * EMU_HOSTIF_BATCH;
 }
 
-/* The profile on its clock; on clock raw a crosspoint has @slots. */
+/* Return the profile adapted to the clock. On clock raw a crosspoint then has @slots slots. */
 static struct emu_profile profile_raw(const struct fabric_config *config, uint32_t slots)
 {
     struct emu_profile profile = config->profile;
@@ -85,11 +89,11 @@ static struct emu_profile profile_raw(const struct fabric_config *config, uint32
 }
 
 /*
- * Slots of a crosspoint on clock raw, and so credits of a cable. More slots let fewer segments wait
- * for a credit (uniform traffic: 1.3 times as many hops per second), as long as the rings of all
- * cables fit into a processor's inner caches. With link-level retry a cable has several more rings.
- * Crosspoints of large switches have fewer slots, since their number is the square of the number of
- * ports.
+ * Return the slots of a crosspoint on clock raw, which are also the credits of a cable. With more
+ * slots fewer segments wait for a credit, which makes uniform traffic 1.3 times as fast, as long as
+ * the rings of all cables fit into a processor's inner caches. With link-level retry a cable has
+ * more rings, so fewer slots are used. Large switches also get fewer slots, because the number of
+ * their crosspoints is the square of the number of their ports.
  */
 static uint32_t raw_slots(const struct fabric_config *config)
 {
@@ -114,22 +118,22 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config)
     return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
-/* Memory of outboxes if all cables between switches connect different workers. */
+/* Return the memory of all outboxes if every cable between switches connects two workers. */
 static uint64_t outbox_bytes(const struct topo_graph *graph)
 {
-    uint64_t ways = 0;
+    uint64_t directions = 0;
 
     for (uint32_t s = 0; s < graph->switches; s++)
         for (uint32_t p = 0; p < graph->ports; p++)
-            ways += graph->sw[s].end[p].kind == TOPO_END_SWITCH;
-    return ways * EMU_OUTBOX_BYTES;
+            directions += graph->sw[s].end[p].kind == TOPO_END_SWITCH;
+    return directions * EMU_OUTBOX_BYTES;
 }
 
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
     struct emu_profile profile = fabric_profile_on(config);
-    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* overhead beside the payload */
+    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* bytes of a buffer besides payload */
     uint64_t nodes = graph->nodes * (sizeof(struct emu_hostif *) + sizeof(struct engine *));
 
     ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +
@@ -148,7 +152,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     ret->per_idle_node = ret->total / graph->nodes;
 }
 
-/* Does each node have a link, and no more links than its adapter supports? */
+/* Check that each node has a link, and no more links than its adapter supports. */
 static int check_links(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     for (uint32_t n = 0; n < config->graph->nodes; n++) {
@@ -169,7 +173,7 @@ static int check_links(const struct fabric_config *config, char *error, size_t e
     return 0;
 }
 
-/* Does the limit on file sizes allow host interfaces, which are files in memory? */
+/* Check that the limit on file sizes permits host interfaces, which are files in memory. */
 static int check_files(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     size_t hostif_bytes = emu_hostif_bytes(config->graph->nodes);
@@ -196,7 +200,7 @@ static int check_clock(const struct fabric_config *config, const struct emu_prof
     return 0;
 }
 
-/* Are the switches within the limits? */
+/* Check that switches do not have more ports and segments than the program supports. */
 static int check_switches(const struct fabric_config *config, const struct emu_profile *profile,
                           char *error, size_t error_bytes)
 {
@@ -213,7 +217,7 @@ static int check_switches(const struct fabric_config *config, const struct emu_p
     return 0;
 }
 
-/* With acknowledgments: are there enough numbers for engines, and ports for units? */
+/* With acknowledgments, check that there are enough engine numbers, and a port for each unit. */
 static int check_engines(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     if (!fabric_has_engines(config))
@@ -231,7 +235,7 @@ static int check_engines(const struct fabric_config *config, char *error, size_t
     return 0;
 }
 
-/* Can processes attach with this many credits? */
+/* Check that host interfaces, if any, can have as many credits as the profile gives them. */
 static int check_credits(const struct fabric_config *config, const struct emu_profile *profile,
                          char *error, size_t error_bytes)
 {
@@ -242,7 +246,7 @@ static int check_credits(const struct fabric_config *config, const struct emu_pr
                 profile->input_slots, EMU_XPOINT_MAX);
 }
 
-/* Is the placement valid, and does it give this host a switch? */
+/* Check that the placement of switches on hosts is valid and gives this host a switch. */
 static int check_hosts(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     const struct fabric_hosts *hosts = config->hosts;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counters.c - the counters of a fabric: their descriptors, samples of the parts of a network, and
- * totals over all host interfaces, switches and link engines, on this host or on all hosts.
+ * counters.c - the counters of a fabric: their descriptors; samples of one direction of a cable,
+ * one switch or one node; and totals over all host interfaces, switches and link engines, on this
+ * host or on all hosts.
  */
 #include "apps/fabric/counters.h"
 
@@ -12,7 +13,7 @@
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 
-static const struct fabric_counter of_way[] = {
+static const struct fabric_counter of_direction[] = {
 #define DIRECTION(name, kind, shown, text, help) {#name, FABRIC_##kind, help},
 #include "apps/fabric/counters.def"
 };
@@ -30,9 +31,9 @@ static const struct fabric_counter of_node[] = {
 static_assert(FABRIC_DIRECTION_COUNTERS <= FABRIC_COUNTERS_MOST &&
                   FABRIC_SWITCH_COUNTERS <= FABRIC_COUNTERS_MOST &&
                   FABRIC_NODE_COUNTERS <= FABRIC_COUNTERS_MOST,
-              "arrays of FABRIC_COUNTERS_MOST hold any part's counters");
+              "an array of FABRIC_COUNTERS_MOST holds the counters of any part");
 
-const struct fabric_counters fabric_direction_counters = {"port", of_way,
+const struct fabric_counters fabric_direction_counters = {"port", of_direction,
                                                           FABRIC_DIRECTION_COUNTERS};
 const struct fabric_counters fabric_switch_counters = {"switch", of_switch, FABRIC_SWITCH_COUNTERS};
 const struct fabric_counters fabric_node_counters = {"node", of_node, FABRIC_NODE_COUNTERS};
@@ -96,7 +97,10 @@ static bool direction_of_switch(const struct fabric *fabric, const struct topo_a
     return true;
 }
 
-/* Fill of a ring. The process writes at least one of the indexes: an invalid fill counts as 0. */
+/*
+ * Return how many slots of a ring are filled. The process writes at least one of the indexes, so
+ * this returns 0 if they are not plausible.
+ */
 static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
 {
     uint32_t holds = atomic_load_explicit(tail, memory_order_relaxed) -
@@ -112,7 +116,7 @@ static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
     return hostif ? ring_holds(&hostif->shared->up_tail, &hostif->shared->up_head) : 0;
 }
 
-/* From a node: by its adapter's link, or directly from its process. */
+/* Sample the direction from a node: at its adapter's link or, without engines, at its process. */
 static bool direction_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
                               struct fabric_direction_sample *ret)
 {
@@ -172,7 +176,10 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
-    /* Drops are counted immediately, segments at the end of a burst: drops can be ahead. */
+    /*
+     * The device counts a drop immediately, but segments only at the end of a burst. So drops can
+     * be more than segments.
+     */
     uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
     uint64_t segments = emu_count_read(&host.tx->counts.segments);
     *ret = (struct fabric_node_sample){
@@ -196,7 +203,7 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
             .next = atomic_load_explicit(&hostif->shared->finished.count, memory_order_relaxed)};
 }
 
-/* Read new entries of a ring; those of a new incarnation of the process from the first one. */
+/* Read the new entries of a ring. Start at the first one if the node has another process now. */
 static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
                           struct emu_finished_shared *ring, struct fabric_finished_at *at,
                           struct emu_finished *ret, uint64_t *missed)
@@ -241,14 +248,14 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     }
 }
 
-/* An adapter's links are ports of cables, like a switch's ports; the one to its process is not. */
+/* Add the counters of an adapter's ports to cables, but not of its port to the process. */
 static void totals_add_links(struct fabric_totals *to, struct engine *engine, uint32_t links)
 {
     for (uint32_t i = 0; i < links; i++)
         to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
 }
 
-/* @hosts: the engine has a node inside the fabric. */
+/* @hosts: the engine is that of a node inside the fabric, which no host interface counts. */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);
@@ -266,7 +273,7 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     }
 }
 
-/* @hosts: the switch has ports to nodes inside the fabric. */
+/* @hosts: the nodes at the switch are inside the fabric, so that no host interface counts them. */
 static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
                               bool hosts, const struct topo_end *end)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counters.h - the counters of the parts of a network: each direction of a cable, each switch, each
- * node. counters.def lists them and says what each of them counts.
+ * counters.h - the counters of the *parts* of a network, which are each direction of a cable, each
+ * switch and each node. counters.def lists the counters and says what each of them counts.
  *
- * A sample of a part has its counters by name, and as an array in the order of the list, for code
- * that treats all counters alike. Pure: no state, any thread.
+ * A sample of a part has its counters by name, and as an array in the order of counters.def, for
+ * code that treats all counters alike. Pure: no state, any thread.
  */
 #ifndef APPS_FABRIC_COUNTERS_H
 #define APPS_FABRIC_COUNTERS_H
@@ -62,19 +62,19 @@ struct fabric_node_sample {
 
 enum fabric_counter_kind {
     FABRIC_GROWS,              /* a count since the start */
-    FABRIC_GROWS_AT_BOTH_ENDS, /* the same; the hosts at both ends of the cable add to it */
-    FABRIC_LEVEL,              /* a current number */
+    FABRIC_GROWS_AT_BOTH_ENDS, /* a count since the start, summed over the hosts of both ends */
+    FABRIC_LEVEL,              /* a current number, which may decrease */
 };
 
 struct fabric_counter {
     const char *name;
     enum fabric_counter_kind kind;
-    const char *help; /* of the metric; NULL: metrics.c has another name for it */
+    const char *help; /* help text of the metric; NULL: metrics.c names and describes it */
 };
 
 /* The counters of one kind of part, in the order of counters.def. */
 struct fabric_counters {
-    const char *part; /* in names of metrics: "port", "switch" or "node" */
+    const char *part; /* the kind of part in names of metrics: "port", "switch" or "node" */
     const struct fabric_counter *counter;
     size_t count;
 };
@@ -83,18 +83,20 @@ extern const struct fabric_counters fabric_direction_counters;
 extern const struct fabric_counters fabric_switch_counters;
 extern const struct fabric_counters fabric_node_counters;
 
-#define FABRIC_COUNTERS_MOST 16 /* of one part */
+#define FABRIC_COUNTERS_MOST 16 /* limit of the counters of one part */
 
-/** fabric_counters_add - add one sample to another, both arrays of @counters. */
+/**
+ * fabric_counters_add - add the sample @value to @sum; both are arrays in the order of @counters.
+ */
 void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
                          const uint64_t *value);
 
-/** fabric_counters_idle - set all levels of a sample to 0. */
+/** fabric_counters_idle - set the counters of a sample that are FABRIC_LEVEL to 0. */
 void fabric_counters_idle(const struct fabric_counters *counters, uint64_t *value);
 
 /**
- * fabric_counters_each - call @print for the name of every counter that hosts send to each other by
- * position: of the whole fabric and of its parts, in the order in which they are sent.
+ * fabric_counters_each - call @print for every counter that hosts send to each other without its
+ * name, in the order in which they are sent: counters of the whole fabric, then of its parts.
  */
 void fabric_counters_each(void (*print)(void *ctx, const char *part, const char *name), void *ctx);
 

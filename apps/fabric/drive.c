@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drive.c - drives the workers, by free-running threads on clocks raw and real, or by windows
- * of simulated time. Also the start and the rebasing of the clock (emu/util/clock.h).
+ * drive.c - the drive of a fabric, which lets its workers run and holds them. On clocks raw and
+ * real each worker is a free-running thread. On clock virtual all workers step together through
+ * windows of simulated time. Also starts and rebases the clock (emu/util/clock.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static void windows_stop(struct fabric *fabric)
     emu_windows_destroy(fabric->drive.windows);
 }
 
-/* All workers stand still between two advances. */
+/* Holding and releasing the workers is not necessary: they stand still between two advances. */
 static void windows_still(struct fabric *fabric)
 {
     (void)fabric;
@@ -169,7 +170,7 @@ void fabric_clock_start(struct fabric *fabric)
                                        .origin_ns = emu_now_ns() - (start_ps - rebased_ps) / 1000u};
 }
 
-/* The devices at both ends rebase a cable; a node's host interface is rebased here. */
+/* Rebases the host interfaces itself; the devices at its ends rebase a cable. */
 void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -196,8 +197,9 @@ uint64_t fabric_now_ps(const struct fabric *fabric)
 }
 
 /*
- * Measured in nanoseconds, which last for 584 years: without an attached process there are no
- * ticks, and picoseconds may wrap meanwhile.
+ * Return whether the clock must be rebased. The time is compared in nanoseconds, which wrap only
+ * after 584 years. Picoseconds may have wrapped, because nobody calls fabric_tick() while no
+ * process is attached.
  */
 static bool clock_needs_rebase(const struct fabric *fabric)
 {

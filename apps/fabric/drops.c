@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * drops.c - unrecoverable drops: segments that overran a buffer, partial results found damaged,
- * entries that wait for a combine unit which does nothing.
+ * drops.c - find unrecoverable drops: segments that overran a buffer, partial results that were
+ * found damaged, and entries that wait for a combine unit which does nothing.
  *
- * Without acknowledgments the receivers would wait forever. So the manager scans for such losses
- * and queues them until they are taken (fabric_drop_take()). The devices keep them until then: an
- * intake has space to note each segment that can overrun it, and marks each group that has failed
- * in a switch.
+ * Without acknowledgments the receivers would wait forever for what was dropped. So the manager
+ * scans the devices for such *losses*, and queues them until fabric_drop_take() takes them. Devices
+ * keep their losses until a scan has read them: an intake has space to note each segment that can
+ * overrun it, and a switch marks each group that has failed in it.
  *
- * On several hosts each host scans its own devices and only reports its losses. To keep the
- * replicas alike, the coordinator decides the consequences when it takes a loss, and applies them
- * on all.
+ * On several hosts each host scans its own devices and reports the losses to the coordinator. To
+ * keep the replicas consistent, the coordinator alone decides on the consequences when it takes a
+ * loss, and applies them on all hosts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "emu/retry/intake.h"
 #include "emu/util/now.h"
 
-/* Reuse the space of losses that were taken, if that is the larger part. */
+/* Reuse the space of losses that were taken, if these are at least half of the array. */
 static void drops_settle(struct fabric_drops *drops)
 {
     if (drops->taken < drops->count / 2)
@@ -30,7 +30,7 @@ static void drops_settle(struct fabric_drops *drops)
     drops->taken = 0;
 }
 
-/* Make space for more losses. False: out of memory; the next scan finds them again. */
+/* Make space for @more losses. False: out of memory; the next scan will find the losses again. */
 static bool drop_reserve(struct fabric_drops *drops, uint32_t more)
 {
     uint32_t most = drops->most ? drops->most : 64;
@@ -51,7 +51,7 @@ static bool drop_reserve(struct fabric_drops *drops, uint32_t more)
     return true;
 }
 
-/* Are so many losses queued that the scan stops? Further ones stay noted in the devices. */
+/* Return whether so many losses are queued that scans must leave further ones in the devices. */
 static bool drops_are_many(const struct fabric_drops *drops)
 {
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
@@ -65,8 +65,9 @@ static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *
 }
 
 /*
- * A pair of processes may lose segments on each cable that their segments spread over; losses of a
- * recent pair are added to its entry. A pair that is not found in `recent` gets another entry.
+ * Queue a loss. The segments between two processes may use several cables, and be lost on each of
+ * them. So a further loss between the same two processes is only counted in the entry of the first,
+ * if `recent` still has that entry; otherwise it gets another entry.
  */
 static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 {
@@ -87,7 +88,7 @@ static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
     drops->at[drops->count++].found_ns = emu_now_ns();
 }
 
-/* Do its nodes and switches exist, and could a device of @host have found it? */
+/* Return whether the nodes and switches of a loss exist, and @host has the device that found it. */
 static bool loss_is_sane(const struct fabric *fabric, uint32_t host, const struct fabric_drop *drop)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -119,8 +120,9 @@ void fabric_free_drops(struct fabric *fabric)
 }
 
 /*
- * Queue the failure of a group, once: the taker of the loss notifies its members. On several hosts
- * the group is marked as failed when the coordinator takes the loss.
+ * Queue the failure of a group, unless it has failed before; who takes this loss from the queue
+ * notifies the members. On several hosts the group is marked as failed only when the coordinator
+ * takes the loss.
  */
 static void group_fails(struct fabric *fabric, struct fabric_group *group,
                         const struct fabric_drop *why)
@@ -136,6 +138,7 @@ static void group_fails(struct fabric *fabric, struct fabric_group *group,
 
 /* --- segments that overran a buffer --------------------------------------------------- */
 
+/* The direction of a cable whose receiving end was overrun. */
 struct overrun {
     struct fabric *fabric;
     uint32_t cable;
@@ -143,10 +146,10 @@ struct overrun {
 };
 
 /*
- * The latest incarnation at @node, the present one or before, whose lowest byte is @low. 0: none,
- * for instance if a process does not state whose its segments are.
+ * Return the latest incarnation at @node, now or earlier, whose lowest byte is @low. A header has
+ * only this byte. 0: none, for example because the process wrote a wrong byte.
  */
-static uint64_t seat_near(const struct fabric *fabric, uint32_t node, uint8_t low)
+static uint64_t incarnation_with_low_byte(const struct fabric *fabric, uint32_t node, uint8_t low)
 {
     uint64_t word = node < fabric->config.graph->nodes ? fabric->incarnation[node] : 0;
     uint64_t last = emu_incarnation_first(word) - !emu_incarnation_attached(word);
@@ -167,15 +170,15 @@ static void overrun_note(void *ctx, const struct emu_hdr *hdr)
                                .to = hdr->dst};
 
     if (unicast) {
-        drop.from_incarnation = seat_near(at->fabric, hdr->src, hdr->type);
-        drop.to_incarnation = seat_near(at->fabric, hdr->dst, hdr->op);
+        drop.from_incarnation = incarnation_with_low_byte(at->fabric, hdr->src, hdr->type);
+        drop.to_incarnation = incarnation_with_low_byte(at->fabric, hdr->dst, hdr->op);
         drop_add(at->fabric, &drop);
     } else if (group) {
         group_fails(at->fabric, group, &drop);
     }
 }
 
-/* Scan the cables into a switch. */
+/* Queue the segments that overran the inputs of switch @sw. */
 static void switch_overran(struct fabric *fabric, uint32_t sw)
 {
     for (uint32_t p = 0; p < fabric->config.graph->ports; p++) {
@@ -192,7 +195,7 @@ static void switch_overran(struct fabric *fabric, uint32_t sw)
 
 /* --- damaged partial results ----------------------------------------------------------- */
 
-/* The part of the group in the unit engine of switch @sw; NULL: none. */
+/* Return the part of the group in the unit engine of switch @sw; NULL: none. */
 static const struct engine_group *group_at_unit(const struct fabric *fabric,
                                                 const struct fabric_group *group, uint32_t sw)
 {
@@ -218,7 +221,7 @@ static bool group_failed_at(const struct fabric *fabric, const struct fabric_gro
     return false;
 }
 
-/* How often units found damage, or gave a packet up. */
+/* Return how often the units of a switch have found a damaged result, or have given up a packet. */
 static uint64_t states_damaged(const struct fabric *fabric, uint32_t sw)
 {
     const struct engine *unit = fabric_unit(fabric, sw);
@@ -248,11 +251,12 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
 /* --- packets of nodes that left -------------------------------------------------------- */
 
 /*
- * A member may leave, or its process end, as soon as it has posted its contribution. If the adapter
- * gives it up later, no process there notices, and probes of the waiting members succeed, since the
- * tree no longer includes the node.
+ * Queue the failure of a group if the adapter of a node that has left it gave up a packet. A member
+ * may leave, or its process may end, as soon as it has posted its contribution. If its adapter
+ * gives up the contribution later, no process there gets an error. The probes of the waiting
+ * members succeed, because the node is no longer in the tree.
  */
-static void group_left_look(struct fabric *fabric, struct fabric_group *group)
+static void group_scan_left_nodes(struct fabric *fabric, struct fabric_group *group)
 {
     const struct fabric_group_engines *engines = group->engines;
 
@@ -280,8 +284,11 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
     return sum;
 }
 
-/* Packets that were given up before their node left are found when it leaves. */
-static void left_look(struct fabric *fabric)
+/*
+ * Scan all groups for packets that were given up by adapters of nodes that have left. Only
+ * necessary if an adapter has given up a packet, or a node has left a group, since the last scan.
+ */
+static void scan_left_nodes(struct fabric *fabric)
 {
     struct fabric_drops *drops = &fabric->drops;
     uint64_t given_up = nodes_given_up(fabric);
@@ -292,7 +299,7 @@ static void left_look(struct fabric *fabric)
     fabric_pause(fabric);
     for (uint32_t g = 0; g < fabric->slots; g++)
         if (fabric->group[g])
-            group_left_look(fabric, fabric->group[g]);
+            group_scan_left_nodes(fabric, fabric->group[g]);
     fabric_resume(fabric);
     if (drops->unreported)
         return;
@@ -311,16 +318,18 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
 }
 
 /*
- * Take a unit out of service; entries that wait for it are dropped from now on. Idle groups move to
- * trees without it, if there are such trees. All other groups fail: also all groups of unit
- * engines, and on several hosts, none of which can see that a group is idle.
+ * Take the units of a switch out of service. From now on entries for them are dropped. Groups whose
+ * tree includes the switch move to another tree if they are idle and there is such a tree;
+ * otherwise they fail. With unit engines all of them fail. On several hosts all of them fail, too,
+ * because no host can see whether a group is idle on all others; unit_settles() does this when the
+ * coordinator takes the loss.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
     struct fabric_drop why = {.what = FABRIC_UNIT_OUT, .sw = sw};
 
     if (fabric->config.hosts) {
-        drop_add(fabric, &why); /* unit_settles() */
+        drop_add(fabric, &why);
         return;
     }
     if (!drop_reserve(&fabric->drops, fabric->groups + 1))
@@ -339,7 +348,10 @@ static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     drop_add(fabric, &why);
 }
 
-/* Did it do nothing for @bound_ps, counted from the first scan that found something waiting? */
+/*
+ * Return whether the units of a switch have taken nothing for @bound_ps while contributions waited.
+ * The time counts from the first scan that found a contribution waiting.
+ */
 static bool unit_is_stuck(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uint64_t bound_ps)
 {
     struct fabric_combine *seen = &fabric->combine[sw];
@@ -366,8 +378,8 @@ static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
     return sum.overrun;
 }
 
-/* Are there units, in service, that faults can have stopped? */
-static bool unit_can_ail(const struct fabric *fabric, uint32_t sw)
+/* Return whether a switch has units, in service, that a fault may have stopped. */
+static bool unit_can_be_stuck(const struct fabric *fabric, uint32_t sw)
 {
     bool units = fabric_has_states(&fabric->config) || fabric_has_units(&fabric->config);
 
@@ -378,9 +390,9 @@ static void switch_poll(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uin
 {
     struct fabric_combine *seen = &fabric->combine[sw];
     uint64_t overran = overruns_of(fabric, sw), damaged = states_damaged(fabric, sw);
-    bool ails = bound_ps != EMU_NEVER && unit_can_ail(fabric, sw);
+    bool check_unit = bound_ps != EMU_NEVER && unit_can_be_stuck(fabric, sw);
 
-    if (overran == seen->overran && damaged == seen->damaged && !ails)
+    if (overran == seen->overran && damaged == seen->damaged && !check_unit)
         return;
     fabric->drops.unreported = false;
     fabric_pause(fabric);
@@ -388,7 +400,7 @@ static void switch_poll(struct fabric *fabric, uint32_t sw, uint64_t now_ps, uin
         switch_overran(fabric, sw);
     if (damaged != seen->damaged)
         switch_damaged(fabric, sw);
-    if (ails && unit_is_stuck(fabric, sw, now_ps, bound_ps))
+    if (check_unit && unit_is_stuck(fabric, sw, now_ps, bound_ps))
         unit_out(fabric, sw, now_ps);
     fabric_resume(fabric);
     if (fabric->drops.unreported)
@@ -403,7 +415,7 @@ void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps
         if (fabric->sw[s])
             switch_poll(fabric, s, now_ps, bound_ps);
     if (fabric_has_engines(&fabric->config))
-        left_look(fabric);
+        scan_left_nodes(fabric);
     fabric->drops.now_ps = now_ps;
     if (fabric->mirror)
         fabric->mirror->drops(fabric->mirror->ctx, bound_ps);
@@ -439,7 +451,10 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     fabric_resume(fabric);
 }
 
-/* False: it was out of service already. */
+/*
+ * Coordinator: take the units of a switch out of service on all hosts, and let the groups fail that
+ * use them. False: they were out of service before.
+ */
 static bool unit_settles(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)
@@ -466,7 +481,7 @@ bool fabric_group_fails_all(struct fabric *fabric, uint32_t id)
     return true;
 }
 
-/* Coordinator: apply the consequences on all replicas. False: they were applied before. */
+/* Coordinator: apply the consequences of a loss on all hosts. False: they were applied before. */
 static bool drop_settles(struct fabric *fabric, const struct fabric_drop *drop)
 {
     switch (drop->what) {
@@ -480,7 +495,9 @@ static bool drop_settles(struct fabric *fabric, const struct fabric_drop *drop)
     }
 }
 
-/* Losses of groups and units overtake losses of pairs. */
+/*
+ * Move the first loss that is not of a pair of processes, but of a group or a unit, to the front.
+ */
 static void urgent_first(struct fabric_drops *drops)
 {
     struct fabric_drop *first = &drops->at[drops->taken], *at = first, urgent;

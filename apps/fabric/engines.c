@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engines.c - link engines, which stand between a node and its switch if packets are acknowledged,
- * and combine units in the switches of such a network (combining=switch), an addition to QsNet III,
- * which combines in its adapters.
+ * engines.c - the link engines of a network with acknowledgments. Each node has one, between its
+ * host interface and its cables. With combining=switch each switch has one as its combine unit, a
+ * *unit engine*. This is an addition to QsNet III, which combines in its adapters.
  *
- * Such a unit is a link engine on a port of its own, without a process: it takes contributions as
- * packets, combines them, and sends the result as a packet, which it repeats until that is
- * acknowledged. So nothing is lost or counted twice between switches. The units of the switches in
- * a group's tree form the tree that otherwise its adapters form (engine/tree.c). As destinations,
- * units are numbered after the nodes. Source: output-queued routers §2 (a unit hangs on an output
- * and feeds back into an input).
+ * A unit engine is a link engine without a process, on a port of its own. It receives contributions
+ * as packets, combines them, and sends the result as a packet, which it retransmits until the
+ * packet is acknowledged. So between switches nothing is lost or counted twice. The unit engines of
+ * the switches in a group's tree form the tree that the adapters of members form without them
+ * (engine/tree.c). As destinations, unit engines are numbered after the nodes. Source:
+ * output-queued routers §2 (a unit is attached to an output and feeds back into an input).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ uint32_t fabric_engine_numbers(const struct fabric_config *config)
     return config->graph->nodes + (fabric_has_units(config) ? config->graph->switches : 0);
 }
 
-/* Let switch @s know the units that its ports lead to. */
+/* Set for each port of switch @s the unit engine that it leads to. */
 static void unit_neighbours(const struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;

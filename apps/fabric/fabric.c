@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fabric.c - assembles a network graph into switches, cables and workers. */
+/* fabric.c - build a fabric from a network graph: workers, switches, nodes and cables. */
 #include "apps/fabric/fabric.h"
 
 #include <errno.h>
@@ -17,7 +17,9 @@
 
 #define FABRIC_SLOTS_LEAST 1024u /* initial number of slots for collective addresses */
 
-/* Space for the host interfaces of all nodes at switches of worker @w. */
+/*
+ * Create both lists of a worker, with space for the host interfaces of all nodes at its switches.
+ */
 static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *worker_of)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -92,7 +94,7 @@ static int fabric_make_switches(struct fabric *fabric, const uint32_t *worker_of
     return 0;
 }
 
-/* Join a node inside the fabric by a local cable in each direction. */
+/* Create a node inside the fabric and join it by a local cable in each direction. */
 static int fabric_plug_local(struct fabric *fabric, uint32_t n)
 {
     const struct fabric_node_ops *ops = fabric->config.local_nodes;
@@ -125,7 +127,7 @@ static int fabric_plug_node(struct fabric *fabric, uint32_t n)
     return emu_link_hostif(host.tx, host.rx, host.dev, host.port, host.credits, host.profile);
 }
 
-/* One direction of a cable between switches of this host, without link-level retry. */
+/* Join one direction of a cable between switches of this host, without link-level retry. */
 static int fabric_plug_cable(const struct fabric *fabric, struct switch_dev *sw, uint32_t port,
                              struct switch_dev *far, uint8_t far_port)
 {
@@ -220,7 +222,7 @@ static int fabric_make_pool(struct fabric *fabric)
     return 0;
 }
 
-/* Create workers and devices, not joined yet. */
+/* Create the workers, the switches and the host links. Nothing is joined yet. */
 static int fabric_make_devices(struct fabric *fabric)
 {
     const struct fabric_hosts *hosts = fabric->config.hosts;
@@ -253,7 +255,7 @@ static int fabric_build(struct fabric *fabric)
     return err;
 }
 
-/* Report the error, with advice for the user. */
+/* Write an error text with advice for the user. Returns @err. */
 static int build_failed(const struct fabric_config *config, int err, char *error,
                         size_t error_bytes)
 {

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* faults.c - faults of devices: stuck ports, slow wires, combiners that stop, err or run full. */
+/*
+ * faults.c - faults of devices: ports that stop sending, slow wires, and combiners that stop, make
+ * errors, or refuse states to new groups.
+ *
+ * A *combiner* is where contributions are combined: the combine units of a switch or, if no switch
+ * has units, an adapter. A *unit engine* is a combine unit that is a link engine.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -49,7 +55,11 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
     return at.sw && switch_is_stuck(at.sw, at.port);
 }
 
-/* A device not stepped since it was woken has port.idle: on a busy host it may wait for a core. */
+/*
+ * A port that is ready and does not send may be stuck, but on a busy host its worker may only wait
+ * for a core. So this wakes the device, and the next sample sets port.idle if no worker has stepped
+ * the device since.
+ */
 struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
 {
     const struct sender at = sender_of(fabric, i, out);
@@ -76,7 +86,7 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps)
     return fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
 }
 
-/* Logs waiting entries as hit by a fault. */
+/* How to log waiting entries as hit by a fault. */
 struct waiting {
     const struct emu_faults *faults;
     const struct emu_pool_cache *cache;
@@ -118,8 +128,8 @@ bool fabric_has_time(const struct fabric *fabric)
 }
 
 /*
- * Time of a byte on the cable in thousandths of that on the network's fastest cable, rounded so
- * that emu_slow_set() gets the rate exact to the picosecond.
+ * Return the time of a byte on the cable in thousandths of the profile's. It is rounded down, so
+ * that emu_slow_set(), which rounds up, gets the exact number of picoseconds.
  */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
@@ -128,11 +138,11 @@ static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
     uint64_t cable_ps = topo_rate_ps(config->graph->sw[at->sw].end[at->port].rate);
 
     if (!config->link_rates || cable_ps <= config->profile.link_ps_per_byte)
-        return 1000; /* also if its rate is unknown */
+        return 1000; /* also if the cable's rate is unknown: cable_ps is 0 */
     return (uint32_t)(1000 * cable_ps / config->profile.link_ps_per_byte);
 }
 
-/* Slow the wire from a node without an engine, or from a host interface. */
+/* Slow the wire from a node without an engine: a device inside the fabric, or a host interface. */
 static void node_slow(const struct fabric *fabric, const struct fabric_cable *cable,
                       struct emu_slow *slow, uint32_t factor)
 {
@@ -141,7 +151,7 @@ static void node_slow(const struct fabric *fabric, const struct fabric_cable *ca
     if (rx->kind == EMU_LINK_LOCAL)
         emu_tx_slow(rx->tx, slow, factor);
     else
-        emu_slow_set(slow, &fabric->config.profile, factor); /* fabric_slow_node() */
+        emu_slow_set(slow, &fabric->config.profile, factor); /* used through fabric_slow_node() */
 }
 
 int fabric_wire_slow(struct fabric *fabric, uint32_t i, bool out, uint32_t factor)
@@ -193,7 +203,7 @@ void fabric_free_ports(struct fabric *fabric)
 
 /* --- combiners ---------------------------------------------------------------------- */
 
-/* Do adapters combine instead of switches? */
+/* Return whether adapters combine instead of switches. */
 static bool adapters_combine(const struct fabric *fabric)
 {
     return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);
@@ -297,9 +307,9 @@ bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *
     return false;
 }
 
-/* Logs waiting contributions as hit by a fault. */
+/* How to log waiting contributions as hit by a fault. */
 struct waiting_units {
-    const struct emu_faults *faults; /* NULL: they are only counted */
+    const struct emu_faults *faults; /* has the log; NULL: log nothing, only count */
     uint32_t fault;
     uint64_t at_ps;
 };

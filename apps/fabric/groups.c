@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * groups.c - collective groups: plans their trees, publishes these in the switches, removes them.
+ * groups.c - collective groups: plan a group's tree, reserve buffers and combine states for it,
+ * publish its parts in switches and engines, and remove all this with the last member.
+ *
+ * A collective address is a slot of the table of groups and, above it, a generation. A *state* is
+ * one operation in progress in a combine unit; a group reserves as many as its *window* has
+ * operations (emu/packet/seg.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +16,7 @@
 #include "apps/fabric/internal.h"
 #include "apps/base/message.h"
 
-/* The next free slot, round robin, so that a freed slot is reused as late as possible. */
+/* Return the next free slot, round robin, so that a freed slot is reused as late as possible. */
 static int64_t group_slot(struct fabric *fabric)
 {
     if (fabric->groups >= fabric->slots / 2 && fabric->slots < FABRIC_GROUPS_MAX)
@@ -94,7 +99,7 @@ static int group_publish(struct fabric *fabric, struct fabric_group *group)
     return err;
 }
 
-/* Limit of the buffers that a group's partial results hold in one switch. */
+/* Return the limit of the buffers that a group's partial results hold in one switch. */
 static uint64_t group_bufs(const struct fabric *fabric, uint32_t window,
                            const struct topo_tree_switch *at)
 {
@@ -109,13 +114,13 @@ static bool group_is_wide(const struct fabric_group *group)
     return group->id & EMU_GROUP_WIDE;
 }
 
-/* The share of @whole that this kind of group may use: groups with a wide window only half. */
+/* Return how much of @whole groups may use: those with a wide window half of it, others all. */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
     return group_is_wide(group) ? whole / 2 : whole;
 }
 
-/* Buffers that the group reserves in all devices together. */
+/* Return the number of buffers that the group reserves for all devices together. */
 static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
@@ -146,7 +151,7 @@ int fabric_group_set_aside(struct fabric *fabric, struct fabric_group *group)
     return 0;
 }
 
-/* Check that each switch of the tree, or each adapter, has space for the states, and reserve it. */
+/* Check that there are states and buffers for the group's partial results, and reserve them. */
 static int group_reserve(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
@@ -187,9 +192,10 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
 }
 
 /*
- * Buffers stay reserved until the group is freed, since packets of it may still be under way. That
- * time differs between hosts. So on several hosts buffers are released here, to let no host refuse
- * a group that others accept, and the pool has twice as many to cover packets under way.
+ * The buffers normally stay reserved until the group is freed, because packets of it may still be
+ * under way. On several hosts, groups are freed at different times, and a host could then refuse a
+ * group that others accept. Therefore the buffers are released here, and the pool has twice as many
+ * to cover the packets under way.
  */
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group)
 {
@@ -218,6 +224,7 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     return fabric_has_engines(&fabric->config) ? fabric_members_create(fabric, group) : 0;
 }
 
+/* Add (@sign 1) or subtract (@sign -1) the group's states at the switches of @tree. */
 static void states_add(struct fabric *fabric, const struct fabric_group *group,
                        const struct topo_tree *tree, int32_t sign)
 {
@@ -225,7 +232,7 @@ static void states_add(struct fabric *fabric, const struct fabric_group *group,
         fabric->states[tree->switches[i].sw] += (uint32_t)sign * emu_window(group->id);
 }
 
-/* Move the reserved states and buffers to the tree @to. */
+/* Move the reserved states and buffers to the tree @to. False: no space, nothing has changed. */
 static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group,
                                const struct topo_tree *to)
 {
@@ -265,7 +272,7 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
 {
     struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
 
-    fabric->last_slot = slot; /* also if this fails, to be alike on all hosts */
+    fabric->last_slot = slot; /* even if memory runs out, so that it is equal on all hosts */
     fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     if (!group)
         return NULL;
@@ -313,7 +320,7 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
     return err;
 }
 
-/* Install the group in the devices, completely or, on failure, not at all. */
+/* Reserve what the group needs and publish it in the devices or, on failure, do neither. */
 static int group_install(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {
@@ -374,6 +381,7 @@ static int combining_create(struct fabric *fabric, const struct fabric_group_cal
                         group, error, error_bytes);
 }
 
+/* Remove a group by removing all its members. */
 static void group_undo(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);
@@ -428,7 +436,7 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
     uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
     uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
-    uint64_t parts = members * graph->levels * part; /* as if each member had its own branch */
+    uint64_t parts = members * graph->levels * part; /* as if no members shared a switch */
 
     return table + parts + groups * sizeof(struct fabric_group) + members * member;
 }

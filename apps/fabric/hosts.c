@@ -3,9 +3,10 @@
  * hosts.c - a network on several hosts: the devices and cables on this host, the cables to other
  * hosts, and the cables to lost hosts.
  *
- * A cable with one end here is joined to a host link instead of the device at its remote end. The
- * device here does not notice. Only audits, which recount credits, must know (emu_rx.beyond), since
- * half of the credit accounts are on the other host.
+ * A *crossing* is a cable with one end on this host and one on another host. Its end here is joined
+ * to a host link instead of the remote device, and the device here works as on any cable. Only an
+ * audit, which recounts credits, has to distinguish crossings (emu_rx.beyond), because half of the
+ * credit counters of a crossing are on the other host.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +49,7 @@ uint32_t fabric_own_nodes(const struct fabric_config *config)
     return count;
 }
 
-/* The hosts of both ends of a cable. */
+/* Find the hosts of the first end (@near) and of the second end (@far) of a cable. */
 static void cable_hosts(const struct fabric_config *config, const struct fabric_cable *cable,
                         uint32_t *near, uint32_t *far)
 {
@@ -65,7 +66,7 @@ uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, 
     return (direction % 2 != 0) == sends ? near : far;
 }
 
-/* The remote host of a cable with one end here; TOPO_NONE: both its ends are here, or neither. */
+/* Return the other host of a crossing; TOPO_NONE: the cable is no crossing of this host. */
 static uint32_t crossing_host(const struct fabric_config *config, const struct fabric_cable *cable)
 {
     uint32_t near, far;
@@ -76,7 +77,10 @@ static uint32_t crossing_host(const struct fabric_config *config, const struct f
     return near == config->hosts->self ? far : near;
 }
 
-/* Count cables between this host and @host (TOPO_NONE: any); @all: between any two hosts. */
+/*
+ * Count the cables between this host and @host; TOPO_NONE: and any other host. If @all, count the
+ * cables between any two hosts instead.
+ */
 static uint32_t crossings_count(const struct fabric_config *config, uint32_t host, bool all)
 {
     const struct topo_graph *graph = config->graph;
@@ -209,7 +213,10 @@ static struct fabric_crossing_end end_at_switch(const struct fabric *fabric,
                                         .port = (uint8_t)at->port};
 }
 
-/* @beyond: number of the device at the remote end, switches before nodes. */
+/*
+ * Return the end of a crossing on this host. @beyond: receives the number of the device at the
+ * remote end; nodes are numbered after switches.
+ */
 static struct fabric_crossing_end end_here(const struct fabric *fabric,
                                            const struct fabric_cable *cable, uint32_t *beyond)
 {
@@ -231,9 +238,9 @@ static struct fabric_crossing_end end_here(const struct fabric *fabric,
 }
 
 /*
- * With link-level retry the host links have the replay buffers, on both hosts. Faults are then at
- * the receiving end, and entries on the wire between hosts are not lost. In simulated time cables
- * between hosts have neither faults nor retry.
+ * Add an intake to the end of a crossing if it has link-level retry. The host links on both hosts
+ * then have the replay buffers. Faults take effect in the intake, so no entry is lost between the
+ * hosts. In simulated time crossings have neither faults nor retry.
  */
 static int end_retry(const struct fabric *fabric, const struct fabric_crossing *crossing,
                      struct fabric_crossing_end *end)
@@ -381,10 +388,11 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret)
 /* --- severed cables -------------------------------------------------------------------- */
 
 /*
- * Without acknowledgments segments sent over a cable to a lost host are lost, and tables do not
- * change: a switch still picks any of its candidates. So a destination counts as unreachable from
- * each node that may send to it over such a cable: some segment would be lost, and nobody would
- * know which. These nodes are found backwards from the cables, for each destination.
+ * Without acknowledgments, segments that are sent over a cable to a lost host are lost. The routing
+ * tables of such a network do not change, and a switch still chooses among all candidate ports.
+ * Therefore a destination counts as unreachable from each node whose segments may use such a cable:
+ * otherwise some of them would be lost, and no receiver would know which. For each destination, the
+ * functions below search for these nodes backwards from the severed cables.
  */
 
 static bool *strands_to(const struct fabric *fabric, uint32_t node)
@@ -392,7 +400,7 @@ static bool *strands_to(const struct fabric *fabric, uint32_t node)
     return fabric->links.strands + (size_t)node * fabric->config.graph->switches;
 }
 
-/* May segments at switch @sw for @to be lost, as far as is known by now? */
+/* Return whether a severed cable, or a switch marked so far, is on a route from @sw to @to. */
 static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to)
 {
     const struct topo_switch *at = &fabric->config.graph->sw[sw];
@@ -408,7 +416,10 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
     return false;
 }
 
-/* Repeat until nothing changes: at most as often as a route has switches. */
+/*
+ * Mark the switches from which segments to @to may use a severed cable. Repeat until no switch is
+ * added, which happens after at most as many iterations as a route has switches.
+ */
 static void node_strands(struct fabric *fabric, uint32_t to)
 {
     bool *strands = strands_to(fabric, to), more = true;

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hosts.h - one network on several hosts: its partition, the replicas, and how they stay alike. */
+/*
+ * hosts.h - one network on several hosts: which host has which part, the replicas of the network,
+ * and how these stay consistent.
+ *
+ * A *crossing* is a cable between two hosts. A *host link* is the device that stands for the remote
+ * end of crossings and exchanges their entries with the other host (emu/hostlink/). The
+ * *coordinator* is the host that controls the fabric. Its *mirror* applies its changes on all other
+ * hosts, and queries them.
+ */
 #ifndef APPS_FABRIC_HOSTS_H
 #define APPS_FABRIC_HOSTS_H
 
@@ -17,64 +25,75 @@ struct fabric_comm;
 struct fabric_drop;
 struct fabric_stall;
 
-/* A cable with one end here and the other on another host. */
+/* A cable with one end on this host and one on another host. */
 struct fabric_crossing {
-    uint32_t cable;  /* fabric_cable() */
-    uint32_t host;   /* the other one */
-    uint32_t number; /* among the cables between these two hosts; the same on both */
+    uint32_t cable;  /* number for fabric_cable() */
+    uint32_t host;   /* the other host */
+    uint32_t number; /* number among the cables between these two hosts; equal on both hosts */
 };
 
-/* The end of it on this host, at a switch or a link engine. */
+/* The end of a crossing that is on this host, at a switch or a link engine. */
 struct fabric_crossing_end {
-    struct emu_dev *dev;
+    struct emu_dev *dev; /* the switch or the engine */
     struct emu_tx *tx;
     struct emu_rx *rx;
-    uint8_t port;              /* of the device, for both */
+    uint8_t port;              /* port of the device, for @tx and @rx */
     struct emu_intake *intake; /* of @rx, with link-level retry (emu_retry_join()); else NULL */
 };
 
 /*
- * Host links, as a fabric sees them: devices that its workers step. A cable has the credits of the
- * receiving switch and, without virtual channels, `depth` more for segments that wait in the remote
- * host link until that switch has space. A host link accounts credits of its own sending end as any
- * sender does: an entry put on the cable takes one, a returned one is added.
+ * The interface of host links to a fabric, whose workers step these devices. A crossing has the
+ * credits of the receiving switch and, without virtual channels, `depth` more for segments that
+ * wait in the remote host link until that switch has space. A host link counts the credits of its
+ * own sending end as any sender does: it takes one for each entry that it puts on the cable, and
+ * adds those that return.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
-    uint32_t depth; /* extra credits of a cable without virtual channels */
-    /* Device @i, on @worker; all are created before any cable is joined. Errors: its own, < 0. */
+    uint32_t depth; /* extra credits of a crossing without virtual channels */
+    /*
+     * Create device @i on @worker. The fabric creates all devices before it joins any cable.
+     * Errors: its own, negative.
+     */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*
-     * Replaces two emu_link_join(), one for each direction between @end and a host link device.
-     * With an intake the direction to @end is an emu_retry_join() from a replay buffer of that
-     * device. @credits: as on one host; with channels emu_vc_ring(). Errors: its own, negative.
+     * Join @end to a host link device in both directions, as two emu_link_join() would. With an
+     * intake the direction to @end is an emu_retry_join() from a replay buffer of that device.
+     * @credits: the credits of a cable within one host (fabric_cable_credits()). Errors: its own,
+     * negative.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
                 const struct fabric_crossing_end *end, uint32_t credits,
                 const struct emu_profile *profile);
-    /* Destroy the devices, which free their sending ends by emu_link_unjoin(); no worker runs. */
+    /*
+     * Destroy the devices and free their sending ends (emu_link_unjoin()). No worker runs any more.
+     */
     void (*destroy)(void *ctx);
     /*
-     * Entries of the crossing, modulo 2^32, that its device has taken from here, and brought here.
-     * False: some still wait to be taken. Call while workers stand still. NULL: not supported.
+     * Count the entries, modulo 2^32, that the device has taken from the crossing's end on this
+     * host (@sent) and delivered to it (@arrived). False: some entries still wait to be taken. Call
+     * while workers are held. NULL: not supported.
      */
     bool (*passed)(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
                    uint32_t *arrived);
-    /* Replay buffer of the crossing towards this host's switch; NULL: none. */
+    /* Return the replay buffer that sends to this host's end of the crossing; NULL: none. */
     struct emu_replay *(*replay)(void *ctx, const struct fabric_crossing *crossing);
-    /* References to buffers held by devices and by cables to them; NULL: never any. */
+    /* Count the references to buffers in the devices and on cables to them. NULL: never any. */
     uint64_t (*held)(void *ctx);
     /* Rebase the clock of all ends: emu_tx_rebase(), emu_rx_rebase(). NULL: no timed clock. */
     void (*rebase)(void *ctx, uint64_t by_ps);
-    /* Clock virtual: struct emu_windows_hosts (emu/worker/windows.h). NULL: not supported. */
+    /*
+     * Clock virtual: agree with all hosts on the next window; see struct emu_windows_hosts
+     * (emu/worker/windows.h). NULL: not supported.
+     */
     void (*agree)(void *ctx, uint64_t *next_ps);
 };
 
-/* One network on several hosts. A node is on the host of its topo_first_link(). */
+/* How a network is divided among hosts. A node is on the host of its topo_first_link(). */
 struct fabric_hosts {
     uint32_t self; /* this host */
     uint32_t count;
-    const uint32_t *of; /* by switch: its host; borrowed, like the other pointers */
+    const uint32_t *of; /* by switch: its host. All pointers are borrowed */
     const struct fabric_crossing_ops *ops;
     void *ctx;
 };
@@ -82,97 +101,103 @@ struct fabric_hosts {
 /* --- replicas ---------------------------------------------------------------------- */
 
 /*
- * On several hosts each has a fabric of the whole network, a *replica*: it knows all cables,
- * groups, trees and incarnations, and has the devices of its own partition. All hosts apply the
- * calls that change this knowledge, in the same order and with the same arguments:
+ * Each host has a *replica*, a fabric of the whole network. A replica has the tables of all cables,
+ * groups, trees and incarnations, but only the devices of its own part of the network. All hosts
+ * make the calls that change these tables, in the same order and with the same arguments:
  *
  *     fabric_group_create(), _wide(), fabric_multicast_create(), fabric_group_leave(),
  *     fabric_node_leave(), fabric_link_set(), fabric_reroute(), fabric_regrow(),
  *     fabric_combine_exhaust(), fabric_node_linked(), fabric_incarnation_set()
  *
- * Each decides from common knowledge alone, so all decide alike; then each changes its own devices.
- * Only -ENOMEM can happen on one host alone: the coordinator then undoes a group on the others by
- * fabric_group_leave(), or drops the host. All other calls are about devices here: they do nothing,
- * and find nothing, for devices elsewhere.
+ * Such a call decides only from the tables, so that it has the same result on all hosts. Then it
+ * changes the devices of its own host. Only -ENOMEM can happen on a single host. The coordinator
+ * then undoes a new group on the other hosts by fabric_group_leave(), or drops the host. All other
+ * calls concern devices on their own host, and do and find nothing for devices of other hosts.
  */
 
-/** fabric_switch_host, fabric_node_host - the host that has it; on one host: 0. Pure. */
+/** fabric_switch_host, fabric_node_host - return the host that has it; without hosts 0. Pure. */
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
 /**
- * fabric_direction_host - the host with one end of a direction of a cable. @direction: 2 * cable,
- * plus 1 for the direction from the cable's first end. @sends: the sending end; else the receiving
- * end.
+ * fabric_direction_host - return the host of the sending end (@sends) or of the receiving end of a
+ * direction of a cable. @direction: 2 * cable, plus 1 for the direction from the cable's first end.
  * Thread: any.
  */
 uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, bool sends);
 
-/** fabric_crossings - cables between this host and @host; TOPO_NONE: and any other host. Pure. */
+/**
+ * fabric_crossings - return the number of cables between this host and @host; if that is TOPO_NONE,
+ * between this host and all other hosts. Pure.
+ */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
 
-/** fabric_crossings_all - cables between any two hosts. Pure. */
+/** fabric_crossings_all - return the number of cables between any two hosts. Pure. */
 uint32_t fabric_crossings_all(const struct fabric_config *config);
 
 bool fabric_node_is_here(const struct fabric *fabric, uint32_t node); /* on this host */
 
 /**
- * fabric_cable_ends_here - is the receiving end of the direction from (@out) or to the cable's
- * first end on this host? It is also the sending end of the opposite direction.
+ * fabric_cable_ends_here - return whether the receiving end of the direction from (@out) or to the
+ * cable's first end is on this host. This end also sends in the opposite direction.
  */
 bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
- * fabric_incarnation_set - set the incarnation, emu_incarnation_state(), of a node on another host;
- * all processes attached here see it when this returns. Errors: -EINVAL, the node is here.
- * fabric_incarnation() - the incarnation of any node, for other hosts. Thread: manager.
+ * fabric_incarnation_set - set the emu_incarnation_state() of a node on another host. When this
+ * returns, all processes attached to this host can see it. Errors: -EINVAL, the node is on this
+ * host. fabric_incarnation() - return the emu_incarnation_state() of any node. Thread: manager.
  */
 int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state);
 uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node);
 
 /* --- operations on all hosts ----------------------------------------------------------- */
 
-/* State, on one host, of a cable that is down. */
+/* What one host knows about the old packets of a cable that is down. */
 struct fabric_past {
-    bool quiet;             /* the ends on this host have no old packets */
-    bool crosses;           /* one end is here, the other on another host */
-    uint32_t sent, arrived; /* entries of such a cable to and from that host, modulo 2^32 */
+    bool quiet;       /* no end of the cable on this host has old packets */
+    bool crosses;     /* one end is on this host, the other on another host */
+    uint32_t sent;    /* entries that this host has sent to the other over the crossing, */
+    uint32_t arrived; /* and has received from it; both modulo 2^32 */
 };
 
-/* Result of rerouting in flight on all hosts (links.h). */
+/* Result of rerouting in flight on all other hosts (links.h). */
 struct fabric_rerouted {
-    uint32_t segments;    /* that left */
-    uint64_t partitioned; /* those of them that were dropped: fabric_dropped_unreachable() */
+    uint32_t segments;    /* segments that were moved or dropped */
+    uint64_t partitioned; /* segments that were dropped (fabric_dropped_unreachable()) */
 };
 
-/* Test of a link that is to come up: results of other hosts. */
+/* Test of a cable whose link is to come up, on all other hosts. */
 struct fabric_test {
     uint32_t cable;
-    uint32_t errors; /* maximum of fabric_cable_try() */
-    bool quiet;      /* no old packets there, nor between hosts: fabric_link_quiet() */
-};
-
-/* Samples of the cable ends on all hosts: by direction, 2 * cable + out, and by switch. */
-struct fabric_scan_result {
-    uint64_t *packets, *errors; /* at the receiving end, if it has faults */
-    struct fabric_port *port;   /* the sending end, if it is ready */
-    uint64_t *trapped;          /* fabric_traps() */
-    uint32_t *trapped_to;
-};
-
-/* A group that can combine, as the coordinator's fabric has made it. */
-struct fabric_group_call {
-    const uint32_t *nodes; /* count of them */
-    uint32_t count;
-    bool wide;
-    uint32_t id; /* its address on the coordinator, and so on all hosts */
+    uint32_t errors; /* maximum of fabric_cable_try() over these hosts */
+    bool quiet;      /* neither these hosts nor links to them hold old packets of the cable */
 };
 
 /*
- * How the coordinator's fabric changes and queries the replicas. Each call returns when all other
- * hosts have done it. Exceptions: link(), linked() and alone() return when the hosts have been
- * notified; these do it before anything that they are sent later. @ctx: the mirror's. Thread:
- * manager.
+ * Samples of the cable ends of one or all hosts. The first three arrays are by direction, 2 * cable
+ * + out; the others by switch.
+ */
+struct fabric_scan_result {
+    uint64_t *packets, *errors; /* packets that reached a receiving end with faults; bad ones */
+    struct fabric_port *port;   /* fabric_port_sample() of the sending end */
+    uint64_t *trapped;          /* result of fabric_traps() */
+    uint32_t *trapped_to;       /* its @to */
+};
+
+/* A group that can combine, which the coordinator's fabric has created and all hosts must have. */
+struct fabric_group_call {
+    const uint32_t *nodes;
+    uint32_t count; /* elements of `nodes` */
+    bool wide;
+    uint32_t id; /* its address on the coordinator, which all hosts use */
+};
+
+/*
+ * The calls by which the coordinator's fabric changes and queries the replicas. A call returns when
+ * all other hosts have executed it. There are three exceptions: link(), linked() and no_link()
+ * return when the hosts have been notified, and the hosts execute them before any later call.
+ * Thread: manager.
  */
 struct fabric_mirror {
     void *ctx;
@@ -186,76 +211,79 @@ struct fabric_mirror {
     void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
     void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
     void (*cut_off)(void *ctx, bool partitioned);                     /* fabric_cut_off() */
-    void (*totals)(void *ctx, struct fabric_totals *sum);             /* adds the others' */
-    void (*comm)(void *ctx, struct fabric_comm *sum);                 /* likewise */
-    void (*no_link)(void *ctx, uint32_t node);                        /* fabric_node_no_link() */
-    void (*failed)(void *ctx, uint32_t group);                        /* fabric_group_fails() */
-    void (*unit_out)(void *ctx, uint32_t sw);                         /* fabric_unit_out() */
+    void (*totals)(void *ctx, struct fabric_totals *sum); /* add fabric_totals_here() of others */
+    void (*comm)(void *ctx, struct fabric_comm *sum);     /* add fabric_comm_read() of others */
+    void (*no_link)(void *ctx, uint32_t node);            /* fabric_node_no_link() */
+    void (*failed)(void *ctx, uint32_t group);            /* fabric_group_fails() */
+    void (*unit_out)(void *ctx, uint32_t sw);             /* fabric_unit_out() */
 
-    /* Queries about cable ends. Only cable, switch and worker numbers in replies were checked. */
-    /* fabric_test_remote(); @here: fabric_link_past() of this host, one for each test. */
+    /*
+     * Queries about cable ends. The mirror checks only the numbers of cables, switches and workers
+     * in replies; the caller must check the rest.
+     */
+    /* fabric_test_remote(). @here: fabric_link_past() of this host, one for each test. */
     void (*test)(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                  uint32_t count, uint32_t packets);
     /*
-     * fabric_ease() and fabric_drop_unreachable() as here, then fabric_reroute_in_flight_all();
-     * adds the results.
+     * Let each host call fabric_ease(@eases), fabric_drop_unreachable(@drops) and
+     * fabric_reroute_in_flight_all(), and add the results to @sum.
      */
     void (*reroute_in_flight)(void *ctx, bool eases, bool drops, struct fabric_rerouted *sum);
     void (*scan)(void *ctx, struct fabric_scan_result *ret); /* fabric_scan() */
-    /* fabric_drops_find(), and fabric_drop_receive() for the results. */
+    /* Let each host call fabric_drops_find(), and pass what it finds to fabric_drop_receive(). */
     void (*drops)(void *ctx, uint64_t bound_ps);
 
     /*
      * Queries about a stall. Never call these while workers are held, because workers carry queries
-     * and replies. Only lengths in the replies have been checked.
+     * and replies. The mirror checks only the lengths in replies; the caller must check the rest.
      */
-    /* fabric_pending() of the process at @node, at most half a second old. */
+    /* fabric_pending() of the process at @node; the result may be half a second old. */
     bool (*pending)(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
     uint32_t (*arrived)(void *ctx, uint32_t group, uint32_t seq, struct fabric_arrived *ret,
                         uint32_t max);                                     /* fabric_arrived() */
     bool (*mismatch)(void *ctx, uint32_t group, struct emu_mismatch *ret); /* fabric_mismatch() */
-    /* fabric_stalls(), with times by this host's clock. */
+    /* fabric_stalls(), with the times converted to this host's clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
-    /* fabric_audit(), added to @sum, each line with its host. Errors: as there. */
+    /* Add the results of fabric_audit() to @sum, each line with its host. Errors: as that has. */
     int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
 /*
- * Do not call the functions below between fabric_pause() and fabric_resume(), unless they say so:
- * held workers do not carry calls to other hosts. Thread: manager.
+ * Do not call the functions below between fabric_pause() and fabric_resume(), unless their comment
+ * says otherwise, because held workers carry no calls to other hosts. Thread: manager.
  *
- * fabric_link_publish - let all other hosts do the fabric_link_set() that was done here, before
- * anything that they are sent later. fabric_node_no_link_publish() - the same for
- * fabric_node_no_link().
+ * fabric_link_publish - let all other hosts make the call of fabric_link_set() that was made here,
+ * before any later call. fabric_node_no_link_publish() - let them call fabric_node_no_link().
  */
 void fabric_link_publish(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
 void fabric_node_no_link_publish(const struct fabric *fabric, uint32_t node);
 
 /**
- * fabric_link_past - state of the ends here, between fabric_pause() and fabric_resume().
- * fabric_test_remote() - let other hosts test links that are to come up, at their ends and between
- * two hosts. On one host all tests succeed. Errors: -ENOMEM.
+ * fabric_link_past - find out whether the ends of a cable on this host have old packets. Call this
+ * between fabric_pause() and fabric_resume(). fabric_test_remote() - let all other hosts test the
+ * cables of @tests whose links are to come up, and fill in the results. If there are no other
+ * hosts, all tests succeed. Errors: -ENOMEM.
  */
 void fabric_link_past(const struct fabric *fabric, uint32_t cable, struct fabric_past *ret);
 int fabric_test_remote(struct fabric *fabric, struct fabric_test *tests, uint32_t count,
                        uint32_t packets);
 
 /**
- * fabric_has_remote - is this the coordinator of other hosts? fabric_scan_remote() - samples of
- * those hosts; @ret is zeros or an earlier sample. fabric_scan() - samples of the ends on this
- * host; it holds the workers itself.
+ * fabric_has_remote - return whether this is the coordinator of other hosts. fabric_scan_remote() -
+ * sample the cable ends on those hosts; before the first call @ret is all zeros. fabric_scan() -
+ * sample the ends on this host; holds the workers itself.
  */
 bool fabric_has_remote(const struct fabric *fabric);
 void fabric_scan_remote(const struct fabric *fabric, struct fabric_scan_result *ret);
 void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret);
 
 /**
- * fabric_drop_receive - queue a loss that another @host has found for fabric_drop_take(). Ignored
- * if no device of @host can have found it, or if the queue is full. fabric_group_fails(),
- * fabric_unit_out() - consequences of a loss, applied on all hosts: the group has failed; the units
- * of a switch are out of service. fabric_group_fails_all() - coordinator: fabric_group_fails() here
- * and on all other hosts; false: it had failed before.
- * fabric_unit_is_out() - are the units out of service?
+ * fabric_drop_receive - queue a loss that @host has found, for fabric_drop_take(). Ignore it if no
+ * device of @host can have found it, or if the queue is full. The consequences of a loss are
+ * applied on all hosts: fabric_group_fails() - mark a group as failed; fabric_unit_out() - take the
+ * units of a switch out of service. fabric_group_fails_all() - coordinator: call
+ * fabric_group_fails() on this host and all others; false: the group had failed before, or does not
+ * exist. fabric_unit_is_out() - return whether the units of a switch are out of service.
  */
 bool fabric_unit_is_out(const struct fabric *fabric, uint32_t sw);
 void fabric_drop_receive(struct fabric *fabric, uint32_t host, const struct fabric_drop *drop);
@@ -264,73 +292,85 @@ bool fabric_group_fails_all(struct fabric *fabric, uint32_t group);
 void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
 
 /**
- * fabric_crossings_by - mark in @noted, by cable, the cables between hosts @a and @b that use pair
- * @number of @of pairs of ports. @b TOPO_NONE: all cables of @a to others. Returns their count.
+ * fabric_crossings_by - mark in @noted, by cable, some of the cables between hosts @a and @b.
+ * Ethernet ports join the two hosts in @of pairs, which the cables use in turn; this marks the
+ * cables that use pair @number. If @b is TOPO_NONE, mark all cables of @a to other hosts. Returns
+ * how many cables were marked.
  */
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
                              uint32_t of, bool *noted);
 
 /**
- * fabric_sever - networks that cannot reroute: exactly the cables of @lost, by cable, now lead
- * nowhere. fabric_reaches() is then false for pairs that may use one of them.
- * fabric_group_is_severed() - does the group's tree use one? Errors: -ENOMEM. Thread: manager.
+ * fabric_sever - in a network that cannot reroute, set which cables are *severed* because they led
+ * to a lost host. @lost: by cable; replaces the earlier set. fabric_reaches() is then false for two
+ * nodes whose segments may use a severed cable. fabric_group_is_severed() - return whether the
+ * group's tree uses a severed cable. Errors: -ENOMEM. Thread: manager.
  */
 int fabric_sever(struct fabric *fabric, const bool *lost);
 bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 /* --- a host that rejoins (resync.c) ------------------------------------------------------ */
 
-#define FABRIC_LEFT (1u << 31) /* flag on the number of a node that is no longer a member */
+#define FABRIC_LEFT (1u << 31) /* flag on the number of a node that has left its group */
 
-/* A group as a replica has it; the fabric, or the caller, owns what the pointers refer to. */
+/*
+ * A copy of a group's table entry (struct fabric_group), for a replica that rejoins. The fabric or
+ * the caller that has filled it in owns the arrays.
+ */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, partitioned;
-    const uint32_t *nodes; /* with FABRIC_LEFT if it has left */
+    const uint32_t *nodes; /* members; one that has left has the flag FABRIC_LEFT */
     struct topo_tree tree;
 };
 
 /**
- * fabric_group_each - call @each for every group. fabric_group_restore() - add such a group, which
- * has no member on this host. Errors: -EINVAL, it is not of this network, or exists already;
- * -ENOMEM. Thread: manager.
+ * fabric_group_each - call @each for every group. fabric_group_restore() - add a group from the
+ * copy of another replica; no remaining member is on this host. Errors: -EINVAL, the copy is not
+ * valid in this network, or the address is taken; -ENOMEM. Thread: manager.
  */
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx);
 int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *copy);
 
 /**
- * fabric_node_word - the incarnation of a node and whether it has a link. fabric_node_restore() -
- * set this on a host that rejoins, on which no process is attached now. Errors: -EINVAL.
+ * fabric_node_word - return the incarnation word of a node, which also says whether a link of the
+ * node is in use. fabric_node_restore() - set this word on a host that rejoins and has no attached
+ * processes now. Errors: -EINVAL, no such node, or a node of this host with a process.
  */
 uint64_t fabric_node_word(const struct fabric *fabric, uint32_t node);
 int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
 
 /**
- * fabric_host_incarnation - set the incarnation number of the devices of a host, 0 at first.
- * Packets from earlier incarnations are refused (engine_set_incarnation()). Thread: manager; it
- * holds the workers itself.
+ * fabric_host_incarnation - set the incarnation number of a host's devices, which is 0 at first.
+ * Link engines here then refuse packets of earlier incarnations (engine_set_incarnation()). Thread:
+ * manager; holds the workers itself.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation);
 
 /**
- * fabric_groups_through - groups that combine in adapters or units of @host, which have lost their
- * partial results there. Writes at most @max to @groups; returns how many there are.
+ * fabric_groups_through - find the groups that combine in adapters or unit engines of @host. If the
+ * host was lost, so were their partial results there. Writes at most @max addresses to @groups;
+ * returns how many groups there are.
  */
 uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
                                uint32_t max);
 
-/** fabric_mirror - set the mirror, borrowed, before any process attaches. */
+/** fabric_mirror - set the mirror, which stays borrowed. Call before any process attaches. */
 void fabric_mirror(struct fabric *fabric, const struct fabric_mirror *mirror);
 
 /**
- * fabric_attach_remote - give a node of @host to a process there: as fabric_attach(), but the
- * descriptors are on that host. Errors: the same; -EHOSTDOWN.
+ * fabric_attach_remote - give a node of @host to a process on that host, as fabric_attach() does
+ * for this host. All descriptors in @ret are -1, because @host has them. Errors: as
+ * fabric_attach(); -EHOSTDOWN.
  */
 int fabric_attach_remote(struct fabric *fabric, uint32_t host, int64_t want,
                          struct fabric_attachment *ret);
 
-/** fabric_group_is - create the coordinator's group. Errors: as fabric_group_create(); -EPROTO. */
+/**
+ * fabric_group_is - create a group that the coordinator has created, with the same address. Errors:
+ * as fabric_group_create().
+ */
 int fabric_group_is(struct fabric *fabric, const struct fabric_group_call *group);
 
 #endif

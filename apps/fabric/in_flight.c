@@ -1,48 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * in_flight.c - reroute in flight: with link-level retry, segments that wait for a link that is
- * down leave by another route.
+ * in_flight.c - reroute in flight: with link-level retry, the manager moves segments that wait for
+ * a link that is down to another route.
  *
  * Without end-to-end acknowledgments nobody retransmits a segment that a switch has taken. So each
  * segment that a switch holds for a link that is down must leave by another route, exactly once.
  * The manager reads it out of the switch over the management network, which is out of band as in
- * QsNet III, and asks the remote end what has arrived, so that nothing is delivered twice. Then:
+ * QsNet III. It also reads from the remote end which segments have arrived there, so that none is
+ * delivered twice. Then one of these rules applies:
  *
- * (1) The remote switch gets the segment, if the tables in force route it through there, or if it
- *     belongs to a group whose tree uses this link: the management network replaces the cable. The
- *     switch has space, since a credit was spent for the segment.
- * (2) Else the switch that holds the segment gets it back, at the port of the dead link, and sends
- *     it by another port as its tables say now; upwards only if it was travelling upwards. This
- *     spends a credit of the dead link's opposite direction, so there is space. One credit is left
- *     for segments of (1), which travel downwards and must not wait for segments that travel
- *     upwards; and the link comes up again only when these have left (switch_is_clear()). So no
- *     cycle of waits can form. (If inputs have a FIFO, buffers=input_xpoint, segments of (1) queue
- *     behind them all the same.)
- * (3) Else the segment waits for other tables, or for the link.
+ * (1) If the tables in force route the segment through the remote switch, or if it belongs to a
+ *     group whose tree uses this link, the manager gives it to the remote switch. The management
+ *     network thus replaces the cable. The remote switch has space, because a credit was spent for
+ *     the segment.
+ * (2) Otherwise the manager gives the segment back to the switch that holds it, as an arrival at
+ *     the port of the dead link. The switch sends it by another port of its present tables, and
+ *     upwards only if the segment was travelling upwards. This spends a credit of the dead link's
+ *     opposite direction, so the switch has space. One credit always remains for segments of (1),
+ *     which travel downwards and must not wait for segments that travel upwards. The link comes up
+ *     again only after the segments given back have left (switch_is_clear()). So no cycle of waits
+ *     can form. (With a FIFO at each input, buffers=input_xpoint, segments of (1) do queue behind
+ *     them.)
+ * (3) If neither switch has a route for the segment, it waits for new tables, or for the link.
  *
- * A segment without any route to its destination waits, too, up to a bound of the manager's. Then
- * it is dropped (fabric_drop_unreachable()): the processes are notified, and nothing else should
- * wait behind it.
+ * A segment whose source cannot reach its destination at all also waits, up to a bound of the
+ * manager's. Then the manager drops it (fabric_drop_unreachable()), because the processes have been
+ * notified and other segments wait behind it.
  *
  * On several hosts each host does this for the cables that end there. Segments on a cable between
- * two hosts wait at the receiving host, in the replay buffer of the host link (1). Giving one back
- * (2) means to send it home through the remote switch, as if that switch had sent it; this takes at
- * most the space of the home switch less one segment. There it arrives as a rerouted one:
+ * two hosts wait at the receiving host, in the replay buffer of its host link. Rule (1) gives them
+ * to the switch of this host. Rule (2) sends them back to the first host, through the switch here,
+ * as if that switch had sent them; this uses at most the space of the first host's switch less one
+ * segment. For segments that arrive at the first host in this way there is one more rule:
  *
- * (4) A segment that neither end can forward in up-then-down order is given to the switch here, if
- *     that can forward it at all: it was sent home. Before the link comes up none waits here.
+ * (4) If neither end can forward a segment in up-then-down order, the switch of this host gets it,
+ *     provided that it has any route for it, because such a segment was sent back. The link comes
+ *     up only when no such segment waits here.
  *
  * Segments of (1) stay in order. Segments of (2) may be overtaken, like any traffic with several
  * routes.
  */
 #include "apps/fabric/internal.h"
 
-/* One direction of a cable. */
+/* One direction of a cable that is down. */
 struct reroute {
     struct fabric *fabric;
-    struct topo_at from, to;
-    bool crosses; /* @from is on another host */
-    /* outputs allowed for its segments at either switch: after a hop down only downwards */
+    struct topo_at from, to; /* sending and receiving switch */
+    bool crosses;            /* @from is on another host */
+    /* outputs that its segments may take at each switch: only downwards after a hop down */
     emu_ports from_ports, to_ports;
 };
 
@@ -61,7 +66,7 @@ static struct reroute reroute_along(struct fabric *fabric, const struct topo_at 
                             .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : all};
 }
 
-/* A segment without a route to its destination waits, or is dropped. */
+/* Let a segment without a route to its destination wait, or drop it. */
 static enum emu_reroute_fate reroute_unreachable(const struct reroute *reroute)
 {
     if (!reroute->fabric->links.drop_unreachable)
@@ -70,7 +75,10 @@ static enum emu_reroute_fate reroute_unreachable(const struct reroute *reroute)
     return EMU_REROUTE_DONE;
 }
 
-/* The group's old tree remains as long as it has no other. */
+/*
+ * Decide about a segment of a group. It continues on the old tree, which the group keeps as long as
+ * it has no other, unless some members cannot reach each other.
+ */
 static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(reroute->fabric, id);
@@ -80,13 +88,13 @@ static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32
                : EMU_REROUTE_FORWARD;
 }
 
-/* Outputs of a switch for unicasts to @dst in the tables in force. */
+/* Return the outputs of a switch for unicasts to @dst in the tables in force. */
 static emu_ports reroute_onward(const struct reroute *reroute, uint32_t sw, uint32_t dst)
 {
     return topo_route_ports(&reroute->fabric->links.routed->sw[sw].route, dst);
 }
 
-/* Case (4). */
+/* Decide about a unicast to which rule (1) and rule (2) do not apply: rule (4) or (3). */
 static enum emu_reroute_fate reroute_others(const struct reroute *reroute, uint32_t dst)
 {
     bool on = reroute->fabric->links.eased ||
@@ -111,7 +119,7 @@ static enum emu_reroute_fate reroute_how(void *ctx, const struct emu_entry *entr
     return reroute_others(reroute, hdr->dst);
 }
 
-/* Reroute segments that wait at @from. Returns how many. */
+/* Reroute segments that switch @from holds for the cable to @to. Returns how many. */
 static uint32_t reroute_direction(struct fabric *fabric, const struct topo_at *from,
                                   const struct topo_at *to, uint64_t now_ps)
 {
@@ -160,7 +168,7 @@ uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps)
 {
     uint32_t rerouted = 0;
 
-    if (!fabric_can_reroute_in_flight(fabric)) /* a coordinator can ask for it by error */
+    if (!fabric_can_reroute_in_flight(fabric)) /* only a faulty coordinator requests it */
         return 0;
     fabric_pause(fabric);
     for (uint32_t i = 0; i < fabric->links.count; i++)

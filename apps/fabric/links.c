@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.c - the cables of a running fabric, their faults, links that are down, and routing tables
- * without these.
+ * links.c - the cables of a running fabric: their list, their faults, taking links down and up, and
+ * routing tables that avoid links that are out of use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t i, bool out)
     return fabric_has_node(&fabric->config, cable->node);
 }
 
-/* The receiving end of a direction of the cable; it is on this host. */
+/* Return the receiving end of a direction of the cable, which must be on this host. */
 static struct emu_rx *cable_rx(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = &fabric->links.cable[i];
@@ -209,7 +209,7 @@ void fabric_expect_faults(struct fabric *fabric)
     fabric->links.faulty = true;
 }
 
-/* Nothing arrives from a stuck port. */
+/* From a stuck port no test packet arrives, so all of them count as lost. */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
 {
     uint32_t worst = 0;
@@ -269,7 +269,7 @@ bool fabric_has_links(const struct fabric *fabric)
     return switch_has_links(&fabric->config.profile);
 }
 
-/* Also stop, or restart, the host link that sends to the switch here. */
+/* Stop or restart the host link that sends to port @at of a switch here, if there is one. */
 static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
     struct emu_replay *replay =
@@ -281,7 +281,7 @@ static void crossing_set(struct fabric *fabric, const struct topo_at *at, bool u
     fabric_wake(fabric, replay->wire.owner, now_ps);
 }
 
-/* Set the link at the switch. Returns the packets lost on the wire. */
+/* Take the link at a port of a switch up or down. Returns the packets lost on the wire. */
 static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up, uint64_t now_ps)
 {
     uint32_t hit;
@@ -294,7 +294,7 @@ static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up
     return hit;
 }
 
-/* The same at a node's adapter. */
+/* Take the link at a node's adapter up or down. Returns the packets lost on the wire. */
 static uint32_t node_end_set(struct fabric *fabric, const struct fabric_cable *cable, bool up,
                              uint64_t now_ps)
 {
@@ -315,14 +315,14 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     struct emu_faults *faults[2]; /* NULL: the receiving end is on another host */
 
     if (!fabric_can_fail(fabric, i) || !switch_can_do_without(&fabric->config.profile))
-        return -ENOTSUP; /* the second case only if another host sends an invalid request */
+        return -ENOTSUP; /* without rerouting, only another host can request this, wrongly */
     for (uint32_t out = 0; out < 2; out++) {
         faults[out] = fabric_faults(fabric, i, out);
         if (!faults[out] && fabric_cable_ends_here(fabric, i, out))
             return -ENOMEM;
     }
     for (uint32_t out = 0; out < 2; out++)
-        if (faults[out] && fabric_has_links(fabric)) { /* else the cable is only out of use */
+        if (faults[out] && fabric_has_links(fabric)) { /* otherwise only ports stop sending */
             faults[out]->down = !up;
             faults[out]->link_down = fault;
         }
@@ -379,7 +379,7 @@ void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps)
             engine_cut(fabric_engine(fabric, n), node, false);
 }
 
-/* Has the network a route for packets of @src to @dst by any link of @src? */
+/* Return whether the network has a route for packets of @src to @dst by any link of @src. */
 static bool node_reaches(const struct topo_graph *graph, uint32_t src, uint32_t dst)
 {
     for (uint32_t l = 0; l < graph->node[src].links; l++) {
@@ -429,15 +429,16 @@ bool fabric_cut_off(struct fabric *fabric, bool partitioned)
     return partitioned || treeless;
 }
 
-/* Has the switch, if it is here, sent on all segments that were rerouted to this port? */
+/* Return whether a switch has forwarded all segments that were rerouted to it at port @at. */
 static bool end_is_clear(const struct fabric *fabric, const struct topo_at *at)
 {
     return !fabric->sw[at->sw] || switch_is_clear(fabric->sw[at->sw], at->port);
 }
 
 /*
- * Does the host link hold nothing for the switch here? Segments that the remote switch returned
- * have to travel up again, which they could not if they arrived by a link that is up.
+ * Return whether the host link of a crossing holds no segments for the switch here. Segments that
+ * the remote switch sent back may have to travel upwards, which the switch would not permit if they
+ * arrived by a link that is up.
  */
 static bool crossing_is_clear(const struct fabric *fabric, uint32_t i)
 {
@@ -468,9 +469,12 @@ bool fabric_can_reroute(const struct fabric *fabric)
 
 /* --- routing tables ----------------------------------------------------------------- */
 
-/* The network without the cables for which @routed is false. */
-static int graph_of(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
-                    uint64_t *partitioned)
+/*
+ * Make the network without the cables for which @routed is false. @partitioned: as in
+ * fabric_reroute().
+ */
+static int graph_without(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
+                         uint64_t *partitioned)
 {
     struct topo_at *cut = calloc(fabric->links.count + 1u, sizeof *cut);
     struct topo_graph *graph = NULL;
@@ -500,7 +504,7 @@ bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to)
     return node_reaches(fabric->links.routed, from, to) && !fabric_strands(fabric, from, to);
 }
 
-/* Let the replicas make the same tables and trees. Errors: -ENOMEM. */
+/* Let all other hosts call fabric_reroute() for the same cables. Errors: -ENOMEM. */
 static int mirror_reroute(const struct fabric *fabric, const bool *routed)
 {
     uint32_t *out, count = 0;
@@ -522,7 +526,7 @@ int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
                    uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx)
 {
     const struct topo_graph *old = fabric->links.routed, *next;
-    int err = graph_of(fabric, routed, &next, partitioned);
+    int err = graph_without(fabric, routed, &next, partitioned);
 
     if (!err)
         err = mirror_reroute(fabric, routed);

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - the cables of a running fabric, faults on them and in combining, and the reactions: new
- * routing tables and trees, rerouting in flight, and the list of unrecoverable drops.
+ * links.h - the cables of a running fabric; faults on cables and in combine units; and how the
+ * manager reacts to them: new routing tables and trees, rerouting in flight, and a list of drops
+ * that no retransmission repairs.
+ *
+ * A *direction* of a cable is given as @cable and @out: from the cable's first end if @out is true,
+ * to its first end otherwise. A cable is *out of use* after fabric_link_set() has taken its link
+ * down. A *combiner* is where contributions to collectives are combined: the combine units of a
+ * switch or, if no switch has units, an adapter.
  */
 #ifndef APPS_FABRIC_LINKS_H
 #define APPS_FABRIC_LINKS_H
@@ -13,7 +19,7 @@ struct emu_faults;
 
 /* A cable of the network: two links, one for each direction. */
 struct fabric_cable {
-    struct topo_at at; /* first end, at a switch; between switches: lower switch, then port */
+    struct topo_at at; /* first end, at a switch: the end with the lower switch, then port */
     uint8_t kind;      /* of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
     union {
         struct topo_at peer; /* second end at a switch */
@@ -24,71 +30,84 @@ struct fabric_cable {
     };
 };
 
-/** fabric_cable_count - number of cables; they are numbered from 0. */
+/** fabric_cable_count - return the number of cables, which are numbered from 0. */
 uint32_t fabric_cable_count(const struct fabric *fabric);
 
 const struct fabric_cable *fabric_cable(const struct fabric *fabric, uint32_t i);
 
-/** fabric_cable_at, fabric_cable_of - the cable at a switch's port, a node's link; or TOPO_NONE. */
+/**
+ * fabric_cable_at - return the cable at a port of a switch; TOPO_NONE: none. fabric_cable_of() -
+ * return the cable at a link of a node; TOPO_NONE: none.
+ */
 uint32_t fabric_cable_at(const struct fabric *fabric, uint32_t sw, uint32_t port);
 uint32_t fabric_cable_of(const struct fabric *fabric, uint32_t node, uint32_t link);
 
-/** fabric_has_links - can links go down? Needs acknowledgments, or link-level retry on cables. */
+/**
+ * fabric_has_links - return whether links can lose their signal. For this, lost packets have to be
+ * repaired by acknowledgments or by link-level retry.
+ */
 bool fabric_has_links(const struct fabric *fabric);
 
 /**
- * fabric_can_reroute - can new tables be published while traffic runs? Packets for which they leave
- * no route are retransmitted if packets are acknowledged, else rerouted in flight
- * (fabric_reroute_in_flight()).
+ * fabric_can_reroute - return whether new tables can be published while traffic runs. With
+ * acknowledgments, the sources then retransmit packets under way that have no route in the new
+ * tables. Otherwise fabric_reroute_in_flight() reroutes them.
  */
 bool fabric_can_reroute(const struct fabric *fabric);
 
 /**
- * fabric_link_set - take a cable's link down or up at @now_ps; both ends notice. Packets on the
- * wire are lost. Does not change routing tables: fabric_reroute(). @fault: the fault that did this,
- * for the log; 0: none. @hit: number of packets lost on the wire. Errors: -ENOMEM; -ENOTSUP, not
- * fabric_can_fail(). Thread: manager, between fabric_pause() and fabric_resume().
+ * fabric_link_set - take a cable's link down or up at @now_ps, at both ends. Packets on the wire
+ * are lost if fabric_has_links(). Routing tables do not change until fabric_reroute(). @fault: the
+ * fault that did this, for the log; 0: none. @hit: receives the number of packets lost on the wire.
+ * Errors: -ENOMEM; -ENOTSUP, fabric_can_fail() or fabric_can_reroute() is false. Thread: manager,
+ * between fabric_pause() and fabric_resume().
  */
 int fabric_link_set(struct fabric *fabric, uint32_t cable, bool up, uint32_t fault, uint64_t now_ps,
                     uint32_t *hit);
 
-/** fabric_link_quiet - have all old packets left a cable that is down? Thread: as above. */
+/**
+ * fabric_link_quiet - return whether a cable that is down has no old packets left: none on the
+ * wire, and none that its ends hold for it. Checks only the ends on this host. Thread: manager,
+ * between fabric_pause() and fabric_resume().
+ */
 bool fabric_link_quiet(const struct fabric *fabric, uint32_t cable);
 
-/** fabric_link_is_out - is the cable out of use since the last fabric_link_set()? */
+/** fabric_link_is_out - return whether the last fabric_link_set() took the cable out of use. */
 bool fabric_link_is_out(const struct fabric *fabric, uint32_t cable);
 
-/** fabric_cable_is_routed - do the tables in force use the cable? */
+/** fabric_cable_is_routed - return whether the routing tables in force use the cable. */
 bool fabric_cable_is_routed(const struct fabric *fabric, uint32_t cable);
 
 /**
- * fabric_cable_try - send @packets pseudo-random test packets in each direction of a cable out of
- * use that ends here. Returns the errors and losses of the worse direction. Thread: manager; it
- * holds the workers itself.
+ * fabric_cable_try - test a cable that is out of use: draw the faults of @packets pseudo-random
+ * test packets in each direction whose receiving end is on this host. Returns the errors and losses
+ * of the worse direction. Thread: manager; holds the workers itself.
  */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t cable, uint32_t packets);
 
 /**
- * fabric_traps - number of unicasts so far for which switch @sw had no route. It refuses them if
- * packets are acknowledged, else holds them. @to: destination of the last one. Thread: manager.
+ * fabric_traps - return the number of unicasts so far for which switch @sw had no route. With
+ * acknowledgments the switch refuses such unicasts; otherwise it holds them. @to: receives the
+ * destination of the last one. Thread: manager.
  */
 uint64_t fabric_traps(const struct fabric *fabric, uint32_t sw, uint32_t *to);
 
-/** fabric_isolates - does the profile have trap=isolate? */
+/** fabric_isolates - return whether the profile has trap=isolate. */
 bool fabric_isolates(const struct fabric *fabric);
 
 /**
- * fabric_node_no_link - all links of the node have been down for too long. Its adapter gives up its
- * packets, which its process notices; other adapters retry packets to it only a few times
- * (engine_cut()). Thread: manager, between fabric_pause() and fabric_resume().
+ * fabric_node_no_link - call when all links of a node have been down for too long. The node's
+ * adapter gives up its packets, so that its process gets errors. Other adapters retry packets to
+ * the node only a few times (engine_cut()). Thread: manager, between fabric_pause() and
+ * fabric_resume().
  */
 void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps);
 
 /**
- * fabric_cut_off - the network has been partitioned for too long: limit adapters to few retries of
- * packets to groups without a tree and, if @partitioned, to nodes without a route. Does nothing
- * without acknowledgments. Returns whether there are such groups or nodes. Thread: manager; it
- * holds the workers itself.
+ * fabric_cut_off - call when destinations have been unreachable for too long. From then on adapters
+ * retry packets to groups without a tree only a few times; if @partitioned, also packets to nodes
+ * without a route. Does nothing without acknowledgments. Returns true if @partitioned or if some
+ * group has no tree. Thread: manager; holds the workers itself.
  */
 bool fabric_cut_off(struct fabric *fabric, bool partitioned);
 
@@ -99,210 +118,228 @@ bool fabric_cut_off(struct fabric *fabric, bool partitioned);
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
 /**
- * fabric_can_fail - can faults be injected on the cable? Without acknowledgments only on cables
- * between switches, since a node's cable is the host interface of its process.
+ * fabric_can_fail - return whether faults can be injected on the cable. Without acknowledgments
+ * this is possible only between switches, because the cable of a node is the host interface of its
+ * process.
  */
 bool fabric_can_fail(const struct fabric *fabric, uint32_t cable);
 
 /**
- * fabric_faults - the faults of the direction of a cable from (@out) or to its first end, created
- * if needed. NULL: out of memory, or it cannot fail here. Thread: manager, workers held.
+ * fabric_faults - return the faults of a direction of a cable; create them if needed. NULL: out of
+ * memory, fabric_can_fail() is false, or the receiving end is on another host. Thread: manager,
+ * workers held.
  */
 struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t cable, bool out);
 
-/** fabric_faults_of - the same if they were created, else NULL. */
+/** fabric_faults_of - return the faults of a direction; NULL: fabric_faults() has created none. */
 const struct emu_faults *fabric_faults_of(const struct fabric *fabric, uint32_t cable, bool out);
 
 /**
- * fabric_port_stick - stop or (not @stuck) restart sending at the port that feeds the direction of
- * the cable from (@out) or to its first end. Loses nothing and notifies nobody. The cable must be
+ * fabric_port_stick - stop the port that sends in a direction of a cable, or let it send again if
+ * @stuck is false. A stuck port loses nothing, and neither device nor manager is notified. Requires
  * fabric_can_fail(). Thread: manager, workers held.
  */
 void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stuck,
                        uint64_t now_ps);
 
 /**
- * fabric_port_waiting - number of entries that wait at that port: segments at a switch; at an
- * adapter packets that no other link can take. Unless @fault is 0, each is logged as hit by it.
- * Thread: manager, workers held.
+ * fabric_port_waiting - return the number of entries that wait at the port that sends in a
+ * direction of a cable. At a switch these are segments; at an adapter, packets that no other link
+ * can take. Unless @fault is 0, log each of them as hit by this fault. Thread: manager, workers
+ * held.
  */
 uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
                              uint64_t now_ps);
 
-/** fabric_combiners - number of switches that combine, or else of adapters that do; 0: none do. */
+/** fabric_combiners - return the number of combiners on all hosts: switches, adapters, or 0. */
 uint32_t fabric_combiners(const struct fabric *fabric);
 
 /**
- * fabric_combine_faults - fault rules about contributions to combiner @i (emu_faults_fold()),
- * created if needed. NULL: out of memory, or it is on another host. fabric_combine_faults_of() -
- * the same if they were created, else NULL. The log identifies combiner @i as cable
- * 2 * fabric_cable_count() + @i. Thread: manager, workers held.
+ * fabric_combine_faults - return the fault rules about contributions to combiner @i, a switch or a
+ * node (emu_faults_fold()); create them if needed. NULL: out of memory, or the combiner is on
+ * another host. fabric_combine_faults_of() - return the rules, or NULL if none were created. The
+ * log identifies combiner @i as cable 2 * fabric_cable_count() + @i. Thread: manager, workers held.
  */
 struct emu_faults *fabric_combine_faults(struct fabric *fabric, uint32_t i);
 bool fabric_combiner_is_here(const struct fabric *fabric, uint32_t i); /* on this host */
 const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, uint32_t i);
 
 /**
- * fabric_combine_stall - stop or (not @stalled) restart the combine units of switch @sw.
- * Errors: -ENOMEM. Thread: manager, workers held.
+ * fabric_combine_stall - stop the combine units of switch @sw or, if @stalled is false, restart
+ * them. Errors: -ENOMEM. Thread: manager, workers held.
  */
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
-/* An unrecoverable drop, where nothing is retransmitted, or a combine unit's change of state. */
+/*
+ * Kinds of losses: unrecoverable drops, which nobody retransmits, and combine units that are taken
+ * out of service or put back.
+ */
 enum fabric_drop_kind {
     FABRIC_LOST_SEGMENT,  /* a unicast overran the receiving buffer of a cable */
-    FABRIC_LOST_OF_GROUP, /* the same, a segment of a group: the group has failed */
+    FABRIC_LOST_OF_GROUP, /* a segment of a group overran such a buffer: the group has failed */
     FABRIC_UNIT_DAMAGED,  /* a combine unit found a damaged partial result: a group has failed */
     FABRIC_UNIT_GAVE_UP,  /* a combine unit gave up a packet: a group has failed */
     FABRIC_LEFT_GAVE_UP,  /* the adapter of a node that left a group gave up: the group failed */
-    FABRIC_UNIT_STUCK,    /* a combine unit is out of service: a group has failed */
+    FABRIC_UNIT_STUCK,    /* a combine unit went out of service: a group that uses it has failed */
     FABRIC_UNIT_OUT,      /* a combine unit was taken out of service */
     FABRIC_UNIT_BACK      /* a combine unit works again and is back in service, empty */
 };
 
 struct fabric_drop {
     enum fabric_drop_kind what;
-    uint32_t cable;    /* of a segment, */
+    uint32_t cable;    /* cable on which a segment was lost, */
     bool out;          /* and its direction: from the cable's first end */
-    uint32_t sw;       /* of a unit */
+    uint32_t sw;       /* switch of a unit */
     uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: node @from has left */
     uint64_t from_incarnation, to_incarnation; /* incarnations of their processes; 0: unknown */
-    uint32_t group;                            /* that has failed */
+    uint32_t group;                            /* group that has failed */
     uint32_t moved;    /* FABRIC_UNIT_OUT: groups that were moved to other trees */
     uint32_t more;     /* FABRIC_LOST_SEGMENT: further losses between the same processes */
-    uint64_t found_ns; /* emu_now_ns() when the last of them was found, which is after the drop */
+    uint64_t found_ns; /* emu_now_ns() when a scan found the last of them, later than the drop */
 };
 
 /**
- * fabric_drops_find - scan for such losses. Takes combine units of switches out of service that
- * have done nothing for @bound_ps while something waited for them; EMU_NEVER: no limit. Call this a
- * few times per @bound_ps. fabric_drop_take() - take the next loss that was found; false: none.
- * fabric_drops_left() - number of losses not yet taken. A failed group remains failed: its members
- * have to leave it. Thread: manager, workers run.
+ * fabric_drops_find - scan the devices for losses and queue them. Take combine units of switches
+ * out of service that have done nothing for @bound_ps while contributions waited for them;
+ * EMU_NEVER: never. Call this a few times per @bound_ps. fabric_drop_take() - take the next loss
+ * from the queue; false: it is empty. fabric_drops_left() - return the length of the queue. A group
+ * that has failed cannot recover: its members have to leave it. Thread: manager, workers run.
  */
 void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
 bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret);
 uint32_t fabric_drops_left(const struct fabric *fabric);
 
 /**
- * fabric_combine_waiting - number of contributions, or with unit engines of results, that wait at
- * the combine units of a switch. Unless @fault is 0, each is logged as hit by it. Thread: manager,
- * workers held.
+ * fabric_combine_waiting - return the number of contributions that wait at the combine units of a
+ * switch; with unit engines, the number of results. Unless @fault is 0, log each of them as hit by
+ * this fault. Thread: manager, workers held.
  */
 uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32_t fault,
                                 uint64_t now_ps);
 
 /**
- * fabric_combine_exhaust - refuse combine states in switch @sw to new groups, as if all were taken;
- * existing groups keep theirs. fabric_combine_refused() - number of groups refused so.
+ * fabric_combine_exhaust - while @exhausted, refuse combine states in switch @sw to new groups, as
+ * if existing groups had taken all of them. Existing groups keep their states.
+ * fabric_combine_refused() - return the number of groups that this has refused so far.
  */
 void fabric_combine_exhaust(struct fabric *fabric, uint32_t sw, bool exhausted);
 uint64_t fabric_combine_refused(const struct fabric *fabric, uint32_t sw);
 
-/** fabric_retries - do cables between switches have link-level retry? */
+/** fabric_retries - return whether cables between switches have link-level retry. */
 bool fabric_retries(const struct fabric *fabric);
 
 /**
- * fabric_wire_slow - let a byte take @factor / 1000 times as long on that direction of the cable;
- * 1000: the profile's time. Errors: -ENOMEM. Thread: manager, workers held.
+ * fabric_wire_slow - let a byte take @factor / 1000 times its normal time on a direction of a
+ * cable. 1000 restores the normal time, which follows from the profile and, with
+ * config.link_rates, from the cable's rate. Errors: -ENOMEM. Thread: manager, workers held.
  */
 int fabric_wire_slow(struct fabric *fabric, uint32_t cable, bool out, uint32_t factor);
 
 /* State of the sending end of one direction of a cable. */
 struct fabric_port {
-    bool ready;    /* it could send now, and has space at the receiver */
-    bool idle;     /* its device was not stepped since the last sample: `ready` proves nothing */
+    bool ready;    /* it has something to send and a credit for it */
+    bool idle;     /* no worker has stepped its device since the last sample: ignore `ready` */
     uint64_t sent; /* segments since the start */
 };
 
 /**
- * fabric_port_is_stuck - is that port stuck? fabric_port_sample() - sample its state. The cable
- * must be fabric_can_fail(). Thread: manager, workers held.
+ * fabric_port_is_stuck - return whether the port that sends in a direction of a cable is stuck.
+ * fabric_port_sample() - sample the state of this port. Both require fabric_can_fail(). Thread:
+ * manager, workers held.
  */
 bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t cable, bool out);
 struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t cable, bool out,
                                       uint64_t now_ps);
 
 /**
- * fabric_hit_take - take the next logged hit of a fault; the hits of each worker come in order.
- * False: none. Hits of rules (emu_faults_add()) and of links down by a numbered fault are logged.
+ * fabric_hit_take - take the next hit of a fault from the logs; the hits of each worker come in
+ * their order. False: the logs are empty. The logs contain the hits of rules (emu_faults_add()) and
+ * of links that a fault with a number has taken down.
  */
 bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret);
 
-/** fabric_hits_missed - hits that did not fit into the log, because nobody took earlier ones. */
+/** fabric_hits_missed - return how many hits were lost because a log was full. */
 uint64_t fabric_hits_missed(const struct fabric *fabric);
 
-/** fabric_is_faulty - did a cable ever have faults? fabric_expect_faults() - let it be true. */
+/**
+ * fabric_is_faulty - return whether any cable has ever had faults, or fabric_expect_faults() was
+ * called because cables may get them.
+ */
 bool fabric_is_faulty(const struct fabric *fabric);
 void fabric_expect_faults(struct fabric *fabric);
 
 /**
- * fabric_reroute - while traffic runs, publish new tables in all switches for the network without
- * the cables for which @routed is false, and grow new trees for groups that used one of them.
- * @partitioned: number of pairs, a switch with nodes and a destination, that no route connects now.
- * @treeless: called for each group that lost its tree and can have no other now; its adapters
- *            retry up to profile->retry_limit.
+ * fabric_reroute - while traffic runs, publish new routing tables in all switches for the network
+ * without the cables for which @routed is false, and new trees for groups that used one of them.
+ * @partitioned: receives the number of pairs of a switch with nodes and a destination node between
+ *               which there is no route now.
+ * @treeless: called for each group whose tree has lost a link and that can have no other tree now;
+ *            adapters retry the group's packets up to profile->retry_limit times.
  * Errors: -ENOMEM, -E2BIG; the old tables stay in force. Thread: manager.
  */
 int fabric_reroute(struct fabric *fabric, const bool *routed, uint64_t now_ps,
                    uint64_t *partitioned, void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
-/** fabric_regrown - number of trees so far that lost a link and were replaced. */
+/** fabric_regrown - return how many trees so far have lost a link and were replaced. */
 uint64_t fabric_regrown(const struct fabric *fabric);
 
 /**
- * fabric_ungrown - number of groups that keep a tree with a lost link until they are idle.
- * fabric_regrow() - replace the trees of groups that are idle now; fabric_reroute() does it too.
- * Thread: manager.
+ * fabric_ungrown - return the number of groups that keep a tree with a lost link until they are
+ * idle. fabric_regrow() - replace the trees with a lost link of groups that are idle now;
+ * fabric_reroute() calls it. Thread: manager.
  */
 uint32_t fabric_ungrown(const struct fabric *fabric);
 void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
                    void (*treeless)(void *ctx, uint32_t group), void *ctx);
 
-#define FABRIC_REROUTE_IN_FLIGHT_MOST \
-    16u /* segments that fabric_reroute_in_flight() takes from each end of a link */
+/* Limit of segments that one fabric_reroute_in_flight() takes from each end of a link. */
+#define FABRIC_REROUTE_IN_FLIGHT_MOST 16u
 
 /**
- * fabric_can_reroute_in_flight - can segments that wait for a link that is down be rerouted in
- * flight?
- * fabric_must_tend() - does a link that is down need repeated calls of fabric_reroute_in_flight()
- * and fabric_regrow(), besides new tables?
+ * fabric_can_reroute_in_flight - return whether segments that wait for a link that is down can be
+ * rerouted in flight. fabric_must_tend() - return whether the manager must call
+ * fabric_reroute_in_flight() and fabric_regrow() repeatedly as long as any link is down, because
+ * new tables alone do not help what is under way.
  */
 bool fabric_can_reroute_in_flight(const struct fabric *fabric);
 bool fabric_must_tend(const struct fabric *fabric);
 
 /**
- * fabric_reroute_in_flight - reroute segments in flight (in_flight.c): segments that switches hold
- * for a link between them that is down leave by another route of the tables in force, some per
- * call. Returns the segments that left. Thread: manager, between fabric_pause() and
- * fabric_resume().
+ * fabric_reroute_in_flight - take segments that switches hold for a cable between them that is
+ * down, and send them by another route of the tables in force (in_flight.c). Moves at most
+ * FABRIC_REROUTE_IN_FLIGHT_MOST per end and call. Returns how many segments it moved. Thread:
+ * manager, between fabric_pause() and fabric_resume().
  */
 uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t cable, uint64_t now_ps);
 
 /**
- * fabric_reroute_in_flight_all - fabric_reroute_in_flight() for all cables that are out.
- * fabric_reroute_in_flight_remote() - the same on all other hosts, if this is the coordinator.
- * Thread: manager, workers run.
+ * fabric_reroute_in_flight_all - call fabric_reroute_in_flight() for all cables that are out of
+ * use. fabric_reroute_in_flight_remote() - let all other hosts call it, if this is the coordinator.
+ * Both return how many segments were moved. Thread: manager, workers run.
  */
 uint32_t fabric_reroute_in_flight_all(struct fabric *fabric, uint64_t now_ps);
 uint32_t fabric_reroute_in_flight_remote(struct fabric *fabric);
 
-/** fabric_reaches - do the tables in force route from node @from to node @to? Thread: manager. */
+/**
+ * fabric_reaches - return whether the tables in force have a route from node @from to node @to that
+ * avoids severed cables (fabric_sever()). Thread: manager.
+ */
 bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
 
 /**
- * fabric_drop_unreachable - set whether fabric_reroute_in_flight() drops segments to a node that
- * their source cannot reach, and of groups whose members cannot reach each other. At first it lets
- * them wait.
- * fabric_dropped_unreachable() - number of segments dropped so. Thread: manager.
+ * fabric_drop_unreachable - set whether fabric_reroute_in_flight() drops segments whose source
+ * cannot reach their destination, and segments of groups whose members cannot reach each other. By
+ * default it lets these segments wait. fabric_dropped_unreachable() - return how many it has
+ * dropped. Thread: manager.
  */
 void fabric_drop_unreachable(struct fabric *fabric, bool drops);
 uint64_t fabric_dropped_unreachable(const struct fabric *fabric);
 
 /**
  * fabric_ease - set whether fabric_reroute_in_flight() acts as if all destinations were reachable.
- * A link that is to come up waits until it has no old segments (fabric_link_quiet()), and these may
- * wait for a route over that very link. Thread: manager.
+ * This breaks a deadlock: a link can come up only after its old segments have left
+ * (fabric_link_quiet()), and these segments may wait for a route over the same link. Thread:
+ * manager.
  */
 void fabric_ease(struct fabric *fabric, bool eases);
 

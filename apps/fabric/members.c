@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * members.c - the parts of a group in devices. Each switch of its tree has a part, and the adapter
- * of each member: its link in the tree of switches, and its position in the tree of adapters.
+ * members.c - the *parts* of a group, its tables in devices. Each switch of the group's tree has a
+ * part. With acknowledgments the adapter of each member also has one, with the member's link in the
+ * tree of switches, and its position in the tree of adapters.
  *
- * The tree of adapters divides the members, sorted by number, into contiguous subtrees: nodes with
- * near numbers are near each other in the network, so most edges of the tree stay below one switch.
- * Source: QsNet III §IV-A.
+ * The tree of adapters divides the members, sorted by node number, into contiguous subtrees. Nodes
+ * with similar numbers are close to each other in the network, so most edges of the tree connect
+ * nodes at one switch. Source: QsNet III §IV-A.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +14,10 @@
 #include "apps/fabric/internal.h"
 #include "emu/dev/rcu.h"
 
+/* A member's position in the tree of adapters. */
 struct member {
     uint32_t node;
-    uint32_t parent; /* node */
+    uint32_t parent; /* node, or number of a unit; ENGINE_NO_NODE: this is the root */
     uint32_t children;
     uint32_t child[EMU_TREE_WIDTH_MAX];
 };
@@ -28,9 +30,10 @@ static int by_node(const void *a, const void *b)
 }
 
 /*
- * The first of @count members is the parent of the first of each of at most @width equal parts of
- * the rest. The loop handles the last part instead of recursing, since a tree of width 1 is as deep
- * as it has members.
+ * Make a tree of @count members. The first member is the root. The rest is divided into at most
+ * @width equal ranges; each becomes a subtree, whose root is a child of the first member. The loop
+ * continues with the last range instead of recursing, because a tree of width 1 is as deep as it
+ * has members.
  */
 static void tree_grow(struct member *member, uint32_t count, uint32_t width)
 {
@@ -53,12 +56,13 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
-#define CHAIN_MOST 64u /* members of a chain: a result passes all of them */
+#define CHAIN_MOST 64u /* limit of members of a tree of width 1, which a result passes one by one */
 
 /*
- * The width of a group's tree. A wide tree takes few steps for one number. But contributions of
- * long vectors would all share the parent's link, so with a wide window the tree is as narrow as
- * the profile says, and its adapters work in a pipeline.
+ * Return the width of a group's tree of adapters. A short operation is fastest in a wide tree,
+ * which has few levels. The contributions of long vectors, however, all arrive over the parent's
+ * link. So for a wide window the tree has the smaller vector_tree_width of the profile, and its
+ * adapters work as a pipeline.
  */
 static uint32_t tree_width(const struct fabric *fabric, const struct fabric_group *group)
 {
@@ -88,7 +92,7 @@ static int member_create(const struct fabric *fabric, const struct fabric_group 
     return engine_group_create(ret, &config);
 }
 
-/* Make the unit of its switch the parent of each member. */
+/* Make the unit engine of a member's switch its parent. */
 static void tree_below_units(const struct fabric *fabric, const struct fabric_group *group,
                              struct member *member)
 {
@@ -230,7 +234,7 @@ void fabric_switch_groups_withdraw(struct fabric *fabric, uint32_t id, const str
     emu_rcu_wait();
 }
 
-/* Old tables are freed when no worker reads them any more. */
+/* Frees the old tables only after emu_rcu_wait(), when no worker reads them any more. */
 int fabric_switch_groups_publish(struct fabric *fabric, uint32_t id, const struct topo_tree *tree,
                                  struct switch_group **part)
 {

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nodes.c - processes attach and detach. */
+/*
+ * nodes.c - attach processes to nodes and detach them; publish the incarnations of nodes, and cut
+ * off processes that do not read.
+ *
+ * A node serves one process after another. Each is an *incarnation*, and the fabric numbers them.
+ * The *incarnation word* of a node holds this number and flags (emu_incarnation_state()).
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,12 +22,14 @@
 #include "emu/dev/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
-/* A process that holds up others during the whole bound is cut off unless it takes this many. */
+/*
+ * A process whose ring stays full is cut off unless it reads this many segments within the bound.
+ */
 #define FABRIC_STALL_SEGMENTS 64
 
 /*
- * Publish to a worker its host interfaces, in that of its two lists which it does not use. Returns
- * when the worker no longer uses the other one.
+ * Write a worker's host interfaces into the one of its two lists that it does not use, and publish
+ * this list. Returns when the worker no longer uses the other list.
  */
 static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
 {
@@ -35,7 +43,10 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
     emu_worker_hostifs(worker, list);
 }
 
-/* X5 (hostif/fabric/fabric.c): published before anybody can learn of the process otherwise. */
+/*
+ * X5 (hostif/fabric/fabric.c): the word is published before any other process can receive something
+ * from the process that it describes.
+ */
 void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric->incarnation[node] = word;
@@ -44,8 +55,8 @@ void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t w
             emu_hostif_set_incarnation(fabric->hostif[n], node, word);
 }
 
-/* The same, on all hosts. */
-static void node_seat(struct fabric *fabric, uint32_t node, uint64_t word)
+/* Publish the incarnation word of @node on all hosts; keep its flag EMU_INCARNATION_NO_LINK. */
+static void node_set_incarnation(struct fabric *fabric, uint32_t node, uint64_t word)
 {
     fabric_incarnation_publish(fabric, node,
                                word | (fabric->incarnation[node] & EMU_INCARNATION_NO_LINK));
@@ -71,8 +82,8 @@ int fabric_incarnation_set(struct fabric *fabric, uint32_t node, uint64_t state)
 {
     if (node >= fabric->config.graph->nodes || fabric_node_is_here(fabric, node))
         return -EINVAL;
-    /* fabric_node_linked() sets the flag */
-    node_seat(fabric, node, state & ~EMU_INCARNATION_NO_LINK);
+    /* only fabric_node_linked() changes the flag */
+    node_set_incarnation(fabric, node, state & ~EMU_INCARNATION_NO_LINK);
     return 0;
 }
 
@@ -90,8 +101,10 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *h
     atomic_store_explicit(&host.tx->plug.hostif, hostif, memory_order_release); /* E4 */
 }
 
-/* Let entries that wait for this port go on, or be dropped. */
-static void node_nudge(struct fabric *fabric, uint32_t node)
+/*
+ * Signal the device at the node's port, so that it sends or drops entries that wait for the port.
+ */
+static void node_signal_device(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
 
@@ -99,8 +112,8 @@ static void node_nudge(struct fabric *fabric, uint32_t node)
     emu_dev_signal_remote(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
 }
 
-/* Publish whether threads outnumber cores: then spinning delays others. */
-static void nodes_crowd(struct fabric *fabric)
+/* Publish whether threads outnumber cores; then threads spin less, because that delays others. */
+static void nodes_publish_oversubscribed(struct fabric *fabric)
 {
     uint32_t threads = fabric->workers + fabric->attached;
     uint32_t cores = emu_affinity_cores();
@@ -118,7 +131,7 @@ static void nodes_crowd(struct fabric *fabric)
                                   memory_order_relaxed);
 }
 
-static void hostif_tell_watched(const struct fabric *fabric, struct emu_hostif *hostif)
+static void hostif_set_watched(const struct fabric *fabric, struct emu_hostif *hostif)
 {
     struct emu_hostif_shared *shared = hostif->shared;
 
@@ -126,7 +139,7 @@ static void hostif_tell_watched(const struct fabric *fabric, struct emu_hostif *
     atomic_store_explicit(&shared->watched_bytes, fabric->watched_bytes, memory_order_relaxed);
 }
 
-static void hostif_tell_starved(const struct fabric *fabric, struct emu_hostif *hostif)
+static void hostif_set_starved(const struct fabric *fabric, struct emu_hostif *hostif)
 {
     atomic_store_explicit(&hostif->shared->starved_ns, fabric->starved_ns, memory_order_relaxed);
     atomic_store_explicit(&hostif->shared->counted_ns, fabric->starved_at_ns, memory_order_relaxed);
@@ -138,7 +151,7 @@ void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns)
     fabric->starved_at_ns = now_ns;
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->hostif[n])
-            hostif_tell_starved(fabric, fabric->hostif[n]);
+            hostif_set_starved(fabric, fabric->hostif[n]);
 }
 
 uint64_t fabric_starved_ns(const struct fabric *fabric)
@@ -150,7 +163,7 @@ static void watched_changed(const struct fabric *fabric)
 {
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->hostif[n])
-            hostif_tell_watched(fabric, fabric->hostif[n]);
+            hostif_set_watched(fabric, fabric->hostif[n]);
 }
 
 void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched)
@@ -171,7 +184,7 @@ static bool node_is_free(const struct fabric *fabric, uint32_t host, uint32_t no
            !emu_incarnation_attached(fabric->incarnation[node]);
 }
 
-/* Choose a free node of that host. Errors: -EXDEV, -ENOSPC. */
+/* Return @want if it is free, else any free node of @host. Errors: -EXDEV, -ENOSPC. */
 static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t want)
 {
     uint32_t nodes = fabric->config.graph->nodes;
@@ -187,8 +200,9 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
 }
 
 /*
- * The shared multicast buffer of the switch of @node, created with its first process. NULL: none.
- * Only on clock raw segments are copied out to several processes in one step.
+ * Return the shared multicast buffer of the switch of @node, which the first process there creates.
+ * NULL: none. Only clock raw uses it, because only there a switch copies a segment to several
+ * processes in one step.
  */
 static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
 {
@@ -202,7 +216,10 @@ static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
     return fabric->mcast_buf[sw];
 }
 
-/* The process of @hostif may still read the buffer: later processes at its switch get a new one. */
+/*
+ * Retire the shared multicast buffer of @hostif, whose dead process may still read it. Processes
+ * that attach later at this switch get a new buffer.
+ */
 static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hostif)
 {
     struct emu_mcast_buf **current =
@@ -217,14 +234,14 @@ static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hos
     }
 }
 
-/* Duplicate the buffer's descriptor; -1: there is none. False: no descriptor is free. */
+/* Duplicate the descriptor of the multicast buffer; -1: there is no buffer. False: dup failed. */
 static bool mcast_buf_share(const struct emu_hostif *hostif, int *fd)
 {
     *fd = hostif->mcast_buf ? fcntl(hostif->mcast_buf->memfd, F_DUPFD_CLOEXEC, 0) : -1;
     return !hostif->mcast_buf || *fd >= 0;
 }
 
-/* Create a host interface, not plugged in yet. @memfd: its memory; the caller closes it. */
+/* Create a host interface that no worker uses yet. @memfd: its memory; the caller closes it. */
 static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif **ret, int *memfd)
 {
     struct fabric_host host = fabric_host(fabric, node);
@@ -248,7 +265,7 @@ static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif *
                              memfd);
 }
 
-/* Let its bell wake the worker. Returns a duplicate of the bell; the caller closes it. */
+/* Let the bell of @hostif wake its worker. Returns a duplicate, which the caller closes. */
 static int hostif_watch(const struct emu_hostif *hostif)
 {
     int bell = fcntl(hostif->bell, F_DUPFD_CLOEXEC, 0);
@@ -259,7 +276,7 @@ static int hostif_watch(const struct emu_hostif *hostif)
     err = emu_waiter_add(hostif->dev->worker->waiter, hostif->bell);
     if (err) {
         close(bell);
-        return err == -ENOSPC ? -EDQUOT : err; /* to the caller -ENOSPC means: no free node */
+        return err == -ENOSPC ? -EDQUOT : err; /* fabric_attach(): -ENOSPC means no free node */
     }
     return bell;
 }
@@ -270,17 +287,18 @@ static uint64_t hostif_plug(struct fabric *fabric, struct emu_hostif *hostif)
     uint32_t node = hostif->node;
 
     fabric->hostif[node] = hostif;
-    hostif_tell_watched(fabric, hostif);
-    hostif_tell_starved(fabric, hostif);
+    hostif_set_watched(fabric, hostif);
+    hostif_set_starved(fabric, hostif);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->incarnation[n])
             emu_hostif_set_incarnation(hostif, n, fabric->incarnation[n]);
-    node_seat(fabric, node,
-              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), true));
+    node_set_incarnation(fabric, node,
+                         emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]),
+                                               true));
     node_plug(fabric, node, hostif);
     node_publish_list(fabric, hostif->dev->worker);
     fabric->attached++;
-    nodes_crowd(fabric);
+    nodes_publish_oversubscribed(fabric);
     return emu_incarnation_first(fabric->incarnation[node]);
 }
 
@@ -293,7 +311,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment 
 
     if (node < 0)
         return (int)node;
-    fabric_clock_tick(fabric); /* there are no ticks while nobody is attached */
+    fabric_clock_tick(fabric); /* nobody calls fabric_tick() while no process is attached */
     err = hostif_make(fabric, (uint32_t)node, &hostif, &fds.memory);
     if (err)
         return err;
@@ -320,9 +338,9 @@ close_memory:
     return err;
 }
 
-void fabric_attachment_close(const struct fabric_attachment *incarnation)
+void fabric_attachment_close(const struct fabric_attachment *attachment)
 {
-    const int fd[] = {incarnation->fds.memory, incarnation->fds.bell, incarnation->fds.mcast_buf};
+    const int fd[] = {attachment->fds.memory, attachment->fds.bell, attachment->fds.mcast_buf};
 
     for (size_t i = 0; i < sizeof fd / sizeof *fd; i++)
         if (fd[i] >= 0)
@@ -338,8 +356,9 @@ int fabric_attach_remote(struct fabric *fabric, uint32_t host, int64_t want,
 
     if (err)
         return err;
-    node_seat(fabric, (uint32_t)node,
-              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), true));
+    node_set_incarnation(fabric, (uint32_t)node,
+                         emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]),
+                                               true));
     fabric->remote++;
     *ret =
         (struct fabric_attachment){.node = (uint32_t)node,
@@ -348,15 +367,16 @@ int fabric_attach_remote(struct fabric *fabric, uint32_t host, int64_t want,
     return 0;
 }
 
-static void detach_far(struct fabric *fabric, uint32_t node, bool dead)
+static void detach_remote(struct fabric *fabric, uint32_t node, bool dead)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
 
     fabric_node_leave(fabric, node);
     fabric->remote--;
     mirror->detach(mirror->ctx, fabric_node_host(&fabric->config, node), node, dead);
-    node_seat(fabric, node,
-              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), false));
+    node_set_incarnation(fabric, node,
+                         emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]),
+                                               false));
 }
 
 static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
@@ -367,7 +387,7 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     if (!hostif) {
         if (fabric->mirror && node < fabric->config.graph->nodes &&
             emu_incarnation_attached(fabric->incarnation[node]))
-            detach_far(fabric, node, dead);
+            detach_remote(fabric, node, dead);
         return;
     }
     if (!fabric->config.hosts || fabric->mirror)
@@ -375,10 +395,11 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     worker = hostif->dev->worker;
     fabric_comm_leaves(fabric, node);
     fabric->hostif[node] = NULL;
-    node_seat(fabric, node,
-              emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]), false));
+    node_set_incarnation(fabric, node,
+                         emu_incarnation_state(emu_incarnation_first(fabric->incarnation[node]),
+                                               false));
     fabric->attached--;
-    nodes_crowd(fabric);
+    nodes_publish_oversubscribed(fabric);
     if (dead)
         mcast_buf_retire(fabric, hostif);
     node_plug(fabric, node, NULL);
@@ -389,7 +410,7 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
     fabric->past_ideal_ns += emu_count_read(&hostif->times.ideal_ns);
     fabric->past_actual_ns += emu_count_read(&hostif->times.actual_ns);
     fabric->past_full_ns += emu_hostif_full_ns(hostif, emu_clock_now(&fabric->clock));
-    node_nudge(fabric, node);
+    node_signal_device(fabric, node);
     emu_hostif_destroy(hostif, &fabric->cache);
 }
 
@@ -403,7 +424,7 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
     node_detach(fabric, node, true);
 }
 
-/* Cut the process off if it does not take its segments; true if so. @tick_ms: tick_counts_ms(). */
+/* Cut the process off if it does not read its segments; true if so. @tick_ms: tick_counted_ms(). */
 static bool tick_hostif(struct fabric *fabric, struct emu_hostif *hostif, uint32_t tick_ms)
 {
     uint64_t delivered = emu_count_read(&hostif->delivered);
@@ -422,12 +443,15 @@ static bool tick_hostif(struct fabric *fabric, struct emu_hostif *hostif, uint32
         return false;
     atomic_store_explicit(&hostif->cut, 1, memory_order_relaxed);
     atomic_store_explicit(&hostif->shared->cut_off, 1, memory_order_relaxed);
-    node_nudge(fabric, hostif->node);
+    node_signal_device(fabric, hostif->node);
     return true;
 }
 
-/* The part of a tick that counts: time with a core, but never nothing, so that bounds end. */
-static uint32_t tick_counts_ms(struct fabric *fabric)
+/*
+ * Return how much of a tick counts for bounds: not the time in which threads waited for cores, but
+ * at least a share of the tick, so that every bound expires at some time.
+ */
+static uint32_t tick_counted_ms(struct fabric *fabric)
 {
     uint64_t starved_ms = (fabric->starved_ns - fabric->tick_starved_ns) / 1000000u;
     uint32_t most_ms = FABRIC_TICK_MS - FABRIC_TICK_MS / EMU_STARVED_SHARE;
@@ -438,7 +462,7 @@ static uint32_t tick_counts_ms(struct fabric *fabric)
 
 uint32_t fabric_tick(struct fabric *fabric, uint32_t *nodes, uint32_t max)
 {
-    uint32_t count = 0, tick_ms = tick_counts_ms(fabric);
+    uint32_t count = 0, tick_ms = tick_counted_ms(fabric);
 
     fabric_groups_sweep(fabric);
     fabric_clock_tick(fabric);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * origin.c - see origin.h.
+ * origin.c - the origin of a result, as JSON and as text.
  *
- * The JSON's fields are a promise (docs/manual.md): extend, do not break.
+ * The manual promises the fields of the JSON to users (docs/manual.md): add fields if necessary,
+ * but do not change or remove any.
  */
 #include "apps/fabric/origin.h"
 
@@ -18,7 +19,7 @@
 
 #define HIDDEN "***"
 
-/* Does the name of an option or a variable, @bytes long, say that its value is a secret? */
+/* Return whether the name of an option or a variable, @bytes long, means that it has a secret. */
 static bool names_secret(const char *name, size_t bytes)
 {
     static const char *const parts[] = {"key",        "token",      "secret", "passw",
@@ -31,7 +32,10 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/* Is the scheme that ends before @at http or https? A user alone is a token there, as a rule. */
+/*
+ * Return whether the scheme that ends before @at is http or https. In such a URL a user without a
+ * password is usually a token.
+ */
 static bool is_http(const char *word, const char *at)
 {
     size_t bytes = (size_t)(at - word);
@@ -40,7 +44,7 @@ static bool is_http(const char *word, const char *at)
            (bytes >= 5 && strncasecmp(at - 5, "https", 5) == 0);
 }
 
-/* The first password in SCHEME://USER:PASSWORD@HOST or https://TOKEN@HOST; NULL: none. */
+/* Find the first password in SCHEME://USER:PASSWORD@HOST or https://TOKEN@HOST; NULL: none. */
 static const char *password_in(const char *word)
 {
     for (const char *at = strstr(word, "://"); at; at = strstr(at, "://")) {
@@ -57,7 +61,7 @@ static const char *password_in(const char *word)
     return NULL;
 }
 
-/* Where a secret begins in @word, as in "--env=API_KEY=1234"; NULL: nowhere. */
+/* Find where a secret begins in @word, as in "--env=API_KEY=1234"; NULL: there is none. */
 static const char *secret_in(const char *word)
 {
     for (const char *at = strpbrk(word, "=:"); at; at = strpbrk(at + 1, "=:"))
@@ -66,13 +70,13 @@ static const char *secret_in(const char *word)
     return password_in(word);
 }
 
-/* Is @word an option whose value is the next word, and a secret? "--token", "1234". */
+/* Return whether @word is an option whose value is a secret in the next word: "--token" "1234". */
 static bool announces_secret(const char *word)
 {
     return *word == '-' && !strpbrk(word, "=:") && names_secret(word, strlen(word));
 }
 
-/* JSON is UTF-8, and an argument may be any bytes. */
+/* Return whether a string is UTF-8, which JSON requires. An argument may have any bytes. */
 static bool is_utf8(struct json_object *string)
 {
     struct json_tokener *tokener = json_tokener_new();
@@ -87,7 +91,10 @@ static bool is_utf8(struct json_object *string)
     return read;
 }
 
-/* The first @bytes of @word, then @end, as a JSON string. Bytes that are not UTF-8 become '?'. */
+/*
+ * Return the first @bytes of @word, followed by @end, as a JSON string. If that is not UTF-8, all
+ * bytes that are not ASCII become '?'.
+ */
 static struct json_object *word_json(const char *word, size_t bytes, const char *end)
 {
     struct json_object *ret = NULL;
@@ -109,7 +116,10 @@ static struct json_object *word_json(const char *word, size_t bytes, const char 
     return ret;
 }
 
-/* @secret_next: did the word before announce a secret? Updated for the word after. */
+/*
+ * Add @word to @list with its secret hidden. @secret_next: the whole word is a secret, because of
+ * the word before it; set for the next word.
+ */
 static void add_word(struct json_object *list, const char *word, bool *secret_next)
 {
     bool hidden = *secret_next && strncmp(word, "--", 2) != 0;
@@ -130,7 +140,7 @@ struct json_object *origin_words(char *const *words)
     return list;
 }
 
-/* This process's command line as the user gave it: getopt reorders main()'s argv. */
+/* Return this process's command line as the user wrote it; in main()'s argv getopt reorders it. */
 static struct json_object *words_of_process(void)
 {
     struct json_object *list = json_object_new_array();
@@ -147,7 +157,7 @@ static struct json_object *words_of_process(void)
     return list;
 }
 
-/* {FIELD: VALUE} of everything that options have set in the profile. */
+/* Return {FIELD: VALUE} of all fields of the profile that options have set. */
 static struct json_object *settings_of(const struct fabric_config *config)
 {
     struct json_object *all = json_object_new_object();
@@ -164,7 +174,7 @@ static struct json_object *settings_of(const struct fabric_config *config)
     return all;
 }
 
-/* The time when the command began, if that is known; else now. UTC, ISO 8601. */
+/* Return the time when the command began or, if that is unknown, the present: UTC, ISO 8601. */
 static struct json_object *date_of(const struct fabric_config *config)
 {
     time_t at = config && config->began_s ? (time_t)config->began_s : time(NULL);
@@ -198,7 +208,7 @@ static const char *text_of(struct json_object *origin, const char *field)
     return text ? text : "unknown";
 }
 
-/* Quote a word for a shell. Characters that control a terminal become '?'. */
+/* Write a word quoted for a shell. Control characters become '?'. */
 static void put_quoted(FILE *out, const char *word)
 {
     static const char plain[] =

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * replan.c - new trees for groups whose tree has lost a link, while collectives are under way.
+ * replan.c - plan new trees for groups whose tree has lost a link, while collectives are under way.
  *
- * The old tree's tables are removed everywhere before the new ones are published: if some switches
- * had the old and some the new, a packet might reach a member twice, or travel in a circle. In
- * between a packet to the group gets a NACK and its adapter retransmits it, so operations go on.
- * The tree of adapters, and their partial results, stay.
+ * With acknowledgments, the old tree's tables are removed from all switches before the new ones are
+ * published. If some switches had the old tables and some the new ones, a packet might reach a
+ * member twice, or travel in a circle. Between the two steps a packet to the group gets a NACK, and
+ * its adapter retransmits it, so that operations continue. The tree of adapters does not change,
+ * and they keep their partial results.
  *
- * Without acknowledgments nothing is retransmitted, and partial results are in the switches. There
- * operations under way finish on the old tree, whose lost link the management network replaces
- * (in_flight.c), and the tree changes between two passes in which no switch has anything of the
- * group. A group that is never idle keeps its tree, and is slow. On several hosts no host sees all
- * of the group's switches, and all groups keep their trees: with link-level retry they go on like
- * groups that are never idle, without it by the port that was stuck (switch_crossbar_link()).
+ * Without acknowledgments nothing is retransmitted, and partial results are in the switches.
+ * Therefore operations under way finish on the old tree, where the management network replaces the
+ * lost link (in_flight.c). The tree changes while the workers are held and no switch has segments
+ * or partial results of the group. A group that is never idle keeps its tree, and is slow. On
+ * several hosts no host can see all of the group's switches, so all groups keep their trees. With
+ * link-level retry they continue like groups that are never idle; without it, segments use the port
+ * that was stuck (switch_crossbar_link()).
+ *
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
 #include <errno.h>
@@ -21,7 +24,7 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/sample.h"
 
-/* Is every cable of the tree in the network? */
+/* Return whether the network @graph has every cable of the tree. */
 static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *graph)
 {
     for (uint32_t i = 0; i < tree->count; i++)
@@ -36,7 +39,7 @@ static bool both_reach(const struct fabric *fabric, uint32_t a, uint32_t b)
     return fabric_reaches(fabric, a, b) && fabric_reaches(fabric, b, a);
 }
 
-/* The first member that has not left. */
+/* Return the first member that has not left. */
 static uint32_t member_first(const struct fabric_group *group)
 {
     uint32_t i = 0;
@@ -46,13 +49,14 @@ static uint32_t member_first(const struct fabric_group *group)
     return group->node[i];
 }
 
-/* Has @node left, but is reachable, so that it can be in the tree? */
+/* Return whether @node has left the group, but is reachable, so that a tree can include it. */
 static bool left_in_reach(const struct fabric *fabric, const struct fabric_group *group,
                           uint32_t node)
 {
     return (node & FABRIC_LEFT) && both_reach(fabric, member_first(group), node & ~FABRIC_LEFT);
 }
 
+/* Plan a tree for the members and, if @with_left, for reachable nodes that have left. */
 static int tree_over(const struct fabric *fabric, const struct fabric_group *group, bool with_left,
                      struct topo_tree *tree)
 {
@@ -72,9 +76,9 @@ static int tree_over(const struct fabric *fabric, const struct fabric_group *gro
 }
 
 /*
- * A tree for the members, and for reachable ones that have left. A member leaves after posting its
- * contribution, parts of which may still be under way or be retransmitted, and switches take
- * packets of a group only from ports in its tree.
+ * Plan a tree for the members, and for reachable nodes that have left. A member may leave as soon
+ * as it has posted its contribution, whose packets may then still be under way or be retransmitted.
+ * Switches accept packets of a group only at ports of its tree.
  */
 static int tree_plan(const struct fabric *fabric, const struct fabric_group *group,
                      struct topo_tree *tree)
@@ -84,7 +88,7 @@ static int tree_plan(const struct fabric *fabric, const struct fabric_group *gro
     return err == -EHOSTUNREACH ? tree_over(fabric, group, false, tree) : err;
 }
 
-/* Is a member that has left reachable again, but not in the tree? */
+/* Return whether a node that has left is reachable again, but the tree does not include it. */
 static bool tree_misses(const struct fabric *fabric, const struct fabric_group *group)
 {
     for (uint32_t i = 0; i < group->count; i++)
@@ -95,7 +99,7 @@ static bool tree_misses(const struct fabric *fabric, const struct fabric_group *
     return false;
 }
 
-/* Let members send to the group by their link in the new tree. */
+/* Let the members' engines send to the group by their link in the new tree. */
 static void members_relink(struct fabric *fabric, const struct fabric_group *group,
                            const struct topo_tree *tree, uint64_t now_ps)
 {
@@ -113,11 +117,11 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
     fabric_resume(fabric);
 }
 
-/* Result of planning a new tree. */
+/* Result of planning a new tree for a group. */
 enum replanned {
     REPLANNED,    /* the group has the new tree */
-    REPLAN_KEPT,  /* it keeps its tree, which still works */
-    REPLAN_LATER, /* not yet: something of it is under way in switches of the old tree */
+    REPLAN_KEPT,  /* the group keeps its tree, which still works */
+    REPLAN_LATER, /* switches of the old tree have segments or results of the group: try again */
     REPLAN_NEVER  /* no other tree is possible now */
 };
 
@@ -131,7 +135,7 @@ static void group_takes(struct fabric *fabric, struct fabric_group *group,
     group->part = part;
 }
 
-/* Change the tree of a group that does not combine in switches. */
+/* Change the tree of a group while workers run; it does not combine in switches. */
 static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *group,
                                    const struct topo_tree *tree, struct switch_group **part,
                                    uint64_t now_ps)
@@ -144,7 +148,7 @@ static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *g
                                                                                : REPLANNED;
 }
 
-/* Is nothing of the group under way in the switches of its tree? */
+/* Return whether the switches of its tree have no segments or partial results of the group. */
 static bool group_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
     for (uint32_t i = 0; i < group->tree.count; i++)
@@ -154,7 +158,7 @@ static bool group_is_quiet(const struct fabric *fabric, const struct fabric_grou
     return true;
 }
 
-/* Change the tree while no worker runs: segments not yet taken by a switch use the new tree. */
+/* Change the tree while workers are held. Segments that no switch has taken use the new tree. */
 static enum replanned group_move(struct fabric *fabric, struct fabric_group *group,
                                  const struct topo_tree *tree, struct switch_group **part)
 {
@@ -166,12 +170,12 @@ static enum replanned group_move(struct fabric *fabric, struct fabric_group *gro
         }
         fabric_switch_groups_withdraw(fabric, group->id, tree);
     }
-    /* cannot fail: the tables have the slots */
+    /* cannot fail, because the tables still have the group's slots */
     fabric_switch_groups_publish(fabric, group->id, &group->tree, group->part);
     return REPLAN_NEVER;
 }
 
-/* Takes over @tree: it becomes the group's, or is released. */
+/* Move a group to @tree. On success the group owns @tree; otherwise this releases it. */
 static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *group,
                                     struct topo_tree *tree, uint64_t now_ps)
 {
@@ -195,7 +199,7 @@ static enum replanned group_to_tree(struct fabric *fabric, struct fabric_group *
     return how;
 }
 
-/* Have the switches taken all segments posted by members that have left? */
+/* Return whether the fabric has taken all segments that nodes that have left had posted. */
 static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
     struct fabric_node_sample sample;
@@ -208,8 +212,10 @@ static bool left_is_quiet(const struct fabric *fabric, const struct fabric_group
 }
 
 /*
- * Plan with the members that have left. If the switches refuse that tree, and nothing of these
- * members can be under way, plan without them: a group that combines in switches moves when idle.
+ * Plan a tree that includes nodes that have left, and move the group to it. If that is not
+ * possible, try a tree without these nodes, but only without acknowledgments: such a group moves
+ * only when it is idle, so no switch has segments of these nodes, and left_is_quiet() checks for
+ * segments that they have posted.
  */
 static enum replanned group_to(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
@@ -248,7 +254,7 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
     return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
 }
 
-/* Can some members not reach each other? */
+/* Return whether some members cannot reach each other. */
 static bool group_is_partitioned(const struct fabric *fabric, const struct fabric_group *group)
 {
     uint32_t first = member_first(group);
@@ -259,7 +265,7 @@ static bool group_is_partitioned(const struct fabric *fabric, const struct fabri
     return false;
 }
 
-/* Plan for a group whose tree has lost a link, or lacks a member that is reachable again. */
+/* Replan a group whose tree has lost a link, or lacks a node that has left and is reachable. */
 static enum replanned group_heal(struct fabric *fabric, struct fabric_group *group, uint64_t now_ps)
 {
     enum replanned how;

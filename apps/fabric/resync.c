@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resync.c - a host rejoins: its replica is resynchronized, and other hosts forget the former state
- * of its devices.
+ * resync.c - when a host rejoins, copy the state of the network into its new *replica* (hosts.h),
+ * and let the other hosts discard the former state of its devices.
  *
- * A new replica cannot plan existing trees again, since they depend on the load when they were
- * planned. So it gets a copy of each group. No process of the host's former incarnation is in a
- * group. Partial results in its adapters and units are lost, so groups that combined there have
- * failed (fabric_groups_through()).
+ * The new replica cannot plan the existing trees again, because they depend on the tree load when
+ * they were planned. So it gets a copy of each group. The former processes of the host have left
+ * all groups. The partial results in its adapters and units are lost, so groups that combined there
+ * have failed (fabric_groups_through()).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "apps/fabric/internal.h"
 #include "emu/util/bits.h"
 
-#define PROCESS_AT_ONCE 16384u /* entries written during one hold of the workers */
+#define PROCESS_AT_ONCE 16384u /* incarnations set during one hold of the workers */
 
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx)
@@ -36,7 +36,7 @@ void fabric_group_each(const struct fabric *fabric,
     }
 }
 
-/* Does each port of the set lead to a node or to another switch? */
+/* Return whether each port of the tree at this switch leads to a node or to another switch. */
 static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     bool lead = true;
@@ -46,7 +46,7 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
     return lead;
 }
 
-/* Check what switches assert: a set of ports that is not empty and includes the one upwards. */
+/* Check what a switch requires: its ports of the tree are not empty, exist, and include `up`. */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
@@ -54,7 +54,7 @@ static bool tree_switch_is_sane(const struct topo_graph *graph, const struct top
            (at->up < 0 || emu_ports_has(at->ports, (uint32_t)at->up)) && ports_lead_on(graph, at);
 }
 
-/* Is the group possible in this network, and has it no member here? */
+/* Return whether the copied group is possible in this network, with no member on this host. */
 static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_copy *copy)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -79,7 +79,10 @@ static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
     return 0;
 }
 
-/* Install the copy in the switches. No member is here, and no unit here has state of the group. */
+/*
+ * Publish the copied group in the switches. The engines here get no part of it, because no member
+ * is on this host, and a group that used its units has failed.
+ */
 static int copy_install(struct fabric *fabric, struct fabric_group *group)
 {
     uint32_t units = group->combines && fabric_has_units(&fabric->config) ? group->tree.count : 0;
@@ -139,7 +142,7 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
-/* Is that engine, of a node or of a combine unit, on @host? */
+/* Return whether engine @number, of a node or of a combine unit, is on @host. */
 static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
 {
     uint32_t nodes = fabric->config.graph->nodes;
@@ -176,9 +179,9 @@ uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint3
     return count;
 }
 
-/* Set the incarnation of engine @n in all engines here. Returns how many these are. */
-static uint32_t number_lives(struct fabric *fabric, uint32_t n, uint32_t incarnation,
-                             uint64_t now_ps)
+/* Set the incarnation of engine @n in all engines on this host. Returns how many these are. */
+static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, uint32_t incarnation,
+                                           uint64_t now_ps)
 {
     uint32_t written = 0;
 
@@ -194,9 +197,9 @@ static uint32_t number_lives(struct fabric *fabric, uint32_t n, uint32_t incarna
 }
 
 /*
- * Writes one entry for each pair of an engine here and one on @host, and lets the workers run in
- * between. Packets of an incarnation that an engine does not know yet are refused and
- * retransmitted.
+ * Sets one incarnation for each pair of an engine here and an engine on @host, and lets the workers
+ * run after each PROCESS_AT_ONCE. Until an engine has the new incarnation it refuses packets of
+ * the new devices, which retransmit them.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
 {
@@ -209,7 +212,7 @@ void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t inca
         fabric_pause(fabric);
         for (; n < fabric->engines.count && written < PROCESS_AT_ONCE; n++)
             if (number_is_on(fabric, n, host))
-                written += number_lives(fabric, n, incarnation, now_ps);
+                written += engine_incarnation_publish(fabric, n, incarnation, now_ps);
         for (uint32_t e = 0; written && e < fabric->engines.count; e++)
             if (fabric->engines.at[e])
                 fabric_wake(fabric, engine_emu_dev(fabric->engines.at[e]), now_ps);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stalls.c - diagnosis of stalls: operations that processes report as pending, positions of
- * contributions to a collective, links that do not move.
+ * stalls.c - find out why a run has stalled: which operations of processes are pending, where the
+ * contributions to a collective have arrived, and which links wait without sending.
  *
- * Reports of processes are used only after emu_pending_read() has checked them. Everything else is
- * read from switches, adapters and cables while the workers stand still. The coordinator queries
- * other hosts while its workers run, since these carry the queries.
+ * A *contribution* is one member's operand of a collective. What a process reports as pending is
+ * used only after emu_pending_read() has checked it. Everything else is read from switches,
+ * adapters and cables while the workers are held. The coordinator releases its workers while it
+ * queries other hosts, because the workers carry the queries and the replies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,10 +15,10 @@
 #include "emu/buffer/combiner.h"
 #include "emu/util/now.h"
 
-#define STALL_NS 1000000000u /* a link that has moved within this time is not stalled */
+#define STALL_NS 1000000000u /* a link that has sent within this time is not stalled */
 
-/* Query another host. */
-static bool pending_far(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
+/* Query the host of @node for the pending operations of its process. */
+static bool pending_remote(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
     struct emu_pending copy;
@@ -35,13 +36,14 @@ bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pendi
     struct emu_hostif *hostif = fabric->hostif[node];
 
     if (!hostif)
-        return pending_far(fabric, node, ret);
+        return pending_remote(fabric, node, ret);
     return emu_pending_read(ret, &hostif->shared->pending, hostif->nodes, emu_now_ns());
 }
 
 /* --- contributions to a collective -------------------------------------------------- */
 
-static uint32_t came_most(const struct fabric_group *group)
+/* Upper limit of the switches or adapters at which contributions to @group are combined. */
+static uint32_t arrived_max(const struct fabric_group *group)
 {
     return group->engines ? group->engines->count : group->tree.count;
 }
@@ -52,7 +54,7 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
     const struct fabric_group *group = fabric_group_at(fabric, id);
     uint32_t count = 0;
 
-    for (uint32_t i = 0; group && count < max && i < came_most(group); i++) {
+    for (uint32_t i = 0; group && count < max && i < arrived_max(group); i++) {
         if (!group->engines && group->part[i])
             ret[count++] = (struct fabric_arrived){group->tree.switches[i].sw,
                                                    switch_group_arrived(group->part[i], seq)};
@@ -64,18 +66,21 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/* fabric_arrived() of all hosts. */
+/* The results of fabric_arrived() on all hosts. */
 struct arrived {
     struct fabric_arrived *at;
     uint32_t count;
 };
 
-/* Out of memory leaves @ret empty. The caller frees came.at. */
-static void came_everywhere(struct fabric *fabric, const struct fabric_group *group, uint32_t seq,
-                            struct arrived *ret)
+/*
+ * Collect the results of fabric_arrived() from all hosts. @ret stays empty if there is no memory.
+ * The caller frees @ret->at.
+ */
+static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
+                                 uint32_t seq, struct arrived *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
-    uint32_t max = came_most(group);
+    uint32_t max = arrived_max(group);
 
     *ret = (struct arrived){.at = calloc(max + 1u, sizeof *ret->at)};
     if (!ret->at)
@@ -97,8 +102,8 @@ static const struct fabric_arrived *arrived_at(const struct arrived *arrived, ui
     return NULL;
 }
 
-/* With acknowledgments: at the member's adapter. */
-static void part_at_adapter(const struct arrived *arrived, struct fabric_contribution *part)
+/* With acknowledgments a contribution arrives in the member's own adapter first: look there. */
+static void contribution_at_adapter(const struct arrived *arrived, struct fabric_contribution *part)
 {
     const struct fabric_arrived *at = arrived_at(arrived, part->node);
 
@@ -106,9 +111,12 @@ static void part_at_adapter(const struct arrived *arrived, struct fabric_contrib
     part->arrived = at && emu_ports_any(at->ports);
 }
 
-/* Without acknowledgments: at the switch where the member's link is in the tree. */
-static void part_at_switch(const struct fabric *fabric, const struct fabric_group *group,
-                           const struct arrived *arrived, struct fabric_contribution *part)
+/*
+ * Without acknowledgments a contribution arrives first in the switch that the member's link of the
+ * tree leads to: look there.
+ */
+static void contribution_at_switch(const struct fabric *fabric, const struct fabric_group *group,
+                                   const struct arrived *arrived, struct fabric_contribution *part)
 {
     const struct topo_graph *graph = fabric->links.routed;
     uint32_t link = group->treeless ? TOPO_NONE : topo_tree_link(&group->tree, graph, part->node);
@@ -132,7 +140,7 @@ uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
 
     if (!group)
         return 0;
-    came_everywhere(fabric, group, seq, &arrived);
+    arrived_on_all_hosts(fabric, group, seq, &arrived);
     for (uint32_t i = 0; i < group->count && count < max; i++) {
         struct fabric_contribution *part = &ret[count];
 
@@ -140,17 +148,20 @@ uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
             continue;
         *part = (struct fabric_contribution){.node = group->node[i], .sw = TOPO_NONE};
         if (group->engines)
-            part_at_adapter(&arrived, part);
+            contribution_at_adapter(&arrived, part);
         else
-            part_at_switch(fabric, group, &arrived, part);
+            contribution_at_switch(fabric, group, &arrived, part);
         count++;
     }
     free(arrived.at);
     return count;
 }
 
-/* Has switch @sw of the tree all contributions from below, so that its result is on its way? */
-static bool part_is_up(const struct fabric_group *group, const struct arrived *arrived, uint32_t sw)
+/*
+ * Return whether switch @sw of the tree has all contributions from below and so has sent them up.
+ */
+static bool result_has_left(const struct fabric_group *group, const struct arrived *arrived,
+                            uint32_t sw)
 {
     const struct fabric_arrived *at = arrived_at(arrived, sw);
 
@@ -164,7 +175,7 @@ static bool part_is_up(const struct fabric_group *group, const struct arrived *a
     return false;
 }
 
-/* The ports of a switch of the tree at which contributions from below are missing. */
+/* Return the ports of a switch of the tree at which contributions from below are missing. */
 static emu_ports ports_missing(const struct arrived *arrived, const struct topo_tree_switch *in)
 {
     const struct fabric_arrived *at = arrived_at(arrived, in->sw);
@@ -182,14 +193,14 @@ uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fa
 
     if (!group || group->engines)
         return 0;
-    came_everywhere(fabric, group, seq, &arrived);
+    arrived_on_all_hosts(fabric, group, seq, &arrived);
     for (uint32_t i = 0; i < group->tree.count; i++) {
         const struct topo_tree_switch *in = &group->tree.switches[i];
 
         emu_each_port (p, ports_missing(&arrived, in)) {
             const struct topo_end *end = &fabric->links.routed->sw[in->sw].end[p];
 
-            if (end->kind != TOPO_END_SWITCH || !part_is_up(group, &arrived, end->id))
+            if (end->kind != TOPO_END_SWITCH || !result_has_left(group, &arrived, end->id))
                 continue;
             if (count < max)
                 ret[count] = (struct fabric_gap){.from = end->id, .sw = in->sw, .port = p};
@@ -213,7 +224,10 @@ static const struct emu_mismatch *mismatch_here(const struct fabric_group *group
     return mismatch;
 }
 
-/* The result of a query is kept in the fabric, since the query lets the workers run. */
+/*
+ * On the coordinator, return a copy that belongs to the fabric, because the query to other hosts
+ * releases the workers and they may then change the original.
+ */
 const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -235,44 +249,45 @@ const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id)
 
 /* --- links -------------------------------------------------------------------------- */
 
-/* Progress of a link at the last sample, and since when. */
+/* Segments that one direction of a link had sent at the last sample. */
 struct fabric_moved {
     uint64_t segments;
-    uint64_t since_ns;
+    uint64_t since_ns; /* time of the last sample that found new ones; 0: not sampled */
 };
 
 /*
- * Links are numbered: those leaving switches, by switch and port; those leaving nodes' adapters;
- * then for each node the one to its process and the one from it.
+ * Return the index of the first entry of @node in fabric.moved. That array has an entry for each
+ * port of each switch, by switch and port. Then each node has TOPO_NODE_LINKS_MAX entries for the
+ * links of its adapter, one for the segments to its process, and one for those from its process.
  */
-static uint32_t moved_of_node(const struct topo_graph *graph, uint32_t node)
+static uint32_t node_moved_index(const struct topo_graph *graph, uint32_t node)
 {
     return graph->switches * graph->ports + node * (TOPO_NODE_LINKS_MAX + 2);
 }
 
-static void moved_note(struct fabric_moved *moved, uint64_t segments, uint64_t now_ns)
+static void moved_update(struct fabric_moved *moved, uint64_t segments, uint64_t now_ns)
 {
     if (moved->since_ns && moved->segments == segments)
         return;
     *moved = (struct fabric_moved){.segments = segments, .since_ns = now_ns};
 }
 
-static void node_look(struct fabric *fabric, uint32_t n, uint64_t now_ns)
+static void node_sample(struct fabric *fabric, uint32_t n, uint64_t now_ns)
 {
-    struct fabric_moved *moved = &fabric->moved[moved_of_node(fabric->config.graph, n)];
+    struct fabric_moved *moved = &fabric->moved[node_moved_index(fabric->config.graph, n)];
     const struct emu_hostif *hostif = fabric->hostif[n];
 
     for (uint32_t i = 0; fabric_engine(fabric, n) && i < fabric->config.graph->node[n].links; i++)
-        moved_note(&moved[i],
-                   emu_count_read(&engine_tx(fabric_engine(fabric, n), i)->counts.segments),
-                   now_ns);
+        moved_update(&moved[i],
+                     emu_count_read(&engine_tx(fabric_engine(fabric, n), i)->counts.segments),
+                     now_ns);
     moved += TOPO_NODE_LINKS_MAX;
     if (!hostif) {
         moved[0] = moved[1] = (struct fabric_moved){0};
         return;
     }
-    moved_note(&moved[0], emu_count_read(&hostif->delivered), now_ns);
-    moved_note(&moved[1], emu_count_read(&hostif->sent), now_ns);
+    moved_update(&moved[0], emu_count_read(&hostif->delivered), now_ns);
+    moved_update(&moved[1], emu_count_read(&hostif->sent), now_ns);
 }
 
 int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns)
@@ -280,25 +295,29 @@ int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns)
     const struct topo_graph *graph = fabric->config.graph;
 
     if (!fabric->moved)
-        fabric->moved = calloc(moved_of_node(graph, graph->nodes), sizeof *fabric->moved);
+        fabric->moved = calloc(node_moved_index(graph, graph->nodes), sizeof *fabric->moved);
     if (!fabric->moved)
         return -ENOMEM;
     for (uint32_t s = 0; s < graph->switches; s++)
         for (uint32_t p = 0; fabric->sw[s] && p < graph->ports; p++)
-            moved_note(&fabric->moved[s * graph->ports + p],
-                       emu_count_read(&switch_tx(fabric->sw[s], p)->counts.segments), now_ns);
+            moved_update(&fabric->moved[s * graph->ports + p],
+                         emu_count_read(&switch_tx(fabric->sw[s], p)->counts.segments), now_ns);
     for (uint32_t n = 0; n < graph->nodes; n++)
-        node_look(fabric, n, now_ns);
+        node_sample(fabric, n, now_ns);
     return 0;
 }
 
-/* Where stalls are listed. */
+/* The list of stalls that fabric_stalls() fills. */
 struct stalls {
     struct fabric_stall *at;
-    uint32_t count, max;
+    uint32_t count; /* stalls found, which may be more than @max */
+    uint32_t max;   /* elements of `at` */
     uint64_t now_ns;
 };
 
+/*
+ * Add @stall to the list if its link, which has the counts @moved, has sent nothing for STALL_NS.
+ */
 static void stall_add(struct stalls *list, const struct fabric_moved *moved,
                       struct fabric_stall stall)
 {
@@ -311,8 +330,9 @@ static void stall_add(struct stalls *list, const struct fabric_moved *moved,
 }
 
 /*
- * Links of switches. With virtual channels, missing replies say more than missing credits
- * (engine_stalls()); but a port may have all that it needs and send nothing.
+ * Add the stalled links that leave switch @s. With virtual channels, report no missing credits: the
+ * missing replies that engine_stalls() reports explain more. A port that has a segment and a credit
+ * and does not send is reported with and without virtual channels.
  */
 static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls *list)
 {
@@ -335,12 +355,12 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
     }
 }
 
-/* To and from a process. */
+/* Add the stalled directions of the host interface of node @n, to and from its process. */
 static void hostif_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
     const struct topo_link *at = topo_first_link(fabric->config.graph, n);
     const struct fabric_moved *moved =
-        &fabric->moved[moved_of_node(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
+        &fabric->moved[node_moved_index(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
     const struct emu_hostif *hostif = fabric->hostif[n];
     struct fabric_stall stall = {.node = n,
                                  .sw = fabric_has_engines(&fabric->config) ? TOPO_NONE : at->sw,
@@ -356,7 +376,7 @@ static void hostif_stalls(const struct fabric *fabric, uint32_t n, struct stalls
 
 static void engine_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
-    const struct fabric_moved *moved = &fabric->moved[moved_of_node(fabric->config.graph, n)];
+    const struct fabric_moved *moved = &fabric->moved[node_moved_index(fabric->config.graph, n)];
 
     for (uint32_t i = 0; i < fabric->config.graph->node[n].links; i++) {
         struct engine *engine = fabric_engine(fabric, n);
@@ -374,7 +394,7 @@ static void engine_stalls(const struct fabric *fabric, uint32_t n, struct stalls
     }
 }
 
-static bool stall_is_one(const struct topo_graph *graph, const struct fabric_stall *stall)
+static bool stall_is_valid(const struct topo_graph *graph, const struct fabric_stall *stall)
 {
     bool at_switch = stall->sw < graph->switches && stall->port < graph->ports;
 
@@ -384,8 +404,8 @@ static bool stall_is_one(const struct topo_graph *graph, const struct fabric_sta
                 : stall->node < graph->nodes && (at_switch || stall->sw == TOPO_NONE));
 }
 
-/* Add the stalls of other hosts, except invalid ones. */
-static void stalls_far(struct fabric *fabric, struct stalls *list)
+/* Add the stalls that other hosts report, except reports with invalid numbers. */
+static void stalls_add_remote(struct fabric *fabric, struct stalls *list)
 {
     uint32_t had = list->count < list->max ? list->count : list->max, count;
 
@@ -394,7 +414,7 @@ static void stalls_far(struct fabric *fabric, struct stalls *list)
         fabric->mirror->stalls(fabric->mirror->ctx, list->now_ns, list->at + had, list->max - had);
     fabric_pause(fabric);
     for (uint32_t i = had; i < had + count && i < list->max; i++)
-        if (stall_is_one(fabric->config.graph, &list->at[i]))
+        if (stall_is_valid(fabric->config.graph, &list->at[i]))
             list->at[had++] = list->at[i];
     if (list->count < list->max)
         list->count = had;
@@ -416,6 +436,6 @@ uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_sta
             engine_stalls(fabric, n, &list);
     }
     if (fabric->mirror)
-        stalls_far(fabric, &list);
+        stalls_add_remote(fabric, &list);
     return list.count;
 }

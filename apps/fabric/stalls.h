@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stalls.h - diagnosis of stalls: pending operations, missing contributions, links that do not
- * move.
+ * stalls.h - find out why a run has stalled: which operations of processes are pending, which
+ * contributions to a collective are missing, and which links wait without sending.
  *
- * The coordinator's functions query the other hosts, too, and let the workers run meanwhile.
+ * A *contribution* is one member's operand of a collective. The segments of a group's collectives
+ * are numbered, and each of them has one contribution from each member. On the coordinator of
+ * several hosts, the functions that need the workers held release them while they query the other
+ * hosts.
  */
 #ifndef APPS_FABRIC_STALLS_H
 #define APPS_FABRIC_STALLS_H
@@ -19,80 +22,84 @@ struct emu_pending;
  */
 bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pending *ret);
 
-/* A member's contribution to one segment of a group's stream. */
+/* The state of one member's contribution to one segment of a group. */
 struct fabric_contribution {
-    uint32_t node;
-    bool known; /* the group has a tree that includes the member */
+    uint32_t node; /* the member */
+    bool known;    /* the group has a tree that includes the member */
     bool arrived;
-    uint32_t sw;   /* where it has arrived, or is missing; TOPO_NONE: the node's adapter */
-    uint32_t port; /* of that switch */
+    uint32_t sw;   /* switch where it has arrived, or should; TOPO_NONE: the node's adapter */
+    uint32_t port; /* port of that switch */
 };
 
-/* Contributions to such a segment that have arrived where they are combined. */
+/* The contributions to one segment of a group that have arrived at one switch or node. */
 struct fabric_arrived {
-    uint32_t at; /* a switch; if adapters combine, a node */
+    uint32_t at; /* the switch; if adapters combine, the node */
     /* at a switch: the ports whose contributions have arrived; at a node: port 0 for its own */
     emu_ports ports;
 };
 
 /**
- * fabric_arrived - contributions to segment @seq of group @id that have arrived on this host.
- * Writes at most @max switches or nodes; returns how many. Thread: as fabric_contributions().
+ * fabric_arrived - find the contributions to segment @seq of group @id that have arrived where this
+ * host combines them. Writes at most @max switches or nodes to @ret; returns how many it wrote.
+ * Thread: as fabric_contributions().
  */
 uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
                         struct fabric_arrived *ret, uint32_t max);
 
 /**
- * fabric_contributions - locate the members' contributions to segment @seq of group @id. Writes at
- * most @max; returns how many. Thread: manager, between fabric_pause() and fabric_resume().
+ * fabric_contributions - find out for each member whether its contribution to segment @seq of group
+ * @id has arrived. Writes at most @max members to @ret; returns how many it wrote. Thread: manager,
+ * between fabric_pause() and fabric_resume().
  */
 uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
                               struct fabric_contribution *ret, uint32_t max);
 
 /* A partial result that has left one switch of a group's tree and has not arrived at the next. */
 struct fabric_gap {
-    uint32_t from;     /* switch */
-    uint32_t sw, port; /* where it is missing */
+    uint32_t from;     /* switch that has sent it */
+    uint32_t sw, port; /* switch and port at which it has not arrived */
 };
 
 /**
- * fabric_gaps - partial results for segment @seq of group @id that are missing between two
- * switches. Writes at most @max; returns how many there are. Thread: as fabric_contributions().
+ * fabric_gaps - find partial results of segment @seq of group @id that one switch has sent and the
+ * next has not received. Writes at most @max; returns how many there are. Thread: as
+ * fabric_contributions().
  */
 uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
                      uint32_t max);
 
 /**
- * fabric_mismatch - a mismatch: two contributions to one collective of group @id with different
- * parameters. NULL: none. Valid until fabric_resume() or the next call. Thread: as
- * fabric_contributions().
+ * fabric_mismatch - return two contributions to one collective of group @id that disagree, for
+ * example in operation or length. NULL: none. Valid until fabric_resume() or the next call of this
+ * function. Thread: as fabric_contributions().
  */
 const struct emu_mismatch *fabric_mismatch(struct fabric *fabric, uint32_t id);
 
 enum fabric_wait {
-    FABRIC_WAITS_CREDIT,  /* the receiver has no space */
-    FABRIC_WAITS_PROCESS, /* the host interface is full: its process takes no segments */
-    FABRIC_WAITS_PORT,    /* the port has something to send, and space for it, and does not send */
+    FABRIC_WAITS_CREDIT,  /* the sender has no credit because the receiver has no space */
+    FABRIC_WAITS_PROCESS, /* the host interface is full because its process reads no segments */
+    FABRIC_WAITS_PORT,    /* the port has a segment and a credit for it, and does not send */
     FABRIC_WAITS_REPLY    /* packets were sent, and no reply has arrived */
 };
 
-/* A link that has something to send, or waits for a reply, and has not moved. */
+/* A link that waits, and has sent nothing for at least a second. */
 struct fabric_stall {
-    uint32_t node; /* the link is this node's; TOPO_NONE: a switch's */
-    uint32_t sw;   /* the switch at one end; TOPO_NONE: the node's adapter is at it */
-    uint32_t port; /* of the switch, or number of the node's link */
+    uint32_t node; /* the node at one end; TOPO_NONE: the link is between two switches */
+    uint32_t sw;   /* the switch at one end; TOPO_NONE: the node's adapter is at this end */
+    uint32_t port; /* port of the switch, or number of the node's link */
     enum fabric_wait wait;
-    uint64_t since_ns;
+    uint64_t since_ns; /* time of the last sample that found new segments sent; emu_now_ns() */
 };
 
 /**
- * fabric_stalls_sample - sample each link, about once a second. Errors: -ENOMEM. Thread: manager.
- * */
+ * fabric_stalls_sample - note for each link whether it has sent since the last sample. Call about
+ * once a second. Errors: -ENOMEM. Thread: manager.
+ */
 int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns);
 
 /**
- * fabric_stalls - links that wait and have not moved for a second. Writes at most @max; returns how
- * many there are. Thread: as fabric_contributions().
+ * fabric_stalls - find the links that wait and have sent nothing for a second. Writes at most @max
+ * to @ret; returns how many there are. Thread: as fabric_contributions().
  */
 uint32_t fabric_stalls(struct fabric *fabric, uint64_t now_ns, struct fabric_stall *ret,
                        uint32_t max);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * taps.c - taps on the ends of cables.
+ * taps.c - adds taps to the link ends of the directions that a capture selects.
  *
- * Each direction of a cable is one interface of the capture. The sending device reports all packets
- * of the direction, including credits and replies for the opposite one, so each interface belongs
- * to one worker. The device that takes packets from a process reports these.
+ * A *tap* records what a device sends or receives at one end of a link (emu/link/tap.h). A capture
+ * has one *interface* for each direction of a cable. The device that sends in a direction records
+ * everything that it puts on the wire: packets, and the credits and replies for packets of the
+ * opposite direction. Therefore only one worker writes records for an interface. A process records
+ * nothing: the device that receives the segments of a process records them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,39 +17,39 @@
 #include "apps/fabric/internal.h"
 #include "emu/link/tap_area.h"
 
-#define TAPS_RECORDS   65536u /* of all rings together */
-#define TAPS_LEAST     1024u  /* of each ring */
-#define TAPS_ENDS      16u    /* initial length of a worker's list; a power of two */
-#define DIRECTION_ENDS 8u     /* more than both directions of a cable have */
+#define TAPS_RECORDS   65536u /* slots of all rings together, if TAPS_LEAST permits */
+#define TAPS_LEAST     1024u  /* minimum number of slots of one ring */
+#define TAPS_ENDS      16u    /* initial capacity of a worker's list of ends; a power of two */
+#define DIRECTION_ENDS 8u     /* more link ends than both directions of a cable have */
 
-static_assert(EMU_TAP_NAME_BYTES == 48, "as fabric_direction_name() says");
+static_assert(EMU_TAP_NAME_BYTES == 48, "fabric_direction_name() promises 48 bytes");
 
 struct fabric_taps {
     struct emu_tap_area *area;
-    size_t bytes;         /* of the area; kept here since its reader may change the area itself */
-    struct emu_taps **of; /* by worker; NULL: none */
+    size_t bytes;         /* size of the area; not read from the area, which its reader can write */
+    struct emu_taps **of; /* by worker: its taps; NULL if they are not allocated yet */
 };
 
-/* The ends of one direction of a cable on this host. */
-struct way_ends {
-    struct emu_tx *tx;      /* sends; NULL: a process sends, or another host */
+/* The link ends on this host that send in one direction of a cable, or receive from a process. */
+struct direction_ends {
+    struct emu_tx *tx;      /* sends the segments; NULL: a process or another host sends them */
     struct emu_rx *rx;      /* returns credits in this direction; NULL: not on this host */
     struct emu_rx *answers; /* sends replies in this direction; NULL: not on this host */
-    struct emu_rx *hostif;  /* takes segments from a process; NULL: no process sends */
+    struct emu_rx *hostif;  /* receives the segments of a process; NULL: no process sends */
 };
 
-static struct way_ends ends_of_switch(const struct fabric *fabric, const struct topo_at *at)
+static struct direction_ends ends_of_switch(const struct fabric *fabric, const struct topo_at *at)
 {
     struct switch_cable_ends ends = switch_cable_ends(fabric->sw[at->sw], at->port);
 
-    return (struct way_ends){.tx = ends.tx, .rx = ends.rx, .answers = ends.answers};
+    return (struct direction_ends){.tx = ends.tx, .rx = ends.rx, .answers = ends.answers};
 }
 
-/* The end that sends to the switch at @at, if that is a node here. */
-static struct way_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
+/* Find the end that sends to port @at of a switch, or the port itself if a process sends to it. */
+static struct direction_ends ends_towards(const struct fabric *fabric, const struct topo_at *at)
 {
     struct emu_rx *rx = fabric->sw[at->sw] ? switch_rx(fabric->sw[at->sw], at->port) : NULL;
-    struct way_ends ends = {.tx = NULL};
+    struct direction_ends ends = {.tx = NULL};
 
     if (rx && rx->kind == EMU_LINK_HOSTIF)
         ends.hostif = rx;
@@ -56,29 +58,34 @@ static struct way_ends ends_towards(const struct fabric *fabric, const struct to
     return ends;
 }
 
-static struct way_ends ends_of_node(const struct fabric *fabric, const struct fabric_cable *cable)
+static struct direction_ends ends_of_node(const struct fabric *fabric,
+                                          const struct fabric_cable *cable)
 {
     struct engine *engine = fabric_engine(fabric, cable->node);
-    struct way_ends ends;
+    struct direction_ends ends;
 
     if (engine)
-        return (struct way_ends){.tx = engine_tx(engine, cable->link),
-                                 .rx = engine_rx(engine, cable->link)};
+        return (struct direction_ends){.tx = engine_tx(engine, cable->link),
+                                       .rx = engine_rx(engine, cable->link)};
     ends = ends_towards(fabric, &cable->at);
     ends.rx = fabric->local[cable->node];
     return ends;
 }
 
-/* The ends of a direction; none if it begins on another host, which captures it. */
-static struct way_ends ends_of_way(const struct fabric *fabric, uint32_t i, bool out)
+/*
+ * Find the ends of the direction from (@out) or to the first end of cable @i. There are none if the
+ * sending device is on another host, because that host captures the direction.
+ */
+static struct direction_ends ends_of_direction(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
     const struct topo_at *at = out ? &cable->at : &cable->peer;
 
     if (out || cable->kind == TOPO_END_SWITCH)
-        return fabric->sw[at->sw] ? ends_of_switch(fabric, at) : (struct way_ends){.tx = NULL};
+        return fabric->sw[at->sw] ? ends_of_switch(fabric, at)
+                                  : (struct direction_ends){.tx = NULL};
     return fabric_has_node(&fabric->config, cable->node) ? ends_of_node(fabric, cable)
-                                                         : (struct way_ends){.tx = NULL};
+                                                         : (struct direction_ends){.tx = NULL};
 }
 
 void fabric_direction_name(const struct fabric *fabric, uint32_t i, bool out, char *text)
@@ -93,14 +100,14 @@ void fabric_direction_name(const struct fabric *fabric, uint32_t i, bool out, ch
     snprintf(text, EMU_TAP_NAME_BYTES, "%s>%s", out ? near : far, out ? far : near);
 }
 
-static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">, down", "as below");
+static_assert(EMU_TAP_ABOUT_BYTES >= 2 * TOPO_NAME_MAX + sizeof ">, down", "the longest text");
 
 /*
- * The names of the two ends, if the network is from a file, and the direction towards the nodes or
- * away from them: "node01>leaf1, up", or "up".
+ * Write a description of a direction: the names of its two ends, if the network's file has names,
+ * and "up" away from the nodes or "down" towards them. Examples: "node01>leaf1, up" and "up".
  */
-static void way_about(const struct fabric *fabric, uint32_t i, bool out,
-                      char text[static EMU_TAP_ABOUT_BYTES])
+static void direction_describe(const struct fabric *fabric, uint32_t i, bool out,
+                               char text[static EMU_TAP_ABOUT_BYTES])
 {
     const struct topo_graph *graph = fabric->config.graph;
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -119,28 +126,32 @@ static void way_about(const struct fabric *fabric, uint32_t i, bool out,
         snprintf(text, EMU_TAP_ABOUT_BYTES, "%s", direction);
 }
 
-static bool direction_is_chosen(const struct fabric *fabric, const uint8_t *ways, uint32_t i,
-                                bool out, struct way_ends *ends)
+/* Write the ends of a direction. Return whether the capture selects it and it has ends here. */
+static bool direction_find_ends(const struct fabric *fabric, const uint8_t *directions_of,
+                                uint32_t i, bool out, struct direction_ends *ends)
 {
-    if (!(ways[i] & (out ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN)))
+    if (!(directions_of[i] & (out ? FABRIC_CAPTURE_OUT : FABRIC_CAPTURE_IN)))
         return false;
-    *ends = ends_of_way(fabric, i, out);
+    *ends = ends_of_direction(fabric, i, out);
     return ends->tx || ends->rx || ends->hostif;
 }
 
-static uint32_t directions_count(const struct fabric *fabric, const uint8_t *ways)
+static uint32_t directions_count(const struct fabric *fabric, const uint8_t *directions_of)
 {
-    struct way_ends ends;
+    struct direction_ends ends;
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++)
-        count += direction_is_chosen(fabric, ways, i / 2, !(i % 2), &ends);
+        count += direction_find_ends(fabric, directions_of, i / 2, !(i % 2), &ends);
     return count;
 }
 
-/* The tap of an end: it may exist for the cable's opposite direction. NULL: out of memory. */
-static struct emu_tap_end *tap_end(struct fabric_taps *all, const struct emu_dev *dev,
-                                   const void *end)
+/*
+ * Return the tap of @end on its worker's list. Append one, unless the cable's opposite direction
+ * has already added it. NULL: out of memory.
+ */
+static struct emu_tap_end *tap_end_get(struct fabric_taps *all, const struct emu_dev *dev,
+                                       const void *end)
 {
     struct emu_taps **taps = &all->of[dev->worker->index];
     uint32_t ends = (*taps)->ends;
@@ -161,20 +172,21 @@ static struct emu_tap_end *tap_end(struct fabric_taps *all, const struct emu_dev
     return &(*taps)->end[ends];
 }
 
+/* Let @rx, if it is not NULL, record arrivals (@takes) or what it sends. False: out of memory. */
 static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t iface, bool takes)
 {
-    struct emu_tap_end *end = rx ? tap_end(all, rx->owner, rx) : NULL;
+    struct emu_tap_end *end = rx ? tap_end_get(all, rx->owner, rx) : NULL;
 
     if (end)
         *(takes ? &end->takes : &end->sends) = iface;
     return !rx || end;
 }
 
-/* False: out of memory. */
-static bool tap_way(struct fabric_taps *all, const struct way_ends *ends, uint32_t iface,
-                    bool packets)
+/* Add the taps of all ends of a direction. @packets: cables have channels. False: out of memory. */
+static bool tap_direction(struct fabric_taps *all, const struct direction_ends *ends,
+                          uint32_t iface, bool packets)
 {
-    struct emu_tap_end *end = ends->tx ? tap_end(all, ends->tx->owner, ends->tx) : NULL;
+    struct emu_tap_end *end = ends->tx ? tap_end_get(all, ends->tx->owner, ends->tx) : NULL;
 
     if (end) {
         end->sends = iface;
@@ -193,7 +205,7 @@ static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
     free(all);
 }
 
-/* The list of worker @w, still without ends. */
+/* Create the taps of worker @w, without ends. NULL: out of memory. */
 static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct fabric_taps *all,
                                        const struct emu_tap_filter *filter, uint32_t w)
 {
@@ -210,7 +222,7 @@ static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct
     return taps;
 }
 
-static uint32_t slots_of(uint32_t workers)
+static uint32_t slots_per_ring(uint32_t workers)
 {
     uint32_t slots = TAPS_RECORDS;
 
@@ -219,21 +231,22 @@ static uint32_t slots_of(uint32_t workers)
     return slots;
 }
 
-/* Enter the ends of all chosen directions into their workers' lists. */
-static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
+/* Name the interfaces, and add the ends of all selected directions to their workers' taps. */
+static int taps_fill(const struct fabric *fabric, struct fabric_taps *all,
+                     const uint8_t *directions_of)
 {
     bool packets = fabric_has_engines(&fabric->config);
-    struct way_ends ends;
+    struct direction_ends ends;
     uint32_t iface = 0;
 
     for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
         bool out = !(i % 2);
 
-        if (!direction_is_chosen(fabric, ways, i / 2, out, &ends))
+        if (!direction_find_ends(fabric, directions_of, i / 2, out, &ends))
             continue;
         fabric_direction_name(fabric, i / 2, out, emu_tap_iface(all->area, iface)->name);
-        way_about(fabric, i / 2, out, emu_tap_iface(all->area, iface)->about);
-        if (!tap_way(all, &ends, iface++, packets))
+        direction_describe(fabric, i / 2, out, emu_tap_iface(all->area, iface)->about);
+        if (!tap_direction(all, &ends, iface++, packets))
             return -ENOMEM;
     }
     for (uint32_t w = 0; w < fabric->workers; w++)
@@ -241,13 +254,16 @@ static int taps_fill(const struct fabric *fabric, struct fabric_taps *all, const
     return 0;
 }
 
-/* Create the taps, not used by devices yet. The caller closes @memfd, also on failure; -1: none. */
+/*
+ * Create the taps; no device uses them yet. The caller closes @memfd, also on failure, unless it is
+ * still the -1 that the caller has set. Errors: -ENODEV, no selected direction has an end here.
+ */
 static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
                      const struct fabric_capture *capture, int *memfd)
 {
     const struct emu_tap_area plan = {.rings = fabric->workers,
                                       .ifaces = directions_count(fabric, capture->directions_of),
-                                      .slots = slots_of(fabric->workers),
+                                      .slots = slots_per_ring(fabric->workers),
                                       .clock = fabric->config.clock,
                                       .snap_bytes = capture->filter.snap_bytes};
     int err = plan.ifaces ? emu_tap_area_create(&all->area, &plan, memfd) : -ENODEV;
@@ -266,7 +282,7 @@ static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
     return taps_fill(fabric, all, capture->directions_of);
 }
 
-static void way_mark(const struct way_ends *ends, bool tapped)
+static void direction_set_tapped(const struct direction_ends *ends, bool tapped)
 {
     struct emu_rx *const rx[] = {ends->rx, ends->answers, ends->hostif};
 
@@ -277,18 +293,23 @@ static void way_mark(const struct way_ends *ends, bool tapped)
             rx[i]->tapped = tapped;
 }
 
-/* Let devices use the taps @all, or none for NULL, on the directions @ways, or on all for NULL. */
-static void taps_set(struct fabric *fabric, struct fabric_taps *all, const uint8_t *ways)
+/*
+ * Give the workers the taps @all and enable them on the directions @directions_of. If @all is NULL,
+ * take all taps away from the workers. If @directions_of is NULL, change all directions.
+ */
+static void taps_publish(struct fabric *fabric, struct fabric_taps *all,
+                         const uint8_t *directions_of)
 {
     if (!fabric->stopped)
         fabric_pause(fabric);
     for (uint32_t w = 0; w < fabric->workers; w++)
         fabric->worker[w]->taps = all ? all->of[w] : NULL;
     for (uint32_t i = 0; i < 2 * fabric_cable_count(fabric); i++) {
-        struct way_ends ends = ends_of_way(fabric, i / 2, !(i % 2));
+        struct direction_ends ends = ends_of_direction(fabric, i / 2, !(i % 2));
 
-        if (!ways || ways[i / 2] & (i % 2 ? FABRIC_CAPTURE_IN : FABRIC_CAPTURE_OUT))
-            way_mark(&ends, all);
+        if (!directions_of ||
+            directions_of[i / 2] & (i % 2 ? FABRIC_CAPTURE_IN : FABRIC_CAPTURE_OUT))
+            direction_set_tapped(&ends, all);
     }
     if (!fabric->stopped)
         fabric_resume(fabric);
@@ -313,7 +334,7 @@ int fabric_capture_start(struct fabric *fabric, const struct fabric_capture *cap
         return err;
     }
     fabric->taps = all;
-    taps_set(fabric, all, capture->directions_of);
+    taps_publish(fabric, all, capture->directions_of);
     *memfd = fd;
     return 0;
 }
@@ -325,6 +346,6 @@ void fabric_capture_stop(struct fabric *fabric)
     if (!all)
         return;
     fabric->taps = NULL;
-    taps_set(fabric, NULL, NULL);
+    taps_publish(fabric, NULL, NULL);
     taps_free(fabric, all);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - can a fault be injected into a network? Decides this for the dry run, for a schedule,
- * and for a request to a running fabric.
+ * check.c - check whether a fault can be injected into a network. This is used for a dry run, for a
+ * schedule, and for a request to a running fabric.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int check_node(const struct fault_check *c, const char *key, uint32_t nod
                   c->network->graph->spec, c->network->graph->nodes - 1);
 }
 
-/* Can entries exist that match the rule? */
+/* Check that the network can have entries that match the fault's rule. */
 static int check_aim(const struct fault_check *c)
 {
     const struct emu_fault_aim *aim = &c->fault->rule.aim;
@@ -57,7 +57,10 @@ static int check_aim(const struct fault_check *c)
     return 0;
 }
 
-/* Without acknowledgments a node's cable is its process's host interface, and cannot fail. */
+/*
+ * Return whether a cable can fail. Without acknowledgments the cable of a node is the host
+ * interface of its process, which cannot.
+ */
 static bool cable_can_fail(const struct fault_check *c, uint32_t sw, uint32_t port)
 {
     return emu_profile_has_engines(c->network->profile) ||
@@ -73,7 +76,7 @@ static bool switch_can_crash(const struct fault_check *c, uint32_t sw)
     return true;
 }
 
-/* Can the event that the fault waits for (on=) be observed? */
+/* Check that the event that the fault waits for (on=) can be observed. */
 static int check_event(const struct fault_check *c)
 {
     const struct fault_event *on = &c->fault->when.on;
@@ -109,7 +112,7 @@ static int check_requirements(const struct fault_check *c)
     return err;
 }
 
-/* For a fault that takes links down: can each of its cables fail? */
+/* For a fault that takes links down, check that each of its cables can fail. */
 static int check_signals(const struct fault_check *c)
 {
     for (uint32_t i = 0; i < c->targets.count; i++) {
@@ -125,7 +128,7 @@ static int check_signals(const struct fault_check *c)
     return 0;
 }
 
-/* Number of targets that the fault has an effect on. */
+/* Return the number of candidates on which the fault has an effect. */
 static uint32_t targets_hit(const struct fault_check *c)
 {
     uint32_t hit = 0;
@@ -141,7 +144,7 @@ static uint32_t targets_hit(const struct fault_check *c)
     return hit;
 }
 
-/* A fault on cables must have an effect on one of them, a crash on each of its switches. */
+/* Check that a fault on cables has an effect on some of them, and a crash on each switch. */
 static int check_effect(const struct fault_check *c)
 {
     uint32_t hit = targets_hit(c);
@@ -159,10 +162,10 @@ static int check_effect(const struct fault_check *c)
 }
 
 /*
- * A fault that acts on everything that @fault may choose with some seed, so that the answer does
- * not depend on the seed. A partition of random nodes may cut any cable.
+ * Return a fault that acts on all candidates of @fault, to check a fault with random targets for
+ * all seeds at once. A partition of random nodes may cut any cable.
  */
-static struct fault of_all_draws(const struct fault *fault)
+static struct fault fault_on_all_candidates(const struct fault *fault)
 {
     struct fault ret = *fault;
 
@@ -173,7 +176,7 @@ static struct fault of_all_draws(const struct fault *fault)
     return ret;
 }
 
-/* Does the network have all devices that the fault names, and enough candidates? */
+/* Check that the network has all devices that the fault names, and enough candidates. */
 static int check_place(const struct fault_check *c)
 {
     struct fault_targets named = {.count = 0};
@@ -204,7 +207,7 @@ int fault_check(const struct fault *fault, const struct fault_network *network, 
                             .network = network,
                             .text = text,
                             .text_bytes = text_bytes};
-    const struct fault all = of_all_draws(fault);
+    const struct fault all = fault_on_all_candidates(fault);
     int err = check_place(&c);
 
     if (!err)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fault.h - faults as users write them: one line of text each, a file of them is a schedule.
+ * fault.h - faults as users write them, one per line of text. A file of such lines is a *schedule*.
  *
  *     at=1s for=100ms every=1s link-down random     # another cable each time
  *
- * Pure functions: text to struct fault and back, whether a fault can be injected into a network,
- * and which cables, switches or nodes it acts on. docs/faults.md has the grammar.
+ * Pure functions: they convert text to a struct fault and back, check whether a fault can be
+ * injected into a network, and find its *targets*, the cables, switches or nodes that it acts on.
+ * docs/faults.md has the grammar.
  */
 #ifndef APPS_FAULT_FAULT_H
 #define APPS_FAULT_FAULT_H
@@ -31,34 +32,36 @@ enum fault_kind {
     FAULT_KINDS
 };
 
-/* The kind of target that a kind of fault acts on. */
+/* The domain of a kind of fault: which kind of target it acts on. */
 enum fault_domain { FAULT_OF_LINKS, FAULT_OF_SWITCHES, FAULT_OF_NODES };
 
-/* Which of a cable's directions, seen from the switch or node that is named. */
+/* Directions of a cable that a fault acts on, seen from the switch or the node that it names. */
 enum fault_direction { FAULT_BOTH, FAULT_OUT, FAULT_IN };
 
+/* How a fault names its targets, and the field of struct fault_where that has the details. */
 enum fault_place {
-    FAULT_AT_LINK,      /* .port */
-    FAULT_AT_NODE_LINK, /* .link */
-    FAULT_AT_LEVEL,     /* .level: its switches, or the cables up from them */
-    FAULT_AT_SWITCH,    /* .sw: it, or all of its cables */
+    FAULT_AT_LINK,      /* .port: the cable at a port of a switch */
+    FAULT_AT_NODE_LINK, /* .link: links of a node */
+    FAULT_AT_LEVEL,     /* .level: its switches or, for a fault of links, the cables up from them */
+    FAULT_AT_SWITCH,    /* .sw: the switch or, for a fault of links, all of its cables */
     FAULT_AT_NODES,     /* .nodes */
     /* .name: the name or the identity of a switch or a node in the network's file */
     FAULT_AT_NAMED_SWITCH,
     FAULT_AT_NAMED_NODE,
-    FAULT_AT_NAMED_LINK, /* .named */
-    FAULT_AT_ALL,        /* all of the domain */
-    FAULT_AT_TOP,        /* .some: random top switches; they, or all of their cables */
+    FAULT_AT_NAMED_LINK, /* .named: a cable, by a name in the network's file */
+    FAULT_AT_ALL,        /* all targets of the domain */
+    FAULT_AT_TOP,        /* .some: random top switches or, for a fault of links, their cables */
     FAULT_AT_RANDOM /* .some: random targets of the domain; for links: those between switches */
 };
 
-/* The node's links, or one of them. */
+/* One link of a node, or all of them. */
 struct fault_node_link {
     uint32_t node;
-    uint32_t link; /* or EMU_FAULT_ANY */
+    uint32_t link; /* EMU_FAULT_ANY: all */
     enum fault_direction direction;
 };
 
+/* The cable at a port of a switch. */
 struct fault_port {
     uint32_t sw;
     uint32_t port;
@@ -68,17 +71,17 @@ struct fault_port {
 /* A cable of a switch or a node, by the name and the port number in the network's file. */
 struct fault_named_link {
     char name[TOPO_NAME_MAX + 1];
-    uint32_t port; /* or EMU_FAULT_ANY: all cables of a node */
+    uint32_t port; /* EMU_FAULT_ANY: all cables of a node */
     enum fault_direction direction;
 };
 
-/* A number of targets, or a share of them, but at least one. */
+/* How many random targets to draw: a number, or a share of the candidates, but at least one. */
 struct fault_some {
-    uint32_t count; /* 0: the share applies */
-    uint32_t share; /* of EMU_FAULT_ONE */
+    uint32_t count; /* 0: use the share */
+    uint32_t share; /* in units of 1 / EMU_FAULT_ONE */
 };
 
-/* A set of nodes: ranges in order, with gaps between them. */
+/* A set of nodes: ascending ranges that neither overlap nor touch. */
 struct fault_nodes {
     uint32_t ranges;
     struct fault_range {
@@ -100,27 +103,28 @@ struct fault_where {
     };
 };
 
-/* The nth collective of a kind, seen in the fabric. */
+/* An event at which a fault begins: the fabric has executed the nth collective of a kind. */
 struct fault_event {
     uint32_t kind;  /* enum emu_kind */
-    uint32_t group; /* or EMU_FAULT_ANY: the first group that reaches the number */
-    uint64_t nth;   /* from 1; 0: no event */
+    uint32_t group; /* counts only this group; EMU_FAULT_ANY: the first group with n of them */
+    uint64_t nth;   /* n, from 1; 0: the fault waits for no event */
 };
 
 struct fault_when {
     struct fault_event on;
-    uint64_t at_ps;    /* from the start, or from the event */
+    uint64_t at_ps;    /* its begin, counted from the start or, with `on`, from the event */
     uint64_t for_ps;   /* duration; 0: permanent */
-    uint64_t every_ps; /* interval at which it begins again; 0: once */
+    uint64_t every_ps; /* interval at which it begins again; 0: it begins once */
 };
 
-/* Time that a node loses to its operating system in each period. */
+/* The node loses @length_ps of each @period_ps to its operating system. */
 struct fault_noise {
     uint64_t period_ps, length_ps;
 };
 
+/* The link is alternately down and up, first down. */
 struct fault_flap {
-    uint64_t down_ps, up_ps; /* alternating, down first */
+    uint64_t down_ps, up_ps;
 };
 
 struct fault {
@@ -131,63 +135,71 @@ struct fault {
         /* bit-errors, loss, duplicate, delay, credit-loss, credit-forge, combine-flip */
         struct emu_fault_rule rule;
         struct fault_flap flap;   /* link-flap */
-        uint32_t factor;          /* slow-link: of FAULT_FACTOR_ONE, and above it */
-        uint32_t share;           /* node-slow: of EMU_FAULT_ONE, the time left to the node */
+        uint32_t factor;          /* slow-link: in units of 1 / FAULT_FACTOR_ONE; above 1 */
+        uint32_t share;           /* node-slow: time left to the node, of EMU_FAULT_ONE */
         struct fault_noise noise; /* noise */
     };
 };
 
-/** fault_name, fault_about - a kind's name in the text, and its effect. Pure. */
+/** fault_name, fault_about - return a kind's name in the text, and what its effect is. Pure. */
 const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 
-/** fault_hits_are - what the hits of a fault of this kind count: "packets hit". Pure. */
+/** fault_hits_are - return what hits of this kind of fault count, such as "packets hit". Pure. */
 const char *fault_hits_are(enum fault_kind kind);
 
 /**
- * fault_packet_name, fault_segment_name - name of an enum emu_fault_packet of a cable, and of an
- * enum emu_kind, in the text; "?": none. Pure.
+ * fault_packet_name - return the name of a kind of packet on a cable, as in the text of a fault;
+ * "?": it has none. fault_segment_name() - return the name of an enum emu_kind. Pure.
  */
 const char *fault_packet_name(enum emu_fault_packet packet);
 const char *fault_segment_name(unsigned kind);
 
-/** fault_domain - the kind of target that a kind of fault acts on. Pure. */
+/** fault_domain - return the kind of target that a kind of fault acts on. Pure. */
 enum fault_domain fault_domain(enum fault_kind kind);
 
 /**
- * fault_has_rule - is the effect described by fault->rule: on entries or credits of cables, or on
- * contributions to combine units? Pure.
+ * fault_has_rule - return whether fault->rule describes the effect of this kind of fault, on
+ * entries or credits of cables, or on contributions to combine units. Pure.
  */
 bool fault_has_rule(enum fault_kind kind);
 
-/** fault_at_once - is the fault momentary (a reset, a kill), so that it is never reverted? Pure. */
+/**
+ * fault_at_once - return whether the fault is momentary, like a reset or a kill, so that it is
+ * never reverted. Pure.
+ */
 bool fault_at_once(enum fault_kind kind);
 
 /**
- * fault_example - write the text of a fault of @kind at @where ("link=3:5"), with usual values
- * for the keys that the kind needs. fault_parse() checks whether the kind takes such a place.
- * @lasts: duration ("3s"), ignored if the fault is a moment; "": until it is cleared.
- * Returns false if it does not fit into @text.
+ * fault_example - write the text of a fault of @kind at @where ("link=3:5"), with usual values for
+ * the keys that the kind needs. fault_parse() checks whether such a fault can be at @where.
+ * @lasts: its duration ("3s"), ignored if the kind is momentary; "": until the fault is cleared.
+ * Returns false if the text does not fit into @text.
  */
 bool fault_example(enum fault_kind kind, const char *where, const char *lasts, char *text,
                    size_t text_bytes);
 
 /**
- * fault_parse - read one fault. @ret: written only on success; texts of equal meaning give equal
- * bytes. @error: one line for the user: the error and its cure. Errors: -EINVAL.
+ * fault_parse - read one fault. @ret: written only on success; texts with the same meaning give the
+ * same bytes. @error: receives one line for the user, with the error and how to correct it. Errors:
+ * -EINVAL.
  */
 int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes);
 
-/** fault_print - write the canonical text, for fault_parse(). @text: of FAULT_TEXT_BYTES. */
+/**
+ * fault_print - write the canonical text of a fault, which fault_parse() reads. @text has
+ * FAULT_TEXT_BYTES.
+ */
 void fault_print(const struct fault *fault, char *text);
 
-/** fault_print_time - write a time, such as "1.5ms". @text: of 32 bytes. Returns it. */
+/** fault_print_time - write a time, such as "1.5ms", into the 32 bytes at @text. Returns @text. */
 char *fault_print_time(uint64_t ps, char *text);
 
 /**
- * fault_slurp - read a whole file of at most 16 MB, without its byte-order mark; also used for
- * other files. The caller frees @text, also on failure. A pipe may be silent for five seconds.
- * Errors: of read(), negative; -EFBIG; -ETIMEDOUT; -ENOMEM. fault_slurp_why() - the error's text.
+ * fault_slurp - read a whole file of at most 16 MB, without its byte-order mark. Commands also use
+ * it for files that are not schedules. The caller frees @text, even after an error. Errors: those
+ * of open() and read(), negative; -EFBIG; -ETIMEDOUT, nobody wrote to a pipe for five seconds;
+ * -ENOMEM. fault_slurp_why() - return the text of such an error.
  */
 int fault_slurp(const char *name, char **text, size_t *bytes);
 const char *fault_slurp_why(int err);
@@ -206,16 +218,16 @@ struct fault_schedule {
 };
 
 /**
- * fault_schedule_text - read a schedule: one fault per line, # begins a comment.
- * @name: for messages. @error: names the line.
+ * fault_schedule_text - read a schedule, which has one fault per line; # begins a comment.
+ * @name: its name in messages. @error: receives one line that names the line of the error.
  * Errors: -EINVAL; -E2BIG, too many faults; -ENOMEM.
  */
 int fault_schedule_text(struct fault_schedule *ret, const char *name, const char *text,
                         size_t bytes, char *error, size_t error_bytes);
 
 /**
- * fault_schedule_read - the same for a file or a scenario.
- * @what: the name of a scenario, or of a file, which contains a '/' or a '.'.
+ * fault_schedule_read - read the schedule in a file, or a scenario.
+ * @what: the name of a scenario, or that of a file, which must contain a '/' or a '.'.
  * Errors: as fault_schedule_text(); -ENOENT, no such scenario; -EIO, the file cannot be read.
  */
 int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
@@ -223,17 +235,17 @@ int fault_schedule_read(struct fault_schedule *ret, const char *what, char *erro
 
 void fault_schedule_release(struct fault_schedule *schedule);
 
-/* A built-in schedule. It names no particular device, so it fits most networks. */
+/* A scenario: a built-in schedule. It names no particular device, so that it fits most networks. */
 struct fault_scenario {
     const char *name;
     const char *about;
-    const char *text; /* lines */
+    const char *text; /* the lines of the schedule */
 };
 
-/** fault_scenario_at - scenario @i, from 0; NULL after the last. */
+/** fault_scenario_at - return scenario @i, from 0; NULL after the last. */
 const struct fault_scenario *fault_scenario_at(size_t i);
 
-/** fault_scenario_find - the scenario of that name, or NULL. */
+/** fault_scenario_find - return the scenario with this name, or NULL. */
 const struct fault_scenario *fault_scenario_find(const char *name);
 
 /* --- a fault and a network -------------------------------------------------------- */
@@ -246,41 +258,43 @@ struct fault_network {
 };
 
 /**
- * fault_check - can the fault be injected into the network? Refuses a fault without any effect
- * there, or that could not be applied with some seed: the answer is the same for all seeds.
- * @text: on failure the error and its cure; else a note on this fault with this profile, or "".
- * Errors: -EINVAL, the network lacks a device that the fault names; -ENOTSUP, its profile or clock
- * lacks a property that the fault needs; -ENOMEM.
+ * fault_check - check whether the fault can be injected into the network and has an effect there.
+ * A fault with random targets is refused if it cannot be applied to some of its candidates, so that
+ * the result does not depend on the seed.
+ * @text: receives one line: on failure the error and how to correct it, else a note about this
+ * fault with this profile, or "". Errors: -EINVAL, the network lacks a device that the fault names;
+ * -ENOTSUP, its profile or clock lacks a property that the fault needs; -ENOMEM.
  */
 int fault_check(const struct fault *fault, const struct fault_network *network, char *text,
                 size_t text_bytes);
 
-/* One cable, seen from a switch, one switch, or one node, by the fault's domain. */
+/* One target, by the fault's domain: a cable, named by a switch and its port; a switch; a node. */
 struct fault_target {
-    uint32_t id;                    /* switch, or node */
-    uint32_t port;                  /* of links: of that switch */
-    enum fault_direction direction; /* of links */
+    uint32_t id;                    /* number of the switch or the node */
+    uint32_t port;                  /* only for a cable: port of the switch */
+    enum fault_direction direction; /* only for a cable: seen from the switch */
 };
 
 struct fault_targets {
-    uint32_t among; /* number of candidates for a random choice; else count */
+    uint32_t among; /* number of candidates if the targets are random; else `count` */
     uint32_t count; /* at least 1 */
     struct fault_target *target;
 };
 
 /**
- * fault_targets_find - list the targets that a fault names, in the order of the network.
- * @seed: for random targets, see fault_seed(). The same seed gives the same targets.
- * @error: as of fault_check().
- * Errors: -EINVAL, the network lacks them; -ENOMEM.
+ * fault_targets_find - list the targets that a fault names, in the order of their numbers.
+ * @seed: the targets are random: the same seed gives the same targets (fault_seed()).
+ * @error: receives one line, with the error and how to correct it.
+ * Errors: -EINVAL, the network does not have the targets; -ENOMEM.
  */
 int fault_targets_find(struct fault_targets *ret, const struct fault *fault,
                        const struct topo_graph *graph, uint64_t seed, char *error,
                        size_t error_bytes);
 
 /**
- * fault_affected_find - the targets to which a fault is applied: for a partition the cables between
- * its nodes and all others; else as fault_targets_find(). @ret may have no targets.
+ * fault_affected_find - list the targets to which a fault is applied. For a partition these are the
+ * cables between the named nodes and all other nodes, and there may be none; for all other faults
+ * they are those of fault_targets_find().
  */
 int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
                         const struct topo_graph *graph, uint64_t seed, char *error,
@@ -288,12 +302,12 @@ int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
 
 void fault_targets_release(struct fault_targets *targets);
 
-/** fault_targets_drawn - are the targets random? Pure. */
+/** fault_targets_drawn - return whether the targets are random. Pure. */
 bool fault_targets_drawn(const struct fault *fault);
 
 /**
- * fault_seed - the seed of a fault's targets. @seed: of the run; @number: of the fault in its
- * schedule; @time: how often it has begun before. Pure.
+ * fault_seed - return the seed for a fault's random targets. @seed: the seed of the run. @number:
+ * the number of the fault in its schedule, from 0. @time: how often it has begun before. Pure.
  */
 uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time);
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* internal.h - the tables of kinds and keys. */
+/*
+ * internal.h - the tables of kinds of fault and of keys, and functions that the files here share.
+ *
+ * The text of a fault consists of *words*: the name of its kind, and *keys* with values, KEY=VALUE.
+ */
 #ifndef APPS_FAULT_INTERNAL_H
 #define APPS_FAULT_INTERNAL_H
 
@@ -8,11 +12,11 @@
 #include "apps/base/message.h"
 #include "emu/util/bits.h"
 
-#define FAULT_WORD_MAX   1023 /* characters of a word */
-#define FAULT_SHOWN      40   /* characters of it shown in a message */
-#define FAULT_LIST_BYTES 400  /* for a list of keys or kinds */
+#define FAULT_WORD_MAX   1023 /* limit of the characters of a word */
+#define FAULT_SHOWN      40   /* characters of a word that a message shows */
+#define FAULT_LIST_BYTES 400  /* size of a buffer for a list of keys or kinds */
 
-/* Keys, in the order in which they are written: when, where, which entries, what. */
+/* Keys, in the order in which a fault's text has them: when, where, which entries, what. */
 enum fault_key {
     FAULT_KEY_AT,
     FAULT_KEY_FOR,
@@ -63,52 +67,52 @@ enum fault_type {
 
 struct fault_key_row {
     const char *name;
-    const char *right; /* description of valid values: "it must be ..." */
+    const char *right; /* describes valid values, after "it must be" in a message */
     enum fault_type type;
-    size_t offset;
-    uint64_t least, most;
-    const char *const *names; /* NULL ends them */
+    size_t offset;            /* offset of the value in struct fault */
+    uint64_t least, most;     /* limits of a number */
+    const char *const *names; /* valid names, ended by NULL; NULL: a type without names */
 };
 
-/* A fault, the network to inject it into, and a buffer for one line to the user. */
+/* A fault that is checked, the network to inject it into, and a buffer for one line of text. */
 struct fault_check {
     const struct fault *fault;
     const struct fault_network *network;
-    struct fault_targets targets; /* all that the fault may act on, for any seed */
+    struct fault_targets targets; /* all candidates that the fault may be applied to */
     char *text;
     size_t text_bytes;
 };
 
-/* Fail with one line of text to the user; @check is a struct fault_check. */
+/* Return @err, and write one line for the user; @check is a struct fault_check. */
 #define refuse(check, err, ...) fail(err, (check)->text, (check)->text_bytes, __VA_ARGS__)
 
-/* The same for invalid text or targets; @at has the fields error and error_bytes. */
+/* Return -EINVAL, and write one line for the user; @at has the fields error and error_bytes. */
 #define invalid(at, ...) fail(-EINVAL, (at)->error, (at)->error_bytes, __VA_ARGS__)
 
-#define FAULT_REQUIRES 2 /* requirements of a kind, at most */
+#define FAULT_REQUIRES 2 /* limit of the requirements of a kind */
 
 /* A kind of fault. Fields that kinds.def does not set are 0, false or NULL. */
 struct fault_kind_row {
     const char *name;
     const char *about;
     enum fault_domain domain;
-    bool at_once;        /* momentary: never reverted */
-    uint64_t keys;       /* allowed keys */
-    uint64_t needs;      /* required keys */
-    const char *example; /* keys with usual values, for an example; NULL: none are needed */
-    bool has_rule;
-    enum emu_fault_what what; /* defaults of the rule */
-    uint32_t packets, kinds;
+    bool at_once;             /* momentary: never reverted */
+    uint64_t keys;            /* allowed keys: bits 1 << enum fault_key */
+    uint64_t needs;           /* required keys: bits 1 << enum fault_key */
+    const char *example;      /* required keys with usual values, for an example; NULL: none */
+    bool has_rule;            /* fault->rule describes its effect */
+    enum emu_fault_what what; /* initial values of the rule, */
+    uint32_t packets, kinds;  /* and of its aim */
 
-    bool takes_signal; /* it takes links down: each of its cables must be able to fail */
-    bool takes_switch; /* it needs all cables of each of its switches */
-    bool cuts;         /* of nodes: it acts on the cables between these and all other nodes */
+    bool takes_signal; /* it takes links down, so each of its cables must be able to fail */
+    bool takes_switch; /* all cables of each of its switches must be able to fail */
+    bool cuts;         /* it acts on the cables between the named nodes and all other nodes */
 
     /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Check that the network has what the fault needs. Errors: as fault_check(). NULL: no more. */
+    /* Check that the network has what the fault needs; NULL ends them. Errors: as fault_check(). */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
-    /* Write an effect that a user may not expect, if the fault has any. */
+    /* Write about an effect that a user may not expect. NULL: there is none. */
     void (*note)(const struct fault_check *check);
 };
 
@@ -123,26 +127,26 @@ void fault_init(struct fault *fault, enum fault_kind kind);
 
 const struct fault_key_row *fault_key_row(enum fault_key key);
 
-/** fault_list_keys - list @keys: "at, for, every". @text: of FAULT_LIST_BYTES. Returns it. */
+/** fault_list_keys - write "at, for, every" into the FAULT_LIST_BYTES at @text. Returns @text. */
 char *fault_list_keys(uint64_t keys, char *text);
 
 /* --- parse.c: numbers ------------------------------------------------------------- */
 
-/** fault_scan - read the number @text by @row's type and bounds. */
+/** fault_scan - read the number in @text, whose type and limits @row has. */
 enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret);
 
 /* --- where.c: places -------------------------------------------------------------- */
 
 /**
- * fault_where_read - read the value of a key of FAULT_KEYS_WHERE, NULL if it has none.
- * @right: on failure, the description of valid values.
+ * fault_where_read - read the @value of a key of FAULT_KEYS_WHERE; NULL: the key has no value.
+ * @right: receives a description of valid values. False: the value is not valid.
  */
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
                       const char **right);
 
 /* --- print.c ---------------------------------------------------------------------- */
 
-/* Appends text to a buffer, as much as fits. */
+/* A buffer to which fault_put() appends as much of a text as fits. */
 struct fault_writer {
     char *at;
     size_t left;
@@ -151,7 +155,7 @@ struct fault_writer {
 void fault_put(struct fault_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** fault_where_print - "link=3:5>". */
+/** fault_where_print - append the key that names the fault's targets, such as "link=3:5>". */
 void fault_where_print(struct fault_writer *writer, const struct fault *fault);
 
 #endif

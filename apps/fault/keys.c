@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keys.c - the keys of a fault's text: how their values are written, and where in a struct fault
- * the values are kept.
+ * keys.c - the table of the keys of a fault's text, with the form of their values and the fields of
+ * struct fault for these values.
  */
 #include <stddef.h>
 
@@ -98,7 +98,7 @@ const char *fault_packet_name(enum emu_fault_packet packet)
 {
     uint32_t i = packet ? emu_bits_first(packet) : UINT32_MAX;
 
-    if (packet == EMU_FAULT_CREDIT) /* not a value of packet=: credits have faults of their own */
+    if (packet == EMU_FAULT_CREDIT) /* no value of packet=, as credits have other kinds of fault */
         return "credit";
     return i < sizeof packets / sizeof packets[0] - 1 ? packets[i] : "?";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kinds.c - the table of kinds of fault, made from kinds.def, and what is special about single
- * kinds: checks of their text, requirements on the network, notes for the user.
+ * kinds.c - the table of kinds of fault, made from kinds.def, and functions for single kinds:
+ * checks of their text, requirements on the network, and notes for the user.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,8 +48,7 @@ static int validate_noise(const struct fault *fault, uint64_t seen, char *error,
     if (fault->noise.length_ps < fault->noise.period_ps)
         return 0;
     return fail(-EINVAL, error, error_bytes,
-                "noise: nothing of the period is left to the node; 'length' must be less than "
-                "'period'");
+                "noise: the node would lose all of its time; 'length' must be less than 'period'");
 }
 
 static int validate_partition(const struct fault *fault, uint64_t seen, char *error,
@@ -69,7 +68,7 @@ static int lacks(const struct fault_check *c, int err, const char *why)
     return refuse(c, err, "%s: %s", fault_name(c->fault->kind), why);
 }
 
-/* Lost and damaged segments must be retransmitted. */
+/* Requires that lost and damaged segments are retransmitted. */
 static int requires_repair(const struct fault_check *c)
 {
     if (switch_has_links(c->network->profile))
@@ -79,7 +78,7 @@ static int requires_repair(const struct fault_check *c)
                  "use profile qsnet3, transport=acknowledged or link_retry=go_back_n");
 }
 
-/* Cables must return credits without link-level retry. */
+/* Requires cables without link-level retry, which would repair lost and duplicated credits. */
 static int requires_plain_credits(const struct fault_check *c)
 {
     if (!emu_profile_retries(c->network->profile))
@@ -98,7 +97,7 @@ static int requires_time(const struct fault_check *c)
                  "fabemu traffic");
 }
 
-/* Switches must have combine units. */
+/* Requires switches with combine units. */
 static int requires_units(const struct fault_check *c)
 {
     const struct emu_profile *profile = c->network->profile;
@@ -114,7 +113,7 @@ static int requires_units(const struct fault_check *c)
                  "these switches have no combine units: use buffers=xpoint or input_xpoint");
 }
 
-/* Groups must be created during the fault: by processes, not by synthetic traffic. */
+/* Requires processes, which may create groups during the fault; synthetic traffic does not. */
 static int requires_new_groups(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
@@ -124,7 +123,7 @@ static int requires_new_groups(const struct fault_check *c)
                  "creates all of its groups before the run: use fabemu run");
 }
 
-/* Adapters must have link engines. */
+/* Requires adapters with link engines. */
 static int requires_engines(const struct fault_check *c)
 {
     if (emu_profile_has_engines(c->network->profile))
@@ -135,7 +134,7 @@ static int requires_engines(const struct fault_check *c)
                   fault_name(c->fault->kind), c->network->profile->name);
 }
 
-/* Nodes must have processes: in simulated time they are traffic generators inside the fabric. */
+/* Requires nodes with processes; in simulated time nodes are traffic generators in the fabric. */
 static int requires_processes(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parse.c - reads a fault from its text: each word, then checks that they fit each other. */
+/* parse.c - read a fault from its text: first each word, then check that the words fit together. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,10 +7,11 @@
 #include "apps/fault/internal.h"
 #include "emu/util/nearest.h"
 
+/* State of reading one fault. */
 struct parse {
     struct fault fault;
-    const struct fault_kind_row *kind; /* NULL: not yet read */
-    uint64_t seen;                     /* keys */
+    const struct fault_kind_row *kind; /* the fault's kind; NULL: not read yet */
+    uint64_t seen;                     /* keys read so far: bits 1 << enum fault_key */
     char *error;
     size_t error_bytes;
 };
@@ -57,7 +58,7 @@ static bool read_bits(const char *const *names, const char *value, uint32_t *ret
     return true;
 }
 
-/* "allreduce:3", "allreduce:3:0" */
+/* Read an event, such as "allreduce:3" or, with a group, "allreduce:3:0". */
 static bool read_event(const char *const *names, const char *value, struct fault_event *ret)
 {
     struct fault_event event = {.group = EMU_FAULT_ANY};
@@ -164,7 +165,7 @@ static int find_kind(const char *word)
     return -1;
 }
 
-/* The kind of fault does not have this key. */
+/* Fail because the kind of fault does not have this key. */
 static int no_such_key(const struct parse *p, enum fault_key key)
 {
     char list[FAULT_LIST_BYTES];
@@ -208,10 +209,11 @@ static int read_key(struct parse *p, enum fault_key key, const char *value)
     char list[FAULT_LIST_BYTES];
 
     if (!p->kind && !(FAULT_KEYS_WHEN & emu_bit(key)))
-        return invalid(p,
-                       "%s before the fault; first when (at=, for=, every=, on=), then the fault, "
-                       "then the rest: " EXAMPLE,
-                       name);
+        return invalid(
+            p,
+            "%s before the fault; write the times (at=, for=, every=, on=), then the fault, "
+            "then the rest: " EXAMPLE,
+            name);
     if (p->kind && !(p->kind->keys & emu_bit(key)))
         return no_such_key(p, key);
     if (has(p, key))
@@ -223,7 +225,7 @@ static int read_key(struct parse *p, enum fault_key key, const char *value)
     return read_key_value(p, key, value);
 }
 
-/* @word: a copy, without spaces and control characters. */
+/* Read one word, which has no spaces or control characters. */
 static int read_word(struct parse *p, char *word)
 {
     char *equals = strchr(word, '=');

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * print.c - a fault's canonical text: keys in a fixed order, without those that have the default.
+ * print.c - write a fault's canonical text, which has the keys in a fixed order and omits those
+ * with their default value.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ void fault_put(struct fault_writer *writer, const char *format, ...)
     writer->left -= (size_t)bytes;
 }
 
-/* Use the largest unit with at most three decimals. */
+/* Write a time in the largest unit in which it has at most three decimals. */
 static void put_time(struct fault_writer *writer, uint64_t ps)
 {
     static const struct {

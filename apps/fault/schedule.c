@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedule.c - reads schedules, files with one fault per line, which may contain anything; and
- * built-in schedules. These have random targets, so that they fit any network, and times for a
- * program that runs for seconds.
+ * schedule.c - read schedules, which are files with one fault per line, and the built-in schedules,
+ * the scenarios. A file may contain any bytes. Scenarios have random targets, so that they fit any
+ * network, and times for a program that runs for seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,15 +19,16 @@
 #define FILE_MAX        (16u << 20)
 #define LINE_BYTES_MAX  4095
 #define FAULTS_MAX      65536
-#define PIPE_MS         5000 /* limit of silence of a pipe */
-#define MARK_BYTES      3    /* some editors begin a file with it */
+#define PIPE_MS         5000 /* how long to wait for data from a pipe */
+#define MARK_BYTES      3    /* size of BYTE_ORDER_MARK, with which some editors begin a file */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
-#define NAME_SHOWN      100 /* last characters of a file's name shown in a message */
+#define NAME_SHOWN      100 /* a message shows at most so many last characters of a file's name */
 
+/* State of reading one schedule. */
 struct reader {
     struct fault_schedule schedule;
-    uint32_t capacity;
-    uint32_t number; /* of the line */
+    uint32_t capacity; /* allocated elements of schedule.line */
+    uint32_t number;   /* of the current line */
     const char *name;
     char *error;
     size_t error_bytes;
@@ -60,7 +61,7 @@ static int append(struct reader *r, const struct fault *fault)
     return 0;
 }
 
-/* @text: without its newline. */
+/* Read one line of a schedule. @text does not include the newline. */
 static int read_line(struct reader *r, const char *text, size_t bytes)
 {
     char line[LINE_BYTES_MAX + 1], why[FAULT_ERROR_BYTES];
@@ -111,7 +112,10 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
-/* Wait for a pipe with a limit, since it may have no writer. Errors: as read(); -ETIMEDOUT. */
+/*
+ * Read some bytes. The time to wait for a pipe is limited, because it may have no writer. Errors:
+ * of read(), negative; -ETIMEDOUT.
+ */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
 {
     struct pollfd ready = {fd, POLLIN, 0};
@@ -125,7 +129,7 @@ static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
     return got < 0 ? -errno : got;
 }
 
-/* Errors: as fault_slurp(). */
+/* Append a whole file to *@text, which the caller frees. Errors: as fault_slurp(). */
 static int read_all(int fd, char **text, size_t *bytes)
 {
     struct stat is;
@@ -189,7 +193,7 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
     return err;
 }
 
-/* Is a word of @text the name of a kind of fault? Then it is not the name of a schedule. */
+/* Return whether @text has the name of a kind of fault, so that it is not the name of a file. */
 static bool is_fault(const char *text)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {

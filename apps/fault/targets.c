@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * targets.c - lists the cables, switches or nodes of a network that a fault acts on.
+ * targets.c - list the targets of a fault, which are cables, switches or nodes of a network.
  *
- * All candidates are listed in the network's order. Random targets are chosen from that list one by
- * one, which keeps the order.
+ * All candidates are listed in the order of the network. If the targets are random, they are drawn
+ * from this list so that they stay in its order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "emu/util/nearest.h"
 #include "emu/util/random.h"
 
+/* State of listing the targets of one fault. */
 struct find {
     const struct fault *fault;
     const struct topo_graph *graph;
@@ -48,20 +49,23 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/* Does this end of the cable list it? Every cable has exactly one such end. */
-static bool lists(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
-                  bool with_nodes)
+/*
+ * Return whether a cable is to be listed as that of this end, at switch @sw. This is true for
+ * exactly one end of every cable.
+ */
+static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
+                        bool with_nodes)
 {
     if (end->kind == TOPO_END_NODE)
         return with_nodes;
     return end->kind == TOPO_END_SWITCH && graph->sw[end->id].level > graph->sw[sw].level;
 }
 
-/* The cables from a switch up, and those to its nodes. */
+/* Add the cables up from a switch and, if @with_nodes, those to its nodes. */
 static void add_up(struct find *f, uint32_t sw, bool with_nodes)
 {
     for (uint32_t port = 0; port < f->graph->ports; port++)
-        if (lists(f->graph, sw, &f->graph->sw[sw].end[port], with_nodes))
+        if (lists_cable(f->graph, sw, &f->graph->sw[sw].end[port], with_nodes))
             add(f, sw, port, FAULT_BOTH);
 }
 
@@ -71,7 +75,7 @@ static void add_cables(struct find *f, bool with_nodes)
         add_up(f, sw, with_nodes);
 }
 
-/* A switch, or all of its cables. */
+/* Add a switch or, for a fault of links, all of its cables. */
 static void add_switch(struct find *f, uint32_t sw)
 {
     if (fault_domain(f->fault->kind) == FAULT_OF_SWITCHES) {
@@ -119,7 +123,9 @@ static int find_port(struct find *f)
     return 0;
 }
 
-/* Directions are seen from the node: its "out" comes in at the switch. */
+/*
+ * The direction at the switch, by that at the node: what goes out at a node comes in at its switch.
+ */
 static const enum fault_direction at_switch[] = {
     [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
 
@@ -181,7 +187,7 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
-/* No device of @count devices from @first on has the name. */
+/* Fail because none of @count devices from label @first on has the name @name. */
 static int no_name(const struct find *f, const char *key, const char *name, const char *kind,
                    uint32_t first, uint32_t count)
 {
@@ -194,7 +200,7 @@ static int no_name(const struct find *f, const char *key, const char *name, cons
                    nearest_question(&nearest, "").text);
 }
 
-/* A switch or a node, found by its name in the network's file. */
+/* Find a switch or a node by its name in the network's file. */
 static int find_named(struct find *f, bool is_node)
 {
     const char *name = f->fault->where.name, *kind = is_node ? "node" : "switch";
@@ -211,7 +217,7 @@ static int find_named(struct find *f, bool is_node)
     return 0;
 }
 
-/* The cable at a port of switch @sw that has this number in the file. */
+/* Add the cable at that port of switch @sw which has the fault's port number in the file. */
 static void add_numbered_port(struct find *f, uint32_t sw)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -224,7 +230,7 @@ static void add_numbered_port(struct find *f, uint32_t sw)
     }
 }
 
-/* The cables of @node, or the one at the port that has this number in the file. */
+/* Add all cables of @node, or the one at the port with the fault's port number in the file. */
 static void add_numbered_links(struct find *f, uint32_t node)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -284,7 +290,9 @@ static int find_all(struct find *f)
 
 /* --- random targets ------------------------------------------------------------------- */
 
-/* Keep the wanted number of candidates: each such set is equally likely. */
+/*
+ * Keep the wanted number of candidates, drawn so that all sets of this number are equally likely.
+ */
 static int draw(struct find *f, uint64_t seed, const char *what)
 {
     const struct fault_some *some = &f->fault->where.some;
@@ -416,6 +424,7 @@ uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time)
 
 /* --- cables between some nodes and all others ------------------------------------- */
 
+/* Return whether there are nodes below a switch and all of them are in the partition @mine. */
 static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool *mine)
 {
     bool any = false;
@@ -430,7 +439,11 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
     return any;
 }
 
-/* Does the cable at a port of switch @sw connect both partitions? Only one of its ends says so. */
+/*
+ * Return whether the cable at a port of switch @sw connects both partitions. This is true for only
+ * one of its ends. @mine: by node: it is in the partition; @owned: by switch: all nodes below it
+ * are.
+ */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   const bool *mine, const bool *owned)
 {
@@ -456,6 +469,7 @@ static int cables_find(struct fault_targets *ret, const struct topo_graph *graph
     return 0;
 }
 
+/* List the cables between @nodes and all other nodes. Errors: -ENOMEM. */
 static int partition_find(struct fault_targets *ret, const struct fault_targets *nodes,
                           const struct topo_graph *graph)
 {

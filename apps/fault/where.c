@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* where.c - reads and writes the part of a fault's text that names its targets. */
+/* where.c - read and write the key of a fault's text that names its targets. */
 #include <ctype.h>
 #include <string.h>
 
 #include "apps/fault/internal.h"
 
-/* Bounds for random targets: a number, or a share. */
+/* Limits of the number of random targets, and of their share. */
 static const struct fault_key_row some_count = {.type = FAULT_TYPE_NUMBER,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ANY - 1};
@@ -13,7 +13,7 @@ static const struct fault_key_row some_share = {.type = FAULT_TYPE_SHARE,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ONE};
 
-/* Read the direction at the end of a cable's name; nothing may follow. */
+/* Read the direction at the end of a cable's name. False: other characters follow. */
 static bool read_direction(const char *at, enum fault_direction *ret)
 {
     *ret = *at == '>' ? FAULT_OUT : *at == '<' ? FAULT_IN : FAULT_BOTH;
@@ -31,8 +31,8 @@ static bool read_number(const char **at, uint32_t most, uint32_t *ret)
 }
 
 /*
- * "leaf1:5>", "node01", "node01:1": the name may contain a colon, so the last one counts. The
- * network is checked for the name later.
+ * Read a link by name, as in "leaf1:5>", "node01" or "node01:1". A name may contain a colon, so the
+ * port follows the last one. Whether the network has the name is checked later.
  */
 static bool read_named_link(struct fault_where *where, const char *value)
 {
@@ -86,7 +86,10 @@ static bool read_link(struct fault_where *where, const char *value)
     return true;
 }
 
-/* The name of a switch or a node: it begins with a letter. The network is checked for it later. */
+/*
+ * Read the name of a switch or a node, which begins with a letter. Whether the network has the name
+ * is checked later.
+ */
 static bool read_name(struct fault_where *where, const char *value, enum fault_place place)
 {
     size_t length = strlen(value);
@@ -114,7 +117,7 @@ static bool read_id(struct fault_where *where, const char *value, bool any, enum
     return true;
 }
 
-/* Add a range; ranges stay in order, with gaps between them. */
+/* Add a range, and merge it with ranges that it overlaps or touches. False: too many ranges. */
 static bool nodes_add(struct fault_nodes *nodes, uint32_t first, uint32_t last)
 {
     uint32_t from = 0, to;
@@ -226,7 +229,7 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
     }
 }
 
-static const char *way_text(enum fault_direction direction)
+static const char *direction_text(enum fault_direction direction)
 {
     return direction == FAULT_OUT ? ">" : direction == FAULT_IN ? "<" : "";
 }
@@ -275,13 +278,13 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
     switch (where->place) {
     case FAULT_AT_LINK:
         fault_put(writer, "link=%u:%u%s", where->port.sw, where->port.port,
-                  way_text(where->port.direction));
+                  direction_text(where->port.direction));
         return;
     case FAULT_AT_NODE_LINK:
         fault_put(writer, "link=n%u", where->link.node);
         if (where->link.link != EMU_FAULT_ANY)
             fault_put(writer, ":%u", where->link.link);
-        fault_put(writer, "%s", way_text(where->link.direction));
+        fault_put(writer, "%s", direction_text(where->link.direction));
         return;
     case FAULT_AT_LEVEL:
         fault_put(writer, "level=%u", where->level);
@@ -302,7 +305,7 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
         fault_put(writer, "link=%s", where->named.name);
         if (where->named.port != EMU_FAULT_ANY)
             fault_put(writer, ":%u", where->named.port);
-        fault_put(writer, "%s", way_text(where->named.direction));
+        fault_put(writer, "%s", direction_text(where->named.direction));
         return;
     case FAULT_AT_ALL:
         fault_put(writer, "%s", all[fault_domain(fault->kind)]);

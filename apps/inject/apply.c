@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* apply.c - how each kind of fault is applied to one of its targets, and reverted. */
+/*
+ * apply.c - apply each kind of fault to one of its targets, and revert it.
+ *
+ * In the functions set_*(), @on is true to apply the fault @f at the target @at, and false to
+ * revert it. They add hits that no rule in force counts to f->past.
+ */
 #include <errno.h>
 
 #include "apps/inject/internal.h"
@@ -19,7 +24,7 @@ static bool count_fault(uint32_t *faults, bool on)
 
 /* --- links of cables ---------------------------------------------------------------- */
 
-/* The cable's link goes down with the first fault on it, and comes up after the last one. */
+/* Take a cable's link down with the first fault on it, and up when the last one is reverted. */
 static int cable_set(struct injector *in, struct injection *f, uint32_t cable, bool down)
 {
     uint32_t hit;
@@ -46,14 +51,14 @@ static int set_switch_crash(struct injector *in, struct injection *f, const stru
     for (uint32_t p = 0; !err && p < in->graph->ports; p++) {
         uint32_t cable = fabric_cable_at(in->fabric, at->id, p);
 
-        /* without acknowledgments the cables of nodes stay as they are */
+        /* without acknowledgments the cables of nodes cannot fail */
         if (cable != TOPO_NONE && fabric_can_fail(in->fabric, cable))
             err = cable_set(in, f, cable, on);
     }
     return err;
 }
 
-/* The adapter's links go down and up again at once. */
+/* Take the adapter's links down and, immediately, up again. */
 static int set_adapter_reset(struct injector *in, struct injection *f,
                              const struct fault_target *at, bool on)
 {
@@ -90,13 +95,13 @@ static int set_combine_flip(struct injector *in, struct injection *f, const stru
     return 0;
 }
 
-/* Entries that have waited count as hit when the units restart. */
+/* Stop or restart the units. When they restart, count the entries that wait there as hits. */
 static int set_combine_stall(struct injector *in, struct injection *f,
                              const struct fault_target *at, bool on)
 {
     int err;
 
-    /* creates the combiner's entry in the log */
+    /* fabric_combine_waiting() can log hits only after this */
     if (fabric_combiner_is_here(in->fabric, at->id) && !fabric_combine_faults(in->fabric, at->id))
         return -ENOMEM;
     if (!on)
@@ -104,7 +109,7 @@ static int set_combine_stall(struct injector *in, struct injection *f,
     if (!count_fault(&in->stalled[at->id], on))
         return 0;
     err = fabric_combine_stall(in->fabric, at->id, on, in->now_ps);
-    if (err && on) /* it was not applied, and will not be reverted */
+    if (err && on) /* not applied, and the caller will not revert it */
         count_fault(&in->stalled[at->id], false);
     return err;
 }
@@ -114,7 +119,10 @@ static uint64_t waiting_combine_stall(const struct injector *in, const struct fa
     return fabric_combine_waiting(in->fabric, at->id, 0, in->now_ps);
 }
 
-/* Groups refused during the fault count as hit: all refused by its end less those before it. */
+/*
+ * Groups that the switch refuses while the fault is applied count as hits: those refused until it
+ * is reverted, minus those refused before it was applied.
+ */
 static int set_combine_exhaust(struct injector *in, struct injection *f,
                                const struct fault_target *at, bool on)
 {
@@ -133,7 +141,10 @@ static uint64_t waiting_combine_exhaust(const struct injector *in, const struct 
 
 /* --- processes ---------------------------------------------------------------------- */
 
-/* Each fault stops the process, even a stopped one: the node may have another process by then. */
+/*
+ * Stop the process, even if another fault has stopped it, because the node may have another process
+ * since then. The process continues when the last fault is reverted.
+ */
 static int set_process_stop(struct injector *in, struct injection *f, const struct fault_target *at,
                             bool on)
 {
@@ -182,7 +193,7 @@ static int rule_add(struct injector *in, struct injection *f, struct inject_dire
 
 static void rule_remove(struct injector *in, struct injection *f, struct inject_direction direction)
 {
-    if (fabric_faults_of(in->fabric, direction.cable, direction.out)) /* else it never had faults */
+    if (fabric_faults_of(in->fabric, direction.cable, direction.out)) /* NULL: it has no rules */
         f->past +=
             emu_faults_remove(fabric_faults(in->fabric, direction.cable, direction.out), f->id);
 }
@@ -198,22 +209,25 @@ static int rule_set(struct injector *in, struct injection *f, struct inject_dire
 
 /* --- ports and wires ---------------------------------------------------------------- */
 
-/* Is the fault alone the reason why entries wait at the port? If not, the manager counts them. */
-static bool way_waits(const struct injector *in, struct inject_direction direction)
+/*
+ * Return whether entries wait at the port only because a fault has stopped it. If the cable is out
+ * of use, injector_taken_out() has counted them.
+ */
+static bool direction_waits(const struct injector *in, struct inject_direction direction)
 {
     return fabric_can_fail(in->fabric, direction.cable) &&
            !fabric_link_is_out(in->fabric, direction.cable);
 }
 
-/* Entries that have waited count as hit when the port restarts. */
+/* Stop or restart a port. When it restarts, count the entries that wait there as hits. */
 static int stick_direction(struct injector *in, struct injection *f,
                            struct inject_direction direction, bool on)
 {
-    /* creates the cable's entry in the log */
+    /* fabric_port_waiting() can log hits only after this */
     if (fabric_cable_ends_here(in->fabric, direction.cable, direction.out) &&
         !fabric_faults(in->fabric, direction.cable, direction.out))
         return -ENOMEM;
-    if (!on && way_waits(in, direction))
+    if (!on && direction_waits(in, direction))
         f->past +=
             fabric_port_waiting(in->fabric, direction.cable, direction.out, f->id, in->now_ps);
     if (count_fault(&in->stuck[2 * direction.cable + direction.out], on))
@@ -228,14 +242,14 @@ static uint64_t waiting_stuck_port(const struct injector *in, const struct fault
     for (uint32_t leaves = 0; leaves < 2; leaves++) {
         struct inject_direction direction = inject_direction_of(in, at, leaves);
 
-        if (at->direction != (leaves ? FAULT_IN : FAULT_OUT) && way_waits(in, direction))
+        if (at->direction != (leaves ? FAULT_IN : FAULT_OUT) && direction_waits(in, direction))
             waiting +=
                 fabric_port_waiting(in->fabric, direction.cable, direction.out, 0, in->now_ps);
     }
     return waiting;
 }
 
-/* Is this fault active, and does it slow this direction? */
+/* Return whether this fault is applied and slows this direction. */
 static bool direction_is_slowed(const struct injector *in, const struct injection *f,
                                 struct inject_direction direction)
 {
@@ -251,7 +265,10 @@ static bool direction_is_slowed(const struct injector *in, const struct injectio
     return false;
 }
 
-/* Set the direction to the slowest speed of its active faults. A rule counts entries that pass. */
+/*
+ * Set the speed of a direction to the slowest of the faults that are applied there. A rule counts
+ * the entries that arrive while the fault is applied as its hits.
+ */
 static int slow_direction(struct injector *in, struct injection *f,
                           struct inject_direction direction, bool on)
 {
@@ -300,16 +317,16 @@ static struct inject_duty duty_node_slow(const struct fault *fault)
 static const struct inject_kind kinds[FAULT_KINDS] = {
     [FAULT_LINK_DOWN] = {set_link_down, .by_others = true},
     [FAULT_LINK_FLAP] = {set_link_down, .by_others = true, .duty = duty_link_flap},
-    [FAULT_BIT_ERRORS] = {.set_way = rule_set},
-    [FAULT_LOSS] = {.set_way = rule_set},
-    [FAULT_DUPLICATE] = {.set_way = rule_set},
-    [FAULT_DELAY] = {.set_way = rule_set},
-    [FAULT_CREDIT_LOSS] = {.set_way = rule_set},
-    [FAULT_CREDIT_FORGE] = {.set_way = rule_set},
-    [FAULT_STUCK_PORT] = {.set_way = stick_direction,
+    [FAULT_BIT_ERRORS] = {.set_direction = rule_set},
+    [FAULT_LOSS] = {.set_direction = rule_set},
+    [FAULT_DUPLICATE] = {.set_direction = rule_set},
+    [FAULT_DELAY] = {.set_direction = rule_set},
+    [FAULT_CREDIT_LOSS] = {.set_direction = rule_set},
+    [FAULT_CREDIT_FORGE] = {.set_direction = rule_set},
+    [FAULT_STUCK_PORT] = {.set_direction = stick_direction,
                           .waiting = waiting_stuck_port,
                           .stops_ports = true},
-    [FAULT_SLOW_LINK] = {.set_way = slow_direction},
+    [FAULT_SLOW_LINK] = {.set_direction = slow_direction},
     [FAULT_SWITCH_CRASH] = {set_switch_crash, .by_others = true},
     [FAULT_COMBINE_STALL] = {set_combine_stall, .waiting = waiting_combine_stall},
     [FAULT_COMBINE_FLIP] = {set_combine_flip},
@@ -337,9 +354,9 @@ int inject_set(struct injector *in, struct injection *f, const struct fault_targ
     if (!fabric_can_fail(in->fabric, fabric_cable_at(in->fabric, at->id, at->port)))
         return 0;
     if (at->direction != FAULT_IN)
-        err = kind->set_way(in, f, inject_direction_of(in, at, true), on);
+        err = kind->set_direction(in, f, inject_direction_of(in, at, true), on);
     if (!err && at->direction != FAULT_OUT)
-        err = kind->set_way(in, f, inject_direction_of(in, at, false), on);
+        err = kind->set_direction(in, f, inject_direction_of(in, at, false), on);
     return err;
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hits.c - what faults find in the fabric's fault logs: the entries that they hit, and the events
- * that they wait for (on=allreduce:3).
+ * hits.c - count the hits of faults, and observe the events that faults wait for (on=allreduce:3).
  *
- * Such an event is found by rules that only count, and write to the log when the number of the
- * event is reached: in all combiners for combined operations, where the first contribution to each
- * segment counts; on all cables for multicasts and conditionals. The first rule to reach the number
- * begins the fault. Without a waiting fault there are no such rules.
+ * A waiting fault installs rules that only count the segments of its event, and write to the fault
+ * log when they reach the number of the event. For combined operations the rules are in all
+ * combiners, and count the first contribution to each segment. For multicasts and conditionals they
+ * are on all cables. The fault begins when the first of its rules reaches the number. A *combiner*
+ * is a switch with combine units or, if no switch has any, an adapter.
  */
 #include <errno.h>
 
@@ -15,7 +15,9 @@
 #include "apps/fabric/links.h"
 #include "emu/packet/kind.h"
 
-/* Entries that now wait at targets that the active fault has stopped. */
+/*
+ * Return what an applied fault hits at its targets now, such as entries that wait at stuck ports.
+ */
 static uint64_t waiting_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_kind *kind = inject_kind(f);
@@ -30,7 +32,7 @@ static uint64_t waiting_of(const struct injector *in, const struct injection *f)
     return waiting;
 }
 
-/* Count the entries that wait for those directions of the cable that the target names. */
+/* Count the entries that wait for the cable, in those directions that the target names, as hits. */
 static void target_taken_out(struct injector *in, struct injection *f,
                              const struct fault_target *at, uint32_t cable)
 {
@@ -131,10 +133,13 @@ void inject_unwatch(struct injector *in, struct injection *f)
         if (fabric_faults_of(in->fabric, i / 2, i % 2))
             emu_faults_remove(fabric_faults(in->fabric, i / 2, i % 2), f->id);
     fabric_resume(in->fabric);
-    inject_elsewhere(in, f, INJECT_UNWATCH, 0); /* a host that fails to do it counts as lost */
+    inject_elsewhere(in, f, INJECT_UNWATCH, 0); /* ignore errors: a host that fails it is lost */
 }
 
-/* On clock real hits have the fabric's time, not the manager's: the fault counts from now. */
+/*
+ * On clock real an entry of the log has the fabric's time, not the manager's. The time at= of the
+ * fault then counts from @now_ps instead.
+ */
 bool injector_observe(struct injector *in, const struct emu_fault_hit *hit, uint64_t now_ps)
 {
     bool manager_time = fabric_is_virtual(in->fabric) || !fabric_has_time(in->fabric);

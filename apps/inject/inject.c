@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* inject.c - the list of faults, and when each begins and ends. */
+/* inject.c - the list of faults; begin, apply, revert and end each of them at its times. */
 #include "apps/inject/inject.h"
 #include "apps/fabric/links.h"
 
@@ -13,8 +13,9 @@
 /* --- applied and reverted ----------------------------------------------------------- */
 
 /*
- * Hold the workers once for all targets of a fault, which may be all cables. Not for a kind that
- * the manager applies: it may send requests to other hosts, and the workers carry these.
+ * Hold or release the workers once for all targets of a fault, which may be all cables. Does
+ * nothing for a kind of fault that the manager applies, because the manager may send requests to
+ * other hosts, and the workers carry these.
  */
 static void targets_hold(struct injector *in, const struct injection *f, bool held)
 {
@@ -31,7 +32,7 @@ static int revert_here(struct injector *in, struct injection *f)
 {
     int err = 0;
 
-    f->on = false; /* first: a slow link gets the speed of the faults that are still active */
+    f->on = false; /* before inject_set(), which slows a link by the faults that are still `on` */
     targets_hold(in, f, true);
     for (uint32_t i = 0; !fault_at_once(f->fault.kind) && i < f->applied; i++) {
         int one = inject_set(in, f, &f->targets.target[i], false);
@@ -57,7 +58,7 @@ int inject_set_here(struct injector *in, struct injection *f, bool on)
         err = inject_set(in, f, &f->targets.target[f->applied++], true);
     targets_hold(in, f, false);
     if (err) {
-        f->applied--; /* the last target failed */
+        f->applied--; /* to the last target it could not be applied */
         revert_here(in, f);
     }
     return err;
@@ -92,8 +93,8 @@ static void report(const struct injector *in, const struct injection *f, bool be
 }
 
 /*
- * The next time after @last_ps of times that are @every_ps apart. Times missed by a late host are
- * skipped: to catch up would make it miss further ones.
+ * Return the first time after now that is a multiple of @every_ps after @last_ps. Times that a late
+ * host has missed are skipped, because to catch up would make it miss further ones.
  */
 static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t every_ps)
 {
@@ -140,8 +141,8 @@ static int injection_end(struct injector *in, struct injection *f)
     return err;
 }
 
-/* With a duty cycle: revert the fault if it is applied, else apply it. */
-static int injection_turn(struct injector *in, struct injection *f)
+/* With a duty cycle: revert the fault if it is applied; apply it if it is not. */
+static int injection_toggle(struct injector *in, struct injection *f)
 {
     struct inject_duty duty = inject_kind(f)->duty(&f->fault);
 
@@ -160,7 +161,7 @@ static uint64_t injection_due_ps(const struct injection *f)
     return f->toggle_ps < due_ps ? f->toggle_ps : due_ps;
 }
 
-/* Do the next change of the fault; at the same time an end comes before a begin. */
+/* Do the next change of the fault. If it ends and begins at the same time, it ends first. */
 static int injection_step(struct injector *in, struct injection *f)
 {
     uint64_t due_ps = injection_due_ps(f);
@@ -168,7 +169,7 @@ static int injection_step(struct injector *in, struct injection *f)
     if (f->end_ps == due_ps)
         return injection_end(in, f);
     if (f->begin_ps != due_ps)
-        return injection_turn(in, f);
+        return injection_toggle(in, f);
     return f->active ? injection_end(in, f) : injection_begin(in, f);
 }
 
@@ -224,7 +225,7 @@ static bool is_over(const struct injection *f)
     return injection_due_ps(f) == EMU_NEVER && !f->active && !f->on && !f->waits;
 }
 
-/* Hits on all hosts. */
+/* Return the hits of the fault on all hosts. */
 static uint64_t hits_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_remote *remote = in->config.remote;
@@ -232,7 +233,7 @@ static uint64_t hits_of(const struct injector *in, const struct injection *f)
     return inject_hits(in, f) + (remote ? remote->hits(remote->ctx, f->id) : 0);
 }
 
-/* The index at which fault @id is, or would be. */
+/* Return the index of fault @id or, if it is not listed, where it would be inserted. */
 static uint32_t index_of(const struct injector *in, uint32_t id)
 {
     uint32_t from = 0, to = in->count;
@@ -255,7 +256,7 @@ struct injection *inject_find(const struct injector *in, uint32_t id)
     return i < in->count && in->injection[i].id == id ? &in->injection[i] : NULL;
 }
 
-/* Of the faults that are over, keep the last OVER_KEPT; of the others keep only the sums. */
+/* Remove faults that are over, except the last OVER_KEPT, and add what they did to in->past. */
 static void list_trim(struct injector *in)
 {
     uint32_t over = 0, kept = 0;
@@ -280,7 +281,10 @@ static void list_trim(struct injector *in)
     in->count = kept;
 }
 
-/* Make space for one more, and after trimming for twice the count, so that trimming is rare. */
+/*
+ * Make space for one more fault. If the list is full, trim it, and allocate space for twice what is
+ * left, so that it is rarely trimmed. False: out of memory, or LISTED_MOST faults are listed.
+ */
 static bool list_grow(struct injector *in)
 {
     struct injection *all;
@@ -415,7 +419,10 @@ bool injector_will_revert(const struct injector *in)
     return false;
 }
 
-/* The fault that is due first, of several the one added first. NULL: none is due by @now_ps. */
+/*
+ * Return the fault that is due first; if several are, the one added first. NULL: none is due by
+ * @now_ps.
+ */
 static struct injection *injector_first(const struct injector *in, uint64_t now_ps)
 {
     struct injection *first = NULL;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inject.h - injects faults into a running fabric: each begins at its time, on the cables, switches
- * or nodes that it names or draws at random, ends, and may begin again.
+ * inject.h - inject faults into a running fabric. A fault begins at its time, on the cables,
+ * switches or nodes that it names or that are drawn at random. Then it ends, and may begin again.
  *
- * Times are the manager's (apps/manager/manager.h), so that a schedule on clock virtual is exact.
- * Random targets depend on the seed, the fault's number, and how often it has begun.
+ * An *active* fault has begun and not ended. A fault is *applied* to its *targets* while it has an
+ * effect on these devices; a fault with a duty cycle (link-flap, noise) is applied only during
+ * parts of the time in which it is active. A *hit* is a packet, process or group that a fault
+ * affected. A fault with the key on= *waits* for an event, which all hosts *observe*.
+ *
+ * All times are those of the fabric manager (apps/manager/manager.h), so that a schedule on clock
+ * virtual is exact. Random targets depend on the seed, the fault's number, and how often it has
+ * begun before.
  *
  * Thread: manager; on clock virtual between two advances.
  */
@@ -17,143 +23,159 @@
 
 struct injector;
 
-/* Action on a node's process. */
+/* Action on a node's process: stop it, let it continue, or kill it. */
 enum inject_process { INJECT_FREEZE, INJECT_GO_ON, INJECT_KILL };
 
+/* The begin or the end of a fault. */
 struct inject_event {
-    uint32_t id;
+    uint32_t id; /* the fault's number */
     const struct fault *fault;
-    bool begins; /* false: it ends */
+    bool begins; /* false: the fault ends */
     uint64_t at_ps;
-    uint32_t targets;
+    uint32_t targets; /* number of its targets */
 };
 
 /* A call from the coordinator's injector to those of other hosts (injector_apply_call()). */
 struct inject_call {
     enum inject_do {
-        INJECT_ON,     /* apply the fault to all targets with a device there */
-        INJECT_OFF,    /* revert it, also if it is not applied, or not to all targets */
+        INJECT_ON,     /* apply the fault to all targets that are on the called host */
+        INJECT_OFF,    /* revert the fault, even if it is applied to only some targets, or none */
         INJECT_WATCH,  /* observe the event that the fault waits for (on=) */
-        INJECT_UNWATCH /* stop observing it */
+        INJECT_UNWATCH /* stop observing this event */
     } what;
-    uint32_t id;
+    uint32_t id; /* the fault's number */
     const struct fault *fault;
-    uint64_t seed; /* for random targets: all hosts find the same */
-    uint32_t only; /* the host to call; 0: all */
+    uint64_t seed; /* for random targets; all hosts draw the same targets from it */
+    uint32_t only; /* the host to call; 0: all other hosts */
 };
 
 /*
- * Calls to the other hosts of a coordinator. They return when all hosts are done. Never made while
- * workers are held, because workers carry them.
+ * The coordinator's calls to the other hosts. A call returns when all called hosts have executed
+ * it. The injector never calls while workers are held, because workers carry the calls.
  */
 struct inject_remote {
     int (*call)(void *ctx, const struct inject_call *call); /* Errors: -ENOMEM */
-    void (*taken_out)(void *ctx, uint32_t cable);           /* injector_taken_out() */
-    uint64_t (*hits)(void *ctx, uint32_t id);               /* as last reported */
+    void (*taken_out)(void *ctx, uint32_t cable);           /* let them call injector_taken_out() */
+    uint64_t (*hits)(void *ctx, uint32_t id);               /* of fault @id, as last reported */
     void *ctx;
 };
 
 struct inject_config {
-    struct fault_network network; /* the fabric's; borrowed */
+    struct fault_network network; /* the fabric's network; the pointers are borrowed */
     uint64_t seed;
-    uint64_t origin_ps;                 /* start of schedules */
-    uint64_t scan_ps;                   /* interval of checks for observed events (on=), above 0 */
+    uint64_t origin_ps;                 /* time from which the times of schedules count */
+    uint64_t scan_ps;                   /* interval of checks for observed events, above 0 */
     const struct inject_remote *remote; /* borrowed; NULL: there are no other hosts */
-    void (*event)(void *ctx, const struct inject_event *event); /* may be NULL */
-    /* NULL: nodes have no processes. Returns false if none is attached to the node. */
+    /* called when a fault begins or ends; may be NULL */
+    void (*event)(void *ctx, const struct inject_event *event);
+    /*
+     * Act on the process at @node. Returns false if none is attached. NULL: nodes have no
+     * processes.
+     */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);
-    void *ctx;
+    void *ctx; /* for event() and process() */
 };
 
-/* Sums over past faults that are no longer listed. */
+/* Sums over the faults that are over and no longer listed. */
 struct inject_past {
-    uint64_t faults;
-    uint64_t times; /* that they began */
-    uint64_t hits;  /* on other hosts as far as they had been fetched */
+    uint64_t faults; /* number of these faults */
+    uint64_t times;  /* how often they began */
+    uint64_t hits;   /* their hits; on other hosts, those reported before they left the list */
 };
 
-/* State of a fault. */
+/* State of a listed fault. */
 struct inject_state {
-    uint32_t id;
+    uint32_t id; /* its number */
     const struct fault *fault;
-    uint32_t times; /* that it has begun */
+    uint32_t times; /* how often it has begun */
     bool active;
-    bool over;        /* it will not begin again */
-    uint32_t targets; /* of the last time */
-    uint64_t hits;    /* packets or processes that it hit: fault_hits_are() */
-    uint64_t next_ps; /* its next change; EMU_NEVER */
+    bool over;        /* it has ended and will not begin again */
+    uint32_t targets; /* number of targets when it last began */
+    uint64_t hits;    /* what they count depends on the kind: fault_hits_are() */
+    uint64_t next_ps; /* time of its next begin, end or change by its duty cycle; EMU_NEVER: none */
 };
 
-/** injector_create - @manager: the fabric's. Errors: -ENOMEM. */
+/** injector_create - create an injector. @manager: the fabric's manager. Errors: -ENOMEM. */
 int injector_create(struct injector **ret, struct fabric *fabric, struct manager *manager,
                     const struct inject_config *config);
 void injector_destroy(struct injector *injector);
 
 /**
- * injector_add - add a fault, whose times count from @from_ps. @id: its number, from 1. @text: one
- * line for the user, also on success. Errors: as fault_check(); -ENOMEM, also for too many faults
- * that are not over.
+ * injector_add - add a fault, whose times count from @from_ps. @id: receives its number, from 1.
+ * @text: receives one line for the user, as from fault_check(). Errors: as fault_check(); -ENOMEM,
+ * also if too many faults are not over yet.
  */
 int injector_add(struct injector *injector, const struct fault *fault, uint64_t from_ps,
                  uint32_t *id, char *text, size_t text_bytes);
 
-/** injector_add_all - add a schedule that starts at the origin. @error names the line. */
+/**
+ * injector_add_all - add all faults of a schedule; their times count from config.origin_ps. Stops
+ * at the first error; @error then names the line. Errors: as injector_add().
+ */
 int injector_add_all(struct injector *injector, const struct fault_schedule *schedule, char *error,
                      size_t error_bytes);
 
 /**
- * injector_clear - end the fault at @now_ps for good. Errors: -ENOENT. injector_clear_all() - end
- * all faults; returns the first error.
+ * injector_clear - end fault @id at @now_ps; it will not begin again. Errors: -ENOENT, no such
+ * fault; of reverting it. injector_clear_all() - end all faults; returns the first error.
  */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
 int injector_clear_all(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_apply_call - execute a call of the coordinator. An injector that gets such calls is
- * never stepped, and its faults have the coordinator's numbers. @now_ps: as for a step. Errors:
- * -ENOMEM; -EINVAL, no such fault; as fault_check(), since a call may be wrong.
+ * injector_apply_call - execute a call of the coordinator, on another host. The injector of such a
+ * host is never stepped, and its faults have the coordinator's numbers. @now_ps: as in
+ * injector_step(). Errors: -ENOMEM; -EINVAL, the call is not valid; as fault_check(), because a
+ * faulty coordinator may send a fault that this network does not permit.
  */
 int injector_apply_call(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
 
 /**
- * injector_reapply - another host has rejoined with devices without faults: let it apply and
- * observe all current ones. Errors: -ENOMEM, it could not do all of it.
+ * injector_reapply - call when another host has rejoined, whose new devices have no faults. Let it
+ * apply all applied faults, and observe the events of all waiting ones. Errors: -ENOMEM; then some
+ * of this is not done.
  */
 int injector_reapply(const struct injector *injector, uint32_t host);
 
-/** injector_due_ps - the time of the next step; EMU_NEVER. */
+/** injector_due_ps - return when to call injector_step() next; EMU_NEVER: nothing is scheduled. */
 uint64_t injector_due_ps(const struct injector *injector);
 
-/** injector_is_active - is any fault active? */
+/** injector_is_active - return whether any fault is active. */
 bool injector_is_active(const struct injector *injector);
 
-/** injector_will_revert - is any fault active that will end? Then a stall may end by itself. */
+/**
+ * injector_will_revert - return whether any active fault will end or be reverted by its duty cycle.
+ * If so, a stall may end by itself.
+ */
 bool injector_will_revert(const struct injector *injector);
 
 /**
- * injector_step - do what is due by @now_ps, with a limit per call: injector_due_ps() says whether
- * more is due. Errors: -ENOMEM; that fault is not tried again.
+ * injector_step - begin, end, apply and revert the faults for which this is due by @now_ps. A call
+ * makes a limited number of changes, and more may be due afterwards (injector_due_ps()). Errors:
+ * -ENOMEM, and others of applying a fault; the fault that failed is not tried again.
  */
 int injector_step(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_observe - handle an entry of the fabric's fault log, before the step. True: it is not a
- * hit, but the event that a fault waits for (on=).
+ * injector_observe - handle an entry of the fabric's fault log; call before injector_step(). True:
+ * the entry is not a hit, but the event that a fault waits for (on=).
  */
 bool injector_observe(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
 
 /**
- * injector_taken_out - count entries that wait at a stuck port as hit by the faults that stopped
- * it, since the manager is about to take the cable out of use and to reroute them.
+ * injector_taken_out - call before the manager takes a cable with a stuck port out of use and
+ * reroutes the entries that wait there. Counts these entries as hits of the faults that have
+ * stopped the port.
  */
 void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_ps);
 
-/** injector_waits - does a fault wait for an event, so that the fault log must be read? */
+/** injector_waits - return whether a fault waits for an event, so that the log must be read. */
 bool injector_waits(const struct injector *injector);
 
 /**
- * injector_count, injector_at - the listed faults, in the order in which they were added: all that
- * are not over, and at least the last 1000 that are. injector_past() - sums over the others.
+ * injector_count - return the number of listed faults. injector_at() - return the state of one, in
+ * the order in which they were added. All faults are listed that are not over, and at least the
+ * last 1000 that are. injector_past() - return sums over the faults that are no longer listed.
  */
 uint32_t injector_count(const struct injector *injector);
 struct inject_state injector_at(const struct injector *injector, uint32_t i);

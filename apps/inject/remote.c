@@ -2,10 +2,11 @@
 /*
  * remote.c - faults in a network on several hosts.
  *
- * Only the coordinator's injector has the schedule. When a fault is applied or reverted there, it
- * calls all hosts, which do the same to their devices among the targets; the same seed gives the
- * same targets. Faults applied by the manager (links down) or the daemon (processes) need no calls:
- * these act on other hosts themselves. Each host counts and logs its hits; the injector's owner
+ * Only the coordinator's injector has the schedule. When it applies or reverts a fault, it calls
+ * the injectors of all other hosts, which apply or revert the fault at the targets on their host.
+ * All hosts find the same targets, because the call has the seed. Faults that the manager applies
+ * (links down) or the daemon (processes) need no calls, because manager and daemon act on other
+ * hosts themselves. Each host counts and logs its hits; the owner of the coordinator's injector
  * fetches them.
  */
 #include <errno.h>
@@ -44,10 +45,11 @@ int injector_reapply(const struct injector *in, uint32_t host)
     return err;
 }
 
+/* Apply a fault to its targets on this host, at a call of the coordinator. */
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];
-    int err = inject_set_here(in, f, false); /* the coordinator's first try may have failed */
+    int err = inject_set_here(in, f, false); /* an earlier call may have failed on another host */
 
     if (err)
         return err;
@@ -59,7 +61,10 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     return err ? err : inject_set_here(in, f, true);
 }
 
-/* An applied fault is not replaced, since its targets belong to it. */
+/*
+ * Observe the event of a fault, at a call of the coordinator. If the fault is applied, keep the
+ * stored one, because it must be reverted at the targets to which it was applied.
+ */
 static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     if (f->waits)
@@ -69,7 +74,7 @@ static int watch_here(struct injector *in, struct injection *f, const struct inj
     return inject_watch(in, f);
 }
 
-/* The coordinator has checked the fault, but the call may be wrong. */
+/* Check a call of the coordinator, which may be faulty. Errors: -EINVAL; as fault_check(). */
 static int check_call(const struct injector *in, const struct inject_call *call)
 {
     bool sets = call->what == INJECT_ON || call->what == INJECT_OFF;

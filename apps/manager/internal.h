@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* internal.h - state and functions shared by the manager's files. Thread: manager. */
+/*
+ * internal.h - state and functions shared by the manager's files. manager.h explains the terms.
+ * Thread: manager.
+ */
 #ifndef APPS_MANAGER_INTERNAL_H
 #define APPS_MANAGER_INTERNAL_H
 
@@ -7,100 +10,112 @@
 #include "apps/fabric/links.h"
 #include "apps/manager/manager.h"
 
-#define MANAGER_ERRORS_OF 1000000u   /* errors_inside and errors_node are per so many packets */
-#define MANAGER_UNCOUNTED UINT64_MAX /* link.seen: the other host's count is unknown yet */
+#define MANAGER_ERRORS_OF 1000000u   /* packets to which errors_inside and errors_node refer */
+#define MANAGER_UNCOUNTED UINT64_MAX /* link.seen: the other host's count is not known yet */
 
-/* State of a cable. */
+/* State of a cable's link. Arrays of two: direction to the cable's first end, and from it. */
 struct link {
     enum manager_link state;
-    uint64_t outs;       /* times that it went out of use */
-    uint8_t failed;      /* tests in a row */
+    uint64_t outs;       /* how often it went out of use */
+    uint8_t failed;      /* successive failed tests, at most AGAIN_DOUBLINGS */
     bool isolated;       /* taken out with its switch (trap=isolate), until it is in use again */
-    bool severed;        /* manager_sever() */
-    bool link_down;      /* if severed: its signal is lost for another reason, too */
-    uint64_t due_ps;     /* its next step; EMU_NEVER */
-    uint64_t signal_ps;  /* since when it has a signal */
+    bool severed;        /* the device or host at one end is lost: manager_sever() */
+    bool link_down;      /* if severed: its signal was also lost for another reason */
+    uint64_t due_ps;     /* time of its next step; EMU_NEVER: none */
+    uint64_t signal_ps;  /* since when it has a signal, or is out although it has one */
     struct topo_at peer; /* where its second end is plugged in */
-    uint64_t seen[2];    /* packets, each direction, at the last scan */
-    uint64_t errors[2];  /* errors, likewise */
+    uint64_t seen[2];    /* received packets in the counts of the last scan */
+    uint64_t errors[2];  /* errors in the counts of the last scan */
     struct {
-        uint64_t sent;     /* at the last scan */
-        uint64_t since_ps; /* since when it could send but did not; EMU_NEVER */
-    } port[2];             /* that send to its first end, and from it */
-    bool stuck;            /* one of them does not send although it could */
-    bool barred;           /* it passed its test, but old packets keep it from coming up */
+        uint64_t sent;     /* segments sent, at the last scan */
+        uint64_t since_ps; /* since when it was able to send but did not; EMU_NEVER: it sends */
+    } port[2];             /* the ports that send in each direction */
+    bool stuck;            /* one of these ports is able to send but does not */
+    bool barred;           /* its test succeeded, but it has to wait for old packets to leave */
 };
 
 struct manager {
     struct fabric *fabric;
     struct manager_config config;
     struct link *link;                /* by cable */
-    bool *routed;                     /* by cable: tables may use it */
+    bool *routed;                     /* by cable: in use, so that tables may use it */
     uint64_t *trapped;                /* by switch: packets without a route, at the last scan */
-    struct fabric_scan_result remote; /* at the last scan, on other hosts; all NULL on one host */
-    struct fabric_test *test; /* of links tested by this step, on other hosts; NULL on one host */
-    uint32_t tests;           /* elements of `test` */
-    uint64_t *no_link;     /* by node without a link: next fabric_node_no_link(); else EMU_NEVER */
-    uint64_t no_link_ps;   /* the first of these */
-    uint64_t pieces_ps;    /* next fabric_cut_off(); EMU_NEVER */
-    uint32_t out;          /* links not in use */
-    uint64_t links_ps;     /* the first link.due_ps; EMU_NEVER */
-    uint64_t tables_ps;    /* when new tables are due; EMU_NEVER */
-    uint64_t since_ps;     /* time of the first change that causes these tables */
-    uint64_t scan_ps;      /* next scan (scan.c), if there can be errors */
-    uint64_t in_flight_ps; /* next rerouting in flight; EMU_NEVER */
-    uint64_t gap_ps;       /* time between the last one and in_flight_ps */
-    uint64_t rerouted;     /* segments rerouted in flight since the start */
-    uint64_t partitioned_ps; /* next report of partitioned pairs; EMU_NEVER: none is due */
-    uint64_t partitioned;    /* partitioned pairs, with the last tables */
-    bool drop_unreachable;   /* they have been reported */
-    uint32_t nodes;
-    uint64_t now_ps; /* of this step */
+    struct fabric_scan_result remote; /* the last scan of other hosts; all NULL on one host */
+    struct fabric_test *test; /* results of other hosts for links that this step tests, or NULL */
+    uint32_t tests;           /* used elements of `test` */
+
+    /* Times at which something is due; EMU_NEVER: never. */
+    uint64_t *no_link;       /* by node: next fabric_node_no_link(), if it has no link */
+    uint64_t no_link_ps;     /* the first of no_link[] */
+    uint64_t cut_off_ps;     /* next fabric_cut_off() */
+    uint64_t links_ps;       /* the first link.due_ps */
+    uint64_t tables_ps;      /* new tables */
+    uint64_t scan_ps;        /* next scan (scan.c), done only if cables can have faults */
+    uint64_t in_flight_ps;   /* next rerouting in flight */
+    uint64_t partitioned_ps; /* next report of partitioned pairs */
+
+    uint32_t out;          /* number of links not in use */
+    uint64_t since_ps;     /* time of the first change that causes the tables of tables_ps */
+    uint64_t gap_ps;       /* interval between the last rerouting in flight and the next */
+    uint64_t rerouted;     /* segments moved by rerouting in flight since the start */
+    uint64_t partitioned;  /* partitioned pairs with the last tables */
+    bool drop_unreachable; /* segments between these pairs are dropped now */
+    uint32_t nodes;        /* number of nodes */
+    uint64_t now_ps;       /* time of the present step */
 };
 
 /* --- manager.c --- */
 
-/* Report @event; fills in its time and number of links out. */
+/* Report @event to config.event(), with the time and the number of links that are out. */
 void manager_notify(struct manager *m, struct manager_event event);
 
-/* The time for calls about devices: on clock raw 0; on clock real later than this step's. */
+/*
+ * Return the time to pass to functions that change devices: simulated time, or the present time of
+ * clock real, which is later than that of the step; on clock raw 0.
+ */
 uint64_t manager_device_ps(const struct manager *m);
 
-/* Plan new tables, a reaction time after the first change that causes them. */
+/* Make new tables due, config.reaction_ps from now, unless they are due already. */
 void manager_tables_plan(struct manager *m);
 
-/* Plan to reroute in flight in @gap_ps if any link is out. */
+/* Make rerouting in flight due in @gap_ps, if any link is out and it is necessary. */
 void manager_in_flight_plan(struct manager *m, uint64_t gap_ps);
 
 /* --- links.c --- */
 
-/* Set the link's state, and its next step in @in_ps. */
+/* Set the link's state, and let its next step be due in @in_ps. */
 void manager_link_plan(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t in_ps);
 
-/* Take a link out of use at its ends, and plan tables without it. @hit: packets on it. */
+/*
+ * Take a link out of use at both ends, and plan tables without it. @fault, @hit: as in
+ * fabric_link_set(). Errors: as fabric_link_set(); then nothing has changed.
+ */
 int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit);
 
-/* Number of links of the switch that are isolated, and of @others that are out. */
+/* Return how many links of a switch are isolated. @others: receives how many others are out. */
 uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *others);
 
-/* Packets received in a direction of a link, and their errors; on another host at the last scan. */
+/*
+ * Return how many packets the receiving end of a direction of a link has received, and how many of
+ * them had errors. If this end is on another host, the counts are those of the last scan.
+ */
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
                          uint64_t *errors);
 
 /* Begin to count packets and errors of a link that is in use from now on. */
 void manager_link_begin(struct manager *m, uint32_t i);
 
-/* The link's limit of errors in MANAGER_ERRORS_OF packets. */
+/* Return the link's limit of errors in MANAGER_ERRORS_OF packets. */
 uint32_t manager_link_most(const struct manager *m, uint32_t i);
 
-/* Step the links that are due. */
+/* Do the next step of each link for which one is due. */
 void manager_links_step(struct manager *m);
 
-/* Is the link in its bring-up, for less than the bound, and without a failed test? */
-bool manager_link_comes(const struct manager *m, uint32_t i);
+/* Return whether a link is in its bring-up, without a failed test and for less than no_link_ps. */
+bool manager_link_comes_up(const struct manager *m, uint32_t i);
 
-/* Handle nodes that have had no link for too long, repeatedly. */
+/* Let adapters give up packets of and to nodes that have had no link for too long. */
 void manager_nodes_step(struct manager *m);
 
 /* --- scan.c --- */

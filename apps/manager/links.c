@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* links.c - brings links up in three steps, takes links out, and handles nodes without a link. */
+/* links.c - bring links up in three steps, take links out, and handle nodes without a link. */
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
 #include "emu/fault/fault.h"
 #include "emu/util/clock.h"
 
-#define AGAIN_DOUBLINGS 6u
+#define AGAIN_DOUBLINGS 6u /* limit of the doublings of config.again_ps */
 
 void manager_link_plan(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t in_ps)
@@ -22,7 +22,7 @@ static bool link_is_routed(const struct manager *m, uint32_t i)
     return m->routed[i];
 }
 
-/* Does the node have a link for which @is is true? */
+/* Return whether the node has a link for which @is returns true. */
 static bool node_has_link(const struct manager *m, uint32_t node,
                           bool (*is)(const struct manager *m, uint32_t i))
 {
@@ -36,8 +36,8 @@ static bool node_has_link(const struct manager *m, uint32_t node,
     return false;
 }
 
-/* Update the state of a node after its link has come up or gone down. */
-static void node_look(struct manager *m, uint32_t i)
+/* Update whether the node at link @i, if any, has a link in use; @i has come up or gone out. */
+static void node_update_linked(struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
     uint64_t *no_link;
@@ -56,7 +56,7 @@ static void node_look(struct manager *m, uint32_t i)
         m->no_link_ps = *no_link;
 }
 
-bool manager_link_comes(const struct manager *m, uint32_t i)
+bool manager_link_comes_up(const struct manager *m, uint32_t i)
 {
     const struct link *link = &m->link[i];
     bool steps = link->state == MANAGER_BEGINS || link->state == MANAGER_QUERIES ||
@@ -66,14 +66,15 @@ bool manager_link_comes(const struct manager *m, uint32_t i)
 }
 
 /*
- * Repeated, since the node may post more packets meanwhile. Not while one of its links comes back:
- * a manager that is late notices that together with the end of the wait.
+ * This is repeated, because the node may post more packets. It waits while one of the node's links
+ * is in its bring-up: a manager that is stepped late may find the end of the wait and the signal of
+ * that link at once.
  */
 void manager_nodes_step(struct manager *m)
 {
     m->no_link_ps = EMU_NEVER;
     for (uint32_t n = 0; n < m->nodes; n++) {
-        if (m->no_link[n] <= m->now_ps && node_has_link(m, n, manager_link_comes))
+        if (m->no_link[n] <= m->now_ps && node_has_link(m, n, manager_link_comes_up))
             m->no_link[n] = m->now_ps + m->config.step_ps;
         if (m->no_link[n] <= m->now_ps) {
             fabric_pause(m->fabric);
@@ -103,7 +104,7 @@ int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hi
     m->routed[i] = false;
     m->out++;
     m->link[i].outs++;
-    node_look(m, i);
+    node_update_linked(m, i);
     manager_tables_plan(m);
     manager_in_flight_plan(m, m->config.in_flight_ps);
     return 0;
@@ -125,8 +126,8 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
     return isolated;
 }
 
-/* Is the link's second end where the topology says? */
-static bool link_right(const struct manager *m, uint32_t i)
+/* Return whether the link's second end is plugged in where the topology says. */
+static bool link_peer_is_right(const struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
     const struct link *link = &m->link[i];
@@ -159,6 +160,7 @@ void manager_link_begin(struct manager *m, uint32_t i)
     }
 }
 
+/* Take a link into use at both ends. False: old packets are left, or out of memory. */
 static bool link_join(struct manager *m, uint32_t i)
 {
     uint32_t none;
@@ -173,8 +175,8 @@ static bool link_join(struct manager *m, uint32_t i)
     return joined;
 }
 
-/* Bring up the isolated links of a switch if no other of its links is out. */
-static void switch_rejoin(struct manager *m, uint32_t sw)
+/* Begin the bring-up of the isolated links of a switch if no other of its links is out. */
+static void switch_end_isolation(struct manager *m, uint32_t sw)
 {
     uint32_t others;
 
@@ -189,7 +191,10 @@ static void switch_rejoin(struct manager *m, uint32_t sw)
         }
 }
 
-/* @quiet: no other host has old packets of the link. */
+/*
+ * Take a link into use whose test has succeeded, or retry later if old packets are left. @quiet: no
+ * other host has old packets of the link.
+ */
 static void link_up(struct manager *m, uint32_t i, bool quiet)
 {
     struct link *link = &m->link[i];
@@ -204,12 +209,12 @@ static void link_up(struct manager *m, uint32_t i, bool quiet)
     link->isolated = false;
     m->routed[i] = true;
     m->out--;
-    node_look(m, i);
+    node_update_linked(m, i);
     manager_link_begin(m, i);
     manager_tables_plan(m);
-    switch_rejoin(m, fabric_cable(m->fabric, i)->at.sw);
+    switch_end_isolation(m, fabric_cable(m->fabric, i)->at.sw);
     if (fabric_cable(m->fabric, i)->kind == TOPO_END_SWITCH)
-        switch_rejoin(m, fabric_cable(m->fabric, i)->peer.sw);
+        switch_end_isolation(m, fabric_cable(m->fabric, i)->peer.sw);
     manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_UP,
                                              .cable = i,
                                              .took_ps = m->now_ps - link->signal_ps});
@@ -221,8 +226,8 @@ uint32_t manager_link_most(const struct manager *m, uint32_t i)
                                                              : m->config.errors_inside;
 }
 
-/* The result of other hosts for a test of this step: see tests_ask(). */
-static const struct fabric_test *test_of(const struct manager *m, uint32_t i)
+/* Return the result of other hosts for a test that tests_query_remote() requested; NULL: none. */
+static const struct fabric_test *test_by_remote(const struct manager *m, uint32_t i)
 {
     for (uint32_t t = 0; t < m->tests; t++)
         if (m->test[t].cable == i)
@@ -232,7 +237,7 @@ static const struct fabric_test *test_of(const struct manager *m, uint32_t i)
 
 static void link_test(struct manager *m, uint32_t i)
 {
-    const struct fabric_test *remote = test_of(m, i);
+    const struct fabric_test *remote = test_by_remote(m, i);
     struct link *link = &m->link[i];
     uint32_t errors = fabric_cable_try(m->fabric, i, m->config.test_packets);
 
@@ -264,7 +269,7 @@ static void manager_link_step(struct manager *m, uint32_t i)
         manager_link_plan(m, link, MANAGER_QUERIES, m->config.step_ps);
         break;
     case MANAGER_QUERIES:
-        if (link_right(m, i)) {
+        if (link_peer_is_right(m, i)) {
             manager_link_plan(m, link, MANAGER_TESTS, m->config.step_ps);
             break;
         }
@@ -284,8 +289,8 @@ static void manager_link_step(struct manager *m, uint32_t i)
     }
 }
 
-/* Query other hosts about all links to test with one call, since each call takes a while. */
-static int tests_ask(struct manager *m)
+/* Let other hosts test all links that are due, in one call, because each call takes a while. */
+static int tests_query_remote(struct manager *m)
 {
     m->tests = 0;
     for (uint32_t i = 0; m->test && i < fabric_cable_count(m->fabric); i++)
@@ -296,7 +301,7 @@ static int tests_ask(struct manager *m)
 
 void manager_links_step(struct manager *m)
 {
-    if (tests_ask(m)) {
+    if (tests_query_remote(m)) {
         m->links_ps = m->now_ps + m->config.again_ps; /* out of memory: retry later */
         return;
     }

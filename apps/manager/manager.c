@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * manager.c - new tables after a change of links, rerouting in flight, partitioned nodes, and the
- * schedule of all this. links.c handles links, scan.c the periodic scans.
+ * manager.c - publishes new tables after links have changed, reroutes in flight, handles
+ * partitioned nodes, and schedules all work of the manager. links.c brings links up and takes them
+ * out; scan.c has the periodic scans.
  *
- * On several hosts there is one manager, at the coordinator. It knows all links, queries other
- * hosts about their ends, and has them execute its decisions (apps/fabric/hosts.h). It never does
- * so while workers are held, because workers carry the calls.
+ * On several hosts there is one manager, at the coordinator. It has the state of all links, queries
+ * other hosts about their ends, and lets these hosts execute its decisions (apps/fabric/hosts.h).
+ * It never calls other hosts while workers are held, because workers carry the calls.
  */
 #include "apps/manager/manager.h"
 #include "apps/fabric/hosts.h"
@@ -69,8 +70,8 @@ static void group_treeless(void *ctx, uint32_t group)
                                                .group = group});
 }
 
-/* Reroute by the tables in force, but not while new ones are due. */
-static void carry_step(struct manager *m)
+/* Reroute in flight by the tables in force; wait if new tables are due. */
+static void in_flight_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
     uint32_t rerouted = 0;
@@ -99,40 +100,49 @@ static void carry_step(struct manager *m)
 
 /* --- partitioned nodes ---------------------------------------------------------------- */
 
-/* Delay the end of a wait while links come back: a manager that is late notices both together. */
-static bool put_off(const struct manager *m, uint64_t *at_ps)
+/*
+ * Postpone the end of a wait, at *@at_ps, if a link is in its bring-up or new tables are due. A
+ * manager that is stepped late may find the end of the wait and the signal of a link at once.
+ * Returns whether the wait was postponed.
+ */
+static bool postpone(const struct manager *m, uint64_t *at_ps)
 {
-    bool heals = m->tables_ps != EMU_NEVER;
+    bool coming = m->tables_ps != EMU_NEVER;
 
-    for (uint32_t i = 0; !heals && i < fabric_cable_count(m->fabric); i++)
-        heals = manager_link_comes(m, i);
-    if (heals)
+    for (uint32_t i = 0; !coming && i < fabric_cable_count(m->fabric); i++)
+        coming = manager_link_comes_up(m, i);
+    if (coming)
         *at_ps = m->now_ps + m->config.step_ps;
-    return heals;
+    return coming;
 }
 
-static void parted_say(struct manager *m)
+static void partitioned_report(struct manager *m)
 {
     manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_PARTITIONED,
                                              .cable = TOPO_NONE,
                                              .partitioned = m->partitioned});
 }
 
-/* Drop segments between pairs partitioned for the bound; repeated, since more may be posted. */
-static void parted_step(struct manager *m)
+/*
+ * Drop segments between pairs that have been partitioned for config.no_link_ps. This is repeated
+ * because processes may post more of them.
+ */
+static void partitioned_step(struct manager *m)
 {
-    if (put_off(m, &m->partitioned_ps))
+    if (postpone(m, &m->partitioned_ps))
         return;
     m->drop_unreachable = true;
     fabric_drop_unreachable(m->fabric, true);
-    parted_say(m);
+    partitioned_report(m);
     m->partitioned_ps = m->now_ps + m->config.no_link_ps;
 }
 
 /*
- * With new tables @partitioned pairs have no route. Acknowledged packets are given up by adapters.
+ * Plan what to do about the @partitioned pairs that have no route in new tables: their segments are
+ * dropped after config.no_link_ps. With acknowledgments this is not necessary, because adapters
+ * give up their packets.
  */
-static void parted_plan(struct manager *m, uint64_t partitioned)
+static void partitioned_plan(struct manager *m, uint64_t partitioned)
 {
     m->partitioned = partitioned;
     if (!partitioned) {
@@ -147,21 +157,24 @@ static void parted_plan(struct manager *m, uint64_t partitioned)
 
 /* --- tables ------------------------------------------------------------------------- */
 
-/* Wait for links that are out, since they may partition the network and be back soon. */
-static void pieces_plan(struct manager *m)
+/*
+ * Plan the next fabric_cut_off(), config.no_link_ps from now, if links are out. Until then adapters
+ * retry, because the links may be in use again soon.
+ */
+static void cut_off_plan(struct manager *m)
 {
     bool waits = m->out && m->config.no_link_ps != EMU_NEVER;
 
-    m->pieces_ps = waits ? m->now_ps + m->config.no_link_ps : EMU_NEVER;
+    m->cut_off_ps = waits ? m->now_ps + m->config.no_link_ps : EMU_NEVER;
 }
 
-static void pieces_step(struct manager *m)
+static void cut_off_step(struct manager *m)
 {
-    if (put_off(m, &m->pieces_ps))
+    if (postpone(m, &m->cut_off_ps))
         return;
-    m->pieces_ps = EMU_NEVER;
+    m->cut_off_ps = EMU_NEVER;
     if (fabric_cut_off(m->fabric, m->partitioned))
-        pieces_plan(m); /* repeat, since some destinations may have been reachable meanwhile */
+        cut_off_plan(m); /* repeat it, as a destination may become reachable and then not again */
 }
 
 static int tables_make(struct manager *m)
@@ -169,8 +182,8 @@ static int tables_make(struct manager *m)
     uint64_t partitioned;
     int err;
 
-    if (m->drop_unreachable) /* includes segments dropped since the last report */
-        parted_say(m);
+    if (m->drop_unreachable) /* a last report, about segments dropped since the one before */
+        partitioned_report(m);
     err =
         fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &partitioned, group_treeless, m);
     if (err) {
@@ -178,8 +191,8 @@ static int tables_make(struct manager *m)
         return err;
     }
     m->tables_ps = EMU_NEVER;
-    parted_plan(m, partitioned);
-    pieces_plan(m);
+    partitioned_plan(m, partitioned);
+    cut_off_plan(m);
     manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_TABLES,
                                              .cable = TOPO_NONE,
                                              .took_ps = m->now_ps - m->since_ps,
@@ -223,7 +236,7 @@ int manager_create(struct manager **ret, struct fabric *fabric, const struct man
     m->fabric = fabric;
     m->config = *config;
     m->links_ps = m->tables_ps = m->no_link_ps = m->in_flight_ps = m->partitioned_ps =
-        m->pieces_ps = EMU_NEVER;
+        m->cut_off_ps = EMU_NEVER;
     m->nodes = fabric_graph(fabric)->nodes;
     m->no_link = malloc(m->nodes * sizeof *m->no_link);
     m->trapped = calloc(fabric_graph(fabric)->switches, sizeof *m->trapped);
@@ -315,7 +328,7 @@ void manager_rejoin(struct manager *m, uint32_t i, uint64_t now_ps)
         manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
-/* Reset the last samples of these devices to 0; the next one begins a new count. */
+/* Reset the last samples of these devices to 0; packets are counted anew from the next scan on. */
 void manager_resync(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node), void *ctx)
 {
     for (uint32_t s = 0; m->remote.trapped && s < fabric_graph(m->fabric)->switches; s++)
@@ -348,7 +361,7 @@ uint64_t manager_due_ps(const struct manager *m)
     at_ps = m->no_link_ps < at_ps ? m->no_link_ps : at_ps;
     at_ps = m->in_flight_ps < at_ps ? m->in_flight_ps : at_ps;
     at_ps = m->partitioned_ps < at_ps ? m->partitioned_ps : at_ps;
-    at_ps = m->pieces_ps < at_ps ? m->pieces_ps : at_ps;
+    at_ps = m->cut_off_ps < at_ps ? m->cut_off_ps : at_ps;
     return at_ps < m->scan_ps || !fabric_is_faulty(m->fabric) ? at_ps : m->scan_ps;
 }
 
@@ -366,15 +379,15 @@ int manager_step(struct manager *m, uint64_t now_ps)
         manager_links_step(m);
     if (m->no_link_ps <= now_ps)
         manager_nodes_step(m);
-    if (m->pieces_ps <= now_ps)
-        pieces_step(m);
+    if (m->cut_off_ps <= now_ps)
+        cut_off_step(m);
     if (m->scan_ps <= now_ps && fabric_is_faulty(m->fabric))
         manager_scan(m);
     err = m->tables_ps <= now_ps ? tables_make(m) : 0;
     if (m->partitioned_ps <= now_ps)
-        parted_step(m);
+        partitioned_step(m);
     if (m->in_flight_ps <= now_ps)
-        carry_step(m);
+        in_flight_step(m);
     return err;
 }
 

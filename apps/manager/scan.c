@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* scan.c - periodic scans: links with too many errors, stuck ports, packets without a route. */
+/* scan.c - scan periodically for links with too many errors, stuck ports, and lost routes. */
 #include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 #include "apps/manager/internal.h"
 #include "emu/util/clock.h"
 
-#define LOOK_LEAST   100u /* packets for a meaningful error rate */
-#define LOOK_CERTAIN 3.0  /* standard deviations: exceeded by chance in one scan of a thousand */
+#define SCAN_LEAST   100u /* minimum number of packets for an error rate */
+#define SCAN_CERTAIN 3.0  /* standard deviations; chance exceeds them in one scan of a thousand */
 
 /*
- * Is the error rate above the limit of @most in MANAGER_ERRORS_OF? Two errors in 150 packets are
- * more than 1 %, but a link with one error in 500 has them in every thirtieth scan. So the number
- * must be significantly above that of a link at the limit.
+ * Return whether the error rate is above the limit of @most errors in MANAGER_ERRORS_OF packets.
+ * Simple comparison is not enough: two errors in 150 packets are more than 1 %, but a link with
+ * only one error in 500 has them in every thirtieth scan. So the number of errors must be
+ * significantly above that of a link at the limit.
  */
-static bool errs_more(uint64_t errors, uint64_t packets, uint32_t most)
+static bool rate_exceeds(uint64_t errors, uint64_t packets, uint32_t most)
 {
     double may = (double)packets * most / MANAGER_ERRORS_OF, more = (double)errors - may;
 
-    return more > 0 && more * more > LOOK_CERTAIN * LOOK_CERTAIN * may;
+    return more > 0 && more * more > SCAN_CERTAIN * SCAN_CERTAIN * may;
 }
 
 /*
- * Has one direction too many errors? Packets of a direction accumulate until they are enough for a
- * decision; then counting restarts.
+ * Return whether a direction of link @i has too many errors, and its counts. Each direction counts
+ * packets over several scans, until they are SCAN_LEAST; then it is judged, and counting restarts.
  */
-static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
+static bool link_has_errors(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
 {
     struct link *link = &m->link[i];
     uint32_t most = manager_link_most(m, i);
@@ -35,17 +36,17 @@ static bool link_bad(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *
         manager_link_counts(m, i, out, packets, errors);
         *packets -= link->seen[out];
         *errors -= link->errors[out];
-        if (counted && *packets < LOOK_LEAST)
+        if (counted && *packets < SCAN_LEAST)
             continue;
         link->seen[out] += *packets;
         link->errors[out] += *errors;
-        if (counted && errs_more(*errors, *packets, most))
+        if (counted && rate_exceeds(*errors, *packets, most))
             return true;
     }
     return false;
 }
 
-static void links_look(struct manager *m)
+static void links_check(struct manager *m)
 {
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++) {
         uint64_t errors, packets;
@@ -53,7 +54,7 @@ static void links_look(struct manager *m)
 
         if (m->link[i].state != MANAGER_UP)
             continue;
-        if (link_bad(m, i, &errors, &packets) && !manager_link_out(m, i, 0, &hit)) {
+        if (link_has_errors(m, i, &errors, &packets) && !manager_link_out(m, i, 0, &hit)) {
             m->link[i].signal_ps = m->now_ps;
             manager_link_plan(m, &m->link[i], MANAGER_BACKOFF, m->config.again_ps);
             manager_notify(m, (struct manager_event){.what = MANAGER_EVENT_OUT,
@@ -64,7 +65,7 @@ static void links_look(struct manager *m)
     }
 }
 
-/* The state of the sending end, here or as its host sampled it. */
+/* Return the state of the sending end of a direction; if it is on another host, as last sampled. */
 static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 {
     if (!m->remote.port || fabric_cable_ends_here(m->fabric, i, !out))
@@ -73,10 +74,11 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 }
 
 /*
- * Since when the port could send, at each scan, but has sent nothing; EMU_NEVER: it is not stuck. A
- * port that waits for space at the receiver, however long, is not stuck; nor is one that sends
- * occasionally, since a port serves all of its queues. The time by which this scan is late does not
- * count, since the port's device may have been late, too.
+ * Return since when a port has been able to send at each scan, but has sent nothing. EMU_NEVER: it
+ * sends, or there is nothing that it can send. A port that waits for space at the receiver, however
+ * long, is not stuck. Nor is one that sends occasionally, because it serves all of its queues. The
+ * time by which this scan is late does not count, because the port's device may have been late,
+ * too.
  */
 static uint64_t port_check(struct manager *m, uint32_t i, bool out)
 {
@@ -93,8 +95,8 @@ static uint64_t port_check(struct manager *m, uint32_t i, bool out)
     return port.idle ? EMU_NEVER : *since_ps;
 }
 
-/* Take the link out; it is tested from time to time, like one with errors. */
-static void link_take_stuck(struct manager *m, uint32_t i)
+/* Take a link with a stuck port out. Like one with errors, it is tested from time to time. */
+static void link_out_stuck(struct manager *m, uint32_t i)
 {
     uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
     uint32_t hit;
@@ -128,7 +130,7 @@ static void ports_check(struct manager *m)
     fabric_resume(m->fabric);
     for (uint32_t i = 0; i < fabric_cable_count(m->fabric); i++)
         if (m->link[i].stuck)
-            link_take_stuck(m, i);
+            link_out_stuck(m, i);
 }
 
 static bool switch_has_nodes(const struct manager *m, uint32_t sw)
@@ -143,9 +145,10 @@ static bool switch_has_nodes(const struct manager *m, uint32_t sw)
 }
 
 /*
- * Take all links of a switch down, so that no packets without a route are sent to it. Returns how
- * many: none if it has nodes, which would be cut off, or if none of its links is out, since then
- * another switch has lost the route. A switch is isolated once as long as that link is out.
+ * Isolate a switch: take all its links out, so that no packets are sent to it for which it has no
+ * route. Returns how many links it took out. It takes out none if the switch has nodes, which would
+ * lose their links; if no link of the switch is out, because then another switch has lost the
+ * route; or if the switch is isolated already.
  */
 static uint32_t switch_isolate(struct manager *m, uint32_t sw)
 {
@@ -170,12 +173,12 @@ static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
     uint64_t trapped = fabric_traps(m->fabric, s, to);
 
     if (!m->remote.trapped || !m->remote.trapped[s])
-        return trapped; /* the switch is here, or trapped none */
+        return trapped; /* the switch is on this host, or had a route for all packets */
     *to = m->remote.trapped_to[s];
     return m->remote.trapped[s];
 }
 
-/* Report one event per switch and scan, for any number of packets. */
+/* Report switches that had no route for packets, with one event per switch for all its packets. */
 static void traps_check(struct manager *m)
 {
     for (uint32_t s = 0; s < fabric_graph(m->fabric)->switches; s++) {
@@ -196,7 +199,7 @@ void manager_scan(struct manager *m)
     if (m->remote.packets)
         fabric_scan_remote(m->fabric, &m->remote);
     if (fabric_has_links(m->fabric))
-        links_look(m);
+        links_check(m);
     ports_check(m);
     traps_check(m);
     m->scan_ps = m->now_ps + m->config.scan_ps;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * part.c - counters of an agent host's part of the network, for the sampler of the coordinator.
+ * agent.c - sends the counters of an agent host's part of the network to the sampler of the
+ * coordinator.
  *
- * An agent sends records of numbers: for a counter its growth since the last record, for a level
- * its value. The coordinator adds these, whichever host has which end of a cable, and its sums stay
- * when a host restarts from 0. Counters are in the order of counters.def; all hosts of a fabric
- * have the same list (cluster_digest()). A number is encoded with 7 bits per byte, lowest first,
- * and bit 7 set in all but the last byte, since most numbers are small. Unchanged entries have no
- * record.
+ * An agent sends *records* of numbers. A record has the growth of each counter since the last
+ * record, or the value if it is a level, such as a queue length. The coordinator adds the growth,
+ * whichever host has which end of a cable, so that its sums stay when a host restarts from 0.
+ * Counters are in the order of counters.def; all hosts of a fabric have the same list
+ * (cluster_digest()). Most numbers are small, so they are encoded with 7 bits per byte, lowest bits
+ * first, and bit 7 set in all but the last byte. Entries that have not changed get no record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,30 +19,31 @@
 #include "apps/telemetry/internal.h"
 #include "emu/util/now.h"
 
-/* The first number of each record. */
+/* The first number of a record is its type. The comments list the numbers after it. */
 enum record {
-    /* Below TELEMETRY_TABLES: number of a table. Row, its counters. */
-    RECORD_FINISHED =
-        TELEMETRY_TABLES, /* group, number, kind, bytes, members, ns since its begin and end */
-    RECORD_FINISHED_SUMS, /* completions counted, missed */
+    /* Types below TELEMETRY_TABLES are numbers of tables: row, counters of the row. */
+    /* group, number, kind, bytes, members, ns since the begin and since the end */
+    RECORD_FINISHED = TELEMETRY_TABLES,
+    RECORD_FINISHED_SUMS, /* completions counted, completions missed */
     RECORD_TOTALS,        /* FABRIC_COUNTERS totals */
     RECORDS
 };
 
-#define NUMBERS_MOST FABRIC_COUNTERS /* in a record, after the first */
+#define NUMBERS_MOST FABRIC_COUNTERS /* maximum numbers of a record, after the first */
 static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of devices fit");
 
-/* A collective, as it was sent last. */
+/* The state of a collective when it was last sent. */
 struct sent_finished {
     uint32_t group, members;
     uint64_t first;
 };
 
-/* Apart from the first three fields: the values that were sent last. */
 struct telemetry_agent {
     struct telemetry *telemetry;
-    uint64_t now_ns; /* time of its last sample */
+    uint64_t now_ns; /* time of the last sample */
     uint64_t next;   /* next row to send, numbered through all lists; 0: take a sample first */
+
+    /* The values that were last sent. */
     struct telemetry_table table[TELEMETRY_TABLES];
     struct sent_finished *finished;
     uint64_t finished_count, finished_missed;
@@ -51,37 +53,37 @@ struct telemetry_agent {
 int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_source *source)
 {
     const struct topo_graph *graph = source->config->graph;
-    struct telemetry_agent *part = calloc(1, sizeof *part);
-    int err = part ? telemetry_create(&part->telemetry, source) : -ENOMEM;
+    struct telemetry_agent *agent = calloc(1, sizeof *agent);
+    int err = agent ? telemetry_create(&agent->telemetry, source) : -ENOMEM;
 
     if (err) {
-        free(part);
+        free(agent);
         return err;
     }
-    part->finished = calloc(TELEMETRY_FINISHED, sizeof *part->finished);
-    if (telemetry_tables_create(part->table, 2 * fabric_cable_count(source->fabric),
+    agent->finished = calloc(TELEMETRY_FINISHED, sizeof *agent->finished);
+    if (telemetry_tables_create(agent->table, 2 * fabric_cable_count(source->fabric),
                                 graph->switches, graph->nodes) ||
-        !part->finished) {
-        telemetry_agent_destroy(part);
+        !agent->finished) {
+        telemetry_agent_destroy(agent);
         return -ENOMEM;
     }
-    *ret = part;
+    *ret = agent;
     return 0;
 }
 
-void telemetry_agent_destroy(struct telemetry_agent *part)
+void telemetry_agent_destroy(struct telemetry_agent *agent)
 {
-    if (!part)
+    if (!agent)
         return;
-    free(part->finished);
-    telemetry_tables_free(part->table);
-    telemetry_destroy(part->telemetry);
-    free(part);
+    free(agent->finished);
+    telemetry_tables_free(agent->table);
+    telemetry_destroy(agent->telemetry);
+    free(agent);
 }
 
-void telemetry_agent_leaves(struct telemetry_agent *part, uint32_t node)
+void telemetry_agent_leaves(struct telemetry_agent *agent, uint32_t node)
 {
-    telemetry_leaves(part->telemetry, node);
+    telemetry_leaves(agent->telemetry, node);
 }
 
 /* --- sending ---------------------------------------------------------------------------- */
@@ -106,13 +108,13 @@ static void put(struct text_buf *bytes, const uint64_t *numbers, size_t count)
     put(bytes, (const uint64_t[]){__VA_ARGS__}, \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* The counters of a row, if they have changed. */
-static void report_counters(struct telemetry_agent *part, unsigned kind, uint64_t row,
+/* Send the counters of a row, if they have changed. */
+static void report_counters(struct telemetry_agent *agent, unsigned kind, uint64_t row,
                             struct text_buf *bytes)
 {
-    const struct fabric_counters *counters = part->table[kind].counters;
-    const uint64_t *now = telemetry_values(&part->telemetry->table[kind], row);
-    uint64_t *last_sent = telemetry_values(&part->table[kind], row);
+    const struct fabric_counters *counters = agent->table[kind].counters;
+    const uint64_t *now = telemetry_values(&agent->telemetry->table[kind], row);
+    uint64_t *last_sent = telemetry_values(&agent->table[kind], row);
     uint64_t numbers[2 + FABRIC_COUNTERS_MOST] = {kind, row};
 
     if (memcmp(now, last_sent, counters->count * sizeof *now) == 0)
@@ -123,36 +125,36 @@ static void report_counters(struct telemetry_agent *part, unsigned kind, uint64_
     memcpy(last_sent, now, counters->count * sizeof *now);
 }
 
-/* Hosts have different clocks, so times are sent as ages. */
-static uint64_t age_ns(const struct telemetry_agent *part, uint64_t at_ns)
+/* Return the age of a time. Hosts have different clocks, so times are sent as ages. */
+static uint64_t age_ns(const struct telemetry_agent *agent, uint64_t at_ns)
 {
-    return part->now_ns > at_ns ? part->now_ns - at_ns : 0;
+    return agent->now_ns > at_ns ? agent->now_ns - at_ns : 0;
 }
 
-static void report_finished(struct telemetry_agent *part, uint64_t i, struct text_buf *bytes)
+static void report_finished(struct telemetry_agent *agent, uint64_t i, struct text_buf *bytes)
 {
-    const struct telemetry_finished *at = &part->telemetry->finished[i];
-    struct sent_finished *last_sent = &part->finished[i];
+    const struct telemetry_finished *at = &agent->telemetry->finished[i];
+    struct sent_finished *last_sent = &agent->finished[i];
 
     if (last_sent->group != at->now.group || last_sent->first != at->now.first)
         *last_sent = (struct sent_finished){.group = at->now.group, .first = at->now.first};
     if (at->members != last_sent->members)
         PUT(bytes, RECORD_FINISHED, at->now.group, at->now.first, at->now.kind, at->now.bytes,
-            at->members - last_sent->members, age_ns(part, at->now.began_ns),
-            age_ns(part, at->now.ended_ns));
+            at->members - last_sent->members, age_ns(agent, at->now.began_ns),
+            age_ns(agent, at->now.ended_ns));
     last_sent->members = at->members;
 }
 
-static void report_sums(struct telemetry_agent *part, struct text_buf *bytes)
+static void report_sums(struct telemetry_agent *agent, struct text_buf *bytes)
 {
-    const uint64_t *now = (const uint64_t *)(const void *)&part->telemetry->totals;
-    uint64_t *last_sent = (uint64_t *)(void *)&part->totals;
+    const uint64_t *now = (const uint64_t *)(const void *)&agent->telemetry->totals;
+    uint64_t *last_sent = (uint64_t *)(void *)&agent->totals;
     uint64_t totals[1 + FABRIC_COUNTERS] = {RECORD_TOTALS};
 
-    PUT(bytes, RECORD_FINISHED_SUMS, part->telemetry->finished_count - part->finished_count,
-        part->telemetry->finished_missed - part->finished_missed);
-    part->finished_count = part->telemetry->finished_count;
-    part->finished_missed = part->telemetry->finished_missed;
+    PUT(bytes, RECORD_FINISHED_SUMS, agent->telemetry->finished_count - agent->finished_count,
+        agent->telemetry->finished_missed - agent->finished_missed);
+    agent->finished_count = agent->telemetry->finished_count;
+    agent->finished_missed = agent->telemetry->finished_missed;
     for (size_t i = 0; i < FABRIC_COUNTERS; i++) {
         totals[1 + i] = now[i] - last_sent[i];
         last_sent[i] = now[i];
@@ -160,39 +162,39 @@ static void report_sums(struct telemetry_agent *part, struct text_buf *bytes)
     put(bytes, totals, sizeof totals / sizeof totals[0]);
 }
 
-/* Returns false if @row is beyond the last row. */
-static bool report_row(struct telemetry_agent *part, uint64_t row, struct text_buf *bytes)
+/* Send a row. Returns false if @row is beyond the last row. */
+static bool report_row(struct telemetry_agent *agent, uint64_t row, struct text_buf *bytes)
 {
     for (unsigned k = 0; k < TELEMETRY_TABLES; k++) {
-        if (row < part->table[k].rows) {
-            report_counters(part, k, row, bytes);
+        if (row < agent->table[k].rows) {
+            report_counters(agent, k, row, bytes);
             return true;
         }
-        row -= part->table[k].rows;
+        row -= agent->table[k].rows;
     }
     if (row >= TELEMETRY_FINISHED)
         return false;
-    report_finished(part, row, bytes);
+    report_finished(agent, row, bytes);
     return true;
 }
 
-int telemetry_agent_report(struct telemetry_agent *part, size_t most, struct text_buf *bytes)
+int telemetry_agent_report(struct telemetry_agent *agent, size_t most, struct text_buf *bytes)
 {
     text_buf_clear(bytes);
-    if (!part->next) {
-        part->now_ns = emu_now_ns();
-        telemetry_sample(part->telemetry, part->now_ns);
+    if (!agent->next) {
+        agent->now_ns = emu_now_ns();
+        telemetry_sample(agent->telemetry, agent->now_ns);
     }
     while (bytes->bytes < most && !bytes->failed) {
-        if (report_row(part, part->next, bytes)) {
-            part->next++;
+        if (report_row(agent, agent->next, bytes)) {
+            agent->next++;
             continue;
         }
-        report_sums(part, bytes);
-        part->next = 0;
+        report_sums(agent, bytes);
+        agent->next = 0;
         break;
     }
-    return bytes->failed ? -ENOMEM : part->next > 0;
+    return bytes->failed ? -ENOMEM : agent->next > 0;
 }
 
 /* --- receiving -------------------------------------------------------------------------- */
@@ -222,10 +224,10 @@ static uint32_t clamp_u32(uint64_t number)
     return number > UINT32_MAX ? UINT32_MAX : (uint32_t)number;
 }
 
-/* The host that has the counters of a row. */
+/* Return the host that has the counters of a row. */
 static uint32_t host_of(const struct telemetry *t, uint64_t kind, uint32_t row)
 {
-    return kind == TELEMETRY_WAYS       ? fabric_direction_host(t->source.fabric, row, true)
+    return kind == TELEMETRY_DIRECTIONS ? fabric_direction_host(t->source.fabric, row, true)
            : kind == TELEMETRY_SWITCHES ? fabric_switch_host(t->source.config, row)
                                         : fabric_node_host(t->source.config, row);
 }
@@ -240,7 +242,7 @@ static bool receive_counters(struct received *received, uint64_t kind, const uin
     if (n[0] >= table->rows)
         return false;
     owns = host_of(received->telemetry, kind, (uint32_t)n[0]) == received->host;
-    if (!owns && kind != TELEMETRY_WAYS)
+    if (!owns && kind != TELEMETRY_DIRECTIONS)
         return false;
     sum = telemetry_values(table, n[0]);
     for (size_t c = 0; c < table->counters->count; c++) {
@@ -292,7 +294,7 @@ static size_t numbers_of(const struct telemetry *t, uint64_t record)
     return record < TELEMETRY_TABLES ? 1 + t->table[record].counters->count : numbers[record];
 }
 
-static bool heard_record(struct received *received, uint64_t record, const uint64_t *numbers)
+static bool receive_record(struct received *received, uint64_t record, const uint64_t *numbers)
 {
     return record == RECORD_FINISHED        ? receive_finished(received, numbers)
            : record == RECORD_FINISHED_SUMS ? receive_sums(received, numbers)
@@ -313,7 +315,7 @@ bool telemetry_receive(struct telemetry *t, uint32_t host, const void *bytes, si
         for (size_t i = 0; i < numbers_of(t, what); i++)
             if (!get(&received, &numbers[i]))
                 return false;
-        if (!heard_record(&received, what, numbers))
+        if (!receive_record(&received, what, numbers))
             return false;
     }
     return true;

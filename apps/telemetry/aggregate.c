@@ -28,7 +28,7 @@ bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry
     return a->high == b->high && a->low == b->low;
 }
 
-/* Sort @key and set @of to the number of each device's or cable's group. Returns their number. */
+/* Sort @key. Set @of, by device or cable: number of its group. Returns the number of groups. */
 static uint32_t number_groups(struct telemetry_key *key, uint32_t count, uint32_t *of)
 {
     uint32_t groups = 0;
@@ -47,8 +47,9 @@ static uint32_t span_of(const struct topo_switch *sw)
 }
 
 /*
- * Switches of a level are grouped by the range of @block nodes that they are above; switches above
- * more than @block nodes, with the switches above exactly the same nodes.
+ * Return the sort key of a switch. Switches of a level that are above at most @block nodes are
+ * grouped by the range of @block nodes to which these belong. A switch above more nodes is grouped
+ * with the switches above exactly the same nodes.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)
@@ -72,7 +73,7 @@ static uint32_t group_switches(struct telemetry_aggregate *aggregate,
     return number_groups(key, graph->switches, aggregate->of_sw);
 }
 
-/* Nodes are grouped by the group of the switch at their first link. */
+/* Group the nodes by the group of the switch at their first link. */
 static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct topo_graph *graph,
                             struct telemetry_key *key)
 {
@@ -84,7 +85,7 @@ static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct 
     return number_groups(key, graph->nodes, aggregate->of_node);
 }
 
-/* As for cables, the first end of a trunk is at the group of switches with the lower number. */
+/* The first end of a trunk, like that of a cable, is at the switches with the lower number. */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed)
 {
@@ -111,7 +112,10 @@ static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct
     return number_groups(key, cables, aggregate->of_cable);
 }
 
-/* The smallest number of nodes above @block that some switch is above; or all nodes. */
+/*
+ * Return the next larger size of a block: the smallest number of nodes below a switch that is more
+ * than @block, or the number of all nodes.
+ */
 static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
 {
     uint32_t ret = graph->nodes;
@@ -122,7 +126,7 @@ static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
     return ret;
 }
 
-/* Try larger and larger blocks until there are at most @most groups of a kind and @most trunks. */
+/* Try larger and larger blocks, until there are at most @most trunks and groups of each kind. */
 static void aggregate_as_needed(struct telemetry_aggregate *aggregate, const struct telemetry *t,
                                 uint32_t most, struct telemetry_key *key)
 {
@@ -141,7 +145,7 @@ static void aggregate_as_needed(struct telemetry_aggregate *aggregate, const str
 
 /* --- groups and trunks -------------------------------------------------------------- */
 
-/* Add device @number, which is or has below it the nodes @low to @high. */
+/* Add device @number: a switch above the nodes @low to @high, or the node @low. */
 static void group_add(struct telemetry_group *group, uint32_t number, uint32_t low, uint32_t high)
 {
     bool first = !group->count++;
@@ -155,7 +159,10 @@ static void group_add(struct telemetry_group *group, uint32_t number, uint32_t l
         group->high = high;
 }
 
-/* A group of switches is in the block of the nodes below it if that is one block; else its own. */
+/*
+ * Assign groups to blocks. Each group of nodes is a block. A group of switches is in the block of
+ * the nodes below it if they are one block; otherwise it is a block of its own.
+ */
 static void number_blocks(struct telemetry_aggregate *aggregate)
 {
     aggregate->blocks = aggregate->nodes;
@@ -172,7 +179,8 @@ static void number_blocks(struct telemetry_aggregate *aggregate)
 static void describe_groups(struct telemetry_aggregate *aggregate, const struct topo_graph *graph)
 {
     for (uint32_t g = 0; g < aggregate->switches; g++)
-        aggregate->sw_group[g] = (struct telemetry_group){.closed = g, .low = 1}; /* no nodes */
+        aggregate->sw_group[g] =
+            (struct telemetry_group){.closed = g, .low = 1}; /* no nodes: low > high */
     for (uint32_t s = 0; s < graph->switches; s++) {
         struct telemetry_group *group = &aggregate->sw_group[aggregate->of_sw[s]];
 
@@ -210,7 +218,7 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate)
 {
     uint32_t ports = 0;
 
-    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* sorted by first end */
+    for (uint32_t k = 0; k < aggregate->trunks; k++) { /* trunks are sorted by first end */
         ports = k && aggregate->trunk[k].sw == aggregate->trunk[k - 1].sw ? ports + 1 : 0;
         aggregate->trunk[k].port = ports;
     }
@@ -301,7 +309,7 @@ static void add_row(struct telemetry_table *sum, uint64_t at, const struct telem
 
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k)
 {
-    clear_rows(&aggregate->table[TELEMETRY_WAYS], UINT64_C(2) * k, 2);
+    clear_rows(&aggregate->table[TELEMETRY_DIRECTIONS], UINT64_C(2) * k, 2);
     aggregate->trunk[k].down = 0;
     aggregate->trunk[k].state.now = (struct telemetry_cable){TELEMETRY_UP, 0};
 }
@@ -310,11 +318,11 @@ void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
                          const struct telemetry *t, uint32_t i, bool reversed)
 {
     const struct telemetry_cable_entry *cable = &t->cable[i];
-    struct telemetry_table *directions = &aggregate->table[TELEMETRY_WAYS];
+    struct telemetry_table *directions = &aggregate->table[TELEMETRY_DIRECTIONS];
     struct telemetry_trunk *sum = &aggregate->trunk[k];
 
-    add_row(directions, 2 * k, &t->table[TELEMETRY_WAYS], 2 * i + reversed);
-    add_row(directions, 2 * k + 1, &t->table[TELEMETRY_WAYS], 2 * i + !reversed);
+    add_row(directions, 2 * k, &t->table[TELEMETRY_DIRECTIONS], 2 * i + reversed);
+    add_row(directions, 2 * k + 1, &t->table[TELEMETRY_DIRECTIONS], 2 * i + !reversed);
     sum->down += cable->now.state != TELEMETRY_UP;
     sum->state.now.outs += cable->now.outs;
     if (cable->now.state > sum->state.now.state)
@@ -323,7 +331,7 @@ void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
         sum->state.changed = cable->changed;
 }
 
-static void fold_cables(struct telemetry_aggregate *aggregate, const struct telemetry *t)
+static void sum_cables(struct telemetry_aggregate *aggregate, const struct telemetry *t)
 {
     for (uint32_t k = 0; k < aggregate->trunks; k++)
         telemetry_trunk_clear(aggregate, k);
@@ -331,9 +339,9 @@ static void fold_cables(struct telemetry_aggregate *aggregate, const struct tele
         telemetry_trunk_add(aggregate, aggregate->of_cable[i], t, i, aggregate->reversed[i]);
 }
 
-/* @of: the group of each switch or node. */
-static void fold_devices(struct telemetry_aggregate *aggregate, const struct telemetry *t, int kind,
-                         const uint32_t *of)
+/* Sum up the counters of all switches or nodes by group. @of: the group of each. */
+static void sum_devices(struct telemetry_aggregate *aggregate, const struct telemetry *t, int kind,
+                        const uint32_t *of)
 {
     clear_rows(&aggregate->table[kind], 0, aggregate->table[kind].rows);
     for (uint32_t i = 0; i < t->table[kind].rows; i++)
@@ -344,8 +352,8 @@ void telemetry_aggregate_sample(struct telemetry_aggregate *aggregate, const str
 {
     if (aggregate->sample == t->samples)
         return;
-    fold_cables(aggregate, t);
-    fold_devices(aggregate, t, TELEMETRY_SWITCHES, aggregate->of_sw);
-    fold_devices(aggregate, t, TELEMETRY_NODES, aggregate->of_node);
+    sum_cables(aggregate, t);
+    sum_devices(aggregate, t, TELEMETRY_SWITCHES, aggregate->of_sw);
+    sum_devices(aggregate, t, TELEMETRY_NODES, aggregate->of_node);
     aggregate->sample = t->samples;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate.h - aggregation of a large network: its lines have the same format and a bounded size.
- * docs/telemetry.md describes it.
+ * aggregate.h - aggregation of a large network, whose lines keep their format but have a bounded
+ * size. docs/telemetry.md describes it.
  *
- * A group is the switches of one level above the same nodes, or some nodes. A trunk is all cables
- * between two groups. Counters are summed over a group or trunk. A block is what a reader opens in
- * one step: a group of nodes with the switches that reach only these nodes, or one group of higher
- * switches. A fold is closed if no block is open.
+ * A *group* is a set of switches of one level that are above the same nodes, or a set of nodes. A
+ * *trunk* is all cables between two groups. Counters are summed over a group or trunk. A *block* is
+ * what a reader opens in one step, to see its devices one by one: a group of nodes with the
+ * switches that reach only these nodes, or one group of higher switches. An aggregation is *closed*
+ * if no block is open. All readers share the closed one.
  */
 #ifndef APPS_TELEMETRY_AGGREGATE_H
 #define APPS_TELEMETRY_AGGREGATE_H
@@ -15,20 +16,20 @@
 #include "apps/telemetry/internal.h"
 
 #define TELEMETRY_AGGREGATE_FROM 16384u /* only networks with more cables are aggregated */
-#define TELEMETRY_AGGREGATE_MOST \
-    4096u /* largest number of groups of a kind, and of trunks, if closed */
-#define TELEMETRY_OPEN_MOST 16384u /* the same with open blocks */
+/* Limits of the number of switch groups, node groups and trunks: closed, and with open blocks. */
+#define TELEMETRY_AGGREGATE_MOST 4096u
+#define TELEMETRY_OPEN_MOST      16384u
 
-#define TELEMETRY_MANY UINT32_MAX /* in place of a device's number: there is more than one */
+#define TELEMETRY_MANY UINT32_MAX /* instead of the number of a device: there are several */
 
 struct telemetry_group {
     uint32_t count;
-    uint32_t number;    /* of the only device; TELEMETRY_MANY */
-    uint32_t level;     /* of the switches */
+    uint32_t number;    /* number of the only device, or TELEMETRY_MANY */
+    uint32_t level;     /* level of the switches */
     uint32_t low, high; /* lowest and highest node in or below the group; low > high: none */
     uint32_t from, to;  /* of switches: the node groups of low and high */
-    uint32_t block;
-    uint32_t closed; /* the same group, or the one around it, in the closed fold */
+    uint32_t block;     /* the block that this group belongs to */
+    uint32_t closed;    /* the group in the closed aggregation that is or contains this one */
 };
 
 struct telemetry_trunk {
@@ -37,9 +38,9 @@ struct telemetry_trunk {
     uint32_t peer;   /* group at the second end */
     uint32_t port;   /* index among the trunks whose first end is @sw */
     uint32_t count;  /* number of cables */
-    uint32_t cable;  /* the only cable; TELEMETRY_MANY */
+    uint32_t cable;  /* number of the only cable, or TELEMETRY_MANY */
     bool reversed;   /* the first end of that cable is in @peer */
-    uint32_t closed; /* the same trunk in the closed fold; TELEMETRY_MANY: none */
+    uint32_t closed; /* the same trunk in the closed aggregation; TELEMETRY_MANY: none */
     uint32_t first;  /* first cable; if closed is TELEMETRY_MANY, first entry in member[] */
     uint32_t down;   /* number of cables that are not up */
     struct telemetry_cable_entry state;
@@ -47,28 +48,29 @@ struct telemetry_trunk {
 
 struct telemetry_member {
     uint32_t cable;
-    bool reversed; /* its first end is at the trunk's second end */
+    bool reversed; /* the cable's first end is at the trunk's second end */
 };
 
 struct telemetry_aggregate {
-    uint32_t switches, nodes, trunks; /* number of groups of switches and of nodes, of trunks */
+    uint32_t switches, nodes, trunks; /* number of switch groups, node groups and trunks */
     struct telemetry_group *sw_group, *node_group;
     struct telemetry_trunk *trunk;
     uint32_t blocks;
-    bool *is_open; /* by block; NULL: a closed fold */
-    /* Group of each switch and node, trunk of each cable; NULL in a finished open fold. */
+    bool *is_open; /* by block; NULL: this is the closed aggregation */
+    /* Group of each switch and node, trunk of each cable; NULL after telemetry_open(). */
     uint32_t *of_sw, *of_node, *of_cable;
-    bool *reversed;                  /* by cable: its first end is at the trunk's second end */
-    struct telemetry_member *member; /* open blocks: cables of trunks that the closed fold lacks */
-    struct telemetry_table table[TELEMETRY_TABLES]; /* by trunk and group */
-    uint64_t sample;                                /* number of the sample that these are of */
+    bool *reversed; /* by cable: its first end is at the trunk's second end */
+    /* With open blocks: the cables of trunks that the closed aggregation lacks. */
+    struct telemetry_member *member;
+    struct telemetry_table table[TELEMETRY_TABLES]; /* sums, by trunk and group */
+    uint64_t sample;                                /* number of the sample in `table` */
     struct telemetry_body body;
 };
 
 /**
  * telemetry_aggregate_create - aggregate a network with more than @from cables into at most @most
- * groups of each kind and @most trunks, if possible. *ret is NULL if it has fewer cables. Errors:
- * -ENOMEM.
+ * groups of each kind and @most trunks, if possible. Sets *ret to NULL if the network has no more
+ * than @from cables. Errors: -ENOMEM.
  */
 int telemetry_aggregate_create(struct telemetry_aggregate **ret, const struct telemetry *t,
                                uint32_t from, uint32_t most);
@@ -85,30 +87,33 @@ struct telemetry_key {
 int telemetry_key_order(const void *a, const void *b);
 bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry_key *b);
 
-/** telemetry_key_of_cable - *reversed: the cable's first end is at the trunk's second end. */
+/**
+ * telemetry_key_of_cable - return the sort key of a cable, without the number. *reversed: whether
+ * the cable's first end is at the trunk's second end.
+ */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed);
 
 /**
  * telemetry_aggregate_alloc_groups - allocate the groups. telemetry_aggregate_alloc_trunks -
- * allocate the trunks and all counters. Both return false without memory. telemetry_aggregate_ports
- * - set the ports of the trunks.
+ * allocate the trunks and all counters. Both return false if there is no memory.
+ * telemetry_aggregate_ports - set the port of each trunk.
  */
 bool telemetry_aggregate_alloc_groups(struct telemetry_aggregate *aggregate);
 bool telemetry_aggregate_alloc_trunks(struct telemetry_aggregate *aggregate);
 void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
 /**
- * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add those of
- * cable @i; the trunk gets the state that is furthest from being in use.
+ * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add the counters
+ * of cable @i to it. A trunk has the state of its cable that is furthest from being in use.
  */
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
 void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,
                          const struct telemetry *t, uint32_t i, bool reversed);
 
 /**
- * telemetry_open_sample - the same for a fold with open blocks. Call it after
- * telemetry_aggregate_sample() of @closed. Cost: some instructions per group and trunk, one
+ * telemetry_open_sample - sum up the last sample in an aggregation with open blocks. Call
+ * telemetry_aggregate_sample() for @closed before. Cost: some instructions per group and trunk, one
  * addition per counter in open blocks.
  */
 void telemetry_open_sample(struct telemetry_aggregate *aggregate,

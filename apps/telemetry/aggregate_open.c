@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * aggregate_open.c - aggregation with open blocks: each device in them is a group of its own. All
- * other groups and trunks are copied from the closed fold, so that the cost depends on the open
- * blocks.
+ * other groups and trunks are copied from the closed aggregation, so that the cost depends only on
+ * the size of the open blocks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,8 +15,10 @@ struct builder {
     struct telemetry_aggregate *aggregate;
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
-    uint32_t *sw, *node; /* by closed group: number in the new fold; open: of the next device */
-    struct telemetry_key *key; /* numbers: cables; from the number of cables on, closed trunks */
+    /* By closed group: its new number; if it is open, the new number of its next device. */
+    uint32_t *sw, *node;
+    /* A number is that of a cable, or the number of all cables plus that of a closed trunk. */
+    struct telemetry_key *key;
     uint32_t keys;
 };
 
@@ -39,7 +41,7 @@ static int note_open(struct telemetry_aggregate *aggregate,
 
 /* --- groups ------------------------------------------------------------------------- */
 
-/* Number the groups, where each device of an open group counts as one. Returns their number. */
+/* Number the groups. Each device of an open group becomes a group. Returns the number of groups. */
 static uint32_t number_groups(const struct telemetry_aggregate *aggregate,
                               const struct telemetry_group *group, uint32_t groups, uint32_t *at)
 {
@@ -52,7 +54,7 @@ static uint32_t number_groups(const struct telemetry_aggregate *aggregate,
     return all;
 }
 
-/* Add switch or node @number, with nodes @low to @high below it. Returns its group in the fold. */
+/* Add switch or node @number, with the nodes @low to @high below it. Returns its group. */
 static uint32_t add_device(const struct telemetry_aggregate *aggregate,
                            struct telemetry_group *groups, const struct telemetry_group *closed,
                            uint32_t *next, uint32_t number, uint32_t low, uint32_t high)
@@ -111,7 +113,7 @@ static bool is_open(const struct builder *b, const struct telemetry_trunk *close
     return b->aggregate->is_open[near->block] || b->aggregate->is_open[peer->block];
 }
 
-/* A trunk between closed blocks stays as it is; the cables of all others are sorted anew. */
+/* Sort trunks and cables: trunks between closed blocks, and the cables of all other trunks. */
 static bool sort_keys(struct builder *b)
 {
     const struct fabric *fabric = b->t->source.fabric;
@@ -183,7 +185,7 @@ static void add_trunks(struct builder *b)
     telemetry_aggregate_ports(b->aggregate);
 }
 
-/* --- the fold ----------------------------------------------------------------------- */
+/* --- the aggregation ---------------------------------------------------------------- */
 
 static int builder_alloc(struct builder *b)
 {
@@ -292,8 +294,8 @@ void telemetry_open_sample(struct telemetry_aggregate *aggregate,
             continue;
         }
         for (uint32_t out = 0; out < 2; out++)
-            copy_row(&aggregate->table[TELEMETRY_WAYS], 2 * k + out, &closed->table[TELEMETRY_WAYS],
-                     2 * trunk->closed + out);
+            copy_row(&aggregate->table[TELEMETRY_DIRECTIONS], 2 * k + out,
+                     &closed->table[TELEMETRY_DIRECTIONS], 2 * trunk->closed + out);
         trunk->down = closed->trunk[trunk->closed].down;
         trunk->state = closed->trunk[trunk->closed].state;
     }

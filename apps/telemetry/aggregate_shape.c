@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate_shape.c - the shape of an aggregated network, as a line of JSON: docs/telemetry.md.
+ * aggregate_shape.c - writes the shape of an aggregated network as a line of JSON:
+ * docs/telemetry.md.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -24,7 +25,10 @@ static void put_switches(const struct telemetry_aggregate *aggregate, struct tex
     text_puts(text, "]");
 }
 
-/* A trunk of one cable: with the cable's ports, and the cable's first end in the whole network. */
+/*
+ * Write a trunk of one cable. It has the cable's ports, and at the end the switch and port at the
+ * cable's first end in the whole network.
+ */
 static void put_cable(const struct fabric *fabric, const struct telemetry_trunk *trunk,
                       struct text_buf *text)
 {
@@ -57,7 +61,7 @@ static void put_trunks(const struct telemetry *t, const struct telemetry_aggrega
     text_puts(text, "]");
 }
 
-/* A group of one device has the device's name in the network's file, if there is a file. */
+/* Write the name of a group. A group of one device has the device's name in the network's file. */
 static void put_name(const struct topo_graph *graph, const struct telemetry_group *group,
                      bool is_node, struct text_buf *text)
 {
@@ -98,7 +102,7 @@ static void put_number(struct text_buf *text, uint32_t number)
         text_number(text, number);
 }
 
-/* A list of field @offset of each group: of switches, then of nodes. */
+/* Write a list of the field at @offset of each group: first of switches, then of nodes. */
 static void put_numbers(const struct telemetry_aggregate *aggregate, const char *field,
                         size_t offset, struct text_buf *text)
 {
@@ -142,7 +146,7 @@ static void put_open(const struct telemetry_aggregate *aggregate, struct text_bu
     text_puts(text, "]");
 }
 
-/* The size of the whole network, and the block, device and size of each group. */
+/* Write the size of the whole network, and the block, only device and size of each group. */
 static void put_folded(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct text_buf *text)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filter.c - aggregation that a reader requests.
+ * filter.c - see filter.h.
  */
 #include "apps/telemetry/filter.h"
 

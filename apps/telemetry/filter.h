@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filter.h - aggregation that a reader requests: the field "fold" of a subscription.
+ * filter.h - how a reader wants a large network aggregated: the field "fold" of its subscription.
+ * telemetry.h explains aggregation and blocks.
  */
 #ifndef APPS_TELEMETRY_FILTER_H
 #define APPS_TELEMETRY_FILTER_H
@@ -16,33 +17,35 @@ struct json_object;
 struct telemetry_filter {
     bool aggregates; /* false: send the whole network */
     uint32_t *block; /* blocks to open */
-    size_t count;
+    size_t count;    /* number of blocks to open */
 };
 
 /**
  * telemetry_filter_read - parse @request. Errors: -EINVAL, -ENOENT, -ENOMEM, with a line for the
- * user in *why; there is nothing to free then.
+ * user in *why; then the caller need not call telemetry_filter_free().
  */
 int telemetry_filter_read(struct telemetry_filter *ret, struct json_object *request,
                           const char **why);
 void telemetry_filter_free(struct telemetry_filter *filter);
 
-/* The same, applied to one network. All 0: the whole network. */
+/* A filter that was applied to one network. All 0: send the whole network. */
 struct telemetry_format {
     bool is_aggregated;
     struct telemetry_aggregate *open; /* NULL: no block is open */
 };
 
 /**
- * telemetry_filter_apply - apply @filter to @telemetry. Errors: as telemetry_open(), a line in
- * *why. */
+ * telemetry_filter_apply - apply @filter to the network of @telemetry. Errors: as telemetry_open(),
+ * with a line for the user in *why.
+ */
 int telemetry_filter_apply(const struct telemetry_filter *filter, struct telemetry *telemetry,
                            struct telemetry_format *ret, const char **why);
 void telemetry_format_free(struct telemetry_format *format);
 
 /**
- * telemetry_format_shape, telemetry_format_line - telemetry_shape() and telemetry_line(), filtered.
- * */
+ * telemetry_format_shape, telemetry_format_line - write the shape or the last sample as
+ * telemetry_shape() and telemetry_line() do, aggregated as @format says.
+ */
 void telemetry_format_shape(const struct telemetry_format *format,
                             const struct telemetry *telemetry, uint64_t every_ns,
                             struct text_buf *text);

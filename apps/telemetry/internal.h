@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - state of a sampler. Private to apps/telemetry/.
+ * internal.h - the state of a sampler. Only files of apps/telemetry/ include it.
  */
 #ifndef APPS_TELEMETRY_INTERNAL_H
 #define APPS_TELEMETRY_INTERNAL_H
@@ -8,8 +8,8 @@
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/telemetry.h"
 
-/* Tables of counters. WAYS: of directions of cables, to the first end and from it. */
-enum { TELEMETRY_WAYS, TELEMETRY_SWITCHES, TELEMETRY_NODES, TELEMETRY_TABLES };
+/* Tables of counters. DIRECTIONS: rows 2i and 2i + 1 are cable i to and from its first end. */
+enum { TELEMETRY_DIRECTIONS, TELEMETRY_SWITCHES, TELEMETRY_NODES, TELEMETRY_TABLES };
 
 struct telemetry_table {
     const struct fabric_counters *counters;
@@ -24,8 +24,8 @@ static inline uint64_t *telemetry_values(const struct telemetry_table *table, ui
 }
 
 /**
- * telemetry_tables_create - tables with all values 0. Errors: -ENOMEM; the caller frees @ret all
- * the same.
+ * telemetry_tables_create - allocate tables with all values 0. Errors: -ENOMEM; the caller must
+ * free @ret even then.
  */
 int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
                             uint32_t switches, uint32_t nodes);
@@ -33,7 +33,7 @@ void telemetry_tables_free(struct telemetry_table table[TELEMETRY_TABLES]);
 
 struct telemetry_cable_entry {
     struct telemetry_cable now;
-    uint64_t changed; /* number of the last sample in which it changed; 0: never */
+    uint64_t changed; /* number of the last sample in which `now` changed; 0: never */
 };
 
 struct telemetry_node {
@@ -46,17 +46,17 @@ struct telemetry_node {
 
 #define TELEMETRY_FINISHED 256u /* number of recent collectives that a sampler keeps */
 
-/* A collective; members report it one by one when they have finished it. */
+/* A collective. Each member reports it when it has finished it. */
 struct telemetry_finished {
     struct emu_finished now; /* began_ns: the first member's; ended_ns: the last member's */
     uint32_t members;        /* number of members that have reported it */
     uint64_t changed;
 };
 
-/* A line without its first fields, which differ by reader. Readers of the same samples share it. */
+/* A line without the first fields, which differ by reader. Readers of the same samples share it. */
 struct telemetry_body {
     struct text_buf text;
-    uint64_t sample, since; /* its fields of these names; look 0: empty */
+    uint64_t sample, since; /* the line's fields of these names; sample 0: no line */
 };
 
 struct fabric_cable;
@@ -73,21 +73,22 @@ struct telemetry {
     struct fabric_totals remote_totals;
     struct telemetry_cable_entry *cable;
     struct telemetry_node *node;
-    struct telemetry_finished
-        *finished;              /* hash table without chains: a new entry replaces an old */
-    uint64_t finished_count;    /* completions: one per member and collective */
-    uint64_t finished_missed;   /* of these, overwritten before they were read */
-    struct telemetry_body body; /* of the last line */
+    /* Hash table without chains: a new collective replaces the one in its slot. */
+    struct telemetry_finished *finished;
+    uint64_t finished_count;               /* completions: one per member and collective */
+    uint64_t finished_missed;              /* completions overwritten before they were read */
+    struct telemetry_body body;            /* body of the last line */
     struct telemetry_aggregate *aggregate; /* NULL: not requested, or the network is not large */
 };
 
-/* telemetry.c: record that @members more members have finished a collective, in sample @sample. */
+/* telemetry.c: record that @members more members have finished a collective, for sample @sample. */
 void telemetry_finished_note(struct telemetry *t, const struct emu_finished *one, uint32_t members,
                              uint64_t sample);
 
 /*
- * shape.c: write the fields of a shape before the lists of devices; write a list of names; count
- * the cables before @cable that join the same two devices.
+ * shape.c: telemetry_shape_begin() writes the fields of a shape before the lists of devices.
+ * telemetry_shape_names() writes a list of names. telemetry_shape_lane() returns the number of
+ * cables before @cable that join the same two devices.
  */
 void telemetry_shape_begin(const struct telemetry *t, uint64_t every_ns, uint32_t nodes,
                            struct text_buf *text);
@@ -95,10 +96,10 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
                            size_t count);
 int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_cable *cable);
 
-/* line.c: write "NAME":[. */
+/* line.c: write "NAME":[ */
 void telemetry_list_begin(struct text_buf *text, const char *name);
 
-/* line.c: names of the values that lines contain as numbers. */
+/* line.c: names of the states and operations that lines contain as numbers. */
 extern const char *const telemetry_link_names[TELEMETRY_LINKS];
 extern const char *const telemetry_kind_names[TELEMETRY_KINDS];
 

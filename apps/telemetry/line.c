@@ -49,7 +49,7 @@ void telemetry_list_begin(struct text_buf *text, const char *name)
     text_puts(text, "[");
 }
 
-/* Rows [number, counter, …]. */
+/* Write a list of rows [number, counter, …]. */
 static void put_counters(struct text_buf *text, const char *name,
                          const struct telemetry_table *table, uint64_t since)
 {
@@ -89,7 +89,7 @@ static void put_trunk_states(const struct telemetry_aggregate *aggregate, uint64
     text_puts(text, "]");
 }
 
-/* The node of row @n; NULL: a group of several nodes. */
+/* Return the node of row @n; NULL: the row is a group of several nodes. */
 static const struct telemetry_node *node_at(const struct telemetry *t,
                                             const struct telemetry_aggregate *aggregate, uint32_t n)
 {
@@ -199,7 +199,7 @@ static void body_write(struct telemetry *t, const struct telemetry_aggregate *ag
     text_field_number(text, is_virtual ? "at_ps" : "at_ns", t->at);
     put_totals(t, text);
     put_collectives(t, text);
-    put_counters(text, "links", &table[TELEMETRY_WAYS], since);
+    put_counters(text, "links", &table[TELEMETRY_DIRECTIONS], since);
     if (aggregate)
         put_trunk_states(aggregate, since, text);
     else

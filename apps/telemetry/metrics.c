@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * metrics.c - a view in Prometheus' text format.
+ * metrics.c - writes a view in Prometheus' text format.
  *
  * Metrics of ports have the names that Prometheus' node_exporter uses for InfiniBand adapters,
- * where the meaning is the same, so that its dashboards work with a fabric. A device is a switch or
- * a node's adapter: "switch3", "node5". For dashboards of whole InfiniBand networks they have the
- * names of infiniband_exporter instead, which identifies devices by GUID.
+ * where the meaning is the same, so that dashboards for node_exporter work with a fabric. A device
+ * is a switch or a node's adapter: "switch3", "node5". For dashboards of whole InfiniBand networks
+ * the metrics can have the names of infiniband_exporter instead, which identifies devices by GUID.
  * Source: Prometheus, "Exposition formats", text version 0.0.4; node_exporter, infiniband;
  * treydock/infiniband_exporter, collectors of switches and adapters.
  */
@@ -33,7 +33,7 @@ static void family(struct text_buf *text, const char *name, const char *type, co
     text_puts(text, "\n");
 }
 
-/* Write NAME="VALUE" after "{" or, if there is a label already, after ",". */
+/* Write a label NAME="VALUE". The first label of a metric begins with "{", the others with ",". */
 static void label(struct text_buf *text, const char *name, const char *value)
 {
     text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
@@ -72,14 +72,14 @@ static void single(struct text_buf *text, const char *name, const char *type, co
 struct end {
     const struct telemetry_view *view;
     uint32_t cable;
-    bool node; /* the end at a node's adapter */
+    bool node; /* the end is at a node's adapter */
     uint32_t device, port;
     const struct fabric_direction_sample *out, *in;
 };
 
 enum port_metric { SENT, RECEIVED, WAITS, ERRORS, DOWNED, STATE, PHYSICAL_STATE, RATE, OF_PORT };
 
-/* Prefixes of infiniband_exporter's names: of switches, of adapters. */
+/* Prefixes of infiniband_exporter's names: for switches and for adapters. */
 static const char *const exporter_prefix[2] = {"infiniband_switch_", "infiniband_hca_"};
 
 static const struct {
@@ -131,7 +131,7 @@ static uint64_t port_value(const struct end *end, enum port_metric metric)
     return value[metric];
 }
 
-/* The first end of cable @c; if @peer, its second end. */
+/* Return the first end of cable @c, or its second end if @peer is true. */
 static struct end end_of(const struct telemetry_view *view, uint32_t c, bool peer)
 {
     const struct telemetry_view_cable *cable = &view->cable[c];
@@ -169,8 +169,8 @@ static void put_ports(const struct telemetry_view *view, struct text_buf *text, 
 /* --- names of infiniband_exporter ---------------------------------------------------- */
 
 /*
- * The device's GUID from the network's file, or else one made of 0xfabe, 0 for a switch or 1 for a
- * node, and the device's number.
+ * Write the device's GUID from the network's file. If there is none, it is made of 0xfabe, 0 for a
+ * switch or 1 for a node, and the device's number.
  */
 static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                        bool node, uint32_t device)
@@ -182,14 +182,14 @@ static void label_guid(const struct telemetry_view *view, struct text_buf *text,
     label(text, name, known ? known : own);
 }
 
-/* LIDs are numbered from 1, switches before nodes. */
+/* Write the device's LID. LIDs are numbered from 1, switches before nodes. */
 static void label_lid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                       bool node, uint32_t device)
 {
     label_number(text, name, (node ? view->switches : 0) + device + UINT64_C(1));
 }
 
-/* The name in the network's file, or else the value of the label `device`. */
+/* Write the device's name from the network's file. If there is none, it is "switch3" or "node5". */
 static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
                          bool node, uint32_t device)
 {
@@ -217,7 +217,7 @@ static void exporter_end(struct text_buf *text, const char *name, const struct e
     label_number(text, "port", end->port);
 }
 
-/* The peer of the port, from which dashboards make the port's name. */
+/* Write the peer of the port. Dashboards name the port after it. */
 static void exporter_uplink(struct text_buf *text, const char *name, const struct end *end)
 {
     const struct telemetry_view *view = end->view;
@@ -233,7 +233,7 @@ static void exporter_uplink(struct text_buf *text, const char *name, const struc
     sample(text, 1);
 }
 
-/* All ports of switches or of adapters. @i: index in of_port[]; OF_PORT: the peers. */
+/* Write a metric of all switch or adapter ports. @i: index in of_port[]; OF_PORT: the peers. */
 static void exporter_ports(const struct telemetry_view *view, struct text_buf *text, bool node,
                            size_t i)
 {
@@ -313,7 +313,7 @@ static struct metric_name counter_family(struct text_buf *text,
     return ret;
 }
 
-/* The counters of @count devices, which are @stride bytes apart in memory from @first on. */
+/* Write the counters of @count devices, which are @stride bytes apart in memory from @first on. */
 static void put_counters(struct text_buf *text, const struct fabric_counters *counters,
                          uint32_t count, const uint64_t *first, size_t stride)
 {
@@ -330,7 +330,7 @@ static void put_counters(struct text_buf *text, const struct fabric_counters *co
     }
 }
 
-/* Counters of ports for which InfiniBand exporters have no name. */
+/* Write the counters of ports for which InfiniBand exporters have no name. */
 static void put_port_counters(const struct telemetry_view *view, struct text_buf *text)
 {
     for (size_t i = 0; i < fabric_direction_counters.count; i++) {
@@ -385,7 +385,7 @@ static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 #undef PUT
 }
 
-/* In seconds, the unit of all times in Prometheus. */
+/* Write the time in seconds, the unit of all times in Prometheus. */
 static void put_time(const struct telemetry_view *view, struct text_buf *text)
 {
     uint64_t ns = view->is_virtual ? view->at / 1000u : view->at;
@@ -398,7 +398,7 @@ static void put_time(const struct telemetry_view *view, struct text_buf *text)
     text_puts(text, value);
 }
 
-/* The fabric and its origin as labels, which a scraper stores with the numbers. */
+/* Write the fabric and its origin as labels, which a scraper stores with the numbers. */
 static void put_info(const struct telemetry_view *view, struct text_buf *text)
 {
     struct json_object *origin = json_object_object_get(view->shape, "origin");

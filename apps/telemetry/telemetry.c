@@ -64,7 +64,8 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
     for (uint32_t n = 0; n < graph->nodes; n++) {
         t->node[n].who = no_process;
         t->node[n].waits = no_wait;
-        fabric_finished_from(source->fabric, n, &t->node[n].finished); /* skip earlier ones */
+        /* skip completions from before the sampler */
+        fabric_finished_from(source->fabric, n, &t->node[n].finished);
     }
     *ret = t;
     return 0;
@@ -124,25 +125,25 @@ static void store(struct telemetry *t, int kind, uint32_t row, const uint64_t *n
     table->changed[row] = t->samples;
 }
 
-/* The counters that another host has sent. */
+/* Return the counters of a row that other hosts have sent. */
 static uint64_t *remote_values(const struct telemetry *t, int kind, uint32_t row)
 {
     return telemetry_values(&t->remote[kind], row);
 }
 
-static void look_at_cables(struct telemetry *t)
+static void sample_cables(struct telemetry *t)
 {
     uint32_t cables = fabric_cable_count(t->source.fabric);
 
     for (uint32_t i = 0; i < 2 * cables; i++) {
         struct fabric_direction_sample now;
 
-        fabric_sample_direction(t->source.fabric, i / 2, i % 2,
-                                &now); /* of another host: only errors */
+        /* if the sending end is on another host, @now has only the errors counted here */
+        fabric_sample_direction(t->source.fabric, i / 2, i % 2, &now);
         if (t->source.hosts)
             fabric_counters_add(&fabric_direction_counters, now.value,
-                                remote_values(t, TELEMETRY_WAYS, i));
-        store(t, TELEMETRY_WAYS, i, now.value);
+                                remote_values(t, TELEMETRY_DIRECTIONS, i));
+        store(t, TELEMETRY_DIRECTIONS, i, now.value);
     }
     for (uint32_t i = 0; t->source.link && i < cables; i++) {
         struct telemetry_cable now = {0};
@@ -195,7 +196,7 @@ static void sample_node(struct telemetry *t, uint32_t n)
         memcpy(now.value, remote_values(t, TELEMETRY_NODES, n), sizeof now.value);
     }
     memcpy(before.value, telemetry_values(&t->table[TELEMETRY_NODES], n), sizeof before.value);
-    if (now.delivered < before.delivered) /* a sum of two counters read at different times */
+    if (now.delivered < before.delivered) /* a sum of two counters, read one after the other */
         now.delivered = before.delivered;
     store(t, TELEMETRY_NODES, n, now.value);
 }
@@ -226,7 +227,7 @@ static void sample_finished(struct telemetry *t, uint32_t n, uint64_t sample)
     uint32_t count = fabric_finished(t->source.fabric, n, &t->node[n].finished, ring, &missed);
 
     for (uint32_t i = 0; i < count; i++) {
-        if (ring[i].kind >= EMU_KINDS) /* a message */
+        if (ring[i].kind >= EMU_KINDS) /* skip messages */
             continue;
         telemetry_finished_note(t, &ring[i], 1, sample);
         t->finished_count++;
@@ -246,7 +247,7 @@ void telemetry_sample(struct telemetry *t, uint64_t now)
 
     t->samples++;
     t->at = now > t->source.origin ? now - t->source.origin : 0;
-    look_at_cables(t);
+    sample_cables(t);
     for (uint32_t s = 0; s < graph->switches; s++)
         sample_switch(t, s);
     for (uint32_t n = 0; n < graph->nodes; n++) {

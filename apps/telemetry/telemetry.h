@@ -2,10 +2,10 @@
 /*
  * telemetry.h - snapshots of a running fabric, as lines of JSON: docs/telemetry.md has the fields.
  *
- * One sampler serves any number of readers. It reads all counters of the fabric, records for each
- * device and cable the number of the last sample in which it changed, and writes for each reader
- * the changes since the reader's previous sample. Counters are cumulative, so a reader that misses
- * samples loses only their times. The counters run with or without a sampler.
+ * One *sampler* (struct telemetry) serves any number of readers. For each sample it reads all
+ * counters of the fabric, and records which devices and cables have changed. For each reader it
+ * writes the changes since the reader's previous sample. Counters are cumulative, so a reader that
+ * misses samples loses only the times of the changes. The counters run with or without a sampler.
  *
  * Thread: the fabric's manager; on clock virtual the driver, between two advances.
  */
@@ -18,7 +18,7 @@
 #include "apps/fabric/fabric.h"
 #include "apps/base/text.h"
 
-#define TELEMETRY_VERSION 1u /* of the lines; within a version fields may only be added */
+#define TELEMETRY_VERSION 1u /* version of the lines; within a version fields may only be added */
 
 struct manager;
 struct telemetry;
@@ -26,7 +26,7 @@ struct telemetry;
 enum telemetry_link {
     TELEMETRY_UP,      /* in use */
     TELEMETRY_TESTING, /* the signal is back, and the manager tests the cable */
-    TELEMETRY_OUT,     /* signal but out of use: errors, a stuck port, or plugged in wrongly */
+    TELEMETRY_OUT,     /* out of use despite a signal: errors, stuck port, or wrongly plugged */
     TELEMETRY_DOWN,    /* no signal */
     TELEMETRY_LINKS
 };
@@ -36,7 +36,7 @@ struct telemetry_cable {
     uint64_t outs; /* number of times that it went out of use */
 };
 
-/** telemetry_cable_at - state of a cable. @manager: NULL if there is none: all cables are up. */
+/** telemetry_cable_at - return the state of a cable. @manager: NULL: all cables are up. */
 struct telemetry_cable telemetry_cable_at(const struct manager *manager, uint32_t cable);
 
 /* Operations that a process can wait for. */
@@ -54,22 +54,22 @@ enum telemetry_kind {
     TELEMETRY_KINDS
 };
 
-/** telemetry_kind_of - the operation that segments of @emu_kind (enum emu_kind) belong to. Pure. */
+/** telemetry_kind_of - return the operation whose segments have @emu_kind (enum emu_kind). Pure. */
 enum telemetry_kind telemetry_kind_of(uint8_t emu_kind);
 
 /* The process at a node. */
 struct telemetry_process {
     int64_t pid;      /* 0: no process */
-    int64_t rank;     /* in its job, as the process reports it; -1: none */
+    int64_t rank;     /* its rank in its job, as the process reports it; -1: none */
     char command[16]; /* its name, ended by 0 */
 };
 
-/* Its oldest pending operation, which its library publishes about once a second. */
+/* The oldest pending operation of a process, whose library publishes it about once a second. */
 struct telemetry_wait {
     enum telemetry_kind kind;
     int64_t other;     /* peer node; -1: any node, or a group */
-    int64_t group;     /* of a collective; -1: not a collective */
-    uint64_t bytes;    /* of the message or operation */
+    int64_t group;     /* group of a collective; -1: not a collective */
+    uint64_t bytes;    /* size of the message or operation */
     uint64_t since_ns; /* emu_now_ns() when the library first saw it pending */
 };
 
@@ -78,9 +78,9 @@ struct telemetry_source {
     const struct fabric *fabric;
     const struct fabric_config *config;
     uint64_t origin; /* time 0 of the samples, in the unit of telemetry_sample() */
-    /* Fills *ret, which is zeroed. NULL: all cables are up. */
+    /* Sets *ret, which is zeroed before the call. NULL: all cables are up. */
     void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
-    /* Fills *who and *waits, which are set to "no process" and "nothing". NULL: no processes. */
+    /* Sets *who and *waits, which are "no process" and "nothing" before. NULL: no processes. */
     void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
                  struct telemetry_wait *waits);
     void *ctx;
@@ -91,7 +91,7 @@ struct telemetry_source {
     const char *const *hosts;
 };
 
-/** telemetry_create - create a sampler without a sample. Copies @source. Errors: -ENOMEM. */
+/** telemetry_create - create a sampler, without a sample yet. Copies @source. Errors: -ENOMEM. */
 int telemetry_create(struct telemetry **ret, const struct telemetry_source *source);
 void telemetry_destroy(struct telemetry *telemetry);
 
@@ -104,19 +104,20 @@ void telemetry_sample(struct telemetry *telemetry, uint64_t now);
 /** telemetry_leaves - read the completions of the process at @node before it leaves. */
 void telemetry_leaves(struct telemetry *telemetry, uint32_t node);
 
-/** telemetry_samples - number of the last sample, from 1; 0: none yet. */
+/** telemetry_samples - return the number of the last sample, from 1; 0: none yet. */
 uint64_t telemetry_samples(const struct telemetry *telemetry);
 
 /**
- * telemetry_shape - write the line that describes the network to @text, replacing its contents. No
- * newline. @every_ns: the interval that the reader requested (virtual: simulated ns); 0: none.
+ * telemetry_shape - replace the contents of @text by the line that describes the network, without a
+ * newline. @every_ns: the interval that the reader has requested, on clock virtual in simulated ns;
+ * 0: none.
  */
 void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns, struct text_buf *text);
 
 /**
- * telemetry_line - write the last sample to @text, replacing its contents. No newline. Contains the
- * rows that have changed after sample @since; 0: all rows that are not 0. @skipped: number of lines
- * that the reader has missed since then.
+ * telemetry_line - replace the contents of @text by the last sample, without a newline. The line
+ * has the rows that have changed after sample @since; 0: all rows that are not 0. @skipped: number
+ * of lines after @since that the reader has missed.
  */
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
                     struct text_buf *text);
@@ -126,20 +127,24 @@ struct telemetry_aggregate;
 
 /**
  * telemetry_aggregate - prepare telemetry_aggregate_put_shape() and telemetry_aggregate_put_line().
- * Returns 1; 0: the network is too small to be aggregated. Errors: -ENOMEM.
+ * Returns 1, or 0 if the network is too small to be aggregated. Errors: -ENOMEM.
  */
 int telemetry_aggregate(struct telemetry *telemetry);
 
 /**
- * telemetry_open - create an aggregation for one reader in which @count blocks are open: their
- * devices have rows of their own. The caller destroys it; it is valid while @telemetry exists.
- * Errors: -ENOENT if there is no such block; -E2BIG if there were too many rows; -ENOMEM.
+ * telemetry_open - create an aggregation for one reader in which the @count blocks of @block are
+ * open, so that their devices have rows of their own. The caller destroys it. It is valid while
+ * @telemetry exists. Errors: -ENOENT if there is no such block; -E2BIG if it would have too many
+ * rows; -ENOMEM.
  */
 int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *telemetry,
                    const uint32_t *block, size_t count);
 void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate);
 
-/** Like telemetry_shape() and telemetry_line(). @open: from telemetry_open(); NULL: none open. */
+/**
+ * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - telemetry_shape() and
+ * telemetry_line() of an aggregation. @open: from telemetry_open(); NULL: no block is open.
+ */
 void telemetry_aggregate_put_shape(const struct telemetry *telemetry,
                                    const struct telemetry_aggregate *open, uint64_t every_ns,
                                    struct text_buf *text);
@@ -148,31 +153,35 @@ void telemetry_aggregate_put_line(struct telemetry *telemetry, struct telemetry_
 
 /* --- on several hosts ------------------------------------------------------------------- */
 
-/* Sender of an agent host's counters to the coordinator. Thread: the manager of that host. */
+/* Sends an agent host's counters to the coordinator. Thread: the manager of the agent host. */
 struct telemetry_agent;
 
 /** telemetry_agent_create - as telemetry_create(); source->hosts must be NULL. */
 int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_source *source);
-void telemetry_agent_destroy(struct telemetry_agent *part);
+void telemetry_agent_destroy(struct telemetry_agent *agent);
 
 /** telemetry_agent_leaves - as telemetry_leaves(). */
-void telemetry_agent_leaves(struct telemetry_agent *part, uint32_t node);
+void telemetry_agent_leaves(struct telemetry_agent *agent, uint32_t node);
 
 /**
- * telemetry_agent_report - write about @most bytes of the changes since the last call to @bytes,
- * replacing its contents. The coordinator passes all of them, in order, to telemetry_receive().
- * Returns 1 if the sample has more to send; 0 if this was its last piece. Errors: -ENOMEM: changes
- * were lost, so the coordinator's sums are wrong from now on.
+ * telemetry_agent_report - replace the contents of @bytes by about @most bytes of changes since the
+ * last call. The coordinator must pass all of them, in order, to telemetry_receive(). Returns 1 if
+ * the sample has more changes to send; 0 if this was its last piece. Errors: -ENOMEM; changes were
+ * lost, so the coordinator's sums are wrong from now on.
  */
-int telemetry_agent_report(struct telemetry_agent *part, size_t most, struct text_buf *bytes);
+int telemetry_agent_report(struct telemetry_agent *agent, size_t most, struct text_buf *bytes);
 
 /**
- * telemetry_receive - add the changes that @host sent to the next sample. @now_ns: emu_now_ns().
- * Returns false if they are invalid. telemetry_host_lost() - set the levels (such as queue lengths)
- * of @host to 0. Its other counters stay, and the host's next incarnation adds to them.
+ * telemetry_receive - add the changes that @host has sent to the next sample. @now_ns:
+ * emu_now_ns(). Returns false if the changes are invalid.
  */
 bool telemetry_receive(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
                        uint64_t now_ns);
+
+/**
+ * telemetry_host_lost - set the levels (such as queue lengths) of @host to 0. Its other counters
+ * stay, and the host adds to them if it rejoins.
+ */
 void telemetry_host_lost(struct telemetry *telemetry, uint32_t host);
 
 #endif

@@ -17,20 +17,20 @@
 #include "emu/util/now.h"
 #include "topo/topo.h"
 
-#define PARTS_MOST 16777216u /* most switches or cables in a shape */
-#define COUNTERS   2u        /* fewest columns of a row of counters: the device, and one counter */
+#define PARTS_MOST 16777216u /* maximum number of switches or cables in a shape */
+#define COUNTERS   2u        /* minimum columns of a row of counters: the device and one counter */
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
                                                                   "allreduce"};
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* An element of a list, which is a list of numbers. */
+/* A row: an element of a list that is itself a list of numbers. */
 struct row {
     struct json_object *list;
 };
 
-/* False: the element is no list, or has fewer than @columns elements. */
+/* Get row @i of @list. Returns false if the element is no list of @columns or more elements. */
 static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
 {
     ret->list = emu_json_at(list, i);
@@ -42,7 +42,7 @@ static int64_t column(const struct row *row, size_t i)
     return json_object_get_int64(emu_json_at(row->list, i));
 }
 
-/* A column whose values are never negative; wrong ones become 0. */
+/* Return a column whose values must not be negative. A negative one becomes 0. */
 static uint64_t count(const struct row *row, size_t i)
 {
     int64_t number = column(row, i);
@@ -50,7 +50,7 @@ static uint64_t count(const struct row *row, size_t i)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* Get the list @name; an absent list is empty. False: the value is not a list. */
+/* Get the list @name; an absent list is empty. Returns false if the value is not a list. */
 static bool list_of(struct json_object *line, const char *name, struct json_object **ret,
                     size_t *length)
 {
@@ -180,7 +180,7 @@ static int take_shape(struct telemetry_view *view, struct json_object *line)
 
 /* --- snapshots ---------------------------------------------------------------------- */
 
-/* Take the counters after a device's number; an older fabric may have fewer. Always true. */
+/* Get the counters in a row. An older fabric may have fewer, and the rest is 0. Returns true. */
 static bool take_counters(const struct row *row, const struct fabric_counters *counters,
                           uint64_t *value)
 {
@@ -237,7 +237,7 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     return true;
 }
 
-/* A hash table without chains: a collective replaces the older one in its slot. */
+/* Store a collective in a hash table without chains, where it replaces the one in its slot. */
 static bool take_finished(struct telemetry_view *view, const struct row *row)
 {
     uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
@@ -365,7 +365,7 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-/* An entry of a list in the shape that has switches before nodes. */
+/* Return an entry of a list in the shape that has an entry per switch, and then one per node. */
 static const char *text_of(const struct telemetry_view *view, const char *list, bool node,
                            uint32_t number)
 {
@@ -432,9 +432,9 @@ double telemetry_view_s(const struct telemetry_view *view)
 
 /* --- a running fabric ------------------------------------------------------------- */
 
-#define ANSWER_MS 5000 /* time-out of a fabric's reply */
+#define ANSWER_MS 5000 /* time-out for the reply of a fabric */
 
-/* Read lines up to the first snapshot. @error: the fabric's error text, or unchanged. */
+/* Read lines up to the first snapshot. If the fabric reports an error, @error has its text. */
 static int take_until_whole(struct telemetry_view *view, struct conn *conn, char *error,
                             size_t error_bytes)
 {

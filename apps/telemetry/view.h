@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * view.h - state of a fabric, rebuilt from lines of telemetry (docs/telemetry.md) by a reader.
+ * view.h - a *view* is the state of a fabric that a reader rebuilds from lines of telemetry
+ * (docs/telemetry.md). The first line is the *shape*, which describes the network; the others are
+ * snapshots of its counters.
  *
- * Lines may come from an untrusted file, so each value is checked against the shape. Owned by one
- * thread.
+ * Lines may come from an untrusted file, so each value is checked against the shape. A view is used
+ * by one thread.
  */
 #ifndef APPS_TELEMETRY_VIEW_H
 #define APPS_TELEMETRY_VIEW_H
@@ -31,7 +33,7 @@ struct telemetry_view_cable {
     uint32_t sw, port;
     bool to_switch;
     uint32_t peer, peer_port, lane;
-    uint32_t state; /* of view->link_states */
+    uint32_t state; /* index in view->link_states */
     uint64_t outs;
     struct fabric_direction_sample direction[2]; /* to the first end, from the first end */
 };
@@ -47,7 +49,7 @@ struct telemetry_view_node {
     int64_t pid; /* 0: no process */
     int64_t rank;
     char command[16];
-    uint32_t waits; /* of view->wait_kinds */
+    uint32_t waits; /* index in view->wait_kinds */
     int64_t waits_other, waits_group;
     uint64_t waits_bytes, waits_since; /* waits_since: unit as in telemetry_view.at */
 };
@@ -57,7 +59,7 @@ struct telemetry_view_node {
 struct telemetry_view_finished {
     int64_t group;
     uint64_t number;
-    uint32_t kind;           /* of view->wait_kinds */
+    uint32_t kind;           /* index in view->wait_kinds */
     uint64_t bytes, members; /* members 0: unused entry */
     uint64_t began, ended;
 };
@@ -73,7 +75,7 @@ struct telemetry_view {
 
     /* From the snapshots. */
     uint64_t sample; /* 0: no snapshot received yet */
-    uint64_t at;     /* ns; virtual: ps */
+    uint64_t at;     /* time of the last snapshot; ns, on clock virtual ps */
     uint64_t skipped;
     struct telemetry_totals totals;
     struct {
@@ -82,15 +84,15 @@ struct telemetry_view {
     struct telemetry_view_cable *cable;
     struct telemetry_view_switch *sw;
     struct telemetry_view_node *node;
-    struct telemetry_view_finished *finished; /* TELEMETRY_VIEW_FINISHED, in no order */
+    struct telemetry_view_finished *finished; /* TELEMETRY_VIEW_FINISHED entries, in no order */
     uint64_t finished_count, finished_missed;
 };
 
 /**
- * telemetry_view_take - apply one line, which the caller keeps. Returns 1 if it was a shape, which
- * resets the view, or a snapshot; 0 for any other line. Errors: -ENOMEM; -EPROTO if the line does
- * not conform to docs/telemetry.md or comes before a shape; -EMSGSIZE if the fabric reports that
- * the snapshot is too large.
+ * telemetry_view_take - apply one line to the view; a shape resets it. The caller keeps @line.
+ * Returns 1 if the line was a shape or a snapshot; 0 for any other line. Errors: -ENOMEM; -EPROTO
+ * if the line does not conform to docs/telemetry.md or comes before a shape; -EMSGSIZE if the
+ * fabric reports that the snapshot is too large.
  */
 int telemetry_view_take(struct telemetry_view *view, struct json_object *line);
 
@@ -98,16 +100,16 @@ int telemetry_view_take(struct telemetry_view *view, struct json_object *line);
 void telemetry_view_release(struct telemetry_view *view);
 
 /**
- * telemetry_view_settings - write the settings of the profile from options as text: @before, then
- * "FIELD=VALUE, …"; "" without settings.
+ * telemetry_view_settings - write the profile's settings that the user has changed by options, as
+ * @before followed by "FIELD=VALUE, …"; "" if there are none.
  */
 void telemetry_view_settings(const struct telemetry_view *view, const char *before, char *ret,
                              size_t ret_bytes);
 
 /**
- * telemetry_view_link - name of a cable's state. telemetry_view_kind() - name of an operation,
- * which is a number in view->wait_kinds. telemetry_view_wait() - name of a node's pending
- * operation.
+ * telemetry_view_link - return the name of a cable's state. telemetry_view_kind() - return the name
+ * of an operation; @kind: index in view->wait_kinds. telemetry_view_wait() - return the name of a
+ * node's pending operation.
  */
 const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cable);
 const char *telemetry_view_kind(const struct telemetry_view *view, uint32_t kind);
@@ -116,7 +118,7 @@ const char *telemetry_view_wait(const struct telemetry_view *view, uint32_t node
 /** telemetry_view_copy - release @to and copy @from to it. Errors: -ENOMEM. */
 int telemetry_view_copy(struct telemetry_view *to, const struct telemetry_view *from);
 
-/** telemetry_view_s - time of the last snapshot, in seconds since the fabric's start. */
+/** telemetry_view_s - return the time of the last snapshot in seconds since the fabric's start. */
 double telemetry_view_s(const struct telemetry_view *view);
 
 /**
@@ -129,23 +131,23 @@ int telemetry_view_read(struct telemetry_view *view, const char *name, char *err
 struct text_buf;
 
 /**
- * telemetry_view_name - name of a switch or node in the network's file. NULL: the network is not
- * from a file. The view owns the string.
+ * telemetry_view_name - return the name of a switch or node in the network's file, or NULL if the
+ * network is not from a file. The view owns the string.
  */
 const char *telemetry_view_name(const struct telemetry_view *view, bool node, uint32_t number);
 
-/** telemetry_view_guid - GUID of a device in the network's file, "0x0002c903000e0b72"; or NULL. */
+/** telemetry_view_guid - return the GUID in the network's file, "0x0002c903000e0b72", or NULL. */
 const char *telemetry_view_guid(const struct telemetry_view *view, bool node, uint32_t number);
 
-/* Exporter whose metric names are used. Only node_exporter's set covers more than ports. */
+/* The exporter whose names the metrics have. INFINIBAND_EXPORTER: only metrics of ports. */
 enum telemetry_names { TELEMETRY_NODE_EXPORTER, TELEMETRY_INFINIBAND_EXPORTER };
 
-/** telemetry_names_of - parse "node_exporter" or "infiniband_exporter". False: neither. Pure. */
+/** telemetry_names_of - parse an exporter's name. Returns false if there is no such name. Pure. */
 bool telemetry_names_of(const char *text, enum telemetry_names *ret);
 
 /**
- * telemetry_metrics - write all metrics of @view (docs/telemetry.md) to @text in Prometheus' text
- * format, replacing its contents. Writes nothing if @view has no snapshot.
+ * telemetry_metrics - replace the contents of @text by all metrics of @view (docs/telemetry.md) in
+ * Prometheus' text format. They are empty if @view has no snapshot.
  */
 void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
                        struct text_buf *text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * part.c - see agent.h.
+ * agent.c - see agent.h.
  */
 #include "apps/timeline/agent.h"
 
@@ -12,123 +12,127 @@
 #include "apps/fabric/sample.h"
 #include "emu/util/now.h"
 
-/* Largest size of the records of processes that have left. */
+/* Maximum size of the records that wait to be sent. */
 #define KEPT_MOST_BYTES ((size_t)16 << 20)
 
 struct timeline_agent {
     struct fabric *fabric;
-    struct fabric_finished_at *at; /* by node */
-    struct text_buf kept;          /* records */
-    size_t told;                   /* bytes of kept that were sent */
-    uint64_t missed;
-    uint32_t next; /* next node to read */
+    struct fabric_finished_at *at; /* by node: read position */
+    struct text_buf kept;          /* records, in the order in which they were read */
+    size_t sent_bytes;             /* size of the records at the front of kept that were sent */
+    uint64_t missed;               /* completions lost since the last piece */
+    uint32_t next;                 /* next node to read */
 };
 
 /* --- agent ------------------------------------------------------------------------------ */
 
 int timeline_agent_create(struct timeline_agent **ret, struct fabric *fabric, uint64_t from_bytes)
 {
-    struct timeline_agent *part = calloc(1, sizeof *part);
+    struct timeline_agent *agent = calloc(1, sizeof *agent);
 
-    if (part)
-        part->at = calloc(fabric_graph(fabric)->nodes, sizeof *part->at);
-    if (!part || !part->at) {
-        free(part);
+    if (agent)
+        agent->at = calloc(fabric_graph(fabric)->nodes, sizeof *agent->at);
+    if (!agent || !agent->at) {
+        free(agent);
         return -ENOMEM;
     }
-    part->fabric = fabric;
+    agent->fabric = fabric;
     fabric_watch(fabric, FABRIC_WATCH_TIMELINE, true);
     fabric_watch_messages(fabric, from_bytes);
-    *ret = part;
+    *ret = agent;
     return 0;
 }
 
-void timeline_agent_destroy(struct timeline_agent *part)
+void timeline_agent_destroy(struct timeline_agent *agent)
 {
-    if (!part)
+    if (!agent)
         return;
-    fabric_watch(part->fabric, FABRIC_WATCH_TIMELINE, false);
-    text_buf_free(&part->kept);
-    free(part->at);
-    free(part);
+    fabric_watch(agent->fabric, FABRIC_WATCH_TIMELINE, false);
+    text_buf_free(&agent->kept);
+    free(agent->at);
+    free(agent);
 }
 
-static size_t unsent(const struct timeline_agent *part)
+static size_t unsent(const struct timeline_agent *agent)
 {
-    return part->kept.bytes - part->told;
+    return agent->kept.bytes - agent->sent_bytes;
 }
 
-static void keep(struct timeline_agent *part, const struct timeline_record *record)
+static void keep(struct timeline_agent *agent, const struct timeline_record *record)
 {
-    if (unsent(part) + sizeof *record <= KEPT_MOST_BYTES &&
-        text_buf_reserve(&part->kept, sizeof *record))
-        text_put(&part->kept, (const char *)record, sizeof *record);
+    if (unsent(agent) + sizeof *record <= KEPT_MOST_BYTES &&
+        text_buf_reserve(&agent->kept, sizeof *record))
+        text_put(&agent->kept, (const char *)record, sizeof *record);
     else
-        part->missed++;
-    part->kept.failed = false; /* earlier records are intact */
+        agent->missed++;
+    agent->kept.failed = false; /* earlier records are intact */
 }
 
-static void take(struct timeline_agent *part, uint32_t node)
+/* Store the completions that the process at @node has recorded since the last call. */
+static void take(struct timeline_agent *agent, uint32_t node)
 {
     struct emu_finished ring[EMU_FINISHED_SLOTS];
-    uint32_t count = fabric_finished(part->fabric, node, &part->at[node], ring, &part->missed);
+    uint32_t count = fabric_finished(agent->fabric, node, &agent->at[node], ring, &agent->missed);
 
     for (uint32_t i = 0; i < count; i++)
-        keep(part, &(struct timeline_record){.incarnation = part->at[node].incarnation,
-                                             .one = ring[i],
-                                             .node = node});
+        keep(agent, &(struct timeline_record){.incarnation = agent->at[node].incarnation,
+                                              .one = ring[i],
+                                              .node = node});
 }
 
-void timeline_agent_leaves(struct timeline_agent *part, uint32_t node)
+void timeline_agent_leaves(struct timeline_agent *agent, uint32_t node)
 {
-    take(part, node);
+    take(agent, node);
 }
 
-/* Free the space of the records that were sent, if that is worth the copy. */
-static void discard_sent(struct timeline_agent *part)
+/* Remove the records that were sent from kept, if they are at least half of it. */
+static void discard_sent(struct timeline_agent *agent)
 {
-    if (part->told < part->kept.bytes / 2)
+    if (agent->sent_bytes < agent->kept.bytes / 2)
         return;
-    part->kept.bytes -= part->told;
-    if (part->kept.bytes)
-        memmove(part->kept.at, part->kept.at + part->told, part->kept.bytes);
-    part->told = 0;
+    agent->kept.bytes -= agent->sent_bytes;
+    if (agent->kept.bytes)
+        memmove(agent->kept.at, agent->kept.at + agent->sent_bytes, agent->kept.bytes);
+    agent->sent_bytes = 0;
 }
 
-int timeline_agent_report(struct timeline_agent *part, size_t most, struct text_buf *bytes)
+int timeline_agent_report(struct timeline_agent *agent, size_t most, struct text_buf *bytes)
 {
     size_t least = (most + sizeof(struct timeline_record) - 1) / sizeof(struct timeline_record) *
                    sizeof(struct timeline_record);
     struct timeline_piece piece;
     bool more;
 
-    while (unsent(part) < least && part->next < fabric_graph(part->fabric)->nodes)
-        take(part, part->next++);
-    piece = (struct timeline_piece){.now_ns = emu_now_ns(), .missed = part->missed};
-    least = unsent(part) < least ? unsent(part) : least;
+    while (unsent(agent) < least && agent->next < fabric_graph(agent->fabric)->nodes)
+        take(agent, agent->next++);
+    piece = (struct timeline_piece){.now_ns = emu_now_ns(), .missed = agent->missed};
+    least = unsent(agent) < least ? unsent(agent) : least;
     text_buf_clear(bytes);
     text_put(bytes, (const char *)&piece, sizeof piece);
     if (least)
-        text_put(bytes, part->kept.at + part->told, least);
-    part->missed = 0;
-    part->told += least;
-    discard_sent(part);
-    more = unsent(part) || part->next < fabric_graph(part->fabric)->nodes;
+        text_put(bytes, agent->kept.at + agent->sent_bytes, least);
+    agent->missed = 0;
+    agent->sent_bytes += least;
+    discard_sent(agent);
+    more = unsent(agent) || agent->next < fabric_graph(agent->fabric)->nodes;
     if (!more)
-        part->next = 0;
+        agent->next = 0;
     return bytes->failed ? -ENOMEM : more;
 }
 
 uint64_t timeline_agent_most_bytes(uint32_t nodes)
 {
-    /* while pieces are sent, each process may leave and another one attach to its node */
+    /* During the report each process may leave, and another one may attach to its node. */
     return KEPT_MOST_BYTES +
            UINT64_C(2) * nodes * EMU_FINISHED_SLOTS * sizeof(struct timeline_record);
 }
 
 /* --- coordinator ------------------------------------------------------------------------ */
 
-/* True if the record is of a node on that host, and was finished before it was sent. */
+/*
+ * Return whether the record is valid: its node is on the sending host, and it ended before it was
+ * sent.
+ */
 static bool is_sane(const struct timeline_received *received, uint64_t sent_ns,
                     const struct timeline_record *record)
 {
@@ -140,7 +144,7 @@ static bool is_sane(const struct timeline_received *received, uint64_t sent_ns,
            one->ended_ns <= sent_ns;
 }
 
-/* Convert a time of a clock that is @ahead_ns ahead to ours; at most @most_ns. */
+/* Convert a time of a clock that is @ahead_ns ahead of this host's. Returns at most @most_ns. */
 static uint64_t to_our_clock(uint64_t there_ns, uint64_t ahead_ns, uint64_t most_ns)
 {
     uint64_t at_ns = there_ns - ahead_ns;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timeline.c - a run as a file in Chrome's trace-event format.
+ * timeline.c - see timeline.h.
  *
  * Source: "Trace Event Format", Google: complete events (X) for collectives and messages, instants
  * (i), asynchronous events (b, e) for faults, flows (s, f) from the sender to the receiver of a
- * message, metadata (M) for names. The file ends with a summary (the tail). Each write overwrites
- * the tail of the second file with new events and a new tail; then the second file gets the name of
- * the first. So each file lacks the events that were last written to the other one.
+ * message, metadata (M) for names. A *lane* is one of the viewer's threads of one kind.
+ *
+ * The file ends with a summary, the *tail*. The *second file* is the one without the timeline's
+ * name. Each write overwrites the tail of the second file with new events and a new tail, and then
+ * swaps the names. The second file therefore always lacks the events of the latest write.
  */
 #include "apps/timeline/timeline.h"
 
@@ -45,38 +47,38 @@ static const char *const class_names[CLASSES] = {
     [PROCESSES] = "processes",    [EVENTS] = "events",
 };
 
-/* The threads of one kind of one node. */
+/* The lanes of one kind of one node. */
 struct lanes {
-    uint64_t end_ns[LANES_MOST]; /* end of the last event in each */
+    uint64_t end_ns[LANES_MOST]; /* by lane: end of its last event */
     uint32_t used;
 };
 
-/* The file that is written now and gets the name next. */
+/* The second file: the next write goes to it, and then it gets the timeline's name. */
 struct second {
-    char *path; /* NULL: there is none */
+    char *path; /* NULL: there is no second file */
     int fd;
     uint64_t at;            /* offset of its tail */
-    struct text_buf behind; /* events that the first file has and this one lacks */
+    struct text_buf behind; /* events that the other file has and this one lacks */
 };
 
 struct host_state {
-    uint64_t error_ns; /* largest error of its clock */
-    uint64_t lost;     /* number of failures */
+    uint64_t error_ns; /* largest error of the host's clock */
+    uint64_t lost;     /* number of times that the host failed */
 };
 
 struct timeline {
     struct timeline_config config;
     size_t head_bytes; /* size of the file before the first event */
-    int fd;            /* the file that has the name */
+    int fd;            /* the file with the timeline's name */
     struct second second;
-    struct host_state *host;         /* by number; NULL: one host */
-    struct lanes *lanes[LANE_KINDS]; /* by node, last the fabric; NULL: none so far */
-    bool *named;                     /* likewise: its name is in the file */
+    struct host_state *host;         /* by number of the host; NULL: there is one host */
+    struct lanes *lanes[LANE_KINDS]; /* by node, the last for the fabric; NULL: no event yet */
+    bool *named;                     /* by node, the last for the fabric: its name is in the file */
     struct text_buf text;            /* events that are not written yet */
     struct text_buf tail;
     uint64_t at; /* offset of the tail in the file */
     uint64_t kept[CLASSES], left_out[CLASSES];
-    uint64_t missed;
+    uint64_t missed;  /* completions that were lost before they were read */
     uint64_t last_ns; /* the latest time in the file */
     uint64_t *fault;  /* numbers of the active faults */
     uint32_t faults;
@@ -197,7 +199,10 @@ static void second_close(struct second *second)
     second->path = NULL;
 }
 
-/* If this fails, or names cannot be swapped, the tail of the only file is overwritten. */
+/*
+ * Open the second file, with the owner and mode of the first. If this fails, or if the names cannot
+ * be swapped later, writes overwrite the tail of the only file.
+ */
 static void second_open(struct timeline *t, const struct stat *first)
 {
     struct second *second = &t->second;
@@ -213,15 +218,15 @@ static void second_open(struct timeline *t, const struct stat *first)
         second->path = NULL;
         return;
     }
-    flock(second->fd,
-          LOCK_EX | LOCK_NB); /* others must find the file locked when it has the name */
+    /* another fabemu must find the file locked once it has the timeline's name */
+    flock(second->fd, LOCK_EX | LOCK_NB);
     same = fchown(second->fd, first->st_uid, first->st_gid) == 0 &&
            fchmod(second->fd, first->st_mode & 0777) == 0;
     if (!same)
         second_close(second);
 }
 
-/* The files have swapped names: the other one is the second now, and lacks the new events. */
+/* Record that the files have swapped names. The second file now lacks the new events. */
 static void second_swap(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -235,7 +240,10 @@ static void second_swap(struct timeline *t)
     second->behind = text;
 }
 
-/* On failure returns false, and the file that has the name is unchanged. */
+/*
+ * Write the new events. Returns false on failure. If there is a second file, the file with the
+ * timeline's name is unchanged then.
+ */
 static bool write_all(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -248,7 +256,7 @@ static bool write_all(struct timeline *t)
             second_swap(t);
             return true;
         }
-        second_close(second); /* no support in this file system, or somebody has moved the file */
+        second_close(second); /* the file system cannot swap names, or somebody moved the file */
     }
     return write_with_tail(t, t->fd, &t->text, t->at);
 }
@@ -422,8 +430,9 @@ static void name_lane(struct timeline *t, uint32_t node, enum lane_kind kind, ui
 }
 
 /*
- * Find a thread that is free from @began_ns on, and occupy it until @ended_ns. If all are occupied,
- * take the one that is free first and set @began_ns to that time. Without memory, take the first.
+ * Find a lane that is free from @began_ns on, occupy it until @ended_ns, and return its thread
+ * number. If all lanes are occupied, take the one that becomes free first, and set @began_ns to
+ * that time. If there is no memory, return the first lane's number and record nothing.
  */
 static uint32_t lane_take(struct timeline *t, uint32_t node, enum lane_kind kind,
                           uint64_t *began_ns, uint64_t *ended_ns)
@@ -486,7 +495,10 @@ static void put_args(struct timeline *t, const struct emu_finished *one)
     text_puts(&t->text, "}");
 }
 
-/* The id is the same for sender and receiver: both nodes, their processes, and a number. */
+/*
+ * Write one end of the arrow from a message's send to its receive. Both ends have the same id,
+ * which consists of the two nodes, their incarnations, and the message's number.
+ */
 static void put_flow(struct timeline *t, uint32_t node, uint64_t incarnation, uint32_t thread,
                      const struct emu_finished *one, uint64_t at_ns)
 {
@@ -557,7 +569,7 @@ static void instant_begin(struct timeline *t, uint32_t node, enum lane_kind kind
     uint32_t lanes_before = t->lanes[kind] ? t->lanes[kind][node].used : 0;
     uint32_t thread;
 
-    if (lanes_before && t->lanes[kind][node].end_ns[0] > at_ns) /* reported late */
+    if (lanes_before && t->lanes[kind][node].end_ns[0] > at_ns) /* the event was reported late */
         at_ns = t->lanes[kind][node].end_ns[0];
     thread = lane_take(t, node, kind, &at_ns, &end_ns);
     event_begin(t, "i", node, thread);
@@ -595,7 +607,7 @@ static uint32_t fault_find(const struct timeline *t, uint64_t number)
     return i;
 }
 
-/* Write when a fault begins and ends. */
+/* Write the begin or the end of the fault that @event is about. */
 static void note_fault(struct timeline *t, struct json_object *event, uint64_t at_ns)
 {
     const char *state = json_object_get_string(json_object_object_get(event, "state"));
@@ -638,7 +650,7 @@ void timeline_destroy(struct timeline *t)
     if (!t)
         return;
     t->dirty = t->dirty || t->faults;
-    while (t->faults) /* they end with the fabric */
+    while (t->faults) /* active faults end with the fabric */
         put_fault(t, "e", t->fault[--t->faults], t->last_ns);
     timeline_write(t);
     second_close(&t->second);
@@ -697,7 +709,7 @@ void timeline_print(FILE *out, struct json_object *report)
 
     if (!report)
         return;
-    fprintf(out, "  timeline     %llu thing%s", (unsigned long long)kept, kept == 1 ? "" : "s");
+    fprintf(out, "  timeline     %llu event%s", (unsigned long long)kept, kept == 1 ? "" : "s");
     if (left_out)
         fprintf(out, "; %llu came after the file was full", (unsigned long long)left_out);
     if (missed)

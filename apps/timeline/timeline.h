@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timeline.h - a run as a trace file in Chrome's trace-event format, which Perfetto reads.
+ * timeline.h - writes a run to a trace file in Chrome's trace-event format, which Perfetto reads.
  *
  * In the viewer each node is a process with threads of four kinds: collectives, messages sent,
- * messages received, and the life cycle of the node's process. After the nodes follows one more
- * process for the fabric, with faults and other events. Events that overlap are put into several
- * threads of one kind, so that in each thread times rise and nothing overlaps. Times are in
+ * messages received, and the life cycle of the node's process. One more process, after the nodes,
+ * shows the fabric's faults and other events. Events that overlap are put into several threads of
+ * one kind, so that the events of a thread are in order and do not overlap. Times are in
  * microseconds since the fabric's start. On several hosts they are by the clock of the host that
- * writes the file, and the file has the largest error of the other clocks.
+ * writes the file, and the file says how far the clocks of the other hosts may be off.
  *
- * The file is complete JSON at any time, even after a kill in the middle of a write: of two files
- * one is written while the other has the name, and then they swap names. Its size is limited: the
- * first events are kept and the rest is counted.
- * Rejected: overwriting the end of one file in one write. A kill can cut a write short between two
- * pages.
+ * The file is complete JSON at any time, even after a kill in the middle of a write. For this there
+ * are two files: one has the timeline's name, the other one is written, and then they swap names.
+ * The size is limited: events that come after the limit is reached are only counted.
+ * Rejected: overwriting the end of a single file in one write. A kill can cut a write short between
+ * two pages.
  *
  * Thread: one.
  */
@@ -35,60 +35,66 @@ struct timeline;
 
 struct timeline_config {
     int fd;              /* an empty regular file; the caller closes it */
-    const char *path;    /* its name without links; NULL: its end is overwritten, without a swap */
-    uint64_t most_bytes; /* limit of the file, at least 1 MiB */
-    uint64_t from_bytes; /* smallest message that is in it */
+    const char *path;    /* the file's name, symbolic links resolved; NULL: use only one file */
+    uint64_t most_bytes; /* maximum size of the file, at least 1 MiB */
+    uint64_t from_bytes; /* size of the smallest message in the timeline */
     uint32_t nodes;
     const struct topo_graph *graph; /* for the names of nodes; borrowed. NULL: show numbers */
     uint64_t origin_ns;             /* emu_now_ns() at the timeline's time 0 */
     const char *const *host; /* names of all hosts, this one first; borrowed. NULL: one host */
     uint32_t hosts;
-    struct json_object *origin; /* apps/fabric/origin.h; used by timeline_create() only; or NULL */
+    struct json_object *origin; /* apps/fabric/origin.h; only timeline_create() uses it; or NULL */
 };
 
-/** timeline_blank - replace the contents of the file by an empty timeline. False: see errno. */
+/** timeline_blank - replace the file's contents by an empty timeline. Returns false with errno. */
 bool timeline_blank(int fd);
 
-/** timeline_create - Errors: -ENOMEM; -ESPIPE if fd is not a regular file; those of write(). */
+/**
+ * timeline_create - begin the timeline, which replaces the file's contents. Errors: -ENOMEM;
+ * -ESPIPE if fd is not a regular file; those of write().
+ */
 int timeline_create(struct timeline **ret, const struct timeline_config *config);
 
-/** timeline_finished - add a completion of the process at @node with that incarnation. */
+/** timeline_finished - add a completion of the process at @node with this @incarnation. */
 void timeline_finished(struct timeline *t, uint32_t node, uint64_t incarnation,
                        const struct emu_finished *one);
 
-/** timeline_missed - count completions that were lost. */
+/** timeline_missed - count completions that were overwritten or dropped before they were read. */
 void timeline_missed(struct timeline *t, uint64_t count);
 
-/** timeline_clock - times of @host are converted with an error of at most @error_ns. */
+/** timeline_clock - note that times of @host were converted with an error of up to @error_ns. */
 void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns);
 
-/** timeline_host_lost - count a failure of @host, with which recent completions are lost. */
+/** timeline_host_lost - count a failure of @host; its most recent completions are lost. */
 void timeline_host_lost(struct timeline *t, uint32_t host);
 
-/** timeline_process - add a change of the process at @node. @at_ns: by emu_now_ns(). */
+/**
+ * timeline_process - add an event of the life cycle of the process at @node. @what: its name.
+ * @at_ns: by emu_now_ns().
+ */
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what);
 
-/** timeline_event - add an event (docs/control.md) at the time it has, or else at @now_ns. */
+/** timeline_event - add an event (docs/control.md) at its field "s", or at @now_ns without one. */
 void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *event);
 
 /** timeline_write - write all events so far to the file. Prints a line on the first error. */
 void timeline_write(struct timeline *t);
 
-/** timeline_report - the counts of events in the file and not in it, for the report. */
+/** timeline_report - return the numbers of events in the file and of events left out. */
 struct json_object *timeline_report(const struct timeline *t);
 
 /** timeline_print - print @report as one line; nothing if it is NULL. Thread: any. */
 void timeline_print(FILE *out, struct json_object *report);
 
-/** timeline_failed - true if a write failed; the file is incomplete then. */
+/** timeline_failed - return whether a write has failed, so that the file is incomplete. */
 bool timeline_failed(const struct timeline *t);
 
 /** timeline_destroy - complete the file and free @t. */
 void timeline_destroy(struct timeline *t);
 
 /**
- * timeline_sweep - remove the second file of a timeline whose writer was killed. @path: of the
- * timeline, or NULL. Thread: any.
+ * timeline_sweep - remove the second file that a killed writer has left beside the timeline at
+ * @path, which may be NULL. Thread: any.
  */
 void timeline_sweep(const char *path);
 

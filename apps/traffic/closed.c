@@ -2,9 +2,9 @@
 /*
  * closed.c - the driver of closed loops: reductions and barriers.
  *
- * The driver reads the members' logs after every SLICE_PS of virtual time that has events. It posts
- * a group's next operation, at all members simultaneously, when the previous one is complete at all
- * of its receivers; or at fixed intervals.
+ * The driver reads the members' logs after every slice (SLICE_PS of virtual time) that has events.
+ * It posts a group's next operation at all members at the same time: either when the previous one
+ * is complete at all of its receivers, or at fixed intervals.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "apps/traffic/internal.h"
 
 #define SLICE_PS     UINT64_C(1000000)   /* 1 us */
-#define TIME_MOST_PS (UINT64_C(1) << 62) /* of the last post */
+#define TIME_MOST_PS (UINT64_C(1) << 62) /* limit of the time of the last post */
 
 #define IMPOSSIBLE_LOG "another host has logged an impossible result"
 
@@ -24,14 +24,15 @@ struct closed_run {
     struct traffic_coll coll;
     struct traffic_pending operations; /* incomplete operations */
     struct traffic_stats *latency;     /* batches are by the operation's number, not by time */
-    uint64_t completed;                /* operations of all groups */
-    uint64_t *got;                     /* reduce: by group, segments that its root has */
-    const char *wrong;                 /* error: an impossible log entry, or no memory; or NULL */
+    uint64_t completed;                /* complete operations of all groups */
+    uint64_t *got;                     /* reduce: by group, result segments that its root has */
+    const char *wrong;                 /* error text, about the logs or memory; NULL: no error */
 };
 
 /*
- * Is this completion possible? Another host may log anything: an operation that completes before
- * its last member has posted it, or more operations than were posted.
+ * Return whether this completion is possible. The logs of other hosts are not trusted: they could
+ * have an operation that completes before its last member has posted it, or more operations than
+ * were posted.
  */
 static bool end_is_sane(const struct closed_run *closed, const struct traffic_part *part,
                         uint64_t last_ps)
@@ -43,7 +44,7 @@ static bool end_is_sane(const struct closed_run *closed, const struct traffic_pa
            last_ps >= traffic_coll_last_ps(coll, part->src, part->birth_ps);
 }
 
-/* Number of posted operations that are not complete: an honest host logs parts of no others. */
+/* Return the number of posted operations that are not complete. Valid logs are about no others. */
 static uint64_t under_way(const struct closed_run *closed)
 {
     uint64_t posted = 0;
@@ -53,7 +54,7 @@ static uint64_t under_way(const struct closed_run *closed)
     return posted - closed->completed;
 }
 
-/* Operations are complete at a receiver: find those that are complete at all of them. */
+/* Record that operations are complete at one receiver, and find those complete at all receivers. */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
     struct closed_run *closed = ctx;
@@ -100,7 +101,7 @@ static int take_logs(struct closed_run *closed)
     return closed->wrong ? traffic_run_wrong(closed->run, -EPROTO, "%s", closed->wrong) : 0;
 }
 
-/* Post the operations that are due before the next slice ends. Returns whether there were any. */
+/* Post the operations that are due before the next slice ends. Returns whether any were posted. */
 static bool post_due(struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -110,7 +111,7 @@ static bool post_due(struct closed_run *closed)
     for (uint32_t g = 0; g < plan->groups; g++) {
         struct traffic_group *group = &closed->coll.group[g];
         while (group->posted < plan->operations) {
-            uint64_t next_ps = now_ps + (now_ps > 0); /* all events up to now have happened */
+            uint64_t next_ps = now_ps + (now_ps > 0); /* events at now_ps have already happened */
             uint64_t at_ps = group->done_ps > next_ps ? group->done_ps : next_ps;
             if (plan->interval_ps)
                 at_ps = group->posted * plan->interval_ps;
@@ -123,6 +124,7 @@ static bool post_due(struct closed_run *closed)
     return posted;
 }
 
+/* Return whether operations will be posted at fixed intervals, even if the network stays empty. */
 static bool posts_to_come(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -133,7 +135,7 @@ static bool posts_to_come(const struct closed_run *closed)
     return false;
 }
 
-/* The end of the next slice that has an event, or that precedes a slice with a post. */
+/* Return the end of the next slice that has an event or that precedes a slice with a post. */
 static uint64_t next_slice_ps(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -150,7 +152,7 @@ static uint64_t next_slice_ps(const struct closed_run *closed)
     return (next_ps + SLICE_PS - 1) / SLICE_PS * SLICE_PS;
 }
 
-/* Report an error: the network is empty, and operations are incomplete. */
+/* Report the error that the network is empty although operations are incomplete. */
 static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
 {
     struct fabric_drop loss;
@@ -166,7 +168,7 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
                              (unsigned long long)waiting, (unsigned long long)all);
 }
 
-/* Are these counts of the roots' results possible? They must not fall, nor exceed the posts. */
+/* Return whether the roots' counts in got[] are possible: not falling, at most what was posted. */
 static bool roots_are_sane(const struct closed_run *closed)
 {
     const struct traffic_coll *coll = &closed->coll;
@@ -178,7 +180,10 @@ static bool roots_are_sane(const struct closed_run *closed)
     return true;
 }
 
-/* Tell all members on all hosts what the roots of reduces have. *@moved: a count has changed. */
+/*
+ * Inform the members on all hosts how many result segments the roots of reductions have.
+ * *@moved: whether a count has changed.
+ */
 static int announce(struct closed_run *closed, bool *moved)
 {
     struct traffic_run *run = closed->run;
@@ -186,7 +191,7 @@ static int announce(struct closed_run *closed, bool *moved)
     int err;
 
     *moved = false;
-    if (coll->plan.what != TRAFFIC_REDUCE) /* the network also looks empty after an error */
+    if (coll->plan.what != TRAFFIC_REDUCE) /* because the network looks empty after an error */
         return traffic_hosts_error(run);
     traffic_coll_roots(coll, closed->got);
     traffic_hosts_sum(run, closed->got, coll->plan.groups);
@@ -199,7 +204,10 @@ static int announce(struct closed_run *closed, bool *moved)
     return 0;
 }
 
-/* By the logs, all operations are complete. Have the nodes of this host completed them, too? */
+/*
+ * Check that the nodes of this host have completed all operations. The logs say so, but those of
+ * other hosts are not trusted.
+ */
 static int check_here(struct closed_run *closed)
 {
     uint32_t node = traffic_coll_unfinished(&closed->coll);
@@ -212,7 +220,7 @@ static int check_here(struct closed_run *closed)
                              node);
 }
 
-/* The digest of all members' results, and the segments that they sent, on all hosts. */
+/* Compute the digest of all members' results, and the segments that they sent, over all hosts. */
 static int take_totals(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
@@ -256,7 +264,9 @@ static int run_operations(struct closed_run *closed)
         if (!err)
             err = traffic_run_progress(run, (double)closed->completed / (double)all);
     }
-    /* After a reduce's last segment, credits are still in flight. */
+    /*
+     * After a reduction's last segment credits are still in flight. Wait until the fabric is idle.
+     */
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);

@@ -14,7 +14,7 @@
 #include "emu/fault/log.h"
 #include "emu/util/clock.h"
 
-#define LOOK_PS 1000000u /* between two checks of the conditions that faults wait for */
+#define SCAN_PS 1000000u /* between two checks of the conditions that faults wait for */
 
 struct traffic_faults {
     struct manager *manager; /* NULL: this fabric cannot reroute */
@@ -22,7 +22,7 @@ struct traffic_faults {
     struct traffic_faults_seen seen;
 };
 
-/* Record a change; one of the same kind at the same time replaces the previous one. */
+/* Record a change. It replaces the previous change if that has the same kind and time. */
 static void note_change(struct traffic_faults_seen *seen, const struct manager_event *event)
 {
     struct traffic_change change = {.at_ps = event->at_ps,
@@ -74,7 +74,7 @@ int traffic_faults_start(struct traffic_run *run)
                                                .profile = &config->fabric.profile,
                                                .clock = config->fabric.clock},
                                    .seed = config->fabric.seed,
-                                   .scan_ps = LOOK_PS};
+                                   .scan_ps = SCAN_PS};
     struct traffic_faults *f;
     int err = 0;
 

@@ -15,11 +15,11 @@ static int hosts_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
     struct traffic_hosts *hosts = ctx;
 
-    (void)i; /* the only one */
+    (void)i; /* there is only one device */
     return emu_virtual_create(&hosts->link, worker, hosts->barrier, hosts->graph->nodes);
 }
 
-/* The cables between two hosts are spread round robin over their pairs of ports. */
+/* Join a cable. The cables between two hosts are spread round robin over their pairs of ports. */
 static int hosts_join(void *ctx, const struct fabric_crossing *crossing,
                       const struct fabric_crossing_end *end, uint32_t credits,
                       const struct emu_profile *profile)
@@ -57,23 +57,21 @@ static void hosts_agree(void *ctx, uint64_t *next_ps)
 {
     const struct traffic_hosts *hosts = ctx;
 
-    emu_virtual_agree(hosts->link, next_ps); /* an error persists: traffic_hosts_error() */
+    emu_virtual_agree(hosts->link, next_ps); /* traffic_hosts_error() will report an error */
 }
 
-static const struct fabric_crossing_ops coordinator_ops = {.devices = 1,
-                                                           .create = hosts_create,
-                                                           .join = hosts_join,
-                                                           .destroy = hosts_destroy,
-                                                           .held = hosts_held,
-                                                           .agree = hosts_agree};
+static const struct fabric_crossing_ops crossing_ops = {.devices = 1,
+                                                        .create = hosts_create,
+                                                        .join = hosts_join,
+                                                        .destroy = hosts_destroy,
+                                                        .held = hosts_held,
+                                                        .agree = hosts_agree};
 
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of)
 {
-    *hosts = (struct traffic_hosts){.barrier = barrier,
-                                    .graph = graph,
-                                    .of = of,
-                                    .ops = coordinator_ops};
+    *hosts =
+        (struct traffic_hosts){.barrier = barrier, .graph = graph, .of = of, .ops = crossing_ops};
     hosts->fabric = (struct fabric_hosts){.self = emu_barrier_config(barrier)->self,
                                           .count = emu_barrier_config(barrier)->hosts,
                                           .of = of,
@@ -120,8 +118,8 @@ struct words {
     size_t count;
 };
 
-/* Hosts that exchange data of different lengths have diverged. */
-static bool as_long(const struct words *words, size_t bytes, size_t wanted)
+/* Check the length of another host's data. If it is not @wanted, the hosts have diverged. */
+static bool same_length(const struct words *words, size_t bytes, size_t wanted)
 {
     if (bytes == wanted)
         return true;
@@ -135,8 +133,8 @@ static void add_words(void *ctx, uint32_t host, const void *its, size_t bytes)
     const struct words *words = ctx;
 
     (void)host;
-    for (size_t i = 0; as_long(words, bytes, words->count * sizeof(uint64_t)) && i < words->count;
-         i++) {
+    for (size_t i = 0;
+         same_length(words, bytes, words->count * sizeof(uint64_t)) && i < words->count; i++) {
         uint64_t word;
 
         memcpy(&word, (const char *)its + i * sizeof word, sizeof word);
@@ -175,7 +173,7 @@ struct parts {
     bool no_memory;
 };
 
-/* Grow to a capacity of @count parts. False: no memory. */
+/* Grow to a capacity of @count parts. Returns false if there is no memory. */
 static bool parts_grow(struct parts *parts, size_t count)
 {
     struct traffic_part *more = parts->part;
@@ -190,7 +188,7 @@ static bool parts_grow(struct parts *parts, size_t count)
     return true;
 }
 
-/* Take another host's log, which is copied first because it may not be aligned. */
+/* Process another host's log. It is copied first, because it may not be aligned. */
 static void take_its(void *ctx, uint32_t host, const void *its, size_t bytes)
 {
     struct parts *parts = ctx;
@@ -231,7 +229,10 @@ int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
 
 /* --- the start of a run ------------------------------------------------------------------ */
 
-/* A digest of the configuration that must be the same on all hosts, beyond the sessions' own. */
+/*
+ * Return a digest of the traffic's configuration, which must be the same on all hosts. The hosts'
+ * sessions have already compared the rest of the configuration.
+ */
 static uint64_t config_digest(const struct traffic_config *config)
 {
     const struct traffic_pattern *pattern = &config->pattern;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.h - a run on several hosts: each has its part of the fabric and of the nodes, and all
- * advance through the same simulated times.
+ * hosts.h - a run on several hosts: each host has its own part of the fabric and of the nodes, and
+ * all hosts advance through the same simulated times.
  *
- * Every host runs the whole driver. Its decisions depend only on sums over all hosts and on data
- * that all hosts have, so all decide alike and none waits for another host's decision. Hosts
+ * Every host runs the whole driver. The driver decides only by sums over all hosts and by data that
+ * all hosts have, so all hosts decide alike, and none waits for another host's decision. Hosts
  * exchange data in supersteps (emu/hostlink/barrier.h), and all hosts reach the same supersteps in
- * the same order. On one host all of this does nothing.
+ * the same order. In a run on one host these functions do nothing.
  *
  * After a host is lost or has ended, sums cover this host alone, simulated time stops, and
  * traffic_hosts_error() returns the error. Callers that only need a sum need not check it; a caller
@@ -28,8 +28,8 @@ struct traffic_run;
 
 /* The hosts of one run, or of several consecutive ones. */
 struct traffic_hosts {
-    struct emu_barrier *barrier; /* connected */
-    struct emu_virtual *link;    /* of the running fabric; NULL: none runs */
+    struct emu_barrier *barrier; /* the barrier of all hosts, which are connected; borrowed */
+    struct emu_virtual *link;    /* the running fabric's host link; NULL: no fabric runs */
     const struct topo_graph *graph;
     const uint32_t *of;         /* by switch: its host */
     struct fabric_hosts fabric; /* for fabric_config.hosts */
@@ -40,7 +40,9 @@ struct traffic_hosts {
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of);
 
-/** traffic_hosts_error - 0, or the error that ended the common run; also sets the run's error. */
+/**
+ * traffic_hosts_error - return the error that has ended the run on all hosts, or 0; set its text.
+ */
 int traffic_hosts_error(struct traffic_run *run);
 
 /** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */
@@ -52,23 +54,23 @@ void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t byte
 void traffic_hosts_sum(struct traffic_run *run, uint64_t *words, size_t count);
 
 /**
- * traffic_hosts_digest - combine the digests of all nodes into the result's. @by_node: the digests
- * of this host's nodes; on return, of all.
+ * traffic_hosts_digest - combine the digests of all nodes into the result's digest. @by_node: the
+ * digests of this host's nodes; on return, those of all nodes.
  */
 void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t nodes);
 
 /**
- * traffic_hosts_logs - pass the logs of all nodes, here and on all other hosts, to @take, in
- * several pieces, and clear them. Errors: -ENOMEM, some entries are missing.
+ * traffic_hosts_logs - pass the logs of all nodes on all hosts to @take, in several pieces, and
+ * clear them. Errors: -ENOMEM, some entries are missing.
  */
 int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
                        void (*take)(void *ctx, const struct traffic_part *part, size_t count),
                        void *ctx);
 
-/** traffic_hosts_begin - begin a run. Errors: -EINVAL, the hosts' configurations differ. */
+/** traffic_hosts_begin - check that all hosts run the same traffic. Errors: -EINVAL. */
 int traffic_hosts_begin(struct traffic_run *run);
 
-/** traffic_hosts_of_node - the host of @node. */
+/** traffic_hosts_of_node - return the host of @node. */
 uint32_t traffic_hosts_of_node(const struct traffic_hosts *hosts, uint32_t node);
 
 #endif

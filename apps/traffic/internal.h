@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - state and functions that the files of apps/traffic/ share. All functions are for the
- * driver, between two windows.
+ * internal.h - state and functions that the files of apps/traffic/ share. The *driver* is the
+ * thread that runs the traffic. It calls all these functions between two windows of simulated time.
  */
 #ifndef APPS_TRAFFIC_INTERNAL_H
 #define APPS_TRAFFIC_INTERNAL_H
@@ -20,10 +20,10 @@ struct traffic_run {
     uint64_t now_ps;                     /* all events up to here have happened */
     double done;                         /* last reported progress, 0 to 1 */
     uint64_t began_ns;                   /* host time: start of the current step */
-    uint64_t bytes;                      /* memory of this host's part */
-    struct traffic_faults *faults;       /* NULL: none */
-    struct capture_thread *capture;      /* NULL: none */
-    struct traffic_snapshots *snapshots; /* NULL: none */
+    uint64_t bytes;                      /* memory of this host's part of the network */
+    struct traffic_faults *faults;       /* NULL: no schedule of faults */
+    struct capture_thread *capture;      /* NULL: no capture */
+    struct traffic_snapshots *snapshots; /* NULL: no snapshots */
     char *error;
     size_t error_bytes;
 };
@@ -37,8 +37,8 @@ int traffic_run_closed(struct traffic_run *run);
 /* --- run.c -------------------------------------------------------------------------- */
 
 /**
- * traffic_run_start - check the memory and start the fabric.
- * @own_bytes: memory of its nodes. @group_bytes: memory of destination sets.
+ * traffic_run_start - check that there is enough memory, and start the fabric.
+ * @own_bytes: memory of the simulated nodes. @group_bytes: memory of destination sets.
  */
 int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops,
                       uint64_t own_bytes, uint64_t group_bytes);
@@ -46,28 +46,32 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
 /** traffic_run_stop - stop faults, the capture and the fabric. */
 void traffic_run_stop(struct traffic_run *run);
 
-/** traffic_run_begin - the fabric is built: wall time counts from here. */
+/** traffic_run_begin - note that the fabric is built, and begin to measure wall time. */
 void traffic_run_begin(struct traffic_run *run);
 
 /**
- * traffic_run_progress - report progress, @done of 1. Errors: -EINTR, the user interrupted the run.
- * */
+ * traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user has interrupted
+ * the run.
+ */
 int traffic_run_progress(struct traffic_run *run, double done);
 
-/** traffic_run_check - end wall time, read the totals, check conservation. Errors: -EPROTO. */
+/** traffic_run_check - stop the wall time, read totals, check conservation. Errors: -EPROTO. */
 int traffic_run_check(struct traffic_run *run);
 
-/** traffic_run_wrong - set the run's error, and send it to other hosts. Returns @err. */
+/** traffic_run_wrong - set the run's error text, and send it to all other hosts. Returns @err. */
 int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* --- faults.c: a schedule of faults at exact simulated times, and the fabric's manager */
 
-/** traffic_faults_start - Errors, with a line in the run's error: as injector_add_all(). */
+/**
+ * traffic_faults_start - create the manager, and plan the faults of the schedule. Errors, with a
+ * line in the run's error: as injector_add_all().
+ */
 int traffic_faults_start(struct traffic_run *run);
 void traffic_faults_stop(struct traffic_run *run);
 
-/** traffic_faults_manager - the manager that takes links out; NULL: none. */
+/** traffic_faults_manager - return the manager that takes links out of use; NULL: none. */
 const struct manager *traffic_faults_manager(const struct traffic_run *run);
 
 /** traffic_faults_heal - revert all faults before the run ends. */
@@ -76,12 +80,13 @@ int traffic_faults_heal(struct traffic_run *run);
 /** traffic_faults_result - write the counts of faults into the run's result. */
 void traffic_faults_result(struct traffic_run *run);
 
-/** traffic_faults_busy - is the manager bringing a link back, or computing tables? */
+/** traffic_faults_busy - return whether the manager is testing a link or computing tables. */
 bool traffic_faults_busy(const struct traffic_run *run);
 
 /**
- * traffic_faults_will_revert - is a fault active that will be reverted? It may hold the traffic up.
- * */
+ * traffic_faults_will_revert - return whether an active fault will be reverted later. Until then
+ * traffic may make no progress.
+ */
 bool traffic_faults_will_revert(const struct traffic_run *run);
 
 /** traffic_faults_advance - advance to run->now_ps, applying faults at their times. */
@@ -99,8 +104,8 @@ int traffic_snapshots_start(struct traffic_run *run);
 void traffic_snapshots_stop(struct traffic_run *run);
 
 /**
- * traffic_snapshots_advance - fabric_advance() to @until_ps, taking the snapshots that are due on
- * the way. Errors: as above.
+ * traffic_snapshots_advance - fabric_advance() to @until_ps, and take the snapshots that become due
+ * by then. Errors: as traffic_snapshots_start(), and -EINTR if the viewer ends the run.
  */
 int traffic_snapshots_advance(struct traffic_run *run, uint64_t until_ps);
 

@@ -19,32 +19,32 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-/* Times in ms are the host's. */
+/* Times in ms are real time, not simulated time. */
 #define CLIENTS_MOST  64u
-#define PACES_MOST    64u   /* pace requests in force */
-#define WAIT_MS       100   /* at most, until the driver checks whether to end */
+#define PACES_MOST    64u   /* limit of pace requests in force */
+#define WAIT_MS       100   /* longest wait before the driver checks whether the run must end */
 #define SEND_MS       40    /* least time between two snapshots to a client at full speed */
-#define FIRST_MS      100   /* time between snapshots after the first subscription, */
-#define FIRST_FOR_MS  3000  /* for this long, unless a client sets the pace */
+#define FIRST_FOR_MS  3000  /* initial slow phase, after the first subscription */
+#define FIRST_MS      100   /* time between snapshots in that phase, if no client sets the pace */
 #define EVERY_MOST_MS 60000 /* limits of a pace request */
 #define FOR_MOST_MS   120000
-#define DRAIN_MS      500
+#define DRAIN_MS      500 /* limit for sending pending data at the end */
 
 struct live_client {
     struct emu_list all;
     struct conn conn;
-    bool reads;                     /* has subscribed */
-    struct telemetry_filter filter; /* its filter */
+    bool subscribed;                /* has subscribed */
+    struct telemetry_filter filter; /* the filter of its subscription */
     struct telemetry_format format; /* the filter, applied to this run's network */
     bool gone;
     uint64_t seen;    /* number of the last snapshot sent to it; 0: none */
-    uint64_t skipped; /* snapshots since then */
+    uint64_t skipped; /* snapshots since then that were not sent to it */
     int64_t sent_ms;
 };
 
 /* A client's request for the pace of simulated time. */
 struct live_pace {
-    int64_t who;      /* the client's own number */
+    int64_t who;      /* the number that the client has given itself */
     bool hold;        /* pause */
     int64_t every_ms; /* time between snapshots; 0: full speed */
     int64_t until_ms; /* when the request expires */
@@ -56,16 +56,16 @@ struct traffic_live {
     int listen_fd;
     struct emu_list clients;
     uint32_t client_count;
-    struct telemetry *telemetry; /* of the current run; NULL: none */
-    uint32_t threads;            /* of the current run */
+    struct telemetry *telemetry; /* sampler of the current run; NULL: no run */
+    uint32_t threads;            /* number of threads of the current run */
     uint64_t every_ns;
     struct text_buf line;
     bool shutdown;    /* a client has requested the end of the run */
-    bool awaits;      /* no client has subscribed yet: pause */
+    bool unwatched;   /* no client has subscribed yet: pause */
     int64_t first_ms; /* run slowly until then, if there is no pace request */
     struct live_pace paces[PACES_MOST];
-    bool hold;        /* does any request pause? */
-    int64_t every_ms; /* the slowest request */
+    bool hold;        /* some request pauses simulated time */
+    int64_t every_ms; /* time between snapshots by the slowest request */
     int64_t next_ms;  /* earliest time of the next snapshot */
 };
 
@@ -91,37 +91,38 @@ static void client_line(struct traffic_live *live, struct live_client *client)
     client_send(client);
 }
 
-static void client_quit(struct live_client *client)
+static void client_unsubscribe(struct live_client *client)
 {
     telemetry_format_free(&client->format);
-    client->reads = false;
+    client->subscribed = false;
 }
 
 /*
- * Apply the filter @filter of @client to the current run. Errors: with *why set, nothing changed.
+ * Apply @filter to the current run, and use the result for @client. On an error nothing has
+ * changed, and *@why says why.
  */
-static int client_meet(struct traffic_live *live, struct live_client *client,
-                       const struct telemetry_filter *filter, const char **why)
+static int client_filter(struct traffic_live *live, struct live_client *client,
+                         const struct telemetry_filter *filter, const char **why)
 {
     struct telemetry_format format;
     int err = telemetry_filter_apply(filter, live->telemetry, &format, why);
 
     if (err)
         return err;
-    client_quit(client);
+    client_unsubscribe(client);
     client->format = format;
     return 0;
 }
 
 static void client_shape(struct traffic_live *live, struct live_client *client)
 {
-    client->reads = true;
+    client->subscribed = true;
     client->seen = client->skipped = 0;
     telemetry_format_shape(&client->format, live->telemetry, live->every_ns, &live->line);
     client_line(live, client);
 }
 
-static void client_look(struct traffic_live *live, struct live_client *client)
+static void client_snapshot(struct traffic_live *live, struct live_client *client)
 {
     telemetry_format_line(&client->format, live->telemetry, client->seen, client->skipped,
                           &live->line);
@@ -131,24 +132,24 @@ static void client_look(struct traffic_live *live, struct live_client *client)
     client_line(live, client);
 }
 
-/* Send a snapshot to each client that has received the previous one, but not too often. */
-static void looks_send(struct traffic_live *live)
+/* Send the latest snapshot to each subscriber, unless its previous one is unsent or too recent. */
+static void snapshots_send(struct traffic_live *live)
 {
     emu_each_listed (struct live_client, client, &live->clients, all) {
         bool soon = !live->every_ms && emu_now_ms() - client->sent_ms < SEND_MS;
 
-        if (!client->reads)
+        if (!client->subscribed)
             continue;
         if (client->conn.out.bytes || soon)
             client->skipped++;
         else
-            client_look(live, client);
+            client_snapshot(live, client);
     }
 }
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* The pace request of @who, or a free entry; NULL: all are in use. */
+/* Return the entry of @who's pace request, or a free entry; NULL: all are in use. */
 static struct live_pace *pace_of(struct traffic_live *live, int64_t who, int64_t now_ms)
 {
     struct live_pace *free_one = NULL;
@@ -164,7 +165,7 @@ static struct live_pace *pace_of(struct traffic_live *live, int64_t who, int64_t
     return free_one;
 }
 
-/* The pace is that of the slowest request in force. */
+/* Set the pace to that of the slowest request in force. */
 static void pace_update(struct traffic_live *live, int64_t now_ms)
 {
     bool any = false;
@@ -201,7 +202,7 @@ static struct json_object *answer_pace(struct traffic_live *live, struct json_ob
     return conn_ok();
 }
 
-/* The reply that `fabemu status` expects. */
+/* Return the reply that `fabemu status` expects. */
 static struct json_object *answer_status(const struct traffic_live *live)
 {
     const struct fabric_config *config = live->config;
@@ -227,7 +228,7 @@ static void subscribe(struct traffic_live *live, struct live_client *client,
     int err = telemetry_filter_read(&filter, request, &why);
 
     if (!err && live->telemetry)
-        err = client_meet(live, client, &filter, &why);
+        err = client_filter(live, client, &filter, &why);
     if (err) {
         telemetry_filter_free(&filter);
         client_put(client, conn_error(err, why));
@@ -235,16 +236,16 @@ static void subscribe(struct traffic_live *live, struct live_client *client,
     }
     telemetry_filter_free(&client->filter);
     client->filter = filter;
-    client->reads = true;
+    client->subscribed = true;
     client_put(client, conn_ok());
-    if (live->awaits)
+    if (live->unwatched)
         live->first_ms = emu_now_ms() + FIRST_FOR_MS;
-    live->awaits = false;
+    live->unwatched = false;
     if (!live->telemetry)
         return; /* client_begin() sends the shape when a run begins */
     client_shape(live, client);
     if (telemetry_samples(live->telemetry))
-        client_look(live, client);
+        client_snapshot(live, client);
 }
 
 static void answer(struct traffic_live *live, struct live_client *client,
@@ -285,7 +286,7 @@ static void client_step(struct traffic_live *live, struct live_client *client)
 
 /* --- connections -------------------------------------------------------------------- */
 
-/* Accept a connection. False: there is none. */
+/* Accept a connection. Returns false if there is none. */
 static bool client_open(struct traffic_live *live)
 {
     int fd = accept4(live->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -306,7 +307,7 @@ static bool client_open(struct traffic_live *live)
     client->conn.containers_max = CONN_CONTAINERS_MAX;
     emu_list_add(&live->clients, &client->all);
     live->client_count++;
-    client_step(live, client); /* most have sent a request already */
+    client_step(live, client); /* most clients have already sent a request */
     return true;
 }
 
@@ -314,7 +315,7 @@ static void client_close(struct traffic_live *live, struct live_client *client)
 {
     emu_list_del(&client->all);
     live->client_count--;
-    client_quit(client);
+    client_unsubscribe(client);
     telemetry_filter_free(&client->filter);
     conn_close(&client->conn);
     free(client);
@@ -368,45 +369,51 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
 
 /* --- callbacks of the run ----------------------------------------------------------- */
 
-/* A run begins: apply the client's filter, which may name blocks that its network lacks. */
+/*
+ * Apply the client's filter to the run that begins, whose network may lack what the filter names.
+ */
 static void client_begin(struct traffic_live *live, struct live_client *client)
 {
     const char *why;
-    int err = client_meet(live, client, &client->filter, &why);
+    int err = client_filter(live, client, &client->filter, &why);
 
     if (!err) {
         client_shape(live, client);
         return;
     }
-    client_quit(client);
+    client_unsubscribe(client);
     client_put(client, conn_error(err, why));
 }
 
-/* A run begins; or ends: then every subscriber gets its last snapshot. */
+/* Note the begin or the end of a run. At the end every subscriber gets the last snapshot. */
 static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                    uint64_t every_ns)
 {
     struct traffic_live *live = ctx;
 
     emu_each_listed (struct live_client, client, &live->clients, all)
-        if (client->reads && live->telemetry && client->seen < telemetry_samples(live->telemetry))
-            client_look(live, client);
+        if (client->subscribed && live->telemetry &&
+            client->seen < telemetry_samples(live->telemetry))
+            client_snapshot(live, client);
     live->threads = fabric ? fabric_threads(fabric) : 0;
     live->telemetry = telemetry;
     live->every_ns = every_ns;
     emu_each_listed (struct live_client, client, &live->clients, all)
-        if (client->reads && telemetry)
+        if (client->subscribed && telemetry)
             client_begin(live, client);
 }
 
-/* Must simulated time pause now? If so, serves clients for WAIT_MS at most. */
+/*
+ * Send the snapshot that was @taken, and serve the clients. Returns whether simulated time must
+ * pause; in this case it has waited for clients, for at most WAIT_MS.
+ */
 static bool on_view(void *ctx, bool taken)
 {
     struct traffic_live *live = ctx;
     int64_t now_ms, left_ms;
 
     if (taken) {
-        looks_send(live);
+        snapshots_send(live);
         now_ms = emu_now_ms();
         live->next_ms += live->every_ms;
         live->next_ms = live->next_ms > now_ms ? live->next_ms : now_ms;
@@ -414,7 +421,7 @@ static bool on_view(void *ctx, bool taken)
     serve(live, 0);
     now_ms = emu_now_ms();
     pace_update(live, now_ms);
-    left_ms = live->awaits || live->hold ? WAIT_MS : live->next_ms - now_ms;
+    left_ms = live->unwatched || live->hold ? WAIT_MS : live->next_ms - now_ms;
     if (left_ms <= 0)
         return false;
     serve(live, left_ms < WAIT_MS ? left_ms : WAIT_MS);
@@ -440,7 +447,7 @@ int traffic_live_open(struct traffic_live **ret, const struct fabric_config *con
     if (!live)
         return fail(-ENOMEM, error, error_bytes, "out of memory");
     live->config = config;
-    live->awaits = true;
+    live->unwatched = true;
     emu_list_init(&live->clients);
     err = paths_listen(&live->socket, &live->listen_fd, config->name, error, error_bytes);
     if (err) {

@@ -4,8 +4,9 @@
  * two windows. Subscribers that read fast enough get each snapshot. They may set the pace of
  * simulated time, or pause it (docs/traffic.md). None of this changes the results of a run.
  *
- * A pace request expires after the time that the client has set, and the client repeats it: if the
- * client dies, simulated time continues. It is paused until the first client subscribes.
+ * A pace request expires after a time that the client has set, so the client must repeat it. If the
+ * client dies, simulated time continues at full speed. Until the first client subscribes, simulated
+ * time is paused.
  *
  * Thread: the driver.
  */
@@ -24,10 +25,10 @@ struct traffic_live;
 int traffic_live_open(struct traffic_live **ret, const struct fabric_config *config, char *error,
                       size_t error_bytes);
 
-/** traffic_live_close - sends pending data for half a second at most. NULL is allowed. */
+/** traffic_live_close - send pending data for at most half a second, and free @live or NULL. */
 void traffic_live_close(struct traffic_live *live);
 
-/** traffic_live_viewer - for traffic_config.snapshots.viewer. */
+/** traffic_live_viewer - return the callbacks for traffic_config.snapshots.viewer. */
 struct traffic_viewer traffic_live_viewer(struct traffic_live *live);
 
 #endif

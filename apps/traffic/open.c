@@ -2,10 +2,11 @@
 /*
  * open.c - the driver of open loops: warm-up, measurement, drain.
  *
- * Sources continue to send until all messages that were born in the measurement have been
- * delivered, so that these see the full load until the end; past saturation they do not. A run
- * without given phases measures again, twice as long, until the traffic is steady. At the end
- * sending stops, the network empties, and every segment that was sent must have arrived.
+ * Sources continue to send until all messages that were born in the measurement are delivered, so
+ * that these messages meet the full load until the end. A saturated run does not wait for them. If
+ * the user has not set the phases, the run measures again, twice as long, until the traffic is
+ * steady. At the end the sources stop, the network empties, and every sent segment must have
+ * arrived.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,15 +16,17 @@
 #include "nic/engine/engine.h"
 
 #define IMPOSSIBLE   "another host has sent or logged an impossible message"
-#define COUNT_MOST   (UINT64_C(1) << 62) /* messages: no host can have counted more */
-#define DRAIN_PHASES 10                  /* limit of a drain, in times warm-up plus measurement */
-/* Limit for links to come back after the last fault: a link that fails its test backs off longer
- * each time, and segments may have no other route. */
+#define COUNT_MOST   (UINT64_C(1) << 62) /* no count of messages can reach this */
+#define DRAIN_PHASES 10                  /* limit of a drain, in lengths of warm-up + measurement */
+/*
+ * How long a run waits for links to return after the last fault. The manager waits longer after
+ * each failed test of a link, and segments may have no other route.
+ */
 #define HEALS_MOST_PS UINT64_C(200000000000)
 
 /* --- sums over all hosts ------------------------------------------------------------ */
 
-/* Messages of all sources, up to now. */
+/* Return the counts of the messages of all sources, on all hosts, up to now. */
 static struct traffic_counts count_all(struct open_run *open)
 {
     struct traffic_counts counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
@@ -32,7 +35,7 @@ static struct traffic_counts count_all(struct open_run *open)
     traffic_hosts_sum(open->run, sums, sizeof sums / sizeof sums[0]);
     counts = (struct traffic_counts){.born = sums[0], .relayed = sums[2]};
     counts.waiting = (int64_t)(sums[1] + (sums[2] >> 32));
-    /* magnitudes below 2^62, so that differences do not overflow */
+    /* reject magnitudes of 2^62 and more, so that differences of two counts do not overflow */
     open->invalid |= (uint64_t)counts.waiting + COUNT_MOST >= 2 * COUNT_MOST;
     if (open->invalid)
         counts.waiting = 0;
@@ -48,7 +51,7 @@ static struct traffic_segments segments_all(struct open_run *open)
     return (struct traffic_segments){.sent = sums[0], .awaited = sums[1], .received = sums[2]};
 }
 
-/* The digest of all deliveries so far. Errors: -ENOMEM. */
+/* Compute the digest of all deliveries so far for the result. Errors: -ENOMEM. */
 static int digest_all(struct open_run *open)
 {
     uint64_t *by_node = calloc(open->nodes.nodes, sizeof by_node[0]);
@@ -64,8 +67,8 @@ static int digest_all(struct open_run *open)
 /* --- time --------------------------------------------------------------------------- */
 
 /*
- * Limit of the multicasts of which some copies have arrived and others have not: the links of all
- * senders cannot have sent more messages up to now.
+ * Return an upper bound of the number of incomplete multicasts (some copies have arrived, others
+ * have not): the messages that the senders' links can have sent up to now, minus the complete ones.
  */
 static uint64_t multicasts_most(const struct open_run *open)
 {
@@ -74,7 +77,7 @@ static uint64_t multicasts_most(const struct open_run *open)
     return sent > open->complete ? sent - open->complete : 0;
 }
 
-/* Copies have arrived: find the multicasts that are complete. */
+/* Record the arrival of copies, and find the multicasts that they complete. */
 static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
 {
     int err = traffic_pending_reserve(&open->multicasts, count, multicasts_most(open));
@@ -142,7 +145,7 @@ static int advance(struct open_run *open, uint64_t until_ps)
 
 /* --- phases ------------------------------------------------------------------------- */
 
-/* A count of messages as a fraction of what the sources' links can carry in a batch. */
+/* Convert a count of messages to a fraction of what the sources' links can carry in a batch. */
 static double part_of_links(const struct open_run *open, double messages)
 {
     double links = (double)open->nodes.plan.phase.batch_ps * (double)open->all_links;
@@ -150,7 +153,7 @@ static double part_of_links(const struct open_run *open, double messages)
     return messages * (double)open->nodes.message_wire_ps / links;
 }
 
-/* Run batch @i, of the measurement or of the drain, and set its growth of the backlog. */
+/* Run batch @i of the measurement or of the drain, and record how much the backlog grew. */
 static int advance_batch(struct open_run *open, uint32_t i)
 {
     struct traffic_counts before = open->counts;
@@ -203,13 +206,16 @@ static void merge(struct open_run *open)
     traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
-/* Is the warm-up too short to fill the queues? Then a lack of accepted traffic means nothing. */
-static bool too_cold(const struct open_run *open)
+/*
+ * Return whether the warm-up is too short to fill the queues. If so, accepted traffic is low for
+ * that reason and says nothing about saturation.
+ */
+static bool warmup_too_short(const struct open_run *open)
 {
     return open->nodes.plan.phase.start_ps < open->longest_ps;
 }
 
-/* Messages per second of a sender: mean, least and most. */
+/* Compute the messages per second of a sender: mean, minimum and maximum over the senders. */
 static int by_source(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
@@ -240,7 +246,7 @@ static int by_source(struct open_run *open)
     return 0;
 }
 
-/* At the end of the measurement, compute the throughput in it. */
+/* Compute the throughput of the measurement, which has just ended. */
 static int throughput(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
@@ -263,12 +269,15 @@ static int throughput(struct open_run *open)
     result->delivered = wire_ps /
                         (batch_ps * TRAFFIC_BATCHES *
                          (double)traffic_open_links(open->run->config->fabric.graph, NULL, NULL));
-    result->saturated = !too_cold(open) &&
+    result->saturated = !warmup_too_short(open) &&
                         traffic_saturated(open->offered, open->accepted, open->growth);
     return err;
 }
 
-/* Delivered messages of the measurement; a multicast counts when all its copies are delivered. */
+/*
+ * Return how many messages of the measurement are delivered. A multicast counts when all its copies
+ * are.
+ */
 static uint64_t delivered(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -283,27 +292,28 @@ static uint64_t delivered(struct open_run *open)
 }
 
 /*
- * Run until all measured messages are delivered. An overloaded network may buffer the excess of a
- * whole measurement and push back only then: the growth of the sources' backlog in the drain shows
- * it.
+ * Run until all measured messages are delivered. An overloaded network may have room to buffer all
+ * excess traffic of the measurement, and stop the sources only later. The growth of their backlog
+ * during the drain then reveals the saturation.
  */
 static int drain(struct open_run *open)
 {
     struct traffic_run *run = open->run;
     struct traffic_result *result = run->result;
-    uint64_t limit_ps = DRAIN_PHASES * (open->end_ps + (too_cold(open) ? open->longest_ps : 0));
+    uint64_t limit_ps = DRAIN_PHASES *
+                        (open->end_ps + (warmup_too_short(open) ? open->longest_ps : 0));
     int err = 0;
 
     for (uint32_t i = 0; !err && !result->saturated && delivered(open) < open->measured; i++) {
         err = advance_batch(open, i % TRAFFIC_BATCHES);
-        if (i % TRAFFIC_BATCHES == TRAFFIC_BATCHES - 1 && !too_cold(open))
+        if (i % TRAFFIC_BATCHES == TRAFFIC_BATCHES - 1 && !warmup_too_short(open))
             result->saturated = traffic_saturated(open->offered, open->accepted, open->growth);
         result->saturated |= run->now_ps >= limit_ps;
     }
     return err;
 }
 
-/* One warm-up, one measurement, one drain. */
+/* Run one warm-up, one measurement and one drain. */
 static int measure_once(struct open_run *open)
 {
     struct traffic_result *result = open->run->result;
@@ -333,7 +343,10 @@ static int measure_once(struct open_run *open)
     return traffic_hosts_error(open->run);
 }
 
-/* Measure again for @measure_ps, beginning when no message counted before can still arrive. */
+/*
+ * Begin another measurement of @measure_ps. It starts after a delay of longest_ps, so that messages
+ * that the previous measurement has counted arrive before it starts.
+ */
 static void begin_again(struct open_run *open, uint64_t measure_ps)
 {
     struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
@@ -343,7 +356,10 @@ static void begin_again(struct open_run *open, uint64_t measure_ps)
     traffic_stats_init(open->completion, &phase);
 }
 
-/* A measurement in which queues still filled is warm-up for one twice as long. */
+/*
+ * Measure until the traffic is steady. If queues were still filling during a measurement, it serves
+ * as the warm-up of another one, which is twice as long.
+ */
 static int measure_until_steady(struct open_run *open)
 {
     const struct traffic_result *result = open->run->result;
@@ -358,7 +374,7 @@ static int measure_until_steady(struct open_run *open)
     return err;
 }
 
-/* The series, of all workers. */
+/* Add up the series of delivered bytes of all workers on all hosts. */
 static int take_series(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -379,13 +395,13 @@ static int take_series(struct open_run *open)
 
 /* --- the end of a run --------------------------------------------------------------- */
 
-/* Is the network empty, and no link about to come back? */
+/* Return whether the network is empty, and the manager neither tests links nor computes tables. */
 static bool run_idle(const struct traffic_run *run)
 {
     return fabric_idle(run->fabric) && !traffic_faults_busy(run);
 }
 
-/* Let all messages born before now arrive: they count in the digest. */
+/* Stop the sources, and run until all messages born before now have arrived, for the digest. */
 static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
@@ -399,9 +415,9 @@ static int finish_born(struct open_run *open)
 }
 
 /*
- * Upper limit for the network to become empty, if segments arrive one after the other. With
- * acknowledgments: for one more segment to arrive, including a retransmission after the longest
- * backoff.
+ * Return the time by which the network must be empty even if segments arrive one after the other.
+ * With acknowledgments, return the time by which at least one more segment must have arrived, even
+ * if it is retransmitted after the longest backoff.
  */
 static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
 {
@@ -422,7 +438,7 @@ static int run_empty(struct open_run *open)
     struct traffic_run *run = open->run;
     struct traffic_segments segments = segments_all(open);
     uint64_t limit_ps = empty_limit_ps(open, &segments), heals_ps = run->now_ps + HEALS_MOST_PS;
-    int err = traffic_faults_heal(run); /* a saturated run still has its faults */
+    int err = traffic_faults_heal(run); /* a saturated run has skipped finish_born() */
 
     traffic_nodes_stop(&open->nodes, 0, run->now_ps);
     while (!err && !run_idle(run) && run->now_ps < limit_ps) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open.h - a run of an open loop; for open.c and open_build.c only.
+ * open.h - an open-loop run, in which sources send whether or not the network keeps up. Only open.c
+ * and open_build.c include it. A message is *born* when its source generates it.
  */
 #ifndef APPS_TRAFFIC_OPEN_H
 #define APPS_TRAFFIC_OPEN_H
@@ -14,29 +15,30 @@ struct open_run {
     struct traffic_sets sets;
     struct traffic_pattern drawn; /* TRAFFIC_PERMUTATION: the drawn permutation */
     const struct traffic_pattern *pattern;
-    bool *sends;                       /* by node */
+    bool *sends;                       /* by node: it is a sender */
     uint8_t *links;                    /* by node, as traffic_plan.links */
-    uint64_t all_links;                /* of the senders */
+    uint64_t all_links;                /* number of links of all senders */
     struct traffic_pending multicasts; /* incomplete multicasts */
     uint64_t complete;                 /* number of complete multicasts */
     struct traffic_stats *completion;
-    struct traffic_stats *total;  /* of all workers and hosts: merge() */
-    struct traffic_stats *other;  /* buffer for another host's */
-    bool no_memory;               /* for the logs of other hosts */
+    struct traffic_stats *total;  /* sum over all workers and hosts, from merge() */
+    struct traffic_stats *other;  /* buffer for another host's statistics */
+    bool no_memory;               /* there was no memory for the logs of another host */
     bool invalid;                 /* another host has logged an impossible message */
     uint64_t longest_ps;          /* latency without load over the longest route */
-    uint64_t end_ps;              /* of the measurement */
-    bool given;                   /* phases are given: measure once */
+    uint64_t end_ps;              /* end of the measurement */
+    bool given;                   /* the user has set the phases, so measure only once */
     uint64_t measured;            /* messages born in the measurement */
-    struct traffic_counts counts; /* at the end of the last batch */
+    struct traffic_counts counts; /* message counts at the end of the latest batch */
     double offered[TRAFFIC_BATCHES];
     double accepted[TRAFFIC_BATCHES];
-    double growth[TRAFFIC_BATCHES]; /* in the drain: of the latest batches */
+    double growth[TRAFFIC_BATCHES]; /* growth of the backlog; the drain overwrites it, as a ring */
 };
 
 /*
- * open_build.c: number of links into the network, of all nodes (@sends: NULL) or of the senders;
- * @ret: by node, 0 for the others; may be NULL.
+ * open_build.c: return the number of links into the network that all nodes have, or only the
+ * senders if @sends is not NULL. @ret: by node, its number of links, 0 if it does not count; may be
+ * NULL.
  */
 uint64_t traffic_open_links(const struct topo_graph *graph, const bool *sends, uint8_t *ret);
 

@@ -9,8 +9,8 @@
 #include "emu/packet/packet.h"
 #include "emu/packet/seg.h"
 
-#define SETS_DEFAULT   1024 /* of a source, if there are enough collective addresses */
-#define FANOUT_DEFAULT 4
+#define SETS_DEFAULT   1024 /* sets of a source, if there are enough collective addresses */
+#define FANOUT_DEFAULT 4    /* mean destinations of a set */
 
 uint64_t traffic_open_links(const struct topo_graph *graph, const bool *sends, uint8_t *ret)
 {
@@ -119,7 +119,7 @@ static void plan_phases(struct open_run *open, struct traffic_plan *plan)
     open->given = config->warmup_ps || config->measure_ps;
 }
 
-/* Windows from the start of the run to the end of the measurement. */
+/* Plan the windows of the series, from the start of the run to the end of the measurement. */
 static int plan_series(struct open_run *open, struct traffic_plan *plan)
 {
     uint64_t window_ps = open->run->config->window_ps;
@@ -180,7 +180,7 @@ static int make_nodes(struct open_run *open)
     return 0;
 }
 
-/* With acknowledgments a broadcast needs slots for its whole packet in each switch. */
+/* Return whether a switch's slots can hold a broadcast's whole packet, as acknowledgments need. */
 static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;
@@ -191,7 +191,7 @@ static bool fits_slots(const struct open_run *open)
            emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_slots;
 }
 
-/* Make a group for each destination set; the source is a member of its tree, too. */
+/* Make a group for each destination set. The source is a member, too, to be part of the tree. */
 static int make_groups(struct open_run *open)
 {
     struct traffic_sets *sets = &open->sets;

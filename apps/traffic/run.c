@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * run.c - common to all runs: memory, the fabric, its checks, its totals.
+ * run.c - what all kinds of runs share: the check of available memory, the start and end of the
+ * fabric, its checks and totals.
  */
 #include "apps/traffic/run.h"
 
@@ -15,7 +16,7 @@
 #include "emu/util/now.h"
 #include "emu/util/pages.h"
 
-/* Seconds since the last call. */
+/* Return the seconds since the last call. */
 static double lap_s(struct traffic_run *run)
 {
     uint64_t now_ns = emu_now_ns();
@@ -37,7 +38,7 @@ int traffic_run_wrong(struct traffic_run *run, int err, const char *format, ...)
     return err;
 }
 
-/* Bytes that the kernel can allocate without swapping; UINT64_MAX: unknown. */
+/* Return how many bytes the kernel can allocate without swapping; UINT64_MAX: unknown. */
 static uint64_t memory_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");
@@ -52,7 +53,7 @@ static uint64_t memory_available(void)
     return found ? kib * 1024 : UINT64_MAX;
 }
 
-/* The least memory.max (cgroup v2) of our group and its ancestors; UINT64_MAX: none. */
+/* Return the smallest memory.max (cgroup v2) of this process's cgroup and its ancestors. */
 static uint64_t memory_limit(void)
 {
     char path[4096 + 64] = "/sys/fs/cgroup";
@@ -173,7 +174,7 @@ int traffic_run_check(struct traffic_run *run)
         return traffic_run_wrong(run, -EPROTO, "the fabric dropped %llu segments",
                                  (unsigned long long)sums[3]);
     err = fabric_check(run->fabric, run->now_ps, run->error, run->error_bytes);
-    if (!err) /* a barrier: after it the checks of all hosts have passed */
+    if (!err) /* this sum is a barrier: after it, the checks of all hosts have passed */
         traffic_hosts_sum(run, sums, 1);
     return err ? err : traffic_hosts_error(run);
 }
@@ -201,6 +202,6 @@ int traffic_run(struct traffic_result *ret, const struct traffic_config *config,
     if (err)
         traffic_result_release(ret);
     if (err && config->hosts)
-        emu_barrier_fail(config->hosts->barrier, error); /* no effect if it has failed before */
+        emu_barrier_fail(config->hosts->barrier, error); /* no effect if it has already failed */
     return err;
 }

@@ -22,17 +22,21 @@ struct fault_schedule;
 struct telemetry;
 struct traffic_hosts;
 
-/* Callbacks to watch runs, in the driver's thread between two windows; NULL: none. */
+/*
+ * Callbacks to watch runs. The driver's thread calls them between two windows of simulated time.
+ * Those that are NULL are not called.
+ */
 struct traffic_viewer {
     /* a run of @fabric begins, with a snapshot every @every_ns; both NULL: the run has ended */
     void (*run)(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                 uint64_t every_ns);
     /*
-     * A snapshot was @taken, or time has passed. Returns true to pause simulated time: then this is
-     * called again, with false, until it returns false; it must sleep a moment itself.
+     * Called when a snapshot was @taken, and when simulated time has advanced without one. If it
+     * returns true, simulated time is paused, and the driver calls it again at once, with @taken
+     * false. To avoid a busy loop, it must sleep a moment before it returns true.
      */
     bool (*view)(void *ctx, bool taken);
-    bool (*ends)(const void *ctx); /* must the run end now? */
+    bool (*ends)(const void *ctx); /* returns whether the run must end now */
     void *ctx;
 };
 
@@ -42,34 +46,35 @@ struct traffic_config {
     uint64_t bytes; /* payload of a message, or of an operation's vector */
 
     /* Open loop. */
-    uint64_t load;   /* of each source, in TRAFFIC_LOAD_UNITths */
-    bool fixed_gaps; /* else Poisson */
+    uint64_t load;   /* of each source: fraction of its links' rate, times TRAFFIC_LOAD_UNIT */
+    bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
-    uint64_t warmup_ps;  /* 0: traffic_phases_choose() */
-    uint64_t measure_ps; /* 0: the same; if both are 0, repeated until the traffic is steady */
-    uint64_t window_ps;  /* of the series of delivered bytes; 0: no series; needs measure_ps */
-    double fanout;       /* multicast; 0: 4, or the network's limit */
+    uint64_t warmup_ps; /* 0: traffic_phases_choose() */
+    /* 0: traffic_phases_choose(); if warmup_ps is 0, too, measure until the traffic is steady */
+    uint64_t measure_ps;
+    uint64_t window_ps; /* for the series of delivered bytes; 0: no series; needs measure_ps */
+    double fanout;      /* multicast: mean number of destinations; 0: open_build.c chooses */
     enum traffic_law law;
-    uint32_t sets;    /* of each source; 0: 1024, or as many as possible */
+    uint32_t sets;    /* multicast: sets of each source; 0: 1024, or as many as possible */
     bool by_messages; /* multicast by unicast messages in a tree, not by the switches */
-    uint32_t arity;   /* of that tree: traffic/workload/relay.h */
+    uint32_t arity;   /* arity of that tree, see traffic/workload/relay.h */
 
     /* Collectives. */
     uint32_t groups;
-    uint32_t members; /* of a group; 0: nodes / groups */
+    uint32_t members; /* members of a group; 0: nodes / groups */
     uint64_t operations;
-    uint64_t interval_ps;
+    uint64_t interval_ps; /* this and the rest as in struct traffic_coll_plan */
     uint64_t skew_ps;
     bool at_random;
     enum traffic_by by;
     struct traffic_noise noise;
 
-    const struct fault_schedule *faults; /* NULL: none; NULL on several hosts */
+    const struct fault_schedule *faults; /* NULL: no faults; must be NULL on several hosts */
     struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: one host */
-    const struct capture_plan *capture;  /* NULL: none */
+    const struct capture_plan *capture;  /* NULL: no capture */
 
     struct {
-        FILE *out; /* the caller's; NULL: do not write any */
+        FILE *out; /* borrowed; NULL: do not write snapshots */
         uint64_t every_ps;
         struct traffic_viewer viewer;
     } snapshots;
@@ -79,7 +84,7 @@ struct traffic_config {
     void *context;
 };
 
-/* Messages a second. */
+/* Messages per second. */
 struct traffic_rates {
     double mean;
     double least;
@@ -92,28 +97,28 @@ struct traffic_rates {
 struct traffic_series {
     uint64_t window_ps;
     uint32_t windows;
-    uint64_t *bytes; /* of payload written to memory, at all nodes; NULL: no series */
+    uint64_t *bytes; /* by window: payload written to the memory of all nodes; NULL: no series */
 };
 
 #define TRAFFIC_CHANGES_MOST 256u
 
-/* A change of the network: links out of use from then on, or new tables. */
+/* A change of the network: a link left or returned to use, or new tables were published. */
 struct traffic_change {
     uint64_t at_ps;
-    uint32_t links_out;
-    bool tables; /* new tables were published */
+    uint32_t links_out; /* links out of use after the change */
+    bool tables;        /* new tables were published */
 };
 
 /* Counts of faults and of reactions to them. */
 struct traffic_faults_seen {
-    bool any;             /* there was a schedule */
+    bool any;             /* the run had a schedule of faults */
     uint64_t hit;         /* entries and packets in flight that were hit */
-    uint64_t lost, up;    /* links that lost their signal, and came back */
-    uint64_t out;         /* links that were taken out for their errors */
-    uint64_t tables;      /* times that new tables were published */
-    uint64_t recovery_ps; /* longest time from a change to its tables */
-    uint32_t links;       /* links between switches without faults */
-    struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first ones, in order of time */
+    uint64_t lost, up;    /* how often a link lost its signal, and how often one returned to use */
+    uint64_t out;         /* how often the manager took a link out of use because of errors */
+    uint64_t tables;      /* how often new tables were published */
+    uint64_t recovery_ps; /* longest time from a change to the tables that reflect it */
+    uint32_t links;       /* all links between switches, whether in use or not */
+    struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first changes, in order of time */
     uint32_t changes;
 };
 
@@ -122,18 +127,18 @@ struct traffic_result {
     double offered;
     struct traffic_mean accepted;
     double delivered; /* fraction of all nodes' links; each copy of a multicast counts fully */
-    struct traffic_rates from; /* of a source in the measurement; n copies count 1/n each */
+    struct traffic_rates from; /* of a source, measured; each of n copies counts as 1/n message */
     bool saturated;
     bool steady;          /* latencies and backlog did not drift */
     uint64_t undelivered; /* measured messages that had not arrived when the run ended */
     int64_t backlog;      /* messages that waited in sources when the measurement ended */
     uint32_t senders;
-    double fanout; /* multicast: mean of the drawn sets */
-    uint32_t sets; /* multicast: sets of each source */
+    double fanout; /* multicast: mean size of the drawn sets */
+    uint32_t sets; /* multicast: number of sets of each source */
     uint64_t warmup_ps;
     uint64_t measure_ps;
     bool multicast;
-    struct traffic_latency completion; /* multicast: until the last copy arrives */
+    struct traffic_latency completion; /* multicast: times from birth to arrival of the last copy */
     struct traffic_series series;
 
     /* Collectives. */
@@ -141,27 +146,27 @@ struct traffic_result {
     uint32_t groups;
     uint32_t members;
 
-    /* Both. */
-    uint64_t bytes; /* as used, rounded up */
+    /* Open loop and collectives. */
+    uint64_t bytes; /* traffic_config.bytes, rounded up as used */
     struct traffic_latency latency;
     uint64_t virtual_ps;
-    uint64_t segments; /* sent by nodes */
+    uint64_t segments; /* number of segments that nodes have sent */
     uint64_t hops;
     uint64_t digest;
-    uint32_t threads; /* of all hosts together */
+    uint32_t threads; /* on all hosts together */
     uint32_t hosts;
-    uint64_t windows; /* of simulated time */
-    double wall_s;    /* of the run, without building the fabric */
-    double build_s;
-    uint64_t bytes_per_node; /* reserved memory */
+    uint64_t windows;        /* number of windows of simulated time */
+    double wall_s;           /* real time of the run, without building the fabric */
+    double build_s;          /* real time of building the fabric */
+    uint64_t bytes_per_node; /* reserved memory per node */
     struct traffic_faults_seen faults;
 };
 
 /**
- * traffic_run - build the fabric, run, measure, check conservation, free it. After 0, call
- * traffic_result_release(). On several hosts, each calls it with the same traffic, and each gets
- * the whole result. An error on one host ends the run on all: -EHOSTDOWN, a host is lost;
- * -ECONNABORTED, another one had an error.
+ * traffic_run - build the fabric, run and measure the traffic, check conservation, and free the
+ * fabric. After it has returned 0, call traffic_result_release(). On several hosts, each host calls
+ * it with the same traffic, and each gets the whole result. An error on one host ends the run on
+ * all hosts: -EHOSTDOWN, a host is lost; -ECONNABORTED, another host had an error.
  * Errors: -EINVAL, invalid configuration; -ENOMEM; -EPROTO, a check of the fabric or of a result
  *         failed; -EINTR, progress() returned false; -ENOTSUP, -ENOSPC, the profile cannot support
  *         the groups; others of fabric_start(); with one line in @error.

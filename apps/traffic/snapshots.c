@@ -15,7 +15,7 @@
 struct traffic_snapshots {
     struct telemetry *telemetry;
     struct text_buf line;
-    uint64_t due_ps;
+    uint64_t due_ps;  /* time of the next snapshot */
     uint64_t last_ps; /* time of the last snapshot */
 };
 

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combiner.h - combine contributions to a collective: shared by a switch's combine unit and an
+ * combiner.h - combine the contributions to a collective. A *contribution* is one process's
+ * operand, or what a device has combined from several. Used by a switch's combine unit and by an
  * adapter's link engine. The arithmetic is in combine.h.
  *
- * A combiner's inputs are bits: ports of a switch, or positions in a tree of adapters. For each
- * operation it keeps the set of inputs that have contributed, and either the partial result, to
- * which each contribution is added as it arrives, or all contributions (struct emu_kept), combined
- * in the order of inputs once complete, so that floating-point results are the same bits every
- * time. The owner manages the states of operations.
+ * The inputs of a combiner are ports of a switch, or positions in a tree of adapters. A set of
+ * inputs is a set of bits. For each operation the combiner stores which inputs have contributed,
+ * and one of two things:
+ *
+ * - the partial result, to which each contribution is added when it arrives, or
+ * - all contributions (struct emu_kept), which are combined in the order of the inputs when all
+ *   have arrived. So floating-point results have the same bits every time.
+ *
+ * The owner manages the state of each operation.
  *
  * Owner: the worker of the device that combines. Nothing here blocks.
  */
@@ -25,21 +30,26 @@
 #include "emu/buffer/pool.h"
 
 /**
- * emu_combiner_agrees - do both headers describe the same operation? Compares all but source and
- * destination. The caller clears its own bits in the kinds. Pure.
+ * emu_combiner_agrees - return whether both headers describe the same operation. Compares
+ * everything but source and destination. The caller must clear the bits that it has added to the
+ * kinds. Pure.
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     return emu_hdr_words(a).fields == emu_hdr_words(b).fields;
 }
 
-/* The first mismatch between contributions to one operation, for reports on why it is stuck. */
+/*
+ * The first mismatch between two contributions to one operation. Reported to explain why the
+ * operation does not complete.
+ */
 struct emu_mismatch {
     bool seen;
-    struct emu_hdr first, other; /* src: a node, or a device that combined several contributions */
+    /* src is a node, or a device that has combined several contributions */
+    struct emu_hdr first, other;
 };
 
-/* Record the first mismatch of a group. Not called on the fast path. */
+/* Record a mismatch, if it is the first of a group. Not called on the fast path. */
 static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
                                      const struct emu_hdr *other)
 {
@@ -48,12 +58,13 @@ static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct
 }
 
 /**
- * emu_combiner_outs - where the result goes once the inputs @have, of @all, have contributed; 0:
- * contributions are missing.
- * @kind: a REDUCE is complete with all inputs but one, and leaves by that one.
- * @up: the input towards the root of the tree; 0: this is the root. Other kinds go up when all
- * other inputs have contributed; at the root, when all have, they go to
- * @everyone. Pure.
+ * emu_combiner_outs - return the outputs of the result, once the inputs @have, of all inputs @all,
+ * have contributed. Returns 0 if contributions are missing.
+ * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves by that
+ * one.
+ * @up: the input towards the root of the tree; 0: this is the root. For kinds other than EMU_REDUCE
+ * the result leaves by @up, when all other inputs have contributed. At the root it leaves by
+ * @everyone, when all inputs have contributed. Pure.
  */
 static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports have, emu_ports up,
                                           emu_ports everyone)
@@ -68,10 +79,10 @@ static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports
 }
 
 /**
- * emu_combiner_own - a writable buffer with the same contents: @buf if no other reference exists,
- * else a copy, and the caller's reference to @buf is dropped late. EMU_NO_BUF stays. The pool is
- * sized for these copies.
- * @bytes: of payload. Thread: the cache's.
+ * emu_combiner_own - return a buffer with the contents of @buf that may be written. That is @buf,
+ * if there is no other reference to it. Otherwise it is a copy, and the caller's reference to @buf
+ * is dropped late (emu_pool_drop_late()). The pool is large enough for these copies. EMU_NO_BUF is
+ * returned unchanged. @bytes: size of the payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
 {
@@ -81,20 +92,23 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     if (buf == EMU_NO_BUF || emu_pool_alone(pool, buf))
         return buf;
     own = emu_pool_take(cache);
-    assert(own != EMU_NO_BUF); /* the pool is sized for it */
+    assert(own != EMU_NO_BUF); /* the pool is large enough */
     emu_seg_copy(emu_pool_seg(pool, own), emu_pool_seg(pool, buf), bytes);
     *emu_pool_note(pool, own) = *emu_pool_note(pool, buf);
     emu_pool_drop_late(cache, buf);
     return own;
 }
 
-/* Has the buffer a payload? Barriers have none, nor buffers that only stand for a length. */
+/*
+ * Returns whether the buffer has a payload. Barriers have none, and neither have buffers that only
+ * represent a length.
+ */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
- * emu_combiner_fold - combine the payload of @in into @acc, and drop the reference to @in late.
- * @acc: writable (emu_combiner_own()). @hdr: of the operation.
- * @payload: if either has none, nothing is combined. Thread: the cache's.
+ * emu_combiner_fold - combine the payload of @in into that of @acc, and drop the reference to @in
+ * late. @acc must be writable (emu_combiner_own()). @hdr: header of the operation. @payload: if it
+ * returns false for @acc or @in, nothing is combined. Thread: the cache's.
  */
 static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,
@@ -111,20 +125,26 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 
 /* --- in the order of inputs --------------------------------------------------------- */
 
-/* The contributions to one operation. The owner allocates the array and has a reference to each. */
+/*
+ * The contributions to one operation. The owner allocates the array, and has a reference to each
+ * buffer.
+ */
 struct emu_kept {
-    /* emu_kept_slots() elements; valid for inputs that have contributed */
+    /* buffers of the inputs, emu_kept_slots() elements; valid for inputs that have contributed */
     uint32_t *buf;
-    emu_ports all; /* all inputs */
+    emu_ports all; /* the set of all inputs */
 };
 
-/** emu_kept_slots - elements per operation of a combiner with the inputs @all. Pure. */
+/**
+ * emu_kept_slots - return how many elements an operation needs, if the combiner has the inputs
+ * @all. Pure.
+ */
 static inline uint32_t emu_kept_slots(emu_ports all)
 {
     return emu_ports_count(all);
 }
 
-/** emu_kept_at - the element of input @at. */
+/** emu_kept_at - return the element of input @at. */
 static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 {
     assert(emu_ports_has(kept.all, at));
@@ -132,8 +152,9 @@ static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 }
 
 /**
- * emu_kept_fold - combine the contributions of @have, which is not empty, in order. Consumes all
- * references and returns a writable buffer. Thread: the cache's.
+ * emu_kept_fold - combine the contributions of the inputs @have in their order. @have must not be
+ * empty. Drops the references to all contributions, and returns a writable buffer with the result.
+ * Thread: the cache's.
  */
 static inline __attribute__((always_inline)) uint32_t emu_kept_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,

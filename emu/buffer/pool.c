@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pool.c - the depot of buffers that workers share.
+ * pool.c - the depot: the free buffers that all workers share.
  *
- * The depot is a Treiber stack of chains, each of EMU_POOL_CHAIN buffers; the first buffer of a
- * chain holds the indexes of all. A tag in the upper half of the stack's head prevents ABA errors.
- * Address space is reserved at creation; the kernel allocates a page when it is first written.
+ * The depot is a Treiber stack of *chains* of EMU_POOL_CHAIN buffers. The first buffer of a chain
+ * contains the indexes of all its buffers. A tag in the upper half of the stack's head prevents ABA
+ * errors. The pool reserves only address space when it is created. The kernel allocates a page when
+ * the page is first written.
  */
 #include "emu/buffer/pool.h"
 
@@ -14,7 +15,10 @@
 
 #include "emu/util/alloc.h"
 
-/* Bytes of the arrays: a buffer, a note, a chain link and a count for each of @bufs. */
+/*
+ * Return the size of the pool's arrays, each of which has one element per buffer: the buffer, its
+ * note, the link to the next chain, and the count of references.
+ */
 static size_t pool_bytes(const struct emu_pool *pool)
 {
     return pool->bufs *
@@ -57,7 +61,9 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
     cache->lates = 0;
 }
 
-/* Relaxed: the caller has synchronised with all writers. */
+/*
+ * The loads are relaxed, because the caller has synchronised with all threads that used the pool.
+ */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 {
     uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
@@ -72,12 +78,13 @@ uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 }
 
 /*
- * D1 pairs with D2: a worker that takes a chain sees the indexes in it. Lock-free: a failed
- * exchange means that another worker made progress.
+ * Take a chain from the depot. Return its first buffer, or EMU_NO_BUF if there is none. D1 pairs
+ * with D2: a worker that takes a chain sees the indexes in it. Lock-free: if an exchange fails,
+ * another worker has made progress.
  */
 static uint32_t pool_depot_pop(struct emu_pool *pool)
 {
-    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_acquire); /* D1 */
+    uint64_t old = atomic_load_explicit(&pool->depot, memory_order_acquire); /* D1 pairs with D2 */
     uint64_t new;
     uint32_t head;
 
@@ -102,11 +109,14 @@ static void pool_depot_push(struct emu_pool *pool, uint32_t head)
         new = (old & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32);
         new |= head + 1;
     } while (!atomic_compare_exchange_weak_explicit(&pool->depot, &old, new,
-                                                    memory_order_release, /* D2 */
+                                                    memory_order_release, /* D2 pairs with D1 */
                                                     memory_order_relaxed));
 }
 
-/* Take EMU_POOL_CHAIN buffers that were never used. Returns the first. */
+/*
+ * Take EMU_POOL_CHAIN buffers that were never used. Return the first, or EMU_NO_BUF if too few are
+ * left.
+ */
 static uint32_t pool_fresh_chain(struct emu_pool *pool)
 {
     uint32_t at = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
@@ -119,8 +129,8 @@ static uint32_t pool_fresh_chain(struct emu_pool *pool)
     return at;
 }
 
-/* The first buffer of a chain holds all indexes. */
-static_assert(EMU_POOL_CHAIN * sizeof(uint32_t) <= sizeof(struct emu_buf), "they fit");
+static_assert(EMU_POOL_CHAIN * sizeof(uint32_t) <= sizeof(struct emu_buf),
+              "a buffer can contain the indexes of a chain");
 
 bool emu_pool_refill(struct emu_pool_cache *cache)
 {

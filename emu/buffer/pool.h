@@ -2,11 +2,13 @@
 /*
  * pool.h - payload buffers of segments, with reference counts.
  *
- * A payload stays in one buffer from the host interface where it enters to those where it leaves;
- * descriptors name it by index. A multicast holds one reference per copy. Each worker has its own
- * cache, a stack of free indexes, and exchanges chains of EMU_POOL_CHAIN buffers with the shared
- * depot. Rejected: a linked list of free buffers. Taking several would wait for each one's line to
- * know the next, and could not prefetch them.
+ * A payload stays in one buffer from the host interface where it enters the network to those where
+ * it leaves. The descriptors in the rings contain the index of the buffer. A multicast has one
+ * reference per copy. Each worker has a cache of its own, which is a stack of free indexes. It
+ * exchanges *chains* of EMU_POOL_CHAIN buffers with the *depot*, which all workers share.
+ *
+ * Rejected: a linked list of free buffers. To take several, a worker would have to wait for the
+ * cache line of each one to find the next, and could not prefetch them.
  */
 #ifndef EMU_POOL_H
 #define EMU_POOL_H
@@ -20,52 +22,56 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* references to be dropped late, at most */
+#define EMU_POOL_LATE  64u /* most references that wait to be dropped late */
 
-/* Its header is unused: the header travels with the descriptor. */
+/* A buffer. Without channels the header in it is unused, because it is in the descriptor. */
 struct emu_buf {
     alignas(EMU_LINE) struct emu_seg seg;
 };
 
 struct emu_pool {
     /* Written once, at creation. */
-    struct emu_buf *buf;     /* bufs elements; pages are allocated at first use */
-    _Atomic uint16_t *refs;  /* per buffer: references beyond the first */
-    uint32_t *note;          /* per buffer in use: emu_pool_note() */
-    _Atomic uint32_t *chain; /* per buffer that heads a chain in the depot: next chain */
+    /* array of `bufs` elements; the kernel allocates a page at its first use */
+    struct emu_buf *buf;
+    _Atomic uint16_t *refs;  /* by buffer: number of references beyond the first */
+    uint32_t *note;          /* by buffer: emu_pool_note(), while it is used */
+    _Atomic uint32_t *chain; /* by first buffer of a chain in the depot: next chain */
     uint32_t bufs;
     bool alone; /* there is only one worker */
 
-    alignas(EMU_LINE) _Atomic uint64_t depot; /* first chain (low half: index + 1), tag above */
-    alignas(EMU_LINE) _Atomic uint32_t fresh; /* buffers from here on were never handed out */
+    /* first chain: index + 1 in the lower half, a tag in the upper */
+    alignas(EMU_LINE) _Atomic uint64_t depot;
+    alignas(EMU_LINE) _Atomic uint32_t fresh; /* this buffer and all later ones were never used */
 };
 
-/* The free buffers of one worker, used by its thread only. */
+/* The free buffers of one worker. Only its thread uses them. */
 struct emu_pool_cache {
     struct emu_pool *pool;
-    uint32_t count;                    /* elements of `free`, below 2 * EMU_POOL_CHAIN */
-    uint32_t free[2 * EMU_POOL_CHAIN]; /* a stack */
-    uint32_t late[EMU_POOL_LATE];      /* emu_pool_drop_late(); empty between steps */
+    uint32_t count;                    /* number of elements in `free`, below 2 * EMU_POOL_CHAIN */
+    uint32_t free[2 * EMU_POOL_CHAIN]; /* a stack of buffer indexes */
+    /* references to be dropped, emu_pool_drop_late(); none between steps */
+    uint32_t late[EMU_POOL_LATE];
     uint32_t lates;
 };
 
 /**
- * emu_pool_create - a pool of @bufs buffers, reserved but not touched. NULL without address space.
+ * emu_pool_create - make a pool of @bufs buffers. Memory is reserved but not touched. Returns NULL
+ * if there is no address space.
  */
 struct emu_pool *emu_pool_create(uint32_t bufs);
 void emu_pool_destroy(struct emu_pool *pool);
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
 
 /**
- * emu_pool_out - references in use, as counted by the pool. A check compares them with what the
- * holders have. @cached: free buffers in all caches of the pool. Thread: any, while no thread uses
- * the pool.
+ * emu_pool_out - return the number of references in use, as the pool counts them. A check compares
+ * it with the references that it finds. @cached: number of free buffers in all caches of the pool.
+ * Thread: any, while no thread uses the pool.
  */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached);
 
-/** emu_pool_refill - fetch a chain from the depot. False: the pool is exhausted. */
+/** emu_pool_refill - fetch a chain from the depot. Returns false if the pool is exhausted. */
 bool emu_pool_refill(struct emu_pool_cache *cache);
-/** emu_pool_spill - return the older of two chains to the depot. */
+/** emu_pool_spill - return the older one of two chains to the depot. */
 void emu_pool_spill(struct emu_pool_cache *cache);
 
 static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
@@ -73,26 +79,30 @@ static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)
     return &pool->buf[buf].seg;
 }
 
-/** emu_pool_payload - the segment in @buf; NULL for EMU_NO_BUF. */
+/** emu_pool_payload - return the segment in @buf; NULL for EMU_NO_BUF. */
 static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t buf)
 {
     return buf != EMU_NO_BUF ? emu_pool_seg(pool, buf) : NULL;
 }
 
-/* A word that stays with a buffer while it is used: the time of posting. Copied with it. */
+/*
+ * Return the note of a buffer: the time when its segment was posted. A copy of the buffer gets a
+ * copy of the note.
+ */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
 {
     return &pool->note[buf];
 }
 
-/* The payload of a buffer. */
+/* Return the payload of a buffer. */
 static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
 {
     return pool->buf[buf].seg.payload;
 }
 
 /**
- * emu_pool_take - a buffer with one reference; EMU_NO_BUF: try again later. Thread: the cache's.
+ * emu_pool_take - get a buffer with one reference. Returns EMU_NO_BUF if none is free now. Thread:
+ * the cache's.
  */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
@@ -102,8 +112,9 @@ static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 }
 
 /**
- * emu_pool_alone - is there only one reference? Then its holder may write. Thread: a holder. L1:
- * the other holders' last reads are done.
+ * emu_pool_alone - return whether the caller's reference is the only one, so that the caller may
+ * write the buffer. Thread: any that has a reference. L1: all reads by earlier holders have
+ * finished.
  */
 static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 {
@@ -111,8 +122,9 @@ static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 }
 
 /**
- * emu_pool_share - add @more references, for the copies of a multicast. Thread: a holder. A sole
- * holder needs no locked instruction, which takes 5 ns: nobody else can change the count.
+ * emu_pool_share - add @more references, for the copies of a multicast. Thread: any that has a
+ * reference. If the caller's reference is the only one, nobody else can change the count. Then the
+ * function uses no locked instruction, which would take 5 ns.
  */
 static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
 {
@@ -125,9 +137,9 @@ static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned 
 }
 
 /**
- * emu_pool_drop - drop one reference; the last one frees the buffer. L1 pairs with itself: the
- * thread that frees it has seen the other holders' last reads done. A count of zero needs no locked
- * instruction, since there is no other holder.
+ * emu_pool_drop - drop one reference. The last one frees the buffer. L1 pairs with itself: the
+ * thread that frees the buffer knows that all reads by other holders have finished. If there is no
+ * other holder, no locked instruction is needed.
  */
 static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
 {
@@ -146,9 +158,9 @@ static inline void emu_pool_drop(struct emu_pool_cache *cache, uint32_t buf)
 }
 
 /**
- * emu_pool_drop_alone - drop a reference that is not the last, if there is only one worker, so that
- * no locked instruction is needed: that would wait for all earlier stores. For buffers that only
- * workers hold. False: use emu_pool_drop().
+ * emu_pool_drop_alone - drop a reference without a locked instruction, which would wait for all
+ * earlier stores. Only for buffers to which only workers have references. Returns false if this is
+ * the last reference, or if there are several workers. Then the caller must use emu_pool_drop().
  */
 static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t buf)
 {
@@ -161,7 +173,10 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
     return true;
 }
 
-/** emu_pool_drop_lates - drop what emu_pool_drop_late() collected, at the end of a step. */
+/**
+ * emu_pool_drop_lates - drop the references that emu_pool_drop_late() has collected, at the end of
+ * a step.
+ */
 static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 {
     while (cache->lates)
@@ -169,9 +184,10 @@ static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 }
 
 /**
- * emu_pool_drop_late - drop a reference by the end of this step. For buffers that only workers
- * hold. A locked instruction waits for all earlier stores: 90 ns after a payload has been written.
- * So a step drops its references together, when the stores are mostly done.
+ * emu_pool_drop_late - drop a reference at the end of this step at the latest. Only for buffers to
+ * which only workers have references. A locked instruction waits for all earlier stores, 90 ns
+ * after a payload was written. Therefore a step drops its references together, when most stores
+ * have finished.
  */
 static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ring.h - single-producer single-consumer ring of descriptors.
+ * ring.h - a ring of descriptors with a single producer and a single consumer.
  *
- * A ring is one direction of a cable, for segments or for the credits of the opposite direction.
- * Each slot has its own full flag, so the two sides share only slots: a segment moves with its one
- * cache line, and a ring of four slots is two lines. Each side keeps its index private.
- * Rejected: shared head and tail indexes. They cost each side two more lines, and a simulated
- * switch touches its lines only once in a while.
- * Rejected: blocking when full. A full ring is back-pressure; the caller decides.
+ * A ring is one direction of a cable: for segments, or for the credits of the opposite direction.
+ * Each slot has its own full flag, so the two sides share nothing but slots. Each side keeps its
+ * index private. Moving a segment moves the one cache line of its slot. A ring of four slots is two
+ * lines.
+ *
+ * Rejected: shared head and tail indexes. They would cost each side two more lines, which are
+ * rarely in the cache, because a simulated switch is stepped only once in a while.
+ * Rejected: waiting when the ring is full. A full ring is back-pressure, and the caller decides
+ * what to do.
  */
 #ifndef EMU_RING_H
 #define EMU_RING_H
@@ -23,34 +26,35 @@
 #include "emu/packet/seg.h"
 #include "emu/util/clock.h"
 
-/* A descriptor: header and buffer index. The payload stays in a pool buffer. */
+/* A descriptor of a segment: its header, and the index of the pool buffer with its payload. */
 struct emu_entry {
     union {
         struct {
-            uint64_t time_ps : 63; /* arrival of the head at the remote ingress */
-            /* in a ring: the slot is filled; elsewhere unused */
+            uint64_t time_ps : 63; /* when the head arrives at the input of the remote device */
+            /* in a ring: the slot is full; elsewhere unused */
             uint64_t full : 1;
         };
-        _Atomic uint64_t stamp; /* both, as the two sides of a ring access them */
+        _Atomic uint64_t stamp; /* both of them, to be loaded and stored at once */
     };
     union {
         struct emu_hdr hdr;
         struct emu_packet_hdr packet; /* on cables with channels */
     };
-    uint32_t buf; /* pool buffer with the payload, or EMU_NO_BUF */
+    uint32_t buf; /* index of the pool buffer with the payload, or EMU_NO_BUF */
     union {
-        uint32_t born_ns; /* time of posting, low 32 bits; used in reports only */
-        uint32_t crc;     /* cables with channels: CRC-32, with a packet's last segment */
-        uint32_t note;    /* between nodes inside the fabric: theirs; the network carries it */
+        uint32_t born_ns; /* when the segment was posted, low 32 bits; used only in reports */
+        uint32_t crc;     /* cables with channels: CRC-32 of the packet, in its last segment */
+        /* simulated nodes: a number of theirs, which the network does not change */
+        uint32_t note;
     };
 };
-static_assert(sizeof(struct emu_entry) == 32, "two descriptors a line");
+static_assert(sizeof(struct emu_entry) == 32, "two descriptors per cache line");
 
-/* Credits on their way back. */
+/* Credits on their way back to the sender. */
 struct emu_credit {
     union {
         struct {
-            uint64_t time_ps : 63; /* arrival */
+            uint64_t time_ps : 63; /* when the credits arrive */
             uint64_t full : 1;     /* as in an entry */
         };
         _Atomic uint64_t stamp; /* as in an entry */
@@ -58,19 +62,19 @@ struct emu_credit {
     uint32_t count;
     uint32_t channel; /* cables with channels: the channel; else 0 */
 };
-static_assert(sizeof(struct emu_credit) == 16, "those of a small cable share a line");
+static_assert(sizeof(struct emu_credit) == 16, "the credits of a small cable share a cache line");
 
 #define EMU_RING_FULL ((uint64_t)1 << 63) /* `full` in a stamp */
 
 /*
- * In a fused cable (emu_link_join_fused()) the stamp of an empty slot holds the slot's credit: 1 +
- * its time of arrival, or 0 for none.
+ * In the ring of a fused cable (emu_link_join_fused()), the stamp of an empty slot says when the
+ * credit for the slot arrives: 1 + that time, or 0 if it is not known.
  */
 
-/* Memory of a ring's slots; used by EMU_RING() only. */
+/* Return the memory of a ring's slots. Used only by EMU_RING(). */
 static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 {
-    size_t bytes = EMU_LINE; /* at least a whole line: two slots */
+    size_t bytes = EMU_LINE; /* at least a whole line: two entries */
 
     while (bytes < slots * slot_bytes)
         bytes *= 2;
@@ -78,26 +82,27 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 }
 
 /*
- * EMU_RING - a ring of TYPE, which begins with a stamp:
+ * EMU_RING - define a ring of TYPE, a struct that begins with a stamp:
  *
- * struct NAME_end - one side's view of a ring, private to it.
- * NAME_bytes      - memory of a ring with @slots slots. Pure.
- * NAME_create     - an empty ring with at least @slots slots (rounded up to a power of two).
- *                   False: no memory. Thread: any, before the ends are in use.
- * NAME_destroy    - by either end, after both are unused.
+ * struct NAME_end - one side of a ring, the producer's or the consumer's; private to that side.
+ * NAME_bytes      - return the memory of a ring with @slots slots. Pure.
+ * NAME_create     - make an empty ring with at least @slots slots (rounded up to a power of two).
+ *                   Returns false if there is no memory. Thread: any, before the ends are in use.
+ * NAME_destroy    - free a ring, by either of its ends. Both must be unused.
  * NAME_rebase     - subtract @by_ps from all times. Thread: any, while both sides are stopped.
- * NAME_slot       - the current slot of a side. NAME_next: the same, then advance.
- *                   Thread: that side.
+ * NAME_slot       - return the current slot of a side. Thread: that side.
+ * NAME_next       - return the current slot of a side, and advance. Thread: that side.
  *
- * The producer's, wait-free:
- * NAME_has_slot   - is its slot empty? R1 pairs with R4: the consumer has read an empty slot.
- *                   On a cable a credit guarantees that, so senders do not check.
- * NAME_show       - publish @slot, which is filled except for its stamp. R2 pairs with R3.
+ * For the producer, wait-free:
+ * NAME_has_slot   - return whether the current slot is empty. R1 pairs with R4: the consumer has
+ *                   finished reading an empty slot. On a cable without channels a credit
+ *                   guarantees that, so senders do not check.
+ * NAME_show       - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
  *
- * The consumer's, wait-free:
- * NAME_front      - the oldest entry, or NULL; valid until NAME_skip(). R3 pairs with R2: a
- *                   consumer that sees the slot full sees the entry.
- * NAME_skip       - remove the front entry. R4 pairs with R1.
+ * For the consumer, wait-free:
+ * NAME_front      - return the oldest entry, or NULL. It is valid until NAME_skip(). R3 pairs with
+ *                   R2: a consumer that sees that the slot is full sees the entry.
+ * NAME_skip       - remove the oldest entry. R4 pairs with R1.
  */
 #define EMU_RING(NAME, TYPE)                                                                     \
     struct NAME##_end {                                                                          \
@@ -177,23 +182,27 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
 EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
 EMU_RING(emu_credit, emu_credit) /* credits */
 
-/** emu_ring_after - the slot after a side's current one. Thread: that side. */
+/** emu_ring_after - return the slot after a side's current one. Thread: that side. */
 static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *end)
 {
     return &end->slot[(end->at + 1) & end->mask];
 }
 
-/** emu_ring_fill - fill the empty @slot with @entry and @time_ps. Thread: producer. */
+/**
+ * emu_ring_fill - fill the empty @slot with @entry, but with @time_ps as its time. Thread:
+ * producer.
+ */
 static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry *entry,
                                  uint64_t time_ps)
 {
-    slot->hdr = entry->hdr; /* in the same pieces in which entries are made: store forwarding */
+    /* copied in the same pieces in which entries are written, so that store forwarding works */
+    slot->hdr = entry->hdr;
     slot->buf = entry->buf;
     slot->born_ns = entry->born_ns;
     emu_ring_show(slot, time_ps);
 }
 
-/** emu_ring_put_at - emu_ring_put() with another time. */
+/** emu_ring_put_at - emu_ring_put(), but with @time_ps as the entry's time. */
 static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
                                    uint64_t time_ps)
 {
@@ -201,9 +210,9 @@ static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_en
 }
 
 /**
- * emu_ring_put - copy an entry into a ring with an empty slot, which the caller knows by
- * emu_ring_has_slot() or by a credit, sent after the consumer had emptied the slot. Thread:
- * producer. Wait-free.
+ * emu_ring_put - copy an entry into a ring with an empty slot. The caller knows from
+ * emu_ring_has_slot() or from a credit that there is one; the consumer sends a credit after it has
+ * emptied the slot. Thread: producer. Wait-free.
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
@@ -211,8 +220,9 @@ static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry
 }
 
 /**
- * emu_ring_credit_ps - fused: arrival of the credit for the producer's next slot; EMU_NEVER: not
- * known. R1 pairs with R5: a producer that sees it knows that the slot has been read.
+ * emu_ring_credit_ps - fused: return when the credit for the producer's current slot arrives;
+ * EMU_NEVER: not known. R1 pairs with R5: a producer that sees the credit knows that the consumer
+ * has read the slot.
  */
 static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
 {
@@ -222,7 +232,10 @@ static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
     return stamp - 1 < EMU_RING_FULL - 1 ? stamp - 1 : EMU_NEVER;
 }
 
-/** emu_ring_grant - fused: return the credit of empty slot @at, to arrive at @at_ps. Consumer. */
+/**
+ * emu_ring_grant - fused: return the credit of empty slot @at to the sender, to arrive at @at_ps.
+ * Thread: consumer.
+ */
 static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
 {
     struct emu_entry *slot = &end->slot[at & end->mask];
@@ -239,14 +252,20 @@ static inline void emu_credit_fill(struct emu_credit *slot, uint32_t count, uint
     emu_credit_show(slot, at_ps);
 }
 
-/** emu_credit_put - send @count credits that arrive at @at_ps; each has a slot. Producer. */
+/**
+ * emu_credit_put - send @count credits that arrive at @at_ps. The ring must have an empty slot.
+ * Thread: producer.
+ */
 static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, uint32_t channel,
                                   uint64_t at_ps)
 {
     emu_credit_fill(emu_credit_next(end), count, channel, at_ps);
 }
 
-/** emu_credit_sum - credits in a ring. Thread: any, while both sides are stopped. */
+/**
+ * emu_credit_sum - return the number of credits in a ring. Thread: any, while both sides are
+ * stopped.
+ */
 static inline uint32_t emu_credit_sum(const struct emu_credit_end *producer,
                                       const struct emu_credit_end *consumer)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sparse.c - allocate pieces one after the other in blocks of 1 MB. Blocks are aligned to their
- * size, so a piece's address gives its block. Freed pieces are not reused; a block is unmapped with
- * its last piece, since the pieces of a fabric are made and freed together.
+ * sparse.c - allocate pieces of memory one after the other, from blocks of 1 MB.
+ *
+ * Blocks are aligned to their size, so the address of a piece gives its block. Freed pieces are not
+ * reused. A block is unmapped when its last piece is freed. That suffices because all pieces of a
+ * fabric are allocated and freed together.
  */
 #include "emu/buffer/sparse.h"
 
@@ -15,7 +17,8 @@
 
 #include "emu/util/alloc.h"
 
-#ifdef __SANITIZE_ADDRESS__ /* ASan finds writes past the end of a piece */
+/* with malloc(), AddressSanitizer finds writes past the end of a piece */
+#ifdef __SANITIZE_ADDRESS__
 
 void *emu_sparse_alloc(size_t bytes)
 {
@@ -30,19 +33,19 @@ void emu_sparse_free(void *piece)
 #else
 
 #define BLOCK_BYTES ((size_t)1 << 20)
-#define FIRST       EMU_LINE /* offset of a block's first piece */
+#define FIRST       EMU_LINE /* offset of the first piece of a block, after the struct */
 
 struct block {
-    size_t bytes;  /* of the mapping */
-    size_t used;   /* bytes from its beginning on */
-    size_t pieces; /* not freed */
+    size_t bytes;  /* size of the mapping */
+    size_t used;   /* bytes in use, from the beginning of the block */
+    size_t pieces; /* pieces that were not freed */
 };
-static_assert(sizeof(struct block) <= FIRST, "and not in it");
+static_assert(sizeof(struct block) <= FIRST, "the struct fits before the first piece");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct block *current; /* block for the next piece; may be NULL. Protected by lock */
+static struct block *current; /* block for the next piece; NULL: none. Protected by `lock` */
 
-/* Map @bytes aligned to BLOCK_BYTES; the rest of a larger mapping is unmapped. */
+/* Map @bytes, aligned to BLOCK_BYTES. Maps more, and unmaps what is before and after the block. */
 static struct block *block_map(size_t bytes)
 {
     char *at =
@@ -60,7 +63,10 @@ static struct block *block_map(size_t bytes)
     return block;
 }
 
-/* A block with space for @bytes. A piece larger than a block gets one of its own. */
+/*
+ * Return a block with space for @bytes, or NULL. A piece that is larger than a block gets a block
+ * of its own.
+ */
 static struct block *block_for(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

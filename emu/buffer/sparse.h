@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sparse.h - memory that may mostly stay unused: rings, and what a switch holds at most. Nothing
- * touches it before its user, no header either, so unused pages cost no memory or time: a fabric of
- * 256 nodes starts with 360 pages of it, where malloc() took 2300.
+ * sparse.h - memory of which most may stay unused, such as rings and the buffers of a switch. Only
+ * the user touches it, because the allocator puts no headers in it. So pages that nobody uses cost
+ * neither memory nor time. A fabric of 256 nodes starts with 360 used pages, where malloc() took
+ * 2300.
  */
 #ifndef EMU_SPARSE_H
 #define EMU_SPARSE_H
 
 #include <stddef.h>
 
-/** emu_sparse_alloc - at least @bytes of zeros at a cache line; NULL: no memory. Thread: any. */
+/**
+ * emu_sparse_alloc - allocate at least @bytes of zeros, aligned to a cache line. Returns NULL if
+ * there is no memory. Thread: any.
+ */
 void *emu_sparse_alloc(size_t bytes);
 
-/** emu_sparse_free - @piece may be NULL. Thread: any. */
+/** emu_sparse_free - free @piece, which may be NULL. Thread: any. */
 void emu_sparse_free(void *piece);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* affinity.c - move a worker to a sender's core. */
+/* affinity.c - move a worker to the core of a sender. */
 #include "emu/dev/affinity.h"
 
 #include <sched.h>
@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 /*
- * Allow this thread the cores in @all again. If it was bound to its whole cpuset only, clear the
- * affinity, so that it gets cores added later, too. Setting @all fails if all its cores have been
- * taken away meanwhile.
+ * Let this thread use the cores in @all again. If @all was its whole cpuset, clear the affinity, so
+ * that the thread may also use cores that are added to the cpuset later. Setting @all fails if all
+ * of these cores have been taken from the cpuset meanwhile.
  */
 static void affinity_unbind(const cpu_set_t *all)
 {

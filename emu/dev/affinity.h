@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * affinity.h - migrate a worker to the core of a process that sends a stream.
+ * affinity.h - move a worker to the core of a process that sends a stream.
  *
- * A message involves three threads: sender, worker and receiver. With fewer cores than threads, two
- * share a core. A stream is fastest if these are the sender and the worker: the worker finds the
- * sender's data in the caches of their core, and the receiver, which has the most work, has the
- * other core. The scheduler cannot know that: all three are always runnable, so it leaves them
- * where they are. With several senders the worker follows none: when 4 ranks all send (1 MB
- * all-reduced by messages), the slowest counts, and following each took 1.2 times as long.
+ * A message involves three threads: the sender, the worker and the receiver. If there are fewer
+ * cores than threads, two of them share a core. A *stream* (many segments of one process at a
+ * time) is fastest if the sender and the worker share one. Then the worker finds the sender's
+ * data in the caches of that core, and the receiver, which has the most work, gets the other core.
+ * The scheduler cannot know that: all three threads are always runnable, so it leaves them where
+ * they are. If several processes send streams, the worker follows none of them. When 4 ranks all
+ * send (1 MB all-reduced by messages), the slowest one counts, and following each took 1.2 times as
+ * long.
  *
- * This migrates, it does not bind: the scheduler may move the worker again, and the worker never
- * goes to a core that it may not use. The cores that processes report are not trusted beyond that:
- * a process that lies makes the worker migrate once per many of its segments.
+ * The worker is moved, but not bound: the scheduler may move it again. The worker never moves to a
+ * core that it may not use. Apart from that, the cores that processes report are not trusted. A
+ * process that lies only makes the worker move once per many of its segments.
  */
 #ifndef EMU_AFFINITY_H
 #define EMU_AFFINITY_H
@@ -19,18 +21,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EMU_AFFINITY_STREAMS 64u /* streams in a row from one other core before migrating */
+#define EMU_AFFINITY_STREAMS 64u /* streams in a row from one other core before the worker moves */
 
-/* Owned by the worker. Streams in a row from one node and core. */
+/* Counts streams in a row from one node and core. Owned by the worker. */
 struct emu_affinity {
-    uint32_t node;  /* of the sender */
-    uint32_t core;  /* 1 + the core; 0: none */
-    uint32_t times; /* streams, if it is another core */
+    uint32_t node;  /* node of the sender */
+    uint32_t core;  /* core of the sender, plus 1; 0: none */
+    uint32_t times; /* streams so far, while the worker was on another core */
 };
 
 /**
- * emu_affinity_observe - a stream of @node comes from @core (1 + its number; 0: unknown), and this
- * thread is on @own. Returns whether to migrate to @core. Pure but for @affinity.
+ * emu_affinity_observe - count a stream of @node from @core, while this thread is on core @own.
+ * Both are core numbers plus 1; @core 0: unknown. Returns whether to move to @core. Pure but for
+ * @affinity.
  */
 static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t node, uint32_t core,
                                         uint32_t own)
@@ -45,10 +48,13 @@ static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t 
     return true;
 }
 
-/** emu_affinity_migrate - migrate this thread to @core (1 + its number), if it may run there. */
+/** emu_affinity_migrate - move this thread to core @core - 1, if it may run there. */
 void emu_affinity_migrate(uint32_t core);
 
-/** emu_affinity_cores - cores that this thread may use; if unknown, those online. */
+/**
+ * emu_affinity_cores - return the number of cores that this thread may use; if unknown, of all
+ * cores that are online.
+ */
 uint32_t emu_affinity_cores(void);
 
 #endif

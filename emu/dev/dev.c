@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dev.c - a device of a worker, and signals to it from other threads. */
+/* dev.c - add a device to a worker, and signal it from other threads. */
 #include "emu/dev/dev.h"
 
 #include <string.h>
@@ -25,11 +25,11 @@ void emu_dev_always(struct emu_dev *dev)
 }
 
 /*
- * W2 pairs with W1, W4 with W3 (worker_take): the ring's entry is published before its port bit,
- * the port bit before the device bit. If another thread's port bit is still set, that thread sets
- * the device bit, and the worker that takes it takes our port bit, too. The load of `asleep`
- * follows a locked instruction in the same order, so either we see the sleeping worker or it sees
- * our bit.
+ * W2 pairs with W1, and W4 with W3 (worker_take). The ring's entry is published before the port
+ * bit, and the port bit before the device bit. If a port bit of this device was still set, the
+ * thread that set it also sets the device bit. The worker that takes that device bit then takes our
+ * port bit, too. The load of `asleep` comes after a locked instruction in the same total order.
+ * Therefore either we see that the worker sleeps, or the worker sees our bit before it sleeps.
  */
 void emu_dev_signal_remote(struct emu_dev *dev, enum emu_event event, uint64_t ports)
 {
@@ -39,7 +39,7 @@ void emu_dev_signal_remote(struct emu_dev *dev, enum emu_event event, uint64_t p
         return;
     atomic_fetch_or_explicit(&worker->remote[dev->index / 64], emu_bit(dev->index % 64),
                              memory_order_seq_cst);                    /* W4 */
-    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4: pairs with W5 */
+    if (atomic_load_explicit(&worker->asleep, memory_order_seq_cst) && /* after W4; pairs with W5 */
         atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst))
         emu_waiter_ring(worker->waiter);
 }

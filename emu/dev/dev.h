@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dev.h - a device is a step function that bits wake.
+ * dev.h - a *device* (a switch, a link engine, a host link) is a step function, which a worker
+ * calls when the device was signalled. A *worker* is a thread that steps its devices. Each
+ * iteration of its loop is a *pass*.
  *
- * To signal a device, set the bit of its receiving port (DATA) or of its sending port (CREDIT, when
- * a credit comes back), and the device's bit at its worker. Signals of the same worker are plain
- * bits, stored together for all of its devices. Signals of other threads are atomic bits in cache
- * lines of the receiver.
+ * To signal a device, set two bits. The first is the bit of the port: of the receiving port if an
+ * entry has arrived (DATA), or of the sending port if a credit has returned (CREDIT). The second is
+ * the device's bit at its worker. Signals from the same worker are plain bits, stored together for
+ * all of its devices. Signals from other threads are atomic bits in cache lines of the receiving
+ * worker.
+ *
+ * Comments that begin with "raw" or "timed" hold for that kind of clock only (emu/util/clock.h).
  */
 #ifndef EMU_DEV_H
 #define EMU_DEV_H
@@ -33,146 +38,165 @@ enum emu_event {
 };
 
 /**
- * A device's pass: does a bounded amount of work, never blocks, never allocates. Returns segments
- * moved. It sets dev->next_ps (raw: by emu_dev_poll_within()), and calls emu_dev_again() if the
- * bound ended the pass. Thread: its worker's.
+ * A step of a device: does a bounded amount of work, never blocks, and never allocates memory.
+ * Returns how many segments it moved. The step sets dev->next_ps (raw: by emu_dev_poll_within()).
+ * If it stopped only because its work is bounded, it calls emu_dev_again(). Thread: its worker's.
  */
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
 /*
- * The stages in which a step's memory is prefetched some steps ahead, so that cache misses overlap.
- * Each stage reads only what the one before has prefetched.
+ * The memory that a step touches is prefetched some steps ahead, so that cache misses overlap. That
+ * happens in stages. Each stage reads only what the stage before has prefetched.
  */
 enum emu_fetch {
-    EMU_FETCH_SELF,    /* the rest of the device; its first line is there */
-    EMU_FETCH_PORTS,   /* what the device points to: its ports */
-    EMU_FETCH_RINGS,   /* what the ports point to */
-    EMU_FETCH_OUTPUTS, /* ports that it will send by, according to its input */
-    EMU_FETCH_ENDS,    /* what those point to */
+    EMU_FETCH_SELF,    /* the rest of the device, whose first line is already there */
+    EMU_FETCH_PORTS,   /* the ports of the device */
+    EMU_FETCH_RINGS,   /* the rings to which these ports point */
+    EMU_FETCH_OUTPUTS, /* the ports by which the device will send, according to its input */
+    EMU_FETCH_ENDS,    /* the rings to which those ports point */
     EMU_FETCHES
 };
 
-/* Prefetches for stage @what. @kept: its result for the stage before; at first 0. */
+/*
+ * Prefetches what stage @what needs, and returns a value for the next stage. @kept: the value that
+ * the stage before has returned; at first 0.
+ */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
     /* Written once, before the worker starts. */
     emu_step_fn step;
-    emu_fetch_fn fetch; /* may be NULL. Clock virtual only */
+    emu_fetch_fn fetch; /* clock virtual; may be NULL */
     struct emu_worker *worker;
-    uint32_t index; /* among its worker's devices */
+    uint32_t index; /* index among its worker's devices */
     bool timed;     /* the clock is not raw */
 
     /* Owned by its worker. */
-    uint64_t next_ps; /* step it then without a signal; EMU_NEVER. Raw: see emu_dev_poll_within() */
+    /* when to step it even without a signal; EMU_NEVER. Raw: see emu_dev_poll_within() */
+    uint64_t next_ps;
 
-    /* Set by other workers, taken by its own. Bits by port: emu_port_signal(). */
+    /*
+     * Signals from other threads; the device's worker takes them. Bits by port: emu_port_signal().
+     */
     alignas(EMU_LINE) _Atomic uint64_t ready_remote[EMU_EVENTS];
 };
 
-/* Signals to a worker's devices. */
+/* Signals to the devices of a worker. */
 struct emu_signals {
-    uint64_t *near;                /* one bit per device */
-    uint64_t (*ready)[EMU_EVENTS]; /* by device; bits by port: emu_port_signal() */
+    uint64_t *near; /* one bit per device: it was signalled */
+    /* by device and event: the signalled ports as bits, emu_port_signal() */
+    uint64_t (*ready)[EMU_EVENTS];
 };
 
 enum emu_worker_stop {
     EMU_WORKER_RUNS,
-    EMU_WORKER_STOPS, /* leave the loop */
-    EMU_WORKER_PAUSES /* stop until released */
+    EMU_WORKER_STOPS, /* the worker must leave its loop */
+    EMU_WORKER_PAUSES /* the worker must wait until it is released */
 };
 
-/* The remote device of a local cable, to be signalled. */
+/* The device at the other end of a local cable, for signals to it. */
 struct emu_peer {
-    uint32_t index;  /* of the device at its worker */
-    uint8_t port;    /* port of that device */
-    uint16_t number; /* of its worker, if that is another one (emu_link_cross_worker()) */
+    uint32_t index; /* index of the device at its worker */
+    uint8_t port;   /* port of the device */
+    /* number of its worker, if another worker steps it (emu_link_cross_worker()) */
+    uint16_t number;
 };
 
-/* A worker with more threads than cores: worker/oversub.h. */
+/* State of a worker that shares its core with other threads: worker/oversub.h. */
 struct emu_oversub {
-    bool asked;       /* since the last progress: whether to wait was decided */
-    bool answer;      /* it waits for a process's reply, not for a device */
-    uint32_t misses;  /* replies in a row that did not come, or were not waited for */
-    uint32_t turns;   /* passes since the affinity was last checked */
-    uint64_t wait_ns; /* wait until then; 0: not waiting */
+    bool asked;  /* it was decided whether to wait, and nothing has moved since */
+    bool answer; /* the worker waits for the reply of a process, and not for a device */
+    /* replies in a row that did not come in time, or for which the worker did not wait */
+    uint32_t misses;
+    uint32_t turns;   /* time slices since the affinity was last checked */
+    uint64_t wait_ns; /* keep the core and wait until this time; 0: not waiting */
 };
 
-/* A thread that steps its devices. Members that other threads may touch say so. */
+/*
+ * A thread that steps its devices. Only this thread touches a field, unless a comment says
+ * otherwise.
+ */
 struct emu_worker {
-    /* Set by other workers and the manager; taken by the worker. */
-    alignas(EMU_LINE) _Atomic uint64_t
-        *remote;             /* one bit per device, `words` words, on lines of their own */
-    _Atomic uint32_t asleep; /* 1: ring the bell after setting bits */
-    _Atomic uint32_t stop;   /* enum emu_worker_stop */
-    /* 1: more busy threads than cores on this host */
+    /* Set by other workers and by the manager; the worker takes them. */
+    alignas(EMU_LINE) _Atomic uint64_t *remote; /* bits of signalled devices, on own cache lines */
+    /* 1: the worker sleeps or is about to, so wake it after setting bits */
+    _Atomic uint32_t asleep;
+    _Atomic uint32_t stop; /* enum emu_worker_stop */
+    /* 1: this host has more busy threads than cores */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t sole_oversubscribed; /* 1: oversubscribed, and this is the only worker */
+    _Atomic uint32_t sole_oversubscribed; /* 1: as above, and this is the fabric's only worker */
 
     /* Owned by the worker. */
-    alignas(EMU_LINE) struct emu_signals signalled; /* signals being set */
-    /* signals being served; shared with `signalled`, except on clock virtual: a window serves those
-       of the window before */
+    alignas(EMU_LINE) struct emu_signals signalled; /* signals for the next pass or window */
+    /*
+     * signals being served. The same as `signalled`, except on clock virtual, where a window serves
+     * the signals of the window before
+     */
     struct emu_signals taken;
-    uint64_t *wants;            /* by device: ports at which a credit steps it: emu_dev_wants() */
-    struct emu_outbox **outbox; /* by receiving worker; NULL: none (outbox.h) */
-    struct emu_outbox *written[2]; /* non-empty ones, by window % 2 */
-    struct emu_outbox *inbox;      /* outboxes of other workers for this one */
+    /* by device: ports whose credits step the device, emu_dev_wants() */
+    uint64_t *wants;
+    struct emu_outbox **outbox;    /* outboxes by receiving worker; NULL: none (outbox.h) */
+    struct emu_outbox *written[2]; /* outboxes that are not empty, by window % 2 */
+    struct emu_outbox *inbox;      /* list of other workers' outboxes for this worker */
     uint32_t outboxes;
-    uint32_t window;  /* clock virtual: windows so far */
-    bool amid;        /* inside a window: entries may stay in an outbox until the next */
-    uint64_t *always; /* one bit per device: step in every pass */
-    uint32_t index;   /* in its fabric; set by the manager */
-    uint32_t words;
+    uint32_t window;  /* clock virtual: number of windows so far */
+    bool amid;        /* a window is in progress, so that entries may be put into outboxes */
+    uint64_t *always; /* one bit per device: step it in every pass */
+    uint32_t index;   /* index among the workers of its fabric; set by the manager */
+    uint32_t words;   /* number of words of a bit set with one bit per device */
     uint32_t devs;
     struct emu_dev **dev;
     struct emu_clock clock;
-    uint64_t now_ps;  /* start of this pass; virtual: end of this window */
+    uint64_t now_ps;  /* start of this pass; clock virtual: end of this window */
     uint64_t next_ps; /* earliest next_ps of its devices */
-    uint64_t *due_ps; /* by device: next_ps after its last step */
+    uint64_t *due_ps; /* by device: its next_ps after its last step */
     /*
-     * raw, bits by device: stepped in this pass; to rest in the next (emu_dev_poll_within()), in
-     * this
+     * Raw, one bit per device: it was stepped in this pass; it must be stepped in the next pass
+     * (emu_dev_poll_within()); it must be stepped in this pass.
      */
     uint64_t *stepped, *poll_next, *poll_now;
-    /* raw: the shortest time given to emu_dev_poll_within(); EMU_NEVER: none */
+    /* raw: smallest @max_sleep_ps given to emu_dev_poll_within(); EMU_NEVER: none */
     uint64_t max_sleep_ps;
-    bool woke; /* it has slept since the last pass */
-    bool away; /* another thread has had its core since then */
-    /* timed: first arrival of what it sent in this window (real: since start); raw: EMU_NEVER */
+    bool woke; /* the worker has slept since the last pass */
+    bool away; /* another thread has used its core since the last pass */
+    /*
+     * timed: earliest arrival of what its devices sent in this window (clock real: since the
+     * start); raw: EMU_NEVER
+     */
     uint64_t sent_ps;
     struct emu_pool_cache cache;
-    struct emu_taps *taps;         /* of its devices' links (link/tap.h); may be NULL */
-    struct emu_affinity affinity;  /* where streams come from */
-    struct emu_hostif *unnotified; /* host interfaces with a notification due */
-    struct emu_oversub oversub;    /* when threads outnumber cores */
-    uint64_t seen;                 /* serial of the list of host interfaces at the last pass */
-    struct emu_waiter *waiter;     /* how it sleeps: wait.h */
-    _Atomic uint64_t worst_lag_ps; /* largest delay of an event */
+    struct emu_taps *taps;         /* captures on its devices' links (link/tap.h); NULL: none */
+    struct emu_affinity affinity;  /* from which core streams come */
+    struct emu_hostif *unnotified; /* list of host interfaces whose processes must be notified */
+    struct emu_oversub oversub;    /* used when there are more threads than cores */
+    uint64_t seen;                 /* value of `published` at the last pass */
+    struct emu_waiter *waiter;     /* what the worker sleeps on: wait.h */
+    /* clock real: largest delay of an event; any thread may read it */
+    _Atomic uint64_t worst_lag_ps;
 
-    /* Published by the manager (RCU): host interfaces to poll. */
+    /* Host interfaces to poll. Published by the manager (RCU). */
     _Atomic(struct emu_hostif_list *) hostifs;
-    uint64_t published; /* by the manager: serial of that list */
+    uint64_t published; /* how often the manager has published that list */
 };
 
-/** emu_worker_is_alone - has it a core of its own? Thread: any. */
+/** emu_worker_is_alone - return whether the worker has a core of its own. Thread: any. */
 static inline bool emu_worker_is_alone(const struct emu_worker *worker)
 {
     return !atomic_load_explicit(&worker->oversubscribed, memory_order_relaxed);
 }
 
-/** emu_dev_init - add a device to @worker. Before the worker starts. */
+/** emu_dev_init - add a device to @worker. Call it before the worker starts. */
 void emu_dev_init(struct emu_dev *dev, struct emu_worker *worker, emu_step_fn step);
 
-/** emu_dev_signalled - the ports with an event for the next step. Thread: its worker's. */
+/** emu_dev_signalled - return the ports with an event for this step. Thread: its worker's. */
 static inline uint64_t emu_dev_signalled(const struct emu_dev *dev, enum emu_event event)
 {
     return dev->worker->taken.ready[dev->index][event];
 }
 
 /**
- * emu_fetch_line - prefetch the line of @at; _lines: all lines up to @end. The empty asm statement
- * keeps the compiler from dropping calls of functions that only prefetch.
+ * emu_fetch_line - prefetch the line at @at. emu_fetch_lines - prefetch all lines from @at to @end.
+ * Without the empty asm statement the compiler would remove calls of functions that only prefetch.
  */
 static inline void emu_fetch_line(const void *at)
 {
@@ -187,21 +211,22 @@ static inline void emu_fetch_lines(const void *at, const void *end)
 }
 
 /**
- * emu_dev_always - step it in every pass, also after a sleep that a descriptor has ended
- * (emu_waiter_add()). next_ps still limits the sleep. Not for clock virtual. Before the worker
- * starts.
+ * emu_dev_always - step the device in every pass. A pass also follows when a descriptor
+ * (emu_waiter_add()) ends the worker's sleep. next_ps still limits the sleep. Not for clock
+ * virtual. Call it before the worker starts.
  */
 void emu_dev_always(struct emu_dev *dev);
 
-/** emu_dev_signal_remote - signal from another thread than the device's worker. */
+/** emu_dev_signal_remote - signal the device from a thread that is not its worker. */
 void emu_dev_signal_remote(struct emu_dev *dev, enum emu_event event, uint64_t ports);
 
 /**
- * emu_dev_is_signalled - is another thread's signal pending? Thread: any, its worker is stopped.
+ * emu_dev_is_signalled - return whether a signal of another thread is pending. Thread: any, while
+ * the worker is stopped.
  */
 bool emu_dev_is_signalled(const struct emu_dev *dev);
 
-/* Set an event of device @index at @ports. @step: 1 if it is to be stepped for that, else 0. */
+/* Set an event of device @index at @ports. @step: 1 if the event steps the device, else 0. */
 static inline void emu_signals_add(const struct emu_signals *signals, uint32_t index,
                                    enum emu_event event, uint64_t ports, uint64_t step)
 {
@@ -209,14 +234,16 @@ static inline void emu_signals_add(const struct emu_signals *signals, uint32_t i
     signals->near[index / 64] |= step << index % 64;
 }
 
-/* 1 if device @index is to be stepped for a credit at @port, else 0: emu_dev_wants(). */
+/* Return 1 if a credit at @port steps device @index, else 0: emu_dev_wants(). */
 static inline uint64_t emu_worker_wants(const struct emu_worker *worker, uint32_t index,
                                         uint32_t port)
 {
     return worker->wants[index] >> port % 64 & 1;
 }
 
-/** emu_signal - signal an event at @ports to device @index of @to. @from: the calling worker. */
+/**
+ * emu_signal - signal an event at @ports to device @index of worker @to. @from: the calling worker.
+ */
 static inline void emu_signal(struct emu_worker *to, uint32_t index, const struct emu_worker *from,
                               enum emu_event event, uint64_t ports)
 {
@@ -227,7 +254,10 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
     emu_signals_add(&to->signalled, index, event, ports, 1);
 }
 
-/** emu_signal_credit - signal a credit on the ring of @port; may step it: emu_dev_wants(). */
+/**
+ * emu_signal_credit - signal that a credit was put into the ring of @port. It may step the device:
+ * emu_dev_wants().
+ */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {
@@ -239,14 +269,17 @@ static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                     emu_worker_wants(to, index, port));
 }
 
-/** emu_dev_signal - emu_signal() to a device. */
+/** emu_dev_signal - signal an event at @ports to @dev. @from: the calling worker. */
 static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *from,
                                   enum emu_event event, uint64_t ports)
 {
     emu_signal(dev->worker, dev->index, from, event, ports);
 }
 
-/** emu_dev_wake - clock virtual: step @dev by @at_ps. Thread: any, while workers are stopped. */
+/**
+ * emu_dev_wake - clock virtual: make the worker step @dev by @at_ps. Thread: any, while workers are
+ * stopped.
+ */
 static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 {
     uint64_t *due_ps = &dev->worker->due_ps[dev->index];
@@ -256,9 +289,9 @@ static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
- * emu_dev_poll_within - raw: step this device in the next pass, and let the worker sleep
- * @max_sleep_ps at most. EMU_NEVER: step it only when signalled. Holds for one pass. Thread: the
- * device's own step.
+ * emu_dev_poll_within - raw: step this device again in the next pass, and let the worker sleep at
+ * most @max_sleep_ps before that. EMU_NEVER: step the device only when it is signalled. Holds only
+ * for the next pass. Thread: the device's own step.
  */
 static inline void emu_dev_poll_within(struct emu_dev *dev, uint64_t max_sleep_ps)
 {
@@ -270,9 +303,9 @@ static inline void emu_dev_poll_within(struct emu_dev *dev, uint64_t max_sleep_p
 }
 
 /**
- * emu_dev_expect - timed: what @dev sent arrives at @at_ps. On clock virtual that must be after the
- * current window, or results would depend on the order in which devices are stepped;
- * emu_worker_window() checks it.
+ * emu_dev_expect - timed: note that @dev has sent something that arrives at @at_ps. On clock
+ * virtual that must be after the current window, because otherwise results would depend on the
+ * order in which devices are stepped. emu_worker_window() checks it.
  */
 static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 {
@@ -283,8 +316,9 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 }
 
 /**
- * emu_dev_stamp_ps - the time in an entry that arrives at @at_ps; 0 on clock raw. For what the
- * device itself sends on timed clocks call emu_dev_expect(), too.
+ * emu_dev_stamp_ps - return the time to write into an entry that arrives at @at_ps: on clock raw 0,
+ * else @at_ps. For entries that the device itself sends on timed clocks, call emu_dev_expect(),
+ * too.
  */
 static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_ps)
 {
@@ -292,8 +326,8 @@ static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_p
 }
 
 /**
- * emu_dev_lag - timed: note that an event due at @due_ps happens at @now_ps, the lag of this host
- * (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
+ * emu_dev_lag - timed: note that an event that was due at @due_ps happens at @now_ps, because this
+ * host is late (docs/ARCHITECTURE.md, "real"). Thread: the device's own step.
  */
 static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t now_ps)
 {
@@ -304,9 +338,10 @@ static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t no
 }
 
 /**
- * emu_dev_wants - timed: the ports at which a credit from the same worker steps this device, from
- * now on; initially all. For a device that checks the ring of credits before it waits for one, and
- * so finds earlier credits there. Thread: the device's own step.
+ * emu_dev_wants - timed: from now on, step this device for a credit from the same worker only if it
+ * is at one of @ports. Initially these are all ports. For a device that reads the ring of credits
+ * before it waits for a credit, and so finds the credits that have not stepped it. Thread: the
+ * device's own step.
  */
 static inline void emu_dev_wants(const struct emu_dev *dev, uint64_t ports)
 {
@@ -319,13 +354,15 @@ static inline void emu_dev_again(struct emu_dev *dev)
     dev->worker->signalled.near[dev->index / 64] |= emu_bit(dev->index % 64);
 }
 
-/** emu_dev_give - add an event to this step. Thread: the device's own step. */
+/** emu_dev_give - add an event for the current step. Thread: the device's own step. */
 static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint64_t ports)
 {
     dev->worker->taken.ready[dev->index][event] |= ports;
 }
 
-/** emu_dev_take - take the ports that had an event. Thread: the device's own step. */
+/**
+ * emu_dev_take - return the ports that had an event, and clear them. Thread: the device's own step.
+ */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {
     uint64_t *ready = &dev->worker->taken.ready[dev->index][event];
@@ -337,22 +374,22 @@ static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 
 /* --- checks --------------------------------------------------------------------------- */
 
-#define EMU_NO_PORT UINT32_MAX /* an error of the device as a whole */
+#define EMU_NO_PORT UINT32_MAX /* the error concerns the device as a whole */
 
-/* Where to report errors. */
+/* Whom to report errors to. */
 struct emu_found {
     void (*tell)(void *ctx, uint32_t port, const char *wrong);
     void *ctx;
 };
 
-/** emu_found_at - report error @wrong at @port; NULL: no error. */
+/** emu_found_at - report error @wrong at @port. NULL: there is no error. */
 static inline void emu_found_at(const struct emu_found *found, uint32_t port, const char *wrong)
 {
     if (wrong)
         found->tell(found->ctx, port, wrong);
 }
 
-/* A reporter that keeps the first error. ctx: const char **, initially to NULL. */
+/* A `tell` that keeps the first error. @ctx: const char **, initially pointing to NULL. */
 static inline void emu_found_first(void *ctx, uint32_t port, const char *wrong)
 {
     const char **first = ctx;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* order.c - the order of simultaneous events, and moving an order within its array. */
+/* order.c - the order of simultaneous events, and moving the events within their array. */
 #include "emu/dev/order.h"
 
 #include <string.h>
 
-/* The lowest rank is first: the lower port or, with by_rank, a pseudo-random order. */
+/*
+ * Return the rank of an event; the lowest comes first. It is the port or, with by_rank,
+ * pseudo-random.
+ */
 static uint64_t order_rank(const struct emu_order *order, uint64_t at_ps, uint64_t port)
 {
     return order->by_rank ? emu_order_tie_rank(at_ps, port) : port;
 }
 
-/* Is an event of @port before @other, at the same time? */
+/* Return whether an event of @port comes before @other, which has the same time. */
 static bool order_outranks(const struct emu_order *order, uint64_t port,
                            const struct emu_order_event *other)
 {
@@ -28,7 +31,7 @@ void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t
 /* Move the events to the middle of the array. */
 static void order_centre(struct emu_order *order)
 {
-    size_t events = (size_t)(order->end - order->first) + 1; /* with the sentinel */
+    size_t events = (size_t)(order->end - order->first) + 1; /* including the sentinel */
     size_t room = (size_t)(order->last - order->event) + 1;
     struct emu_order_event *first = order->event + (room - events) / 2;
 

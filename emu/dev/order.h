@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * order.h - a device's events, the earliest first.
+ * order.h - a device's events in the order of their times.
  *
- * At most one event per port (a row, an output, a link). A sorted run in an array with space on
- * both sides: an event due immediately goes to the front, one that waits for the wire mostly near
- * the end, so few events move. A sentinel with time EMU_NEVER follows the last. order.c orders
- * simultaneous events.
+ * There is at most one event per port (a row of crosspoints, an output, a link). The events are a
+ * sorted part of an array, with free space before and after it. An event that is due immediately is
+ * inserted at the front. An event that waits for the wire is inserted mostly near the end. So few
+ * events must be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how
+ * simultaneous events are ordered.
  */
 #ifndef EMU_ORDER_H
 #define EMU_ORDER_H
@@ -19,20 +20,24 @@
 
 struct emu_order_event {
     uint64_t at_ps;
-    uint64_t port; /* of the event */
+    uint64_t port; /* port that the event belongs to */
 };
 
 struct emu_order {
     struct emu_order_event *first;
-    struct emu_order_event *end;   /* one past the last: the sentinel */
-    struct emu_order_event *event; /* the array: EMU_ORDER_ROOM(events at most) */
+    struct emu_order_event *end;   /* the sentinel, right after the last event */
+    struct emu_order_event *event; /* the array, of EMU_ORDER_ROOM(most events) elements */
     struct emu_order_event *last;  /* last element of the array */
-    bool by_rank;                  /* rank simultaneous events by emu_order_tie_rank() */
+    /* order simultaneous events by emu_order_tie_rank(), not by port */
+    bool by_rank;
 };
 
 #define EMU_ORDER_ROOM(events) (3 * (events) + 2)
 
-/** emu_order_init - an empty order for @events events. @event: EMU_ORDER_ROOM(@events) of them. */
+/**
+ * emu_order_init - begin without events. @event: an array of EMU_ORDER_ROOM(@events) elements, for
+ * at most @events events.
+ */
 static inline void emu_order_init(struct emu_order *order, struct emu_order_event *event,
                                   uint32_t events, bool by_rank)
 {
@@ -43,29 +48,32 @@ static inline void emu_order_init(struct emu_order *order, struct emu_order_even
     order->end->at_ps = EMU_NEVER;
 }
 
-/** emu_order_next_ps - time of the earliest event; EMU_NEVER if there is none. */
+/** emu_order_next_ps - return the time of the earliest event; EMU_NEVER if there is none. */
 static inline uint64_t emu_order_next_ps(const struct emu_order *order)
 {
     return order->first->at_ps;
 }
 
 /**
- * emu_order_tie_rank - rank of @port among ports that compete at @time; the lowest goes first. A
- * hash of both, so that in any set of ports each is first equally often. Pure.
+ * emu_order_tie_rank - return the rank of @port among ports that compete at @time. The lowest rank
+ * comes first. It is a hash of both, so that each port of any set is first equally often. Pure.
  */
 static inline uint64_t emu_order_tie_rank(uint64_t time, uint64_t port)
 {
     return emu_hash(time ^ port << 57 ^ port >> 7);
 }
 
-/* Slow path of emu_order_add(): no space on that side, or simultaneous with the earliest. */
+/*
+ * The rare cases of emu_order_add(): there is no free space on the side of the event, or the event
+ * is simultaneous with the earliest.
+ */
 void emu_order_add_else(struct emu_order *order, uint64_t at_ps, uint32_t port);
 
-/* Put an event at @at, or before simultaneous events in front of it that rank lower. */
+/* Insert an event at @at, or before those simultaneous events in front of @at that rank lower. */
 void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t at_ps,
                    uint32_t port);
 
-/* Insert an event that is not the first. There is space. */
+/* Insert an event that is not the first one. There must be space after the last event. */
 static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
     struct emu_order_event *at = order->end++;
@@ -81,7 +89,10 @@ static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uin
     at->port = port;
 }
 
-/** emu_order_add - add an event, at most one per port. The rare case is a tail call: fast. */
+/**
+ * emu_order_add - add an event; a port may have only one. The rare cases are a tail call, so that
+ * the common case saves no registers.
+ */
 static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
     bool leads = at_ps < order->first->at_ps;
@@ -95,7 +106,7 @@ static inline void emu_order_add(struct emu_order *order, uint64_t at_ps, uint32
         emu_order_add_else(order, at_ps, port);
 }
 
-/** emu_order_take - remove the earliest event. There is one. */
+/** emu_order_take - remove the earliest event and return it. There must be one. */
 static inline struct emu_order_event emu_order_take(struct emu_order *order)
 {
     return *order->first++;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outbox.c - write pages of entries and credits, and move them to their rings.
+ * outbox.c - write pages of entries and credits, and move these to their rings.
  *
- * Workers count windows alike, since all take part in each. In window n a worker writes pages n % 2
- * of its outboxes and reads the others' pages (n - 1) % 2. Those are written again in window n + 1,
- * after all workers have met (O1, O2: V5 in windows.c).
+ * All workers count windows equally, because each takes part in every window. In window n a worker
+ * writes page n % 2 of its outboxes, and reads page (n - 1) % 2 of the other workers' outboxes. The
+ * pages that it reads are written again in window n + 1, after all workers have met (O1, O2: V5 in
+ * windows.c).
  */
 #include "emu/dev/outbox.h"
 
@@ -20,7 +21,7 @@ struct outbox_item {
         struct emu_entry *data;
         struct emu_credit *back;
     } slot;
-    uint32_t index; /* of the receiving device */
+    uint32_t index; /* index of the receiving device */
     uint8_t port;
     uint8_t event; /* enum emu_event: DATA for an entry, CREDIT for a credit */
     union {
@@ -28,30 +29,32 @@ struct outbox_item {
         struct emu_credit credit;
     };
 };
-static_assert(sizeof(struct outbox_item) == EMU_OUTBOX_ITEM, "as the header counts it");
+static_assert(sizeof(struct outbox_item) == EMU_OUTBOX_ITEM, "EMU_OUTBOX_ITEM is its size");
 
 struct outbox_page {
     uint32_t count;
     struct outbox_item item[];
 };
 
-/* From one worker to another. */
+/* The outbox of one worker for another. */
 struct emu_outbox {
     /* Written while workers are stopped. */
     const struct emu_worker *to;
-    struct emu_outbox *next;     /* other outboxes for the same worker */
+    struct emu_outbox *next;     /* next outbox for the same receiver */
     struct outbox_page *page[2]; /* by window % 2 */
-    uint32_t most;               /* items per page; 0: no pages yet */
-    uint32_t wanted;             /* items needed for the cables so far */
+    uint32_t most;               /* most items of a page; 0: the pages are not allocated */
+    uint32_t wanted;             /* most items of all cables that were joined so far */
 
-    /* Owned by the receiver: items that it last found on each page. */
+    /* Owned by the receiver: number of items that it last found on each page. */
     alignas(EMU_LINE) uint32_t took[2];
 
-    /* Owned by the sender: its next outbox written in the same window, by window % 2. */
+    /* Owned by the sender: next outbox that it has written in the same window, by window % 2. */
     alignas(EMU_LINE) struct emu_outbox *written[2];
 };
 
-/* An empty page; unused parts are never touched. NULL: no memory. */
+/*
+ * Return an empty page, or NULL if there is no memory. Parts that are not used are never touched.
+ */
 static struct outbox_page *page_create(uint32_t most)
 {
     size_t bytes = sizeof(struct outbox_page) + most * sizeof(struct outbox_item);
@@ -63,7 +66,10 @@ static struct outbox_page *page_create(uint32_t most)
     return page;
 }
 
-/* The element for worker number @to, after growing the array if needed; NULL: no memory. */
+/*
+ * Return the array element for worker number @to, after enlarging the array if needed. Return NULL
+ * if there is no memory.
+ */
 static struct emu_outbox **outbox_place(struct emu_worker *from, uint32_t to)
 {
     struct emu_outbox **grown;
@@ -143,8 +149,8 @@ void emu_outbox_free(struct emu_worker *worker)
 /* --- sending ------------------------------------------------------------------------ */
 
 /*
- * Add an item for @to, whose contents the caller fills in. NULL: the page is full, or no window is
- * open, so that the driver finds the entry in its ring.
+ * Add an item for @to, whose contents the caller must fill in. Return NULL if the page is full or
+ * no window is in progress. Then the caller writes to the ring.
  */
 static inline struct outbox_item *outbox_item(struct emu_worker *from, const struct emu_peer *to,
                                               enum emu_event event)
@@ -191,13 +197,14 @@ bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struc
     return true;
 }
 
-/* --- taking ------------------------------------------------------------------------- */
+/* --- receiving ---------------------------------------------------------------------- */
 
 /*
- * Put it in its ring and signal the device, as if the same worker had sent it in the window before.
+ * Copy an entry or credit to its ring and signal the device, as if a device of this worker had sent
+ * it in the window before.
  */
 static inline void item_take(struct emu_worker *worker, const struct outbox_item *item,
-                             const struct emu_signals *tell)
+                             const struct emu_signals *signals)
 {
     const struct emu_credit *credit = &item->credit;
     uint64_t step = 1;
@@ -208,14 +215,15 @@ static inline void item_take(struct emu_worker *worker, const struct outbox_item
         emu_credit_fill(item->slot.back, credit->count, credit->channel, credit->time_ps);
         step = emu_worker_wants(worker, item->index, item->port);
     }
-    emu_signals_add(tell, item->index, (enum emu_event)item->event, emu_port_signal(item->port),
+    emu_signals_add(signals, item->index, (enum emu_event)item->event, emu_port_signal(item->port),
                     step);
 }
 
-/* Take the items for @worker on pages @parity. */
-static void pages_take(struct emu_worker *worker, uint32_t parity, const struct emu_signals *tell)
+/* Copy all items on page @parity of each outbox for @worker to their rings. */
+static void pages_take(struct emu_worker *worker, uint32_t parity,
+                       const struct emu_signals *signals)
 {
-    /* Prefetch as many items as last time, before the counts arrive. */
+    /* Prefetch as many items as last time, because the counts are not in the cache yet. */
     for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
         if (box->most)
             emu_fetch_lines(box->page[parity], &box->page[parity]->item[box->took[parity]]);
@@ -224,11 +232,11 @@ static void pages_take(struct emu_worker *worker, uint32_t parity, const struct 
 
         box->took[parity] = box->most ? page->count : 0;
         for (uint32_t i = 0; i < box->took[parity]; i++)
-            item_take(worker, &page->item[i], tell);
+            item_take(worker, &page->item[i], signals);
     }
 }
 
-/* Prefetch for writing the lines that the receiver has read. */
+/* Empty a page. Prefetch its lines for writing, because the receiver has read them. */
 static void page_empty(struct outbox_page *page)
 {
     const uint8_t *end = (const uint8_t *)&page->item[page->count];

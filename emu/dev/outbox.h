@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outbox.h - clock virtual: entries and credits for devices of another worker.
+ * outbox.h - clock virtual: pass entries and credits to devices of another worker.
  *
- * An entry sent in one window is served in the next, so nobody reads it before the workers have
- * met. Instead of writing to the other worker's ring, the sender puts the entry or credit on a page
- * together with its slot, and the receiving worker copies it there at the beginning of the next
- * window. Each pair of workers with cables between them has two pages per direction: one is written
- * while the other is read, and the meeting (windows.h) orders both. So each window's crossings are
- * consecutive lines with one writer and one reader, while a device's rings, link ends and signals
- * are touched by its own worker only. Measured with two workers: 0.4 cache lines move between cores
- * per hop instead of 1.6 (kary:4,4, load 0.5).
+ * What a device sends in one window is received in the next one, so nobody reads it before all
+ * workers have met between the windows. Therefore the sender need not write to the other worker's
+ * ring. It puts the entry or credit on a *page*, together with the address of its ring slot. The
+ * receiving worker copies it to that slot at the beginning of the next window.
+ *
+ * Each pair of workers with cables between them has two pages per direction. One page is written
+ * while the other is read, and the meeting of the workers orders both (windows.h). So all that
+ * crosses in a window is in consecutive lines with one writer and one reader, and only a device's
+ * own worker touches its rings, link ends and signals. Measured with two workers: 0.4 cache lines
+ * move between cores per hop instead of 1.6 (kary:4,4, load 0.5).
  */
 #ifndef EMU_OUTBOX_H
 #define EMU_OUTBOX_H
@@ -23,44 +25,52 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * Items per cable, direction and window. A cable full of full segments needs less than one, and as
- * many credits. When a page is full the sender uses the ring.
+ * Items (entries and credits) per cable, direction and window. A cable on which full segments
+ * follow each other needs less than one entry, and as many credits. If a page is full, the sender
+ * writes to the ring.
  */
 #define EMU_OUTBOX_CABLE 2u
-#define EMU_OUTBOX_ITEM  48u                                      /* bytes: four in three lines */
-#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* per cable, all pages */
+/* bytes; four items take three lines */
+#define EMU_OUTBOX_ITEM  48u
+#define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* bytes per cable on all pages */
 
 /**
- * emu_outbox_join - add a cable between two workers of a clock virtual, with an outbox in each
- * direction. Thread: any, while both are stopped.
- * Errors: -ENOMEM; -ENOTSUP: the same worker, another clock, or indexes of more than 16 bits.
+ * emu_outbox_join - reserve space for a cable between two workers on clock virtual, in the outboxes
+ * of both directions. Thread: any, while both are stopped.
+ * Errors: -ENOMEM; -ENOTSUP: it is one worker, the clock is another, or an index has more than 16
+ * bits.
  */
 int emu_outbox_join(struct emu_worker *a, struct emu_worker *b);
 
 /**
- * emu_outbox_open - allocate the pages of @worker after its cables are joined; until then rings are
- * used. Thread: any, while workers are stopped. Errors: -ENOMEM.
+ * emu_outbox_open - allocate the pages of @worker, after its cables were joined. Until then senders
+ * write to the rings. Thread: any, while workers are stopped. Errors: -ENOMEM.
  */
 int emu_outbox_open(struct emu_worker *worker);
 
 /**
- * emu_outbox_entry, emu_outbox_credit - have @entry or @credit put into the empty @slot, and its
- * device signalled, in the next window. False: no space; nothing was done. Thread: @from's.
+ * emu_outbox_entry, emu_outbox_credit - have the receiving worker copy @entry or @credit to the
+ * empty @slot in the next window, and signal its device. Returns false if there is no space; then
+ * nothing was done. Thread: @from's.
  */
 bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct emu_entry *slot,
                       const struct emu_entry *entry);
 bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
                        const struct emu_credit *credit);
 
-/** emu_outbox_begin - begin a window: deliver the last one's entries. Thread: @worker's. */
+/**
+ * emu_outbox_begin - begin a window of @worker: receive what was sent to it in the last window.
+ * Thread: @worker's.
+ */
 void emu_outbox_begin(struct emu_worker *worker);
 
 /**
- * emu_outbox_settle - deliver to the rings when no window follows. Thread: any, all are stopped.
+ * emu_outbox_settle - copy everything on the pages to the rings, because no window follows. Thread:
+ * any, while all workers are stopped.
  */
 void emu_outbox_settle(struct emu_worker *worker);
 
-/** emu_outbox_free - free the outboxes of @worker. No other worker reads them any more. */
+/** emu_outbox_free - free the outboxes of @worker. No other worker may read them any more. */
 void emu_outbox_free(struct emu_worker *worker);
 
 #endif

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcu.h - read-copy-update: the manager publishes, workers read without locks.
+ * rcu.h - read-copy-update: the manager publishes data, and workers read it without locks.
  *
- * This is liburcu's QSBR flavour: a worker is quiescent between passes and offline while it sleeps.
- * Readers load published pointers with acquire order once a step and keep none across steps.
+ * This is liburcu's QSBR flavour. A worker is quiescent between two passes (iterations of its
+ * loop), and offline while it sleeps. In each step a worker loads published pointers anew, with
+ * acquire order, and it keeps none of them until the next step.
  */
 #ifndef EMU_RCU_H
 #define EMU_RCU_H
 
-/** Thread: a worker, at its start and end, and between passes. */
+/** For workers: at the start and end of the thread, between two passes, and around a sleep. */
 void emu_rcu_enter(void);
 void emu_rcu_leave(void);
 void emu_rcu_quiescent(void);
 void emu_rcu_offline(void);
 void emu_rcu_online(void);
 
-/** emu_rcu_wait - wait until no reader uses what was unpublished. Thread: any but readers. */
+/**
+ * emu_rcu_wait - wait until no reader uses data that was unpublished before. Thread: any except
+ * readers.
+ */
 void emu_rcu_wait(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault.c - apply faults to what arrives on a cable. */
+/* fault.c - decide what happens to each entry that arrives on a cable with faults. */
 #include "emu/fault/fault.h"
 
 #include <errno.h>
@@ -17,7 +17,10 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
     faults->seed = emu_splitmix_at(seed, 1);
 }
 
-/* Arrival of the first delayed entry; EMU_NEVER: others must overtake it, unless @alone. */
+/*
+ * Return when the first delayed entry arrives. Return EMU_NEVER if there is none, or, on clock raw,
+ * if other entries must overtake it first. @alone: no other entry is on the cable to overtake it.
+ */
 static uint64_t fault_delayed_ps(const struct emu_faults *faults, bool alone)
 {
     const struct emu_fault_delayed *first = &faults->at[0];
@@ -40,16 +43,19 @@ static bool fault_before(const struct emu_fault_delayed *a, const struct emu_fau
     return a->due_ps != b->due_ps ? a->due_ps < b->due_ps : a->passing < b->passing;
 }
 
-/* What happens to an entry. */
+/* What a rule or the rates do to an entry. */
 struct fault_verdict {
     bool hit;
     enum emu_fault_what what;
-    uint64_t how;               /* random: which bit, how much later */
-    uint64_t by_ps, until_ps;   /* EMU_FAULT_DELAY, DOUBLE: least and most delay */
-    struct emu_fault_armed *by; /* the rule; NULL: the rates */
+    uint64_t how;               /* random number: which bit is flipped, or how long the delay is */
+    uint64_t by_ps, until_ps;   /* EMU_FAULT_DELAY, EMU_FAULT_DOUBLE: shortest and longest delay */
+    struct emu_fault_armed *by; /* the rule that hit the entry; NULL: the rates did */
 };
 
-/* Delay an entry by a random time, on clock raw by a number of entries. There is space. */
+/*
+ * Delay the entry by a random time, or on clock raw by a random number of entries. The caller has
+ * checked that faults->at[] has space (fault_can()).
+ */
 static void fault_delay(struct emu_faults *faults, const struct emu_rx *rx,
                         const struct emu_entry *entry, const struct fault_verdict *verdict,
                         enum emu_fate fate)
@@ -94,7 +100,10 @@ static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
         entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
 }
 
-/* In a copy: other copies of a multicast, and the source's own, are not on this cable. */
+/*
+ * Flip a payload bit of this entry only. Other cables and the source may refer to the same pool
+ * buffer, so the bit is flipped in a copy.
+ */
 static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
                                         struct emu_entry *entry, uint64_t draw)
 {
@@ -119,7 +128,8 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 {
     bool header = verdict->what == EMU_FAULT_FLIP_HEADER ||
                   (verdict->what == EMU_FAULT_FLIP_ANY &&
-                   verdict->how >> 32 & 1); /* half of the flips, although headers are shorter */
+                   /* half of these flips hit the header, although it is shorter */
+                   verdict->how >> 32 & 1);
 
     emu_count(&faults->counts.damaged, 1);
     if (faults->checked) { /* the cable's checksum finds any flipped bit */
@@ -136,7 +146,7 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 
 /* --- which entries are hit ----------------------------------------------------------- */
 
-/* Draw one random number for the next entry, and apply the rates. */
+/* Draw one random number for the entry that was just taken, and apply the rates to it. */
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
@@ -160,7 +170,7 @@ static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
     return verdict;
 }
 
-/* The segment's header as its sender wrote it; NULL: none. */
+/* Return the segment's header as its sender wrote it; NULL if the entry carries no segment. */
 static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
@@ -170,7 +180,7 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
 }
 
-/* Does the rule hit an entry that it matches? */
+/* Return whether the rule, which matches an entry, hits it. @how: random number for the effect. */
 static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
 {
     const struct emu_fault_rule *rule = &armed->rule;
@@ -207,13 +217,13 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
     emu_fault_log_put(faults->log, &hit);
 }
 
-/* The time of an event at @at_ps; on clock raw the host's time. */
+/* Return @at_ps, or on clock raw, where it is 0, the host's time. */
 static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
 {
     return rx->owner->timed ? at_ps : emu_now_ns() * 1000u;
 }
 
-/* Log an entry hit by @fault, before it is changed. */
+/* Log that @fault hit an entry. Called before the entry is changed. */
 static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
                       const struct emu_pool_cache *cache, const struct emu_entry *entry,
                       uint32_t fault, enum emu_fault_what what)
@@ -221,7 +231,7 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
     emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
-/* Is this the occurrence of the group that the rule logs? */
+/* Count an occurrence of the group. Return whether it is the one that the rule logs. */
 static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 {
     for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {
@@ -235,7 +245,10 @@ static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
     return false;
 }
 
-/* The first rule that hits and changes the entry, else the rates. Others only count or log. */
+/*
+ * Find the first rule that hits and changes the entry. If no rule does, apply the rates. On the
+ * way, count and log the hits of rules that change nothing (EMU_FAULT_SEE, EMU_FAULT_SLOW).
+ */
 static struct fault_verdict fault_find(struct emu_faults *faults, const struct emu_rx *rx,
                                        const struct emu_pool_cache *cache,
                                        const struct emu_entry *entry)
@@ -291,7 +304,11 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
     return 1;
 }
 
-/* A writable buffer with the same contents; EMU_NO_BUF: none is free, and nothing was done. */
+/*
+ * Return a buffer with the contents of @buf that may be written: @buf itself, if nobody else refers
+ * to it, else a copy, for which the reference to @buf is given back. Return EMU_NO_BUF if no buffer
+ * is free; then @buf is unchanged.
+ */
 static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
 {
     uint32_t own;
@@ -344,9 +361,9 @@ bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
     return false;
 }
 
-/* --- applying them -------------------------------------------------------------------- */
+/* --- the effect of a hit ---------------------------------------------------------------- */
 
-/* Apply the verdict. False: the entry is delayed. */
+/* Apply the verdict to the entry. Return false if the entry is delayed. */
 static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
                      struct emu_pool_cache *cache, struct emu_entry *entry,
                      const struct fault_verdict *verdict, enum emu_fate *fate)
@@ -372,19 +389,19 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
     case EMU_FAULT_SLOW:
     case EMU_FAULT_STICK:
     case EMU_FAULT_SEE:
-        break; /* no verdicts */
+        break; /* these never become a verdict */
     }
     return true;
 }
 
-/* Can it be applied? The number of delayed entries is limited. */
+/* Return whether the fault can be applied now: the number of delayed entries is limited. */
 static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
 {
     return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) ||
            faults->held < EMU_FAULT_DELAYED;
 }
 
-/* Decide about @entry, just taken off the ring. False: it is delayed. */
+/* Decide about @entry, which was just taken off the ring. Return false if the entry is delayed. */
 static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
                         struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
 {
@@ -423,7 +440,8 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
             *entry = faults->at[0].entry;
             *fate = faults->at[0].fate;
             faults->number = faults->at[0].number;
-            entry->time_ps = delayed_ps & (EMU_RING_FULL - 1); /* fits the field: see EMU_LAST_PS */
+            /* the time fits into the bit field: see EMU_LAST_PS */
+            entry->time_ps = delayed_ps & (EMU_RING_FULL - 1);
             memmove(faults->at, faults->at + 1, --faults->held * sizeof faults->at[0]);
             if (faults->down && *fate == EMU_FATE_ARRIVED)
                 *fate = fault_lose(faults, cache, entry);
@@ -516,8 +534,8 @@ uint64_t emu_faults_errors(const struct emu_faults *faults)
 }
 
 /*
- * Does test packet @number arrive damaged or not at all? Rules that count hits or match certain
- * segments do not apply.
+ * Return whether test packet @number is lost or damaged. Only the rates and those rules apply that
+ * hit every kind of segment with a fixed probability.
  */
 static bool fault_try(const struct emu_faults *faults, uint64_t number)
 {

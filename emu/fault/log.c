@@ -13,7 +13,7 @@
 #define LOG_HITS 4096u /* a power of two */
 
 struct emu_fault_log {
-    alignas(EMU_LINE) _Atomic uint64_t put; /* hits written so far */
+    alignas(EMU_LINE) _Atomic uint64_t put; /* hits appended so far */
     _Atomic uint64_t missed;
     alignas(EMU_LINE) _Atomic uint64_t taken;
     struct emu_fault_hit hit[LOG_HITS];
@@ -36,22 +36,23 @@ void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hi
     if (!log)
         return;
     put = atomic_load_explicit(&log->put, memory_order_relaxed);
-    if (put - atomic_load_explicit(&log->taken, memory_order_acquire) == LOG_HITS) { /* J4: J3 */
+    /* J4 pairs with J3 */
+    if (put - atomic_load_explicit(&log->taken, memory_order_acquire) == LOG_HITS) {
         emu_count(&log->missed, 1);
         return;
     }
     log->hit[put % LOG_HITS] = *hit;
-    atomic_store_explicit(&log->put, put + 1, memory_order_release); /* J1: J2 */
+    atomic_store_explicit(&log->put, put + 1, memory_order_release); /* J1 pairs with J2 */
 }
 
 bool emu_fault_log_take(struct emu_fault_log *log, struct emu_fault_hit *ret)
 {
     uint64_t taken = atomic_load_explicit(&log->taken, memory_order_relaxed);
 
-    if (atomic_load_explicit(&log->put, memory_order_acquire) == taken) /* J2: J1 */
+    if (atomic_load_explicit(&log->put, memory_order_acquire) == taken) /* J2 pairs with J1 */
         return false;
     *ret = log->hit[taken % LOG_HITS];
-    atomic_store_explicit(&log->taken, taken + 1, memory_order_release); /* J3: J4 */
+    atomic_store_explicit(&log->taken, taken + 1, memory_order_release); /* J3 pairs with J4 */
     return true;
 }
 

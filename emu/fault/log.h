@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log.h - a log of fault hits: written by the devices of one worker, read by the manager. When it
- * is full, hits are dropped and counted: the fabric never waits.
+ * log.h - a ring of fault hits. The devices of one worker write it, and the manager reads it. If
+ * the ring is full, the worker drops the hit and counts it, because the worker never waits.
  */
 #ifndef EMU_FAULT_LOG_H
 #define EMU_FAULT_LOG_H
@@ -11,33 +11,38 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_FAULT_BEGINS 16u /* bytes of the payload kept, to show the kind of message */
+/* bytes of the payload that are logged, enough to show the kind of message */
+#define EMU_FAULT_BEGINS 16u
 
 struct emu_fault_hit {
-    uint64_t at_ps; /* timed: due arrival; raw: the host's clock */
+    uint64_t at_ps; /* timed: when the entry would have arrived; raw: the host's clock */
     uint32_t fault;
-    uint32_t cable; /* emu_faults.name */
+    uint32_t cable; /* which direction of which cable: emu_faults.name */
     uint8_t what;   /* enum emu_fault_what */
     uint8_t packet; /* enum emu_fault_packet */
-    bool link_down; /* lost because the link was down; `what` is unused */
-    bool known;     /* hdr is valid */
+    bool link_down; /* the entry was lost because the link was down; `what` is unused */
+    bool known;     /* `hdr` is valid */
     struct emu_hdr hdr;
-    uint8_t begins[EMU_FAULT_BEGINS]; /* of the payload; zeros after hdr.len bytes */
+    uint8_t begins[EMU_FAULT_BEGINS]; /* first bytes of the payload; zeros after hdr.len bytes */
 };
 
 struct emu_fault_log;
 
-/** emu_fault_log_create - NULL: no memory. */
+/** emu_fault_log_create - create an empty log. Returns NULL if there is no memory. */
 struct emu_fault_log *emu_fault_log_create(void);
 void emu_fault_log_destroy(struct emu_fault_log *log);
 
-/** emu_fault_log_put - @log: NULL: nothing happens. Thread: the worker. */
+/** emu_fault_log_put - append a hit. Does nothing if @log is NULL. Thread: the worker. */
 void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hit);
 
-/** emu_fault_log_take - take the oldest hit. False: there is none. Thread: the manager. */
+/**
+ * emu_fault_log_take - take the oldest hit. Returns false if the log is empty. Thread: the manager.
+ */
 bool emu_fault_log_take(struct emu_fault_log *log, struct emu_fault_hit *ret);
 
-/** emu_fault_log_missed - hits dropped because the log was full. Thread: any. */
+/**
+ * emu_fault_log_missed - return the number of hits dropped because the log was full. Thread: any.
+ */
 uint64_t emu_fault_log_missed(const struct emu_fault_log *log);
 
 #endif

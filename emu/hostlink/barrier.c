@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * barrier.c - see barrier.h.
+ * barrier.c - supersteps of several hosts (barrier.h), over sessions.
  *
- * Received records are appended to their peer's `in`, by whichever thread receives them. Only a
- * sync reads them, up to the end of its superstep; records after that belong to the next one.
+ * Whichever thread receives a record appends it to `in` of its peer. Only emu_barrier_sync() reads
+ * `in`, up to the end of the current superstep. Later records belong to the next superstep.
  */
 #include "emu/hostlink/barrier.h"
 
@@ -20,16 +20,19 @@
 #include "emu/util/spawn.h"
 #include "emu/util/wait.h"
 
-#define BARRIER_BURSTS     4u                  /* bursts of frames received from a port per pass */
-#define BARRIER_KEEP_NS    UINT64_C(20000000)  /* longest interval between passes of the keeper */
+/* most bursts of frames received from a port at a time */
+#define BARRIER_BURSTS     4u
+#define BARRIER_KEEP_NS    UINT64_C(20000000)  /* longest sleep of the keeper thread */
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
-#define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep */
+#define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/* a host of another fabric may be about to exit */
-#define BARRIER_REFUSED_NS   UINT64_C(3000000000)
-#define BARRIER_FAILED_NS    UINT64_C(1000000000) /* time for others to report why a host failed */
-#define BARRIER_LINGER_NS    UINT64_C(1000000000) /* time for the last records to arrive */
-#define BARRIER_STOP_POLL_NS UINT64_C(100000000)  /* interval between calls of config.stops() */
+/* how long a host may refuse the handshake: its fabric may be an old one that is about to exit */
+#define BARRIER_REFUSED_NS UINT64_C(3000000000)
+/* time for other hosts to report why a host failed */
+#define BARRIER_FAILED_NS UINT64_C(1000000000)
+/* emu_barrier_destroy(): longest time until the other hosts have the last records */
+#define BARRIER_LINGER_NS    UINT64_C(1000000000)
+#define BARRIER_STOP_POLL_NS UINT64_C(100000000) /* interval between calls of config.stops() */
 
 /* A growing array of bytes. */
 struct byte_array {
@@ -42,16 +45,19 @@ struct barrier_peer {
     struct emu_session *session;
     uint64_t fabric;
     uint32_t host, port;
-    uint16_t from; /* its host number in frames */
-    bool first;    /* the first session with its host */
+    uint16_t from; /* the other host's number in frames */
+    /* this is the first session with its host, which carries the bytes for all hosts */
+    bool first;
     bool lost;
-    int refused;             /* 0, or why records were dropped: -EPROTO, too many; -ENOMEM */
-    bool ended;              /* it ended the current superstep */
-    uint64_t incarnation;    /* incarnation of the session; 0: not connected yet */
-    uint64_t refused_ns;     /* how long it has been refused without interruption */
+    /* 0, or why received records were dropped: -EPROTO, too many bytes; -ENOMEM */
+    int refused;
+    bool ended;           /* the peer has ended the current superstep */
+    uint64_t incarnation; /* incarnation of the session; 0: not connected yet */
+    /* for how long the host has refused the handshake, or its command has failed */
+    uint64_t refused_ns;
     struct byte_array in;    /* received records */
-    size_t taken;            /* bytes of these that a sync has read */
-    struct byte_array given; /* its bytes for all hosts in the last superstep */
+    size_t taken;            /* number of bytes of `in` that a sync has read */
+    struct byte_array given; /* the peer's bytes for all hosts in the last superstep */
 };
 
 struct emu_barrier {
@@ -60,14 +66,14 @@ struct emu_barrier {
     uint64_t stops_asked_ns;          /* time of the last call of config.stops() */
     struct emu_hostport **port;
     struct barrier_peer *peer;
-    uint32_t peers; /* initialized so far */
+    uint32_t peers; /* number of initialized peers */
     struct emu_barrier_taker taker;
-    struct emu_waiter *waiter; /* a sync sleeps on it */
+    struct emu_waiter *waiter; /* what a put or sync sleeps on */
     int err;
-    bool notified; /* the other hosts were notified as far as possible */
+    bool notified; /* the other hosts were notified of the error, as far as possible */
     char why[EMU_BARRIER_WHY_BYTES];
 
-    pthread_mutex_t lock; /* protects everything */
+    pthread_mutex_t lock; /* protects all fields */
     struct emu_waiter *keeper;
     uint64_t keep_ns;
     pthread_t thread;
@@ -77,7 +83,7 @@ struct emu_barrier {
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Sets the error unless one is set already. */
+/* Set the error and its text, unless there is an error already. Return the error. */
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
 {
     va_list args;
@@ -102,7 +108,7 @@ static const char *name_of(const struct barrier_peer *peer)
 
 /* --- bytes ----------------------------------------------------------------------------- */
 
-/* Append bytes. Errors: -EPROTO, it would have more than @most bytes; -ENOMEM. */
+/* Append bytes. Errors: -EPROTO, the array would have more than @most bytes; -ENOMEM. */
 static int bytes_append(struct byte_array *kept, const uint8_t *from, size_t bytes, size_t most)
 {
     if (bytes > most - kept->bytes)
@@ -125,7 +131,7 @@ static int bytes_append(struct byte_array *kept, const uint8_t *from, size_t byt
     return 0;
 }
 
-/* Remove the records that were read: usually all. */
+/* Remove the records that a sync has read. Usually these are all. */
 static void peer_forget(struct barrier_peer *peer)
 {
     size_t left = peer->in.bytes - peer->taken;
@@ -147,7 +153,7 @@ static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
     if (!peer->incarnation)
         peer->incarnation = incarnation;
     if (peer->incarnation != incarnation || peer->lost || peer->refused)
-        return; /* it restarted: its host is lost */
+        return; /* the host was restarted, so it counts as lost */
     peer->refused =
         bytes_append(&peer->in, records, bytes, barrier->config.most_bytes + barrier->cable_bytes);
 }
@@ -188,7 +194,7 @@ static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t n
     return all;
 }
 
-/* A host is lost if its session was up and is down, or in another incarnation. */
+/* Note that the peer is lost if its session was up and is now down or in another incarnation. */
 static void peer_check(struct barrier_peer *peer)
 {
     bool up = emu_session_state(peer->session) == EMU_SESSION_UP;
@@ -199,7 +205,7 @@ static void peer_check(struct barrier_peer *peer)
     peer->lost |= peer->incarnation && (!up || incarnation != peer->incarnation);
 }
 
-/* Receive and send frames. Returns the number received. */
+/* Receive and send frames once. Return the number of received frames. */
 static uint32_t barrier_pass(struct emu_barrier *barrier)
 {
     uint64_t now_ns = barrier_now_ns(barrier);
@@ -214,7 +220,7 @@ static uint32_t barrier_pass(struct emu_barrier *barrier)
     return came;
 }
 
-/* Sleep until a frame arrives or a session is due. */
+/* Sleep until a frame arrives or a session has something to do. */
 static void barrier_sleep(struct emu_barrier *barrier)
 {
     uint64_t most_ns = BARRIER_SLEEP_NS, now_ns;
@@ -241,8 +247,8 @@ static void barrier_sleep(struct emu_barrier *barrier)
 }
 
 /*
- * A healthy host may never end its superstep, or never read what is sent to it. Let the waiting
- * caller stop then.
+ * Let the caller end the wait. A host that is alive may never end its superstep, or never read what
+ * this host sends.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {
@@ -255,7 +261,9 @@ static void barrier_poll_stop(struct emu_barrier *barrier)
         barrier_wrong(barrier, -EINTR, "interrupted");
 }
 
-/* One round of waiting for frames. @rounds: consecutive rounds without any. */
+/*
+ * Poll for frames once, and then spin, yield or sleep. @rounds: consecutive calls without a frame.
+ */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
     barrier_poll_stop(barrier);
@@ -271,7 +279,7 @@ static int peer_lost(struct barrier_peer *peer)
 
     emu_session_why(peer->session, why, sizeof why);
     return barrier_wrong(peer->barrier, -EHOSTDOWN, "host %s was lost: %s", name_of(peer),
-                         emu_session_state(peer->session) == EMU_SESSION_UP ? "it has begun anew"
+                         emu_session_state(peer->session) == EMU_SESSION_UP ? "it was restarted"
                                                                             : why);
 }
 
@@ -295,7 +303,7 @@ static int peer_put(struct barrier_peer *peer, const struct emu_hostlink_record 
     return 0;
 }
 
-/* Send @bytes bytes in STEP records, the last of them of kind @last. */
+/* Send @bytes bytes in STEP records. The last record is of kind @last, the others EMU_STEP_MORE. */
 static int peer_put_bytes(struct barrier_peer *peer, const uint8_t *from, size_t bytes,
                           enum emu_step last)
 {
@@ -316,14 +324,14 @@ static int peer_put_bytes(struct barrier_peer *peer, const uint8_t *from, size_t
     return err;
 }
 
-/* Report why its records were dropped. */
+/* Set the error that says why the peer's records were dropped. */
 static int peer_refused(struct barrier_peer *peer, int err)
 {
     if (err == -EPROTO)
         return barrier_wrong(peer->barrier, err,
-                             "host %s broke the rules: more than %zu bytes in a superstep",
+                             "host %s violated the protocol: more than %zu bytes in a superstep",
                              name_of(peer), peer->barrier->config.most_bytes);
-    return barrier_wrong(peer->barrier, err, "there is no memory for what host %s says",
+    return barrier_wrong(peer->barrier, err, "there is no memory for the data of host %s",
                          name_of(peer));
 }
 
@@ -345,19 +353,19 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
     return 0;
 }
 
-/* Deliver a cable record. Returns NULL, or why it is invalid. */
+/* Deliver a cable record to the taker. Return NULL, or why the record is invalid. */
 static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     struct emu_barrier *barrier = peer->barrier;
 
     if (record->kind != EMU_HOSTLINK_ENTRY && record->kind != EMU_HOSTLINK_CREDIT_AT)
-        return "a record of another clock";
+        return "a record that clock virtual does not use";
     if (!barrier->taker.record)
-        return "a record of a cable, and there is none";
+        return "a record of a cable, but there are no cables";
     return barrier->taker.record(barrier->taker.ctx, (uint32_t)(peer - barrier->peer), record);
 }
 
-/* Parse the next received record. Returns its bytes; 0: it is malformed. */
+/* Parse the next received record. Return its number of bytes, or 0 if it is malformed. */
 static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_record *ret)
 {
     size_t left = peer->in.bytes - peer->taken;
@@ -367,8 +375,8 @@ static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_r
 }
 
 /*
- * Is there a record to process? Records after the end of the superstep belong to the next one,
- * unless the host has failed: then no host is waited for any longer.
+ * Return whether there is a record to process. Records after the end of the superstep belong to the
+ * next one. The exception is FAIL, which is processed at once, so that no host waits any longer.
  */
 static bool peer_has(const struct barrier_peer *peer)
 {
@@ -380,7 +388,7 @@ static bool peer_has(const struct barrier_peer *peer)
                             record.channel == EMU_STEP_FAIL);
 }
 
-/* Process what arrived for this superstep. */
+/* Process the records that have arrived for this superstep. */
 static int peer_take(struct barrier_peer *peer)
 {
     struct emu_hostlink_record record;
@@ -395,7 +403,7 @@ static int peer_take(struct barrier_peer *peer)
         else if (whole)
             wrong = peer_cable(peer, &record);
         if (wrong)
-            err = barrier_wrong(peer->barrier, -EPROTO, "host %s broke the rules: %s",
+            err = barrier_wrong(peer->barrier, -EPROTO, "host %s violated the protocol: %s",
                                 name_of(peer), wrong);
         peer->taken += whole;
     }
@@ -467,10 +475,10 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
     barrier_pass(barrier);
 }
 
-/* On any error notify the other hosts once. */
+/* If @err is an error, report it to the other hosts, but only once. Return @err. */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    /* the failed host has notified all */
+    /* after -ECONNABORTED the failed host has notified all hosts */
     if (err < 0 && !barrier->notified && err != -ECONNABORTED)
         barrier_broadcast_failure(barrier, barrier->why);
     barrier->notified |= err < 0;
@@ -509,7 +517,7 @@ void emu_barrier_fail(struct emu_barrier *barrier, const char *why)
     pthread_mutex_unlock(&barrier->lock);
 }
 
-/* --- read ------------------------------------------------------------------------------ */
+/* --- results --------------------------------------------------------------------------- */
 
 const void *emu_barrier_of(const struct emu_barrier *barrier, uint32_t host, size_t *bytes)
 {
@@ -549,14 +557,14 @@ void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_tak
 
 void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes)
 {
-    pthread_mutex_lock(&barrier->lock); /* the keeper reads it */
+    pthread_mutex_lock(&barrier->lock); /* the keeper thread reads cable_bytes */
     barrier->cable_bytes += bytes;
     pthread_mutex_unlock(&barrier->lock);
 }
 
 /* --- start and end --------------------------------------------------------------------- */
 
-/* Run the sessions while no other thread does. */
+/* The keeper thread: runs the sessions while no other thread does. */
 static void *keeper_main(void *arg)
 {
     struct emu_barrier *barrier = arg;
@@ -574,8 +582,8 @@ static void *keeper_main(void *arg)
 }
 
 /*
- * Returns 0 if all hosts are connected, 1 if not yet, or an error. @passed_ns: time since the last
- * check.
+ * Check the handshakes. Return 0 if all hosts are connected, 1 if not yet, or an error. @passed_ns:
+ * time since the last check.
  */
 static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
 {
@@ -605,7 +613,7 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
     return err;
 }
 
-/* Report a host that did not connect in time. */
+/* Set the error for a host that did not connect in time. */
 static int barrier_late(struct emu_barrier *barrier)
 {
     for (uint32_t i = 0; i < barrier->peers; i++) {
@@ -699,7 +707,9 @@ static int barrier_init(struct emu_barrier *barrier, const struct emu_barrier_co
     return err;
 }
 
-/* The keeper takes no signals; the creator's thread does. */
+/*
+ * Start the keeper thread. It blocks all signals, so that the process's other threads receive them.
+ */
 static int keeper_start(struct emu_barrier *barrier)
 {
     sigset_t all, before;
@@ -738,7 +748,7 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     return 0;
 }
 
-/* Have all connected hosts received all records? */
+/* Return whether all connected hosts have received all records. */
 static bool barrier_is_idle(struct emu_barrier *barrier)
 {
     bool idle = true;

@@ -2,21 +2,24 @@
 /*
  * barrier.h - clock virtual on several hosts: all hosts advance together, superstep by superstep.
  *
+ * A *superstep* lasts from one emu_barrier_sync() to the next. In a run it is one window of
+ * simulated time. During a superstep a host sends cable records, each to the host at the cable's
+ * remote end. emu_barrier_sync() ends the superstep, and sends some bytes to all hosts. It returns
+ * when every other host has ended the superstep, too, and all records of these hosts have arrived.
+ * So a host waits once per superstep, as long as one frame from the slowest host takes.
+ *
  * Each pair of hosts is connected by one session (session.h), or by several over as many pairs of
- * ports. During a superstep a host sends cable records, each to the host at the cable's remote end.
- * emu_barrier_sync() ends the superstep with some bytes for all hosts. It returns when every other
- * host has ended the superstep, too, and all of its records have arrived: one wait per superstep,
- * as long as one frame from the slowest host takes.
+ * ports. A session delivers all records, once and in order, or it goes down. If it goes down, the
+ * other host is lost for good. A host is also lost if nothing arrives from it for the session's
+ * silent_ns. Every later put or sync reports that error; the first of them also notifies
+ * the other hosts.
  *
- * A session delivers all records, once and in order, or it goes down; then its host is lost for
- * good. A host that simulates sends nothing by itself, so a keeper thread of the barrier runs the
- * sessions meanwhile: it receives frames for the next sync and sends keep-alives. A host is lost
- * when nothing arrived from it for the session's silent_ns. Every later put or sync reports that
- * error; the first one also notifies the other hosts.
+ * While a host simulates, none of its workers sends anything. Meanwhile a thread of the barrier,
+ * the *keeper*, runs the sessions: it receives frames for the next sync and sends keep-alives.
  *
- * Received records are kept until the sync that they belong to. A host can be ahead of another by
- * at most one superstep, so at most two supersteps' records are kept. A host that sends more
- * violates the protocol, which ends the barrier.
+ * Received records are kept until the sync of their superstep. A host can be ahead of another by at
+ * most one superstep, so records of at most two supersteps are kept. Sending more than that is a
+ * violation of the protocol, which ends the barrier.
  *
  * Source: Valiant, "A bridging model for parallel computation", 1990 (supersteps); Nicol, "The cost
  * of conservative synchronization in parallel discrete event simulations", 1993 (windows of the
@@ -37,29 +40,29 @@
 #define EMU_BARRIER_HOSTS_MAX 64u
 #define EMU_BARRIER_WHY_BYTES 640u
 
-/* More than a host needs: one number for each of 2^20 nodes takes 8 MiB. */
+/* ample: one 8-byte number for each of 2^20 nodes takes 8 MiB */
 #define EMU_BARRIER_MOST_BYTES ((size_t)256 << 20)
 
 struct emu_barrier;
 
-/* A session with another host. The first session of each host carries the bytes for all hosts. */
+/* A session with another host. The first session with each host carries the bytes for all hosts. */
 struct emu_barrier_peer {
     uint32_t host;
     uint32_t port;                     /* index in config.port */
-    struct emu_session_config session; /* `port` is set by the barrier */
+    struct emu_session_config session; /* all but `port`, which the barrier sets */
 };
 
 struct emu_barrier_config {
-    uint32_t self; /* this host's number, below hosts */
+    uint32_t self; /* number of this host, below `hosts` */
     uint32_t hosts;
-    const char *const *name;          /* by host, for messages; borrowed */
+    const char *const *name;          /* names of the hosts, for messages; borrowed */
     struct emu_hostport *const *port; /* on success the barrier owns them */
     uint32_t ports;
     const struct emu_barrier_peer *peer; /* at least one for each other host */
     uint32_t peers;
-    bool oversubscribed; /* more busy threads than cores: do not spin */
+    bool oversubscribed; /* there are more busy threads than cores, so a wait does not spin */
     /*
-     * Bytes that another host may send in two supersteps, besides cable records
+     * Most bytes that another host may send in two supersteps, apart from cable records
      * (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES.
      */
     size_t most_bytes;
@@ -70,78 +73,93 @@ struct emu_barrier_config {
     bool (*stops)(void *ctx);
     void *stops_ctx;
     /*
-     * During the handshake: has the command that starts fabemu on @host failed? If so, it writes
-     * the reason to @text, and the barrier stops waiting for that host. NULL: not known.
+     * Called during the handshake for a host that is not connected. Returns whether the command
+     * that starts fabemu on @host has failed, and writes the reason to @text. The barrier then soon
+     * stops waiting for that host. NULL: not known.
      */
     bool (*failed)(uint32_t host, char *text, size_t bytes);
-    uint64_t (*now_ns)(void *ctx); /* called by any thread; NULL: the monotonic clock */
+    uint64_t (*now_ns)(void *ctx); /* called by any thread; NULL: use the monotonic clock */
     void *now_ctx;
 };
 
 /* The receiver of cable records. */
 struct emu_barrier_taker {
-    /* Returns NULL, or why the record is invalid: its host has violated the protocol. */
+    /*
+     * Returns NULL if the record is valid, else what is wrong: its host has violated the protocol.
+     */
     const char *(*record)(void *ctx, uint32_t peer, const struct emu_hostlink_record *record);
     void *ctx;
 };
 
 /**
  * emu_barrier_create - start the handshakes with all other hosts. Errors: as emu_session_create(),
- * emu_waiter_add(), emu_spawn(); -EINVAL, an invalid configuration.
+ * emu_waiter_add(), emu_spawn(); -EINVAL: the configuration is invalid.
  */
 int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config *config);
 
 /**
- * emu_barrier_connect - wait until all hosts are connected. Errors: -ETIMEDOUT, not within
- * @timeout_ns; -EPROTO, a host belongs to another fabric; -EHOSTDOWN, a connected host was lost:
- * emu_barrier_why().
+ * emu_barrier_connect - wait until all hosts are connected. Errors: -ETIMEDOUT: they were not
+ * within @timeout_ns; -EPROTO: a host belongs to another fabric, or its command failed; -EHOSTDOWN:
+ * a connected host was lost. emu_barrier_why() returns the reason.
  */
 int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
 
 /**
- * emu_barrier_destroy - wait until the other hosts have received all records, at most 1 s, then
- * free the barrier and close its ports. NULL is allowed.
+ * emu_barrier_destroy - wait up to 1 s until the other hosts have received all records. Then free
+ * the barrier and close its ports. NULL is allowed.
  */
 void emu_barrier_destroy(struct emu_barrier *barrier);
 
-/** emu_barrier_taker - pass cable records to @taker from now on; NULL: to nobody. */
+/**
+ * emu_barrier_taker - from now on deliver received cable records to @taker. NULL: cable records are
+ * errors.
+ */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
-/** emu_barrier_expect - allow @bytes more bytes of cable records in two supersteps. */
+/**
+ * emu_barrier_expect - let each host send @bytes more bytes in two supersteps, for cable records.
+ */
 void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes);
 
 /**
- * emu_barrier_put - send a record to @peer; it arrives before this superstep ends. Errors: as
+ * emu_barrier_put - send a record to @peer, where it arrives before this superstep ends. Errors: as
  * emu_barrier_sync().
  */
 int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
                     const struct emu_hostlink_record *record);
 
 /**
- * emu_barrier_sync - end this superstep with @bytes bytes for all other hosts, and wait until all
- * of them have ended it and their records were delivered. Errors: -EHOSTDOWN, a host is lost;
- * -ECONNABORTED, a host called emu_barrier_fail(); -EPROTO, a host violated the protocol; -EINTR,
- * config.stops() returned true; -ENOMEM. All are permanent; emu_barrier_why() explains them in a
- * line.
+ * emu_barrier_sync - end this superstep, and send the @bytes bytes at @mine to all other hosts.
+ * Wait until every other host has ended the superstep, and deliver their records. Errors:
+ * -EHOSTDOWN: a host was lost; -ECONNABORTED: a host called emu_barrier_fail(); -EPROTO: a host
+ * violated the protocol; -EINTR: config.stops() returned true; -ENOMEM. After an error all later
+ * calls fail, too. emu_barrier_why() returns a line that explains the error.
  */
 int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
 
-/** emu_barrier_of - the bytes of @host, another host, in the last sync; valid until the next. */
+/**
+ * emu_barrier_of - return the bytes that another host, @host, sent to all in the last sync; valid
+ * until the next sync.
+ */
 const void *emu_barrier_of(const struct emu_barrier *barrier, uint32_t host, size_t *bytes);
 
-/** emu_barrier_fail - this host gives up: the next sync of every other host fails. @why: a line. */
+/**
+ * emu_barrier_fail - end the barrier because of an error on this host. The next sync of every other
+ * host fails. @why: the reason, one line.
+ */
 void emu_barrier_fail(struct emu_barrier *barrier, const char *why);
 
 /**
- * emu_barrier_error - 0, or the error that ended the barrier; emu_barrier_why() - a line about it.
+ * emu_barrier_error - return 0, or the error that ended the barrier. emu_barrier_why - return a
+ * line that explains it.
  */
 int emu_barrier_error(const struct emu_barrier *barrier);
 const char *emu_barrier_why(const struct emu_barrier *barrier);
 
-/** emu_barrier_config - the configuration, without `port` and `peer`. */
+/** emu_barrier_config - return the configuration, without `port` and `peer`. */
 const struct emu_barrier_config *emu_barrier_config(const struct emu_barrier *barrier);
 
-/** emu_barrier_host - the host of session @peer. */
+/** emu_barrier_host - return the host number of session @peer. */
 uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cable.c - a cable to another host: sending, and the counts of both directions. Receiving: rx.c.
+ * cable.c - a cable to another host: sending, and the counts of both directions. rx.c receives.
  *
- * Invariant per channel (channel 0 where a cable has none) within an incarnation of the session:
- * our segments without a credit (unpaid) plus old segments in the remote switch (old) equal the
- * segments that the remote device has given to its switch (open) plus those in flight, each way.
+ * Invariant, per channel and within one incarnation of the session: our segments whose credits have
+ * not returned (unpaid), plus the old segments in the remote switch (old), equal the segments for
+ * which the remote switch has not yet returned credits (open there), plus the segments and credits
+ * in flight. A cable without channels uses channel 0.
  */
 #include "emu/hostlink/device.h"
 
@@ -17,11 +18,12 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-#define CABLE_PRESSING 64u /* credits sent at once, or a quarter of the depth if less */
+/* from so many credits on, or a quarter of the depth, they are sent without delay */
+#define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */
 
-/* Reserve memory for @more waiting entries. */
+/* Reserve memory for @more entries that wait for pool buffers. */
 static int room_grow(struct hostlink_room *room, uint32_t more)
 {
     uint8_t *record = realloc(room->record, (room->slots + more) * (size_t)EMU_HOSTLINK_ENTRY_MOST);
@@ -33,7 +35,7 @@ static int room_grow(struct hostlink_room *room, uint32_t more)
     return 0;
 }
 
-/* Join the last hop to our switch with link-level retry. */
+/* Connect the last hop to our switch with link-level retry. */
 static int retry_join(struct hostlink_cable *cable, uint8_t bit, struct emu_intake *intake,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
                       const struct emu_profile *profile)
@@ -56,7 +58,7 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t number,
                       const struct emu_profile *profile)
 {
     struct hostlink_cable *cable = &link->peer[peer].cable[number];
-    uint8_t bit = (uint8_t)(cable->any % 64);
+    uint8_t bit = (uint8_t)(cable->index % 64);
     bool channels = emu_profile_acknowledged(profile);
     uint32_t most = channels ? 2 * emu_vc_ring(profile) : credits + EMU_INTAKE_FORGED;
     uint32_t slots = channels ? most : most + depth;
@@ -115,13 +117,13 @@ static uint32_t cable_channel(const struct hostlink_cable *cable, const struct e
     return cable->channels ? entry->packet.channel % EMU_VCS : 0;
 }
 
-/* Credits of a channel beyond its sent segments: a fault forged them. */
+/* Return how many more credits a channel has received than it sent segments: these were forged. */
 static uint32_t cable_forged(int32_t unpaid)
 {
     return unpaid < 0 ? (uint32_t)-unpaid : 0;
 }
 
-/* Count @count sent segments. */
+/* Count @count segments as sent. */
 static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t count)
 {
     uint32_t forged = cable->forged - cable_forged(cable->unpaid[channel]);
@@ -130,7 +132,7 @@ static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t 
     cable->forged = forged + cable_forged(cable->unpaid[channel]);
 }
 
-/* How many more entries may be in flight? */
+/* Return how many more entries may be sent now. */
 static uint32_t cable_may_send(const struct hostlink_cable *cable)
 {
     int64_t in_flight = cable->unpaid[0] + (int64_t)cable->old[0];
@@ -142,9 +144,9 @@ static uint32_t cable_may_send(const struct hostlink_cable *cable)
 }
 
 /*
- * The state of serving a cable: what it looks up once, and the position in the session's frame. The
- * callers pass the kind of cable and clock as constants, so that the compiler drops the rest from
- * the common case.
+ * The state while a cable sends its quantum of entries: values that are looked up once, and the
+ * position in the session's frame. The callers pass the kind of cable and clock as constants, so
+ * that the compiler removes the other cases from the most common one.
  */
 struct cable_quantum {
     struct emu_pool_cache *cache;
@@ -156,7 +158,7 @@ struct cable_quantum {
     uint32_t put;  /* bytes written since the last emu_session_put() */
 };
 
-/* Make a record, with times on the monotonic clock. */
+/* Make the record of an entry. Its times are converted to the monotonic clock. */
 static inline void cable_record(const struct cable_quantum *quantum, const struct emu_entry *entry,
                                 bool channels, bool timed, struct emu_hostlink_record *ret)
 {
@@ -176,7 +178,7 @@ static void quantum_put(struct cable_quantum *quantum)
     quantum->put = 0;
 }
 
-/* False: the session has no room. */
+/* Find space for @bytes in a frame. Return false if the session has none. */
 static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
 {
     quantum_put(quantum);
@@ -186,7 +188,8 @@ static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
 }
 
 /*
- * quantum_send() for the common case: an entry with a buffer that fits into the rest of the frame.
+ * As quantum_send(), but only for the most common case: an entry with a pool buffer, whose record
+ * fits into the rest of the frame.
  */
 static inline void quantum_send_plain(struct cable_quantum *quantum, const struct emu_entry *entry,
                                       uint32_t bytes)
@@ -208,7 +211,7 @@ static inline void quantum_send_plain(struct cable_quantum *quantum, const struc
     quantum->put += bytes;
 }
 
-/* False: the session has no room. */
+/* Write an entry into a frame. Return false if the session has no space. */
 static inline bool quantum_send(struct cable_quantum *quantum, const struct emu_entry *entry,
                                 bool channels, bool timed)
 {
@@ -267,7 +270,10 @@ static inline __attribute__((always_inline)) enum hostlink_sent cable_send(
     return how;
 }
 
-/* Without channels, on clock raw. Not inlined, so that its loop stays in registers. */
+/*
+ * cable_send() for cables without channels on clock raw. Not inlined, so that the compiler keeps
+ * the state of its loop in registers.
+ */
 static __attribute__((noinline)) enum hostlink_sent cable_send_plain(struct hostlink_cable *cable,
                                                                      uint32_t *left)
 {
@@ -295,7 +301,7 @@ enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *l
 
 /* --- credits to our switch ---------------------------------------------------------- */
 
-/* Arrival time at our switch of a credit that is returned now. */
+/* Return when a credit that is returned now arrives at our switch. */
 static uint64_t cable_credit_ps(const struct hostlink_cable *cable)
 {
     const struct emu_hostlink *link = cable->peer->link;
@@ -356,7 +362,7 @@ bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostli
     cable->unpaid[c] = (int32_t)left;
     cable->forged = forged + cable_forged(cable->unpaid[c]);
     cable_pay_switch(cable, c, count);
-    hostlink_set_active(cable); /* it may have waited for this credit */
+    hostlink_set_active(cable); /* entries may have waited for this credit */
     return true;
 }
 
@@ -380,7 +386,7 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 
 /* --- credits to the peer ---------------------------------------------------------- */
 
-/* Send queued entries to our switch. */
+/* Send queued entries to our switch, while it has credits. */
 static void cable_advance(struct hostlink_cable *cable)
 {
     if (!cable->queued || !cable->ends.tx.credits)
@@ -419,7 +425,7 @@ bool hostlink_cable_empty(struct hostlink_cable *cable)
 
     while (cable->emptied_at != data->at &&
            !(atomic_load_explicit(&data->slot[cable->emptied_at & data->mask].stamp,
-                                  memory_order_acquire) & /* R1 */
+                                  memory_order_acquire) & /* R1 pairs with R4 */
              EMU_RING_FULL)) {
         cable->emptied_at++;
         cable->emptied++;
@@ -458,7 +464,7 @@ bool hostlink_cable_announce(struct hostlink_cable *cable)
     if (cable->channels) {
         hostlink_cable_empty(cable);
         if (cable->emptied_at != cable->ends.tx.data.at)
-            return false; /* the switch will empty them in its next pass */
+            return false; /* the switch will empty the other slots in its next step */
         cable->emptied = 0;
     }
     for (uint32_t c = 0; c < EMU_VCS; c++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* control.c - see control.h. */
+/* control.c - move bytes between a local socket and the records of a session (control.h). */
 #include "emu/hostlink/control.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "emu/util/wait.h"
 
 #define CONTROL_POLL_NS 50000u /* interval between reads of an empty socket */
-/* bytes read before a CONTROL_TAKEN is sent */
+/* after so many bytes were read, a CONTROL_TAKEN is sent */
 #define CONTROL_REPORT_BYTES (EMU_HOSTLINK_WINDOW / 4)
 
 int hostlink_control_init(struct hostlink_control *control)
@@ -29,13 +29,14 @@ void hostlink_control_none(struct hostlink_control *control)
 static void control_close(struct hostlink_control *control)
 {
     if (control->fd >= 0)
-        close(control->fd); /* this removes it from the waiter, too */
+        close(control->fd); /* closing also removes the socket from the waiter */
     control->fd = -1;
 }
 
 void hostlink_control_free(struct hostlink_control *control)
 {
-    int next = atomic_exchange_explicit(&control->next, -1, memory_order_acquire); /* H2 */
+    /* H2 pairs with H1 */
+    int next = atomic_exchange_explicit(&control->next, -1, memory_order_acquire);
 
     control_close(control);
     if (next >= 0)
@@ -62,9 +63,10 @@ void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *
 {
     if (control->fd >= 0 || atomic_load_explicit(&control->next, memory_order_relaxed) < 0)
         return;
-    control->fd = atomic_exchange_explicit(&control->next, -1, memory_order_acquire); /* H2 */
+    /* H2 pairs with H1 */
+    control->fd = atomic_exchange_explicit(&control->next, -1, memory_order_acquire);
     if (control->fd >= 0)
-        emu_waiter_add(waiter, control->fd); /* on failure the periodic reads suffice */
+        emu_waiter_add(waiter, control->fd); /* if this fails, the periodic reads suffice */
     control->poll_ns = 0;
 }
 
@@ -126,7 +128,10 @@ bool hostlink_control_taken(struct hostlink_control *control, uint32_t count)
     return true;
 }
 
-/* Write the next contiguous bytes. Returns how many the socket took; 0: it is full. */
+/*
+ * Write the next contiguous bytes of the ring to the socket. Return how many it took; 0 if it is
+ * full.
+ */
 static uint32_t control_send(struct hostlink_control *control, struct emu_hostlink_counts *counts)
 {
     uint32_t at = control->in_sent % EMU_HOSTLINK_WINDOW, left = control->in_put - control->in_sent;
@@ -137,7 +142,7 @@ static uint32_t control_send(struct hostlink_control *control, struct emu_hostli
         return (uint32_t)sent;
     if (errno == EAGAIN || errno == EINTR)
         return 0;
-    emu_count(&counts->control_lost, piece); /* the reader is gone */
+    emu_count(&counts->control_lost, piece); /* the reader has closed its socket */
     return piece;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.h - the parts of the host link's device: cables (cable.c, rx.c), peers, which are other
- * hosts (peer.c), and the device that owns both (hostlink.c). Everything is used only by the
- * device's thread, except where a comment says otherwise.
+ * device.h - the inside of the host link (hostlink.h): cables (cable.c, rx.c), peers (peer.c), and
+ * the device that owns both (hostlink.c). Only the device's thread uses the contents, except where
+ * a comment says otherwise. "Our switch" is the switch or link engine on this host to which a cable
+ * leads.
  */
 #ifndef EMU_HOSTLINK_DEVICE_H
 #define EMU_HOSTLINK_DEVICE_H
@@ -14,9 +15,9 @@
 #include "emu/packet/packet.h"
 #include "emu/util/now.h"
 
-#define HOSTLINK_ALL_MAX 4096u /* cables of a device, at most */
+#define HOSTLINK_ALL_MAX 4096u /* most cables of a host link */
 
-/* Words of a bit set of @count numbers. */
+/* Number of words in a bit set of @count numbers. */
 #define HOSTLINK_WORDS(count) (((count) + 63u) / 64u)
 
 struct hostlink_peer;
@@ -24,104 +25,121 @@ struct hostlink_peer;
 struct hostlink_cable {
     struct emu_hostlink_cable ends;
     struct hostlink_peer *peer;
-    uint32_t number;  /* index among its peer's cables */
-    uint32_t any;     /* index in the device; the event bit is this modulo 64 */
-    uint32_t slots;   /* most entries in flight per direction; 0: not joined */
+    uint32_t number; /* index among the peer's cables */
+    /* index among all cables of the host link; its event bit is this number modulo 64 */
+    uint32_t index;
+    uint32_t slots;   /* most entries in flight per direction; 0: the cable is not joined */
     uint32_t credits; /* without channels: credits of our switch, */
-    uint32_t depth;   /* and most entries queued here for its credits */
+    uint32_t depth;   /* and most entries queued here until our switch has credits */
     bool channels;
-    struct emu_replay *replay; /* link-level retry to our switch; NULL: none */
+    struct emu_replay *replay; /* link-level retry to our switch; NULL: off */
     const struct emu_profile *profile;
 
-    /* Sending, by channel; channel 0 if the cable has no channels. */
-    int32_t unpaid[EMU_VCS]; /* segments sent without a credit yet; negative: forged credits */
-    uint32_t old[EMU_VCS];   /* credits to ignore: for segments of an earlier incarnation */
-    uint32_t forged;         /* sum of the negative unpaid[], as a positive number */
-    uint32_t in_flight;      /* channels: entries in flight or in the remote ring */
+    /* Sending. The arrays are indexed by channel; a cable without channels uses element 0. */
 
-    /* Receiving. */
-    int32_t open[EMU_VCS];   /* segments given to our switch and not credited by it */
-    uint32_t paid[EMU_VCS];  /* credits that our switch returned, to be sent */
-    uint32_t pays;           /* channels with paid[] > 0, by bit */
-    uint32_t emptied_at;     /* channels: slots that our switch has emptied; free-running */
-    uint32_t emptied;        /* of these, not yet reported to the peer */
+    /* segments sent whose credits have not returned; negative: forged credits were received */
+    int32_t unpaid[EMU_VCS];
+    /* credits to ignore, because they are for segments of an earlier incarnation */
+    uint32_t old[EMU_VCS];
+    uint32_t forged;    /* number of forged credits: sum of the negative unpaid[] */
+    uint32_t in_flight; /* with channels: entries on their way or in the remote ring */
+
+    /* Receiving. The arrays are indexed by channel. */
+
+    /* segments received for our switch, which has not returned their credits */
+    int32_t open[EMU_VCS];
+    uint32_t paid[EMU_VCS]; /* credits that our switch has returned, to be sent to the peer */
+    uint32_t pays;          /* channels whose paid[] is above 0, by bit */
+    /* with channels: ring slots that our switch has emptied, free-running */
+    uint32_t emptied_at;
+    uint32_t emptied;        /* those of emptied_at that were not yet reported to the peer */
     uint32_t waiting;        /* entries that wait for a pool buffer */
-    struct emu_entry *queue; /* up to `depth` entries that wait for credits of our switch */
-    uint32_t queue_mask;     /* number of slots, a power of two, less 1 */
-    uint32_t queue_at;       /* index of the first entry, free-running */
-    uint32_t queued;         /* entries in it; 0 unless the switch has no credits */
-    uint32_t announced;      /* channels, by bit, whose OLD was sent: credits count from then on */
-    uint64_t last_ps;        /* clock real: time of the last entry */
-    uint32_t sent_from, received_from; /* when the cables came up: emu_hostlink_passed() */
+    struct emu_entry *queue; /* up to `depth` entries that wait until our switch has credits */
+    uint32_t queue_mask;     /* number of slots of `queue`, a power of two, minus 1 */
+    uint32_t queue_at;       /* index of the oldest entry in `queue`, free-running */
+    uint32_t queued;         /* entries in `queue`; 0 while our switch has credits */
+    /* channels, by bit, whose OLD record was sent; only their credits are counted */
+    uint32_t announced;
+    uint64_t last_ps; /* clock real: time of the last received entry */
+    /* ring positions when the cable came up, for emu_hostlink_passed() */
+    uint32_t sent_from, received_from;
 };
 
-/* The slot of the @i-th queued entry; @i = queued: of the next one to queue. */
+/*
+ * Returns the slot of queued entry @i, from 0; for @i = queued the slot of the next entry to queue.
+ */
 static inline struct emu_entry *hostlink_queued(const struct hostlink_cable *cable, uint32_t i)
 {
     return &cable->queue[(cable->queue_at + i) & cable->queue_mask];
 }
 
-/* A ring of records of entries that wait for pool buffers. */
+/* A ring of received records whose entries wait for pool buffers. */
 struct hostlink_room {
-    uint8_t *record;   /* EMU_HOSTLINK_ENTRY_MOST each */
-    uint32_t slots;    /* as many entries as all cables allow in flight */
-    uint32_t put, got; /* modulo slots; equal when the ring is empty or full: see count */
+    uint8_t *record; /* the slots, each of EMU_HOSTLINK_ENTRY_MOST bytes */
+    uint32_t slots;  /* as many as there can be entries in flight on all cables */
+    /* indexes of the next slot to fill and to empty; equal if the ring is empty or full */
+    uint32_t put, got;
     uint32_t count;
 };
 
-/* Another host. */
+/* A peer: another host. */
 struct hostlink_peer {
     struct emu_hostlink *link;
     struct emu_session *session;
     uint64_t fabric;
-    uint16_t from, to; /* the peer's host number, and ours */
+    uint16_t from, to; /* host numbers: the peer's, and ours */
     uint32_t cables;
     struct hostlink_cable *cable;
 
-    _Atomic uint32_t phase; /* enum emu_hostlink_phase: see emu_hostlink_bring_up() */
-    _Atomic bool closed;    /* emu_hostlink_is_closed(); written by the device */
+    /* enum emu_hostlink_phase; also written by emu_hostlink_bring_up() and others */
+    _Atomic uint32_t phase;
+    /* result of emu_hostlink_is_closed(); written by the device, read by any thread */
+    _Atomic bool closed;
 
-    /* incarnation of the session that the counts below belong to; 0: none */
+    /* incarnation of the session to which the state below belongs; 0: no session */
     uint64_t incarnation;
-    bool up;             /* entries are sent and received */
-    bool broken;         /* the peer violated the protocol: end the session */
-    bool full;           /* the session's window is full */
+    bool up;             /* the cables are up */
+    bool broken;         /* the peer violated the protocol, so the session must end */
+    bool full;           /* the session's window is full, so nothing can be sent */
     bool ready_sent;     /* READY was sent in this incarnation */
     bool ready_received; /* READY was received in this incarnation */
     uint32_t announces;  /* the cable whose OLD records are sent next */
-    uint32_t turn;       /* round robin: the current cable; `cables`: the control channel */
-    uint32_t left;       /* entries that it may still send before the next one */
-    uint64_t *active;    /* cables that may have entries to send, by bit */
-    uint64_t *owing;     /* cables with credits or TAKEN to send, by bit */
-    uint64_t owed_ns;    /* time since when the oldest of these waits */
-    bool pressing;       /* some must not wait for a frame with entries */
+    /* round robin: the cable that may send now; `cables`: the control channel */
+    uint32_t turn;
+    uint32_t left; /* entries that it may still send before the next cable is served */
+    /* cables that may have entries to send, by bit; bit `cables`: the control channel */
+    uint64_t *active;
+    uint64_t *owing;  /* cables that have CREDITS or TAKEN records to send, by bit */
+    uint64_t owed_ns; /* time when the oldest of these became due */
+    bool pressing;    /* some of these are sent even if no frame with entries is */
     struct hostlink_room room;
     struct hostlink_control control;
     struct hostlink_offset offset;
-    uint64_t clock_due_ns; /* time of the next CLOCK */
-    uint64_t moved_ns;     /* time of the last entry, sent or received */
+    uint64_t clock_due_ns; /* time when the next CLOCK is sent */
+    uint64_t moved_ns;     /* time when an entry was last sent or received */
     struct emu_hostlink_counts counts;
 };
 
 struct emu_hostlink {
     struct emu_dev dev;
-    struct emu_hostlink_config config; /* without the peers */
+    struct emu_hostlink_config config; /* without `peers` */
     struct emu_hostport *port;
     uint32_t peers;
     struct hostlink_peer *peer;
-    uint32_t first;              /* the peer that is served first: rotates */
-    uint32_t all;                /* cables */
-    struct hostlink_cable **any; /* all cables, by `any` */
-    /* cables whose switch ring was written, by bit */
+    uint32_t first;                /* index of the peer that is served first in the next step */
+    uint32_t cables;               /* number of cables of all peers */
+    struct hostlink_cable **cable; /* all cables of all peers */
+    /* cables, by bit, whose ring to our switch was written in this step */
     uint64_t touched[HOSTLINK_WORDS(HOSTLINK_ALL_MAX)];
     uint64_t now_ns;      /* start of this step on the monotonic clock, */
     uint64_t until_ps;    /* and on the worker's clock */
-    uint64_t received_ns; /* time of the last received frame */
-    uint64_t retry_ps;    /* earliest result of emu_replay_run() */
+    uint64_t received_ns; /* time when a frame was last received */
+    uint64_t retry_ps;    /* earliest result of emu_replay_run(), over all cables */
     bool retries;         /* some cable has link-level retry */
-    int wake_fd;          /* -1: the port has none */
-    uint32_t idle;        /* passes since anything moved */
-    bool armed;           /* wake_fd reports every frame from now on */
+    int wake_fd;          /* becomes readable when a frame arrives; -1: the port has none */
+    /* iterations of the worker's loop since a frame or entry was last moved */
+    uint32_t idle;
+    bool armed; /* each frame from now on makes wake_fd readable */
     struct emu_hostlink_port_counts counts;
 };
 
@@ -134,49 +152,57 @@ enum hostlink_sent {
     HOSTLINK_SENT_FULL  /* the session's window is full */
 };
 
-/* Sends up to *@left entries and subtracts them. */
+/* Sends up to *@left entries, and subtracts their number from *@left. */
 enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left);
 
-/* The cable is down: drops what its switch sends and returns the credits. Returns entries. */
+/*
+ * Drops what our switch sends while the cable is down, and returns the credits. Returns the number
+ * of dropped entries.
+ */
 uint32_t hostlink_cable_sink(struct hostlink_cable *cable);
 
 /* Collects credits that our switch returned. */
 void hostlink_cable_collect(struct hostlink_cable *cable);
 
-/* Counts slots that our switch has emptied. Returns true if a TAKEN is due now or soon. */
+/*
+ * Counts ring slots that our switch has emptied. Returns whether a TAKEN must be sent, now or soon.
+ */
 bool hostlink_cable_empty(struct hostlink_cable *cable);
 
-/* Sends credits and TAKEN. Returns false if the session's window is full. */
+/* Sends CREDITS and TAKEN records. Returns false if the session's window is full. */
 bool hostlink_cable_pay(struct hostlink_cable *cable);
 
 /*
- * Sends OLD records for segments of an earlier incarnation. Returns false if not all could be sent
- * yet.
+ * Sends OLD records for the segments of an earlier incarnation. Returns false if some of them
+ * cannot be sent yet.
  */
 bool hostlink_cable_announce(struct hostlink_cable *cable);
 
-/* A CREDITS, TAKEN or OLD record arrived. Returns false if its count is too large. */
+/* Processes a received CREDITS, TAKEN or OLD record. Returns false if its count is too large. */
 bool hostlink_cable_credit(struct hostlink_cable *cable, const struct emu_hostlink_record *record);
 bool hostlink_cable_taken(struct hostlink_cable *cable, uint32_t count);
 bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_record *record);
 
-/* Pool buffers of entries queued for our switch. */
+/* Returns the number of pool buffers of entries that wait for our switch. */
 uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable);
 
-/* The session has ended: returns the credits of all sent segments and resets the counts. */
+/*
+ * Resets the counts after the session has ended, and returns the credits of all sent segments to
+ * our switch.
+ */
 void hostlink_cable_cut(struct hostlink_cable *cable);
 
 /* --- rx.c ------------------------------------------------------------------------- */
 
 /*
- * Receives the entries at the start of @records while the cables are up. Returns their bytes; the
- * next record is no entry, or malformed. An entry that its cable does not allow is counted and sets
- * @peer->broken.
+ * Receives the entries at the start of @records, while the cables are up. Returns the number of
+ * bytes of these entries; the record after them is malformed or no entry. An entry that is invalid
+ * or that the cable's counts do not allow is counted, and sets @peer->broken.
  */
 uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records, uint32_t bytes);
 
-/* Delivers entries that waited for buffers. Returns how many. */
-uint32_t hostlink_room_go(struct hostlink_peer *peer);
+/* Delivers entries that waited for buffers to our switches. Returns how many. */
+uint32_t hostlink_room_deliver(struct hostlink_peer *peer);
 
 /* --- peer.c ------------------------------------------------------------------------- */
 
@@ -184,19 +210,21 @@ int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
                        const struct emu_hostlink_peer *config);
 void hostlink_peer_free(struct hostlink_peer *peer);
 
-/* A frame from the peer arrived. */
+/* Processes a frame from the peer. */
 void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *frame);
 
-/* Follows the state of the session and the requested phase. */
+/*
+ * Takes the peer's cables down or brings them up, when the session or the requested phase changes.
+ */
 void hostlink_peer_check(struct hostlink_peer *peer);
 
-/* Sends what is due. Returns the number of entries and control records. */
+/* Sends everything that is due. Returns the number of entries and control records sent. */
 uint32_t hostlink_peer_send(struct hostlink_peer *peer);
 
-/* After the session's step: sets `closed` if the control channel is closed by now. */
+/* Sets `closed` if the control channel is closed by now. To be called after the session's step. */
 void hostlink_peer_notice_close(struct hostlink_peer *peer);
 
-/* Time until the peer must be stepped again if no event arrives. */
+/* Returns the longest time until the peer must be stepped again, if no event occurs. */
 uint64_t hostlink_peer_max_sleep_ns(const struct hostlink_peer *peer);
 
 /* Sends one record. Returns false if the session's window is full. */
@@ -217,7 +245,10 @@ static inline void hostlink_clear(uint64_t *set, uint32_t n)
     set[n / 64] &= ~emu_bit(n % 64);
 }
 
-/* The cable has credits or TAKEN to send; @pressing: without waiting for more. */
+/*
+ * Notes that the cable has CREDITS or TAKEN records to send. @pressing: they must not wait for a
+ * frame with entries.
+ */
 static inline void hostlink_set_owing(struct hostlink_cable *cable, bool pressing)
 {
     struct hostlink_peer *peer = cable->peer;
@@ -228,23 +259,23 @@ static inline void hostlink_set_owing(struct hostlink_cable *cable, bool pressin
     hostlink_mark(peer->owing, cable->number);
 }
 
-/* The ring of our switch was written: flush it in this step. */
+/* Notes that the ring to our switch was written, so that this step notifies the switch. */
 static inline void hostlink_set_touched(struct hostlink_cable *cable)
 {
-    hostlink_mark(cable->peer->link->touched, cable->any);
+    hostlink_mark(cable->peer->link->touched, cable->index);
 }
 
 /*
- * Converts the time at which an adapter posted a segment, by adding @by_ns: from the low bits of
- * the sender's fabric time to those of its monotonic clock, and there to the receiver's. 0 stays 0:
- * unknown.
+ * Returns @born_ns + @by_ns: converts the time at which an adapter posted a segment. The sending
+ * host converts it from its fabric's time to its monotonic clock, and the receiving host from there
+ * to its own fabric's time. The low 32 bits suffice. 0 means unknown and stays 0.
  */
 static inline uint32_t hostlink_born_ns(uint32_t born_ns, uint64_t by_ns)
 {
     return born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* The cable may have entries to send. */
+/* Notes that the cable may have entries to send. */
 static inline void hostlink_set_active(struct hostlink_cable *cable)
 {
     hostlink_mark(cable->peer->active, cable->number);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * entry.h - a ring entry as a record, and as bytes on the wire, for all clocks. Times are the
- * sender's; a receiver with another clock translates them.
+ * entry.h - convert a ring entry (a segment or reply) to a record and to bytes, and back. For all
+ * clocks. The times in a record are the sender's; a receiver with another clock converts them.
  *
- * All functions run once per segment, so they are inline: then a record stays in registers and is
- * not read back in larger pieces than it was just written in. Such a read waits for the stores and
- * takes longer than everything else.
+ * All functions run once per segment. They are inline so that a record stays in registers.
+ * Otherwise it would be written in small pieces and read back in larger ones, and such a read waits
+ * for the stores (a failed store forwarding), which takes longer than everything else.
  */
 #ifndef EMU_HOSTLINK_ENTRY_H
 #define EMU_HOSTLINK_ENTRY_H
@@ -18,40 +18,39 @@
 #include "emu/packet/profile.h"
 #include "emu/packet/sane.h"
 
-/*
- * Offsets of the fields of an entry after its first 8 bytes, the head, which is read as one number.
- */
+/* Positions of an entry's fields. The first 8 bytes, the *head*, are read as one number. */
 enum hostlink_entry_place {
-    ENTRY_FLAGS = 8, /* bits in the head */
+    ENTRY_FLAGS = 8, /* bit numbers in the head */
     ENTRY_LENGTH = 16,
     ENTRY_CABLE = 32,
-    ENTRY_TIME = 8, /* bytes in the record */
+    ENTRY_TIME = 8, /* byte offsets in the record */
     ENTRY_HDR = 16,
     ENTRY_CRC = 32,
     ENTRY_NOTE = 36
 };
-static_assert(ENTRY_NOTE + 4 == EMU_HOSTLINK_ENTRY_BYTES, "the fields fill it");
+static_assert(ENTRY_NOTE + 4 == EMU_HOSTLINK_ENTRY_BYTES, "the note is the last field");
 
 enum hostlink_entry_flags {
-    ENTRY_BUF = 1, /* it has a buffer: the payload follows */
-    ENTRY_OWN = 2  /* the header in the buffer comes before the payload */
+    ENTRY_BUF = 1, /* the entry has a pool buffer, so a payload follows, perhaps of 0 bytes */
+    ENTRY_OWN = 2  /* the segment header in that buffer is sent before the payload */
 };
 
 /**
- * hostlink_is_segment - true for a segment, which takes a credit. On cables with channels replies
- * take none. Pure.
+ * hostlink_is_segment - return whether the entry with header @hdr is a segment, which needs a
+ * credit. On cables with channels it may also be a reply, which needs none. Pure.
  */
 static inline bool hostlink_is_segment(const struct emu_hdr *hdr, bool channels)
 {
     return !channels || hdr->kind == EMU_PACKET_HEAD || hdr->kind == EMU_PACKET_CONT;
 }
 
-/* --- written ------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------ */
 
 /**
- * hostlink_entry_record - make the record of @entry on @cable. Its payload stays in @pool's buffer.
- * On cables with channels the adapter's own header is sent, too: an earlier cable may have damaged
- * its length, and the remote adapter must detect that by the packet's checksum.
+ * hostlink_entry_record - fill *@ret with the record of @entry on @cable. The record points to the
+ * payload in @pool's buffer. On cables with channels it also points to the segment header in the
+ * buffer, as the sending adapter wrote it. A fault on an earlier cable may have changed the length
+ * there, and the remote adapter must be able to detect that by the packet's checksum.
  */
 static inline void hostlink_entry_record(const struct emu_entry *entry, struct emu_pool *pool,
                                          bool channels, uint32_t cable,
@@ -77,7 +76,7 @@ static inline void hostlink_entry_record(const struct emu_entry *entry, struct e
     ret->payload_bytes = seg->hdr.len < EMU_PAYLOAD_BYTES ? seg->hdr.len : EMU_PAYLOAD_BYTES;
 }
 
-/** hostlink_entry_bytes - bytes of an entry's record. Pure. */
+/** hostlink_entry_bytes - return the number of bytes of an entry's record on the wire. Pure. */
 static inline uint32_t hostlink_entry_bytes(const struct emu_hostlink_record *record)
 {
     uint32_t own = record->own_hdr ? EMU_HDR_BYTES : 0;
@@ -85,7 +84,7 @@ static inline uint32_t hostlink_entry_bytes(const struct emu_hostlink_record *re
     return EMU_HOSTLINK_ENTRY_BYTES + (record->has_buf ? own + record->payload_bytes : 0);
 }
 
-/** hostlink_entry_write - write these bytes at @to. */
+/** hostlink_entry_write - write the record of an entry at @to, hostlink_entry_bytes() bytes. */
 static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_record *record)
 {
     uint64_t flags = (record->has_buf ? ENTRY_BUF : 0) | (record->own_hdr ? ENTRY_OWN : 0);
@@ -110,9 +109,12 @@ static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_r
         emu_copy(to, record->payload, record->payload_bytes);
 }
 
-/* --- read --------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------ */
 
-/** hostlink_entry_cable - the cable of an entry at @from; UINT32_MAX: another record. */
+/**
+ * hostlink_entry_cable - return the cable of the entry at @from; UINT32_MAX if the record is no
+ * entry.
+ */
 static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
 {
     uint64_t head;
@@ -124,7 +126,7 @@ static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
 }
 
 /**
- * hostlink_entry_parse - emu_hostlink_parse() for entries only: returns 0 for other records, too.
+ * hostlink_entry_parse - emu_hostlink_parse() for entries only. Returns 0 for other records, too.
  */
 static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
                                             struct emu_hostlink_record *ret)
@@ -160,7 +162,10 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
     return whole;
 }
 
-/* For cables without channels: is the payload there if required, and of the right length? */
+/*
+ * For cables without channels: returns whether the payload is present if it must be, and has the
+ * length that the header says.
+ */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {
     const struct emu_hdr *hdr = &record->entry.hdr;
@@ -171,10 +176,13 @@ static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *re
 }
 
 /*
- * For cables with channels: does the payload follow the header of the carried segment, does its
- * length match that header, and does it fit into the packet's wire length? Faults on earlier cables
- * may have damaged the header, so its other fields are not checked here. The remote adapter checks
- * them after the packet's CRC-32 (engine_seg_is_sane()).
+ * For cables with channels, returns whether
+ * - the record contains the segment header of a segment's buffer,
+ * - the payload is as long as that header says, and
+ * - both fit into the packet's length on the wire.
+ *
+ * The other fields of the header are not checked, because faults on earlier cables may have changed
+ * them. The remote adapter checks them after the packet's CRC-32 (engine_seg_is_sane()).
  */
 static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record)
 {
@@ -188,9 +196,10 @@ static inline bool hostlink_own_is_sane(const struct emu_hostlink_record *record
 }
 
 /**
- * hostlink_entry_is_sane - may this entry be on a cable of @profile? Pure.
+ * hostlink_entry_is_sane - return whether this entry may be on a cable of @profile. Pure.
  * @nodes: number of nodes in the network.
- * @inside: the nodes are simulated inside the fabric and may omit payloads, which no switch reads.
+ * @inside: the nodes are simulated inside the fabric. They may omit payloads, which no switch
+ * reads.
  */
 static inline bool hostlink_entry_is_sane(const struct emu_hostlink_record *record,
                                           const struct emu_profile *profile, uint32_t nodes,
@@ -209,8 +218,9 @@ static inline bool hostlink_entry_is_sane(const struct emu_hostlink_record *reco
 }
 
 /**
- * hostlink_entry_of - fill *ret, except for its time, from a record that passed the check above.
- * @buf: a buffer of @pool, which gets the record's payload, or EMU_NO_BUF.
+ * hostlink_entry_of - fill *@ret, except for its time, from a record that hostlink_entry_is_sane()
+ * accepts.
+ * @buf: a buffer of @pool, into which the payload is copied; EMU_NO_BUF if the entry has none.
  */
 static inline void hostlink_entry_of(const struct emu_hostlink_record *record,
                                      struct emu_pool *pool, uint32_t buf, struct emu_entry *ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - the device: receives and sends frames, and computes how long to sleep. The rest:
- * device.h.
+ * hostlink.c - the device: receives and sends frames, and computes how long it may sleep. device.h
+ * lists the other parts of the host link.
  */
 #include "emu/hostlink/device.h"
 
@@ -12,27 +12,29 @@
 #include "emu/util/alloc.h"
 #include "emu/util/wait.h"
 
-#define LINK_BURSTS  4u       /* bursts of frames received per step */
-#define LINK_NEAR_NS 1000000u /* a port without wake_fd is polled always so long after a frame, */
-#define LINK_POLL_NS 100000u  /* and then at this interval */
-#define LINK_ARM     64u      /* idle passes before the port is asked to wake us */
+#define LINK_BURSTS 4u /* most bursts of frames received per step */
+/* a port without wake_fd is polled continuously for so long after a frame, */
+#define LINK_NEAR_NS 1000000u
+#define LINK_POLL_NS 100000u /* and then at this interval */
+/* iterations of the worker's loop without a frame or entry, before wake_fd is armed */
+#define LINK_ARM 64u
 
 /* --- creation --------------------------------------------------------------------------- */
 
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps);
 
-/* Number the cables of all peers. */
+/* Give each cable an index among the cables of all peers. */
 static int link_number(struct emu_hostlink *link)
 {
     uint32_t n = 0;
 
-    link->any = calloc(link->all ? link->all : 1, sizeof *link->any);
-    if (!link->any)
+    link->cable = calloc(link->cables ? link->cables : 1, sizeof *link->cable);
+    if (!link->cable)
         return -ENOMEM;
     for (uint32_t p = 0; p < link->peers; p++)
         for (uint32_t c = 0; c < link->peer[p].cables; c++) {
-            link->peer[p].cable[c].any = n;
-            link->any[n++] = &link->peer[p].cable[c];
+            link->peer[p].cable[c].index = n;
+            link->cable[n++] = &link->peer[p].cable[c];
         }
     return 0;
 }
@@ -41,7 +43,7 @@ static void link_free(struct emu_hostlink *link)
 {
     for (uint32_t p = 0; link->peer && p < link->peers; p++)
         hostlink_peer_free(&link->peer[p]);
-    free(link->any);
+    free(link->cable);
     free(link->peer);
     free(link);
 }
@@ -53,9 +55,9 @@ static int link_init(struct emu_hostlink *link, const struct emu_hostlink_peer *
     for (uint32_t p = 0; p < link->peers; p++)
         hostlink_control_none(&link->peer[p].control);
     for (uint32_t p = 0; !err && p < link->peers; p++) {
-        link->all += peers[p].cables;
-        err = link->all > HOSTLINK_ALL_MAX ? -EINVAL
-                                           : hostlink_peer_init(&link->peer[p], link, &peers[p]);
+        link->cables += peers[p].cables;
+        err = link->cables > HOSTLINK_ALL_MAX ? -EINVAL
+                                              : hostlink_peer_init(&link->peer[p], link, &peers[p]);
     }
     return err ? err : link_number(link);
 }
@@ -107,7 +109,7 @@ void emu_hostlink_destroy(struct emu_hostlink *link)
     port->ops->close(port);
 }
 
-/* --- access by others ------------------------------------------------------------- */
+/* --- called by other threads ------------------------------------------------------- */
 
 struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t peer,
                                        uint32_t cable)
@@ -116,12 +118,12 @@ struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t
 }
 
 bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,
-                         uint32_t *sent, uint32_t *came)
+                         uint32_t *sent, uint32_t *delivered)
 {
     struct hostlink_cable *at = &link->peer[peer].cable[cable];
 
     *sent = at->ends.rx.data.at - at->sent_from;
-    *came = at->ends.tx.data.at - at->received_from;
+    *delivered = at->ends.tx.data.at - at->received_from;
     return emu_rx_next_ps(&at->ends.rx) == EMU_NEVER;
 }
 
@@ -134,7 +136,7 @@ enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint
 static void link_set_phase(struct emu_hostlink *link, uint32_t peer, enum emu_hostlink_phase phase)
 {
     atomic_store_explicit(&link->peer[peer].phase, phase, memory_order_relaxed);
-    emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0); /* steps the device */
+    emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0); /* makes the worker step the device */
 }
 
 void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer)
@@ -150,8 +152,8 @@ void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer)
 
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd)
 {
-    int old =
-        atomic_exchange_explicit(&link->peer[peer].control.next, fd, memory_order_acq_rel); /* H1 */
+    int old = atomic_exchange_explicit(&link->peer[peer].control.next, fd,
+                                       memory_order_acq_rel); /* H1 pairs with H2 */
 
     if (link->dev.worker)
         emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0);
@@ -194,14 +196,14 @@ uint32_t emu_hostlink_bufs(const struct emu_hostlink *link)
 {
     uint32_t bufs = 0;
 
-    for (uint32_t n = 0; n < link->all; n++)
-        bufs += emu_link_bufs(&link->any[n]->ends.rx) + hostlink_cable_bufs(link->any[n]);
+    for (uint32_t n = 0; n < link->cables; n++)
+        bufs += emu_link_bufs(&link->cable[n]->ends.rx) + hostlink_cable_bufs(link->cable[n]);
     return bufs;
 }
 
 /* --- a step ------------------------------------------------------------------------- */
 
-/* The peer that sent @frame; NULL if none did, which is counted. */
+/* Return the peer that sent @frame. If no peer did, count the frame and return NULL. */
 static struct hostlink_peer *link_peer(struct emu_hostlink *link, const struct emu_hostframe *frame)
 {
     bool malformed = false;
@@ -242,28 +244,31 @@ static uint32_t link_receive(struct emu_hostlink *link)
     return all;
 }
 
-/* Handle the events of our switches, data and credits. Cables share event bits. */
+/*
+ * Handle the events that our switches have signalled: entries to send and returned credits. Cables
+ * whose indexes are equal modulo 64 share an event bit.
+ */
 static void link_take_signals(struct emu_hostlink *link)
 {
     uint64_t data = emu_dev_take(&link->dev, EMU_EVENT_DATA);
     uint64_t credit = emu_dev_take(&link->dev, EMU_EVENT_CREDIT);
 
     emu_each_bit (b, data)
-        for (uint32_t n = b; n < link->all; n += 64)
-            if (link->any[n]->slots)
-                hostlink_set_active(link->any[n]);
+        for (uint32_t n = b; n < link->cables; n += 64)
+            if (link->cable[n]->slots)
+                hostlink_set_active(link->cable[n]);
     emu_each_bit (b, credit)
-        for (uint32_t n = b; n < link->all; n += 64)
-            if (link->any[n]->slots)
-                hostlink_cable_collect(link->any[n]);
+        for (uint32_t n = b; n < link->cables; n += 64)
+            if (link->cable[n]->slots)
+                hostlink_cable_collect(link->cable[n]);
 }
 
-/* Notify our switches of received entries, and count the slots that they have emptied. */
+/* Notify our switches of received entries, and count the ring slots that they have emptied. */
 static void link_flush(struct emu_hostlink *link)
 {
-    for (uint32_t w = 0; w < HOSTLINK_WORDS(link->all); w++) {
+    for (uint32_t w = 0; w < HOSTLINK_WORDS(link->cables); w++) {
         emu_each_bit (b, link->touched[w]) {
-            struct hostlink_cable *cable = link->any[w * 64 + b];
+            struct hostlink_cable *cable = link->cable[w * 64 + b];
 
             emu_tx_flush(&cable->ends.tx);
             if (cable->channels && hostlink_cable_empty(cable))
@@ -273,13 +278,16 @@ static void link_flush(struct emu_hostlink *link)
     }
 }
 
-/* Run link-level retry to our switches. Returns when it must run next, as emu_replay_run(). */
+/*
+ * Run link-level retry on all cables to our switches. Return the earliest result of
+ * emu_replay_run().
+ */
 static uint64_t link_retry(struct emu_hostlink *link)
 {
     uint64_t next_ps = EMU_NEVER;
 
-    for (uint32_t n = 0; link->retries && n < link->all; n++) {
-        struct emu_replay *replay = link->any[n]->replay;
+    for (uint32_t n = 0; link->retries && n < link->cables; n++) {
+        struct emu_replay *replay = link->cable[n]->replay;
         uint64_t at_ps = replay ? emu_replay_run(replay, link->until_ps) : EMU_NEVER;
 
         next_ps = at_ps < next_ps ? at_ps : next_ps;
@@ -287,14 +295,14 @@ static uint64_t link_retry(struct emu_hostlink *link)
     return next_ps;
 }
 
-/* Move entries from the wire to our switches and back. */
+/* Move entries from the wire to our switches and from our switches to the wire. */
 static uint32_t link_move(struct emu_hostlink *link)
 {
     uint32_t moved = link_receive(link);
 
     for (uint32_t p = 0; p < link->peers; p++) {
         hostlink_peer_check(&link->peer[p]);
-        moved += hostlink_room_go(&link->peer[p]);
+        moved += hostlink_room_deliver(&link->peer[p]);
     }
     link_take_signals(link);
     link_flush(link);
@@ -311,8 +319,8 @@ static uint32_t link_move(struct emu_hostlink *link)
 }
 
 /*
- * How long the device may sleep. Before the first sleep after a frame the port is asked to wake us
- * and then polled once more; any later frame wakes us.
+ * Return how long the device may sleep. Before the first sleep after a frame, this arms wake_fd and
+ * lets the device poll the port once more. Then every later frame wakes the worker.
  */
 static uint64_t link_max_sleep_ns(struct emu_hostlink *link, uint32_t moved)
 {
@@ -335,14 +343,18 @@ static uint64_t link_max_sleep_ns(struct emu_hostlink *link, uint32_t moved)
     }
     if (link->armed || !rest_ns)
         return rest_ns;
-    if (link->idle++ < LINK_ARM) /* arming is a system call, and the next frame may arrive soon */
+    /* arming takes a system call, and the next frame may arrive soon */
+    if (link->idle++ < LINK_ARM)
         return 1;
     link->port->ops->wake_clear(link->port);
     link->armed = true;
     return 0;
 }
 
-/* Include link-level retry, whose time is absolute on timed clocks and else relative. */
+/*
+ * Return @rest_ps, or the time until link-level retry must run if that is shorter. link->retry_ps
+ * is absolute on timed clocks, and relative on clock raw.
+ */
 static uint64_t link_until_retry(const struct emu_hostlink *link, uint64_t rest_ps)
 {
     uint64_t in_ps = link->retry_ps;
@@ -352,7 +364,10 @@ static uint64_t link_until_retry(const struct emu_hostlink *link, uint64_t rest_
     return in_ps < rest_ps ? in_ps : rest_ps;
 }
 
-/* One pass: bounded, never blocks or allocates. Returns the number of frames and entries moved. */
+/*
+ * Step the device. The work is bounded, and the step never blocks or allocates memory. Return the
+ * number of frames and entries moved.
+ */
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct emu_hostlink *link = (struct emu_hostlink *)dev;

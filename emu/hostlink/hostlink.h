@@ -1,53 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.h - the device that connects cables to another host.
+ * hostlink.h - the *host link*, a device that connects cables to other hosts.
  *
- * A cable whose ends are on two hosts is, on each host, a local cable (link.h) between the switch,
- * or the link engine, and this device. The device moves entries from the switch's ring into frames,
- * and from received frames into the ring of the switch. Credits of the cable are forwarded as the
- * switches return them.
+ * A cable whose ends are on two hosts becomes a local cable (link.h) on each of them, between the
+ * switch or link engine of that host and the host link. The host link puts entries from the
+ * switch's ring into frames, and entries from received frames into the ring of the switch. (A ring
+ * *entry* is a segment or a reply.) When a switch returns credits of the cable, the host link
+ * forwards them to the other host.
  *
- * A cable's throughput is limited by its credits per round trip, and the round trip between hosts
- * is long. On clock raw, where buffers are as large as suits this host and model no machine, a
- * cable without channels therefore gets extra credits, its *depth*: entries that wait in the
- * receiving device, in order, until its switch has credits. They wait for the same credits as at
- * the sender, so a host link adds no cycle of waits to the network.
+ * The hosts exchange *records* (wire.h) within a *session*, which numbers, acknowledges and
+ * retransmits frames (session.h). A *peer* is another host. After a session has ended, its next
+ * *incarnation* can begin.
  *
- * The device trusts neither the wire nor the peer. It counts what is in flight on each cable; a
- * record that these counts do not allow is counted, and ends the session:
+ * The credits of a cable limit its throughput per round trip, and the round trip between hosts is
+ * long. On clock raw, buffer sizes do not model a machine, so a cable without channels gets extra
+ * credits, its *depth*. So many entries can wait in the receiving host link, in order, until the
+ * switch there has credits. The entries wait for the same credits as they would at the sender, so a
+ * host link cannot cause a deadlock.
  *
- * - Cables without channels (crosspoint buffers, or input buffers): each segment takes a credit,
- *   which stands for a ring slot and buffer space, and returns after the slot was emptied. Received
- *   entries less credits that our switch returned never exceed the cable's credits. Received
- *   credits never exceed sent entries. Faults may forge up to EMU_INTAKE_FORGED credits per
- *   direction of a cable: so many extra credits are accepted, and the rings have slots for them.
- * - Cables with channels (packet.h): a segment takes space in its channel's buffer at the remote
- *   end (vc.h), and its credit, which names the channel, returns when the segment leaves that
- *   buffer: credits are counted per channel. A reply takes no credit, only a ring slot. So entries
- *   are counted against the slots of the remote ring, and TAKEN records report emptied slots. These
- *   rings are larger than within a host, so TAKEN may be late.
- * - Link-level retry (retry/replay.h) does not run over the wire, because a session loses nothing
- *   while it is up. It runs on the last hop of each direction, from the device to the switch: there
- *   faults are injected, and sequence numbers and replies are in the memory of one host.
+ * The host link trusts neither the wire nor the peer. It counts what is in flight on each cable. A
+ * record that contradicts these counts is a protocol violation: it is counted and ends the session.
+ *
+ * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
+ *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
+ *   Entries received minus credits returned by our switch never exceed the cable's credits. Credits
+ *   received never exceed entries sent. Faults may forge up to EMU_INTAKE_FORGED credits per
+ *   direction of a cable. So many extra credits are accepted, and the rings have slots for them.
+ * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
+ *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
+ *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.
+ *   Therefore entries are also counted against the slots of the remote ring, and TAKEN records
+ *   report emptied slots. These rings are larger than within a host, so that TAKEN may be late.
+ * - Link-level retry (retry/replay.h) does not run between hosts, because a session that is up
+ *   loses nothing. It runs on the last hop of each direction, from the host link to the switch.
+ *   There faults are injected, and sequence numbers and answers are in the memory of one host.
  *
  * When a session ends (the peer was silent, restarted or violated the protocol) everything in
- * flight is lost. All its cables go down: the device drops what their switches send, counts it and
- * returns the credits at once, so that nothing backs up. They stay down until
- * emu_hostlink_bring_up(), which is called after the fabric manager has treated them as failed
- * links. In the next incarnation of the session each host reports how many segments of earlier
- * incarnations are still in its switches (OLD), then sends READY, and the counts start from there:
- * credits for old segments are ignored.
+ * flight is lost, and all its cables go down. While they are down, the host link drops what the
+ * switches send, counts it, and returns the credits at once, so that nothing backs up. The cables
+ * stay down until emu_hostlink_bring_up(), which the fabric manager calls after it has treated them
+ * as failed links. In the next incarnation each host reports how many segments of earlier
+ * incarnations are still in its switches (OLD records). Then it sends READY, and the counts start:
+ * credits for the old segments are ignored.
  *
  * The cables of a session are served by deficit round robin: each may send EMU_HOSTLINK_QUANTUM
- * entries before the next one. The control channel takes part as one more cable; credits go first.
- * Received entries need pool buffers. If there is none they wait in memory reserved for as many as
- * the counts allow, while credits and control bytes continue.
+ * entries before the next one. The control channel is served like one more cable. Credits are sent
+ * before entries. Received entries need pool buffers. If no buffer is free, the entries wait in
+ * memory that is reserved for as many as the counts allow, while credits and control bytes are
+ * still received.
  *
- * Time: on clock raw entries carry none. On clock real they carry the sender's time, which the
- * receiver translates by the offset between the hosts' monotonic clocks: each host queries the
- * other's clock every 50 ms while entries flow, else once per second. Of the replies of two seconds
- * the one with the shortest round trip gives the offset. Its error is at most half of that round
- * trip, plus the uncertainty of the drift (offset.h). Clock virtual uses another device: virtual.h.
+ * Time: on clock raw entries carry no time. On clock real they carry the sender's time, and the
+ * receiver adds the offset between the hosts' monotonic clocks. Each host queries the other's clock
+ * every 50 ms while entries flow, else once per second. Of the replies of two seconds, the one with
+ * the shortest round trip gives the offset. Its error is at most half of that round trip, plus the
+ * uncertainty of the drift (offset.h). Clock virtual uses another device: virtual.h.
  */
 #ifndef EMU_HOSTLINK_H
 #define EMU_HOSTLINK_H
@@ -58,43 +64,44 @@
 #include "emu/hostlink/session/session.h"
 #include "emu/link/link.h"
 
-#define EMU_HOSTLINK_QUANTUM 32u        /* entries of a cable before the next one is served */
-#define EMU_HOSTLINK_DEPTH   256u       /* depth of a cable on clock raw: least, */
-#define EMU_HOSTLINK_DEEP    512u       /* most, */
-#define EMU_HOSTLINK_DEPTHS  16384u     /* and the total over all cables */
-#define EMU_HOSTLINK_WINDOW  (1u << 16) /* most control bytes that the peer has not read */
+/* entries that a cable may send before the next cable is served */
+#define EMU_HOSTLINK_QUANTUM 32u
+#define EMU_HOSTLINK_DEPTH   256u       /* clock raw: the least depth of a cable, */
+#define EMU_HOSTLINK_DEEP    512u       /* its greatest depth, */
+#define EMU_HOSTLINK_DEPTHS  16384u     /* and the sum over all cables */
+#define EMU_HOSTLINK_WINDOW  (1u << 16) /* most control bytes that the peer has not yet read */
 
 struct emu_hostlink;
 struct emu_intake;
 struct emu_replay;
 
-/* The device's ends of a local cable. */
+/* The host link's ends of a local cable. */
 struct emu_hostlink_cable {
-    struct emu_tx tx; /* to the switch here */
-    struct emu_rx rx; /* from it */
+    struct emu_tx tx; /* to our switch */
+    struct emu_rx rx; /* from our switch */
 };
 
-/* Another host that is reached by the port. */
+/* A peer, to be reached over the port. */
 struct emu_hostlink_peer {
-    struct emu_session_config session; /* `port` is set by the device */
-    uint32_t cables;                   /* cables to that host over this port */
+    struct emu_session_config session; /* all but `port`, which the host link sets */
+    uint32_t cables;                   /* number of cables to this peer over this port */
     /*
-     * A stream socket for the control channel: the remote host's socket receives what is written to
-     * its peer socket, in order. -1: none over this port, or none yet. Owner: the device, which
-     * closes it when the session ends. The device never blocks on it, whether it is non-blocking or
-     * not.
+     * A stream socket for the control channel to the peer. What is written to the other end of this
+     * socket pair can be read, in order, from the other end of the peer's. -1: none yet, or none
+     * over this port. The host link owns the socket and closes it when the session ends. It never
+     * blocks on the socket, not even if the socket is blocking.
      */
     int control_fd;
 };
 
 /* State of all cables of a peer. */
 enum emu_hostlink_phase {
-    EMU_HOSTLINK_DOWN,        /* entries are dropped; set by the device or any caller */
-    EMU_HOSTLINK_TO_BRING_UP, /* the same until both hosts are ready; initial state */
-    EMU_HOSTLINK_UP           /* entries are forwarded; set by the device only */
+    EMU_HOSTLINK_DOWN,        /* entries are dropped; set by the host link or by any caller */
+    EMU_HOSTLINK_TO_BRING_UP, /* entries are dropped until both hosts are ready; initial state */
+    EMU_HOSTLINK_UP           /* entries are forwarded; set only by the host link */
 };
 
-/* Counters of a peer over all incarnations; written by the device, read by any thread. */
+/* Counters of a peer, over all incarnations. Written by the host link; any thread may read them. */
 struct emu_hostlink_counts {
     _Atomic uint64_t entries_sent;
     _Atomic uint64_t entries_received;
@@ -103,45 +110,49 @@ struct emu_hostlink_counts {
     _Atomic uint64_t control_sent; /* bytes */
     _Atomic uint64_t control_received;
     _Atomic uint64_t waited; /* entries that arrived when the pool had no buffer */
-    _Atomic uint64_t late;   /* clock real: entries that arrived after their time */
-    _Atomic uint64_t ahead;  /* clock real: entries with a time too far ahead, replaced by now */
-    _Atomic uint64_t cuts;   /* sessions that ended */
+    /* clock real: entries that arrived after the time when they were due */
+    _Atomic uint64_t late;
+    /* clock real: entries whose time was too far in the future; they got the current time */
+    _Atomic uint64_t ahead;
+    _Atomic uint64_t cuts; /* sessions that have ended */
 
-    /* Dropped. */
-    _Atomic uint64_t sunk;         /* entries sent while the cables were down */
-    _Atomic uint64_t cut;          /* entries that waited here when the cables went down */
-    _Atomic uint64_t control_lost; /* bytes that no socket could take any more */
+    /* Dropped entries and bytes. */
+    _Atomic uint64_t sunk; /* entries that our switches sent while the cables were down */
+    /* entries that waited in the host link when the cables went down */
+    _Atomic uint64_t cut;
+    _Atomic uint64_t control_lost; /* bytes that could not be written to a socket any more */
 
     /* Protocol violations of the peer. Each ends the session. */
-    _Atomic uint64_t malformed; /* records */
-    _Atomic uint64_t bad;       /* entries that cannot be on that cable */
-    _Atomic uint64_t overrun;   /* entries without a credit or slot */
-    _Atomic uint64_t unearned;  /* credits or TAKEN for more than was sent */
-    _Atomic uint64_t untimely;  /* cable records before READY, or a second READY */
+    _Atomic uint64_t malformed; /* records that cannot be parsed */
+    _Atomic uint64_t bad;       /* entries that are invalid on their cable */
+    _Atomic uint64_t overrun;   /* entries for which there was no credit or no slot */
+    _Atomic uint64_t unearned;  /* credits or TAKEN for more than we sent */
+    _Atomic uint64_t untimely;  /* records of cables before READY, or a second READY */
 };
 
-/* Counters of the port over all peers. */
+/* Counters of the port, over all peers. */
 struct emu_hostlink_port_counts {
-    _Atomic uint64_t frames;    /* received */
-    _Atomic uint64_t foreign;   /* from another fabric, or with host numbers that are not ours */
-    _Atomic uint64_t malformed; /* with our EtherType, but not in our format */
+    _Atomic uint64_t frames;    /* received frames */
+    _Atomic uint64_t foreign;   /* frames of another fabric, or between other hosts */
+    _Atomic uint64_t malformed; /* frames with our EtherType that are not in our format */
 };
 
 /* An estimate of the peer's clock. */
 struct emu_hostlink_clock {
     bool known;
     int64_t offset_ns; /* the peer's monotonic clock minus ours */
-    uint64_t error_ns; /* error bound of offset_ns: half of the shortest round trip */
-    int64_t drift_ppb; /* rate of the peer's clock above ours; 0 until known */
+    uint64_t error_ns; /* largest error of offset_ns: half of the shortest round trip */
+    int64_t drift_ppb; /* how much faster the peer's clock runs than ours; 0 until known */
 };
 
 /*
- * Configuration of a device. The device owns the port and closes it; the rest is borrowed for the
- * call.
+ * Configuration of a host link. The host link owns the port and closes it. The other pointers are
+ * used only during the call.
  */
 struct emu_hostlink_config {
     struct emu_hostport *port;
-    uint32_t nodes; /* number of nodes in the fabric: node numbers in entries are lower */
+    /* number of nodes in the fabric; entries may contain only smaller node numbers */
+    uint32_t nodes;
     const struct emu_hostlink_peer *peers;
     uint32_t count;
     uint64_t (*now_ns)(void *ctx); /* NULL: the monotonic clock */
@@ -149,26 +160,27 @@ struct emu_hostlink_config {
 };
 
 /**
- * emu_hostlink_create - make the device on @worker. Sessions start with the worker. Errors: as
- * emu_session_create(), emu_waiter_add(); -ENOTSUP on clock virtual; -EINVAL, too many cables. On
- * an error the caller keeps the port and the sockets.
+ * emu_hostlink_create - create the host link as a device of @worker. Its sessions start with the
+ * worker. Errors: as emu_session_create() and emu_waiter_add(); -ENOTSUP: the clock is virtual;
+ * -EINVAL: too many cables. After an error the caller still owns the port and the sockets.
  */
 int emu_hostlink_create(struct emu_hostlink **ret, struct emu_worker *worker,
                         const struct emu_hostlink_config *config);
 
 /**
- * emu_hostlink_destroy - free the device and the rings that it fills. Call it after the workers
+ * emu_hostlink_destroy - free the host link and the rings that it fills. Call it after the workers
  * have ended.
  */
 void emu_hostlink_destroy(struct emu_hostlink *link);
 
 /**
- * emu_hostlink_join - connect a local cable to cable @cable of peer @peer, instead of two
- * emu_link_join(). @tx and @rx are the near ends, at port @port of @dev. Both hosts must give the
- * same @credits, @depth and @profile. @credits: as on one host; @depth: see above, 0 unless the
- * clock is raw; both are ignored with channels. @intake: of the switch if link-level retry is on,
- * else NULL. emu_hostlink_destroy() frees the rings of the device's sending end; the owner of @tx
- * frees its own (emu_link_unjoin()). Errors: -ENOMEM. Thread: before the worker starts.
+ * emu_hostlink_join - connect @tx and @rx, the ends at port @port of @dev, to cable @cable of peer
+ * @peer. This call replaces the two calls of emu_link_join() for a local cable. Both hosts must
+ * pass the same @credits, @depth and @profile. @credits: as for a local cable. @depth: extra
+ * credits, see above; 0 unless the clock is raw. With channels both are ignored. @intake: of the
+ * switch, if link-level retry is on; else NULL. emu_hostlink_destroy() frees the rings of the host
+ * link's sending end. The owner of @tx frees the rings of @tx (emu_link_unjoin()). Errors: -ENOMEM.
+ * Thread: before the worker starts.
  */
 int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, struct emu_tx *tx,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
@@ -176,70 +188,74 @@ int emu_hostlink_join(struct emu_hostlink *link, uint32_t peer, uint32_t cable, 
                       const struct emu_profile *profile);
 
 /**
- * emu_hostlink_replay - the sender of link-level retry on the last hop of a cable, from the device
- * to the switch; NULL: joined without retry. Thread: any while the worker is paused; wake the
- * device after changing it.
+ * emu_hostlink_replay - return the replay buffer of a cable's last hop, from the host link to the
+ * switch; NULL if the cable has no link-level retry. Thread: any, while the worker is paused; wake
+ * the device after changing it.
  */
 struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t peer,
                                        uint32_t cable);
 
 /**
- * emu_hostlink_passed - count the entries of a cable that the device has taken from our switch
- * (@sent) and delivered to it (@came) since the cables came up, modulo 2^32. Returns false if
- * entries wait to be taken. Nothing is in flight between two devices if each has delivered as many
- * as the other has taken. Thread: any while the workers are paused.
+ * emu_hostlink_passed - count the entries of a cable since it came up, modulo 2^32: those that the
+ * host link has taken from our switch (@sent), and those that it has delivered to our switch
+ * (@delivered). Returns false if entries of our switch have not yet been taken. Nothing is in
+ * flight between two hosts if each has delivered as many as the other has taken. Thread: any, while
+ * the workers are paused.
  */
 bool emu_hostlink_passed(const struct emu_hostlink *link, uint32_t peer, uint32_t cable,
-                         uint32_t *sent, uint32_t *came);
+                         uint32_t *sent, uint32_t *delivered);
 
-/** emu_hostlink_phase - state of the cables of @peer. Thread: any. */
+/** emu_hostlink_phase - return the state of the cables of @peer. Thread: any. */
 enum emu_hostlink_phase emu_hostlink_phase(const struct emu_hostlink *link, uint32_t peer);
 
 /**
- * emu_hostlink_bring_up - allow cables that are down to come up, once the peer allows it, too.
- * emu_hostlink_take_down() - take them down now: the session ends on both hosts. Thread: any; takes
- * effect in the device's next step.
+ * emu_hostlink_bring_up - let the cables of @peer come up as soon as the peer lets them, too.
+ * emu_hostlink_take_down - take them down now; the session ends on both hosts. Thread: any; takes
+ * effect in the host link's next step.
  */
 void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer);
 void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer);
 
 /**
- * emu_hostlink_control - use @fd as the control channel of @peer: now, or once the current session
- * has ended if that has a channel. Returns -1, or an earlier descriptor that was not used yet,
- * which the caller owns again. Thread: any.
+ * emu_hostlink_control - use socket @fd as the control channel of @peer. If the current session
+ * already has a channel, @fd is used for the next session. Returns -1, or a socket from an earlier
+ * call that was not used yet; the caller owns that again. Thread: any.
  */
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
 
 /**
- * emu_hostlink_is_closed - true if both hosts have closed the control channel of this session, the
- * other host has received everything that was written here, and a confirmation of everything that
- * it wrote was sent to it. Also true while there is no session, because then nothing can be
- * delivered. A host that waits for this before it ends its workers leaves nothing undelivered.
- * Thread: any.
+ * emu_hostlink_is_closed - return whether nothing more can be delivered over the control channel of
+ * @peer. That is so if both hosts have closed the channel of this session, the peer has received
+ * everything that this host wrote, and this host has sent a confirmation of everything that the
+ * peer wrote. It is also so while there is no session. A host that waits for this before it ends
+ * its workers leaves nothing undelivered. Thread: any.
  */
 bool emu_hostlink_is_closed(const struct emu_hostlink *link, uint32_t peer);
 
-/** emu_hostlink_session - the session with @peer, to read its state and counters. */
+/** emu_hostlink_session - return the session with @peer, to read its state and counters. */
 const struct emu_session *emu_hostlink_session(const struct emu_hostlink *link, uint32_t peer);
 
-/** emu_hostlink_counts, emu_hostlink_port_counts - valid as long as the device. Thread: any. */
+/**
+ * emu_hostlink_counts, emu_hostlink_port_counts - return the counters. They exist as long as the
+ * host link. Thread: any.
+ */
 const struct emu_hostlink_counts *emu_hostlink_counts(const struct emu_hostlink *link,
                                                       uint32_t peer);
 const struct emu_hostlink_port_counts *emu_hostlink_port_counts(const struct emu_hostlink *link);
 
-/** emu_hostlink_clock - the current estimate of @peer's clock. Thread: any. */
+/** emu_hostlink_clock - return the current estimate of @peer's clock. Thread: any. */
 struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, uint32_t peer);
 
 /**
- * emu_hostlink_check - check the invariants of a cable. Returns NULL, or what is wrong. The switch
- * at the near end has a check of its own, which finds the device's end as rx->tx. Thread: any while
- * the workers are paused.
+ * emu_hostlink_check - check the invariants of a cable. Returns NULL, or what is wrong. The check
+ * of the switch covers the opposite direction, whose sender rx->tx belongs to the host link.
+ * Thread: any, while the workers are paused.
  */
 const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);
 
 /**
- * emu_hostlink_bufs - references to pool buffers in rings that the device reads and in its queues.
- * Thread: any while the workers are paused.
+ * emu_hostlink_bufs - return the number of references to pool buffers in the rings that the host
+ * link reads, and in its queues. Thread: any, while the workers are paused.
  */
 uint32_t emu_hostlink_bufs(const struct emu_hostlink *link);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* offset.c - see offset.h. */
+/* offset.c - the filter of clock samples (offset.h). */
 #include "emu/hostlink/offset.h"
 
 #include <string.h>
@@ -7,9 +7,10 @@
 #define OFFSET_QUARTER_NS 250000000u
 #define OFFSET_SECOND_NS  UINT64_C(1000000000)
 #define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* longer round trips are ignored */
-#define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until it is known */
-#define OFFSET_SURE       1e-6 /* change of a known drift, */
-#define OFFSET_AGES       1.01 /* growth of its error per sample that does not improve it */
+#define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until the drift is known */
+#define OFFSET_SURE       1e-6 /* how much a known drift may change, */
+/* and factor by which its error grows with each sample that does not reduce it */
+#define OFFSET_AGES 1.01
 
 void hostlink_offset_reset(struct hostlink_offset *offset)
 {
@@ -22,7 +23,7 @@ void hostlink_offset_reset(struct hostlink_offset *offset)
     atomic_store_explicit(&offset->known, false, memory_order_relaxed);
 }
 
-/* Error bound of a sample at @now_ns. */
+/* Return the largest error of a sample's offset at @now_ns. */
 static uint64_t offset_error_ns(const struct hostlink_offset *offset,
                                 const struct hostlink_sample *sample, uint64_t now_ns)
 {
@@ -31,7 +32,8 @@ static uint64_t offset_error_ns(const struct hostlink_offset *offset,
 }
 
 /*
- * Keep @sample if its round trip is the shortest of its period of @part_ns, of the @count in @kept.
+ * Keep @sample if its round trip is the shortest within its period of @part_ns. @kept: one sample
+ * for each of the last @count periods.
  */
 static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t part_ns,
                         const struct hostlink_sample *sample)
@@ -43,7 +45,7 @@ static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t p
         *at = *sample;
 }
 
-/* Compute the drift from the oldest and the youngest kept second. */
+/* Compute the drift from the oldest and the newest sample of offset->second. */
 static void offset_drift(struct hostlink_offset *offset, uint64_t now_ns)
 {
     const struct hostlink_sample *old = NULL, *young = NULL;
@@ -94,7 +96,7 @@ static void offset_choose(struct hostlink_offset *offset, uint64_t now_ns)
     atomic_store_explicit(&offset->known, true, memory_order_relaxed);
 }
 
-/* The middle of @a and @b, modulo 2^64; they differ by less than 2^63. */
+/* Return the middle of @a and @b, which are modulo 2^64 and differ by less than 2^63. */
 static int64_t offset_middle(uint64_t a, uint64_t b)
 {
     return (int64_t)(a + (uint64_t)((int64_t)(b - a) / 2));
@@ -113,7 +115,7 @@ void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, ui
     }
     if (away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
         return;
-    /* the peer's clock may have measured its delay wrong */
+    /* the peer's clock may have drifted while it measured the time until its answer */
     sample.trip_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
     sample.offset_ns = offset_middle(received_ns - echo_ns, sent_ns - now_ns);
     offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);

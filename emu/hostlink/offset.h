@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * offset.h - estimates the offset between the peer's clock and ours.
+ * offset.h - estimate the offset between the peer's clock and ours.
  *
- * Each host queries the other's time (CLOCK), which is answered at once. A round trip gives four
- * times: sent here T1, received there T2, answered there T3, received here T4. The offset is ((T2 -
- * T1) + (T3 - T4)) / 2, with an error of at most half the round trip (T4 - T1) - (T3 - T2), reached
- * if all of the delay was in one direction. Queueing lengthens the round trip, so only the sample
- * with the shortest one is kept per quarter of a second, and the kept sample with the least error
- * is used. The error of a sample grows with its age, because the clocks' rates differ. That drift
- * is computed from samples seconds apart, with their errors.
- * Source: NTP (RFC 5905 section 8, its clock filter). Deviation: two clocks only, and none is
- * adjusted.
+ * Each host queries the other's time by a CLOCK record, which the other host answers at once. A
+ * round trip gives four times: the query is sent here at T1 and received there at T2; the answer is
+ * sent there at T3 and received here at T4. The offset is ((T2 - T1) + (T3 - T4)) / 2. Its error is
+ * at most half the round trip, (T4 - T1) - (T3 - T2), which it reaches if all of the delay was in
+ * one direction.
  *
- * Owner: the host link's device; any thread may read the published numbers.
+ * Queueing lengthens a round trip. Therefore, for each quarter of a second, only the sample with
+ * the shortest round trip is kept. Of these samples the one with the least error is used. The error
+ * of a sample grows with its age, because the two clocks run at slightly different rates. This
+ * drift is computed from two samples some seconds apart.
+ * Source: NTP (RFC 5905 section 8, its clock filter). Deviation: there are two clocks only, and
+ * none is adjusted.
+ *
+ * Owner: the host link's device. Any thread may read the published numbers.
  */
 #ifndef EMU_HOSTLINK_OFFSET_H
 #define EMU_HOSTLINK_OFFSET_H
@@ -21,8 +24,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HOSTLINK_SAMPLES 8u  /* quarters of a second that samples are kept for */
-#define HOSTLINK_SECONDS 16u /* seconds that samples for the drift are kept for */
+#define HOSTLINK_SAMPLES 8u  /* for so many quarters of a second, the best sample is kept */
+#define HOSTLINK_SECONDS 16u /* for so many seconds, the best sample is kept, for the drift */
 
 struct hostlink_sample {
     uint64_t at_ns;    /* our clock in the middle of the round trip */
@@ -32,15 +35,17 @@ struct hostlink_sample {
 };
 
 struct hostlink_offset {
-    uint64_t asked_ns;    /* sent_ns of the last query received; 0: answered */
-    uint64_t received_ns; /* when it arrived */
-    struct hostlink_sample least[HOSTLINK_SAMPLES];  /* best of each quarter of a second */
-    struct hostlink_sample second[HOSTLINK_SECONDS]; /* best of each second */
-    struct hostlink_sample best;                     /* the sample in use */
-    double drift;                                    /* ns per ns; 0 until known */
-    double unsure;                                   /* error bound of drift */
+    uint64_t asked_ns;    /* sent_ns of the peer's last query; 0: it was answered */
+    uint64_t received_ns; /* when that query arrived */
+    /* sample with the shortest round trip, for each quarter of a second */
+    struct hostlink_sample least[HOSTLINK_SAMPLES];
+    /* sample with the shortest round trip, for each second */
+    struct hostlink_sample second[HOSTLINK_SECONDS];
+    struct hostlink_sample best; /* the sample in use */
+    double drift;                /* ns per ns; 0 until known */
+    double unsure;               /* largest error of `drift` */
 
-    /* Published for reports; may be of different samples. */
+    /* Published for reports, one by one: they may belong to different samples. */
     _Atomic bool known;
     _Atomic int64_t offset_ns;
     _Atomic uint64_t error_ns;
@@ -51,13 +56,13 @@ struct hostlink_offset {
 void hostlink_offset_reset(struct hostlink_offset *offset);
 
 /**
- * hostlink_offset_sample - a CLOCK record arrived at @now_ns: a query if @echo_ns is 0, else the
- * answer to one of ours. The times need not be valid.
+ * hostlink_offset_sample - process a CLOCK record that arrived at @now_ns. It is a query of the
+ * peer if @echo_ns is 0, else the answer to one of our queries. Implausible times are ignored.
  */
 void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, uint64_t echo_ns,
                             uint64_t received_ns, uint64_t now_ns);
 
-/** hostlink_offset_at - the peer's clock minus ours at @now_ns; 0 if unknown. */
+/** hostlink_offset_at - return the peer's clock minus ours at @now_ns; 0 if unknown. */
 int64_t hostlink_offset_at(const struct hostlink_offset *offset, uint64_t now_ns);
 
 #endif

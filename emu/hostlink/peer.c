@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.c - another host: incarnations of the session, received records, and scheduling of what to
- * send.
+ * peer.c - another host: follow the incarnations of the session, process received records, and
+ * decide what is sent next.
  */
 #include "emu/hostlink/device.h"
 
@@ -10,13 +10,16 @@
 
 #include "emu/retry/replay.h"
 
-#define PEER_BURST    256u                 /* most entries sent per step */
-#define PEER_STREAM   8u                   /* if a step sends this many, the next will send more */
-#define PEER_CLOCK_NS 50000000u            /* interval of CLOCK while entries flow */
-#define PEER_IDLE_NS  UINT64_C(1000000000) /* interval of CLOCK after this long without any */
-#define PEER_POLL_NS  50000u   /* polling without an event: window space, emptied slots */
-#define PEER_OWED_NS  50000u   /* longest wait of credits for a frame with entries */
-#define PEER_STUCK_NS 1000000u /* polling of a full control socket */
+#define PEER_BURST 256u /* most entries sent per step */
+/* a step that sends so many entries holds back its last frame, for entries of the next step */
+#define PEER_STREAM   8u
+#define PEER_CLOCK_NS 50000000u /* interval of CLOCK records while entries flow */
+/* after so long without entries, the interval of CLOCK records */
+#define PEER_IDLE_NS UINT64_C(1000000000)
+/* interval of polling for space in the window and for emptied slots, which cause no event */
+#define PEER_POLL_NS  50000u
+#define PEER_OWED_NS  50000u   /* longest time that credits wait for a frame with entries */
+#define PEER_STUCK_NS 1000000u /* interval of polling a control socket that is full */
 
 /* --- creation --------------------------------------------------------------------------- */
 
@@ -85,14 +88,17 @@ static void peer_set_closed(struct hostlink_peer *peer, bool closed)
     atomic_store_explicit(&peer->closed, closed, memory_order_relaxed);
 }
 
-/* Take the cables down at the end of an incarnation, if there was one. */
+/*
+ * Take the cables down and reset the state, at the end of an incarnation. Does nothing if there was
+ * none.
+ */
 static void peer_cut(struct hostlink_peer *peer)
 {
     uint32_t up = EMU_HOSTLINK_UP;
 
     if (!peer->incarnation)
         return;
-    if (peer->up) /* unless the manager has requested a state already */
+    if (peer->up) /* do not change a state that the manager has just requested */
         atomic_compare_exchange_strong_explicit(&peer->phase, &up, EMU_HOSTLINK_DOWN,
                                                 memory_order_relaxed, memory_order_relaxed);
     peer->incarnation = 0;
@@ -114,7 +120,7 @@ static void peer_cut(struct hostlink_peer *peer)
     }
 }
 
-/* Notice a new incarnation of the session, or its end. */
+/* React if the session has ended or a new incarnation has begun. */
 static void peer_follow_session(struct hostlink_peer *peer)
 {
     uint64_t incarnation = 0;
@@ -135,7 +141,7 @@ static void peer_follow_session(struct hostlink_peer *peer)
     peer->clock_due_ns = 0;
 }
 
-/* End the session. */
+/* End the session, because the peer violated the protocol or the cables must go down. */
 static void peer_end(struct hostlink_peer *peer)
 {
     peer->broken = false;
@@ -143,7 +149,7 @@ static void peer_end(struct hostlink_peer *peer)
     peer_cut(peer);
 }
 
-/* Both hosts are ready: bring the cables up, unless the manager took them down meanwhile. */
+/* Bring the cables up if both hosts are ready, unless the manager has taken them down meanwhile. */
 static void peer_try_up(struct hostlink_peer *peer)
 {
     uint32_t phase = EMU_HOSTLINK_TO_BRING_UP;
@@ -160,7 +166,10 @@ static void peer_try_up(struct hostlink_peer *peer)
     }
 }
 
-/* Send the OLD records of each cable, then READY. */
+/*
+ * Send the OLD records of each cable, and then READY. Continues in the next step if the session's
+ * window is full.
+ */
 static void peer_announce(struct hostlink_peer *peer)
 {
     static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};
@@ -179,7 +188,7 @@ void hostlink_peer_check(struct hostlink_peer *peer)
     peer_follow_session(peer);
     if (peer->incarnation &&
         ((peer->up && phase != EMU_HOSTLINK_UP) || (peer->announces && phase == EMU_HOSTLINK_DOWN)))
-        peer_end(peer); /* the manager took them down */
+        peer_end(peer); /* the manager took the cables down */
     if (peer->incarnation && phase == EMU_HOSTLINK_TO_BRING_UP && !peer->ready_sent)
         peer_announce(peer);
     peer_try_up(peer);
@@ -188,7 +197,7 @@ void hostlink_peer_check(struct hostlink_peer *peer)
 
 /* --- received records -------------------------------------------------------------- */
 
-/* The peer violated the protocol as @count counts. */
+/* Note that the peer violated the protocol. @count: the counter of this kind of violation. */
 static void peer_break(struct hostlink_peer *peer, _Atomic uint64_t *count)
 {
     emu_count(count, 1);
@@ -207,7 +216,7 @@ static void peer_credits(struct hostlink_peer *peer, struct hostlink_cable *cabl
         emu_count(&peer->counts.credits_received, record->count);
 }
 
-/* A record of a cable, other than an entry. */
+/* Process a record of a cable that is no entry, or an entry that may not be received now. */
 static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     struct hostlink_cable *cable = &peer->cable[record->cable];
@@ -222,8 +231,9 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
     } else if (!peer->ready_sent || !peer->ready_received) {
         peer_break(peer, &peer->counts.untimely);
     } else if (!peer->up) {
-        peer->broken = true; /* our cables went down, and the peer cannot know yet */
-    } else {                 /* hostlink_entries_rx() took entries */
+        /* our cables went down; the peer does not know it yet, so this is no violation */
+        peer->broken = true;
+    } else { /* not an entry, because hostlink_entries_rx() handles entries */
         peer_credits(peer, cable, record);
     }
 }
@@ -254,13 +264,16 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         peer_control(peer, record);
         break;
     case EMU_HOSTLINK_CLOCK:
-        /* Not the step's time: the peer may have sent this after the step began. */
+        /*
+         * The current time, and not that of the step: the peer may have sent this after the step
+         * began.
+         */
         hostlink_offset_sample(&peer->offset, record->sent_ns, record->echo_ns, record->received_ns,
                                hostlink_now_ns(peer->link));
         break;
     case EMU_HOSTLINK_CREDIT_AT:
     case EMU_HOSTLINK_STEP:
-        peer_break(peer, &peer->counts.malformed); /* only for clock virtual */
+        peer_break(peer, &peer->counts.malformed); /* these are used only on clock virtual */
         break;
     default:
         peer_cable(peer, record);
@@ -298,7 +311,7 @@ void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *fra
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* The next member of @set after @last, cyclically; @count: the set is empty. */
+/* Return the member of bit set @set after @last, cyclically; @count if the set is empty. */
 static uint32_t set_next(const uint64_t *set, uint32_t count, uint32_t last)
 {
     uint32_t words = HOSTLINK_WORDS(count), w;
@@ -327,14 +340,20 @@ static bool set_any(const uint64_t *set, uint32_t count)
     return false;
 }
 
-/* May credits wait? A frame for a credit alone costs as much as any other. */
+/*
+ * Return whether credits may wait for a frame with entries. A frame with credits only costs as much
+ * as any other frame.
+ */
 static bool owed_may_wait(const struct hostlink_peer *peer)
 {
     return !peer->pressing && peer->link->now_ns - peer->owed_ns < PEER_OWED_NS &&
            !set_any(peer->active, peer->cables + 1);
 }
 
-/* Send credits and TAKEN while the cables are up. Returns false if the session's window is full. */
+/*
+ * Send the CREDITS and TAKEN records that are due, if the cables are up. Return false if the
+ * session's window is full.
+ */
 static bool send_owed(struct hostlink_peer *peer)
 {
     if (!peer->up || !peer->owed_ns || owed_may_wait(peer))
@@ -355,7 +374,10 @@ static bool send_owed(struct hostlink_peer *peer)
     return true;
 }
 
-/* Answer the peer's query, and send ours if due. Returns false if the session's window is full. */
+/*
+ * Answer the peer's CLOCK query, and send our own if it is due. Return false if the session's
+ * window is full.
+ */
 static bool send_clock(struct hostlink_peer *peer)
 {
     struct hostlink_offset *offset = &peer->offset;
@@ -407,7 +429,10 @@ static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *lef
                                                                             : HOSTLINK_SENT_NONE;
 }
 
-/* Serve the cables and the control channel round robin. */
+/*
+ * Serve the cables and the control channel, round robin. Return how many entries and control
+ * records were sent.
+ */
 static uint32_t send_round_robin(struct hostlink_peer *peer)
 {
     uint32_t sent = 0;
@@ -440,7 +465,7 @@ static uint32_t send_round_robin(struct hostlink_peer *peer)
     return sent;
 }
 
-/* Drop what our switches send while the cables are down. */
+/* Drop what our switches send while the cables are down. Return the number of entries. */
 static uint32_t sink_all(struct hostlink_peer *peer)
 {
     uint32_t sunk = 0;

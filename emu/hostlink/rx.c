@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rx.c - receiving entries from another host: each goes to our switch if its cable's counts
- * (cable.c) allow it, with times on our clocks, or waits here for a buffer.
+ * rx.c - receive entries from another host. If the counts of its cable (cable.c) allow an entry, it
+ * goes to our switch, with its times converted to our clock. If no pool buffer is free, the entry's
+ * record waits here.
  */
 #include "emu/hostlink/device.h"
 
@@ -9,9 +10,10 @@
 
 #include "emu/hostlink/entry.h"
 
-#define CABLE_AHEAD_PS UINT64_C(10000000000) /* 10 ms: later entries get the current time */
+/* 10 ms; an entry that is due later gets the current time */
+#define CABLE_AHEAD_PS UINT64_C(10000000000)
 
-/* Do the counts allow one more entry? */
+/* Return whether the counts allow one more entry. */
 static inline bool cable_may_rx(const struct hostlink_cable *cable)
 {
     if (cable->channels) {
@@ -22,7 +24,10 @@ static inline bool cable_may_rx(const struct hostlink_cable *cable)
     return cable->open[0] + (int64_t)cable->waiting < cable->credits + (int64_t)cable->depth;
 }
 
-/* Translate the sender's time of an entry: no earlier than now, nor than the previous entry. */
+/*
+ * Convert the time of an entry from the sender's clock to ours. The result is at least the current
+ * time and the time of the previous entry.
+ */
 static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
 {
     struct hostlink_peer *peer = cable->peer;
@@ -46,7 +51,7 @@ static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
     return cable->last_ps;
 }
 
-/* Translate the times in an entry to our clocks. Returns the entry's time. */
+/* Convert all times in an entry to our clock. Return the time when the entry arrives. */
 static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *entry,
                                 uint32_t note, uint64_t at_ps)
 {
@@ -62,8 +67,9 @@ static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *
 }
 
 /*
- * The slot for the next entry to our switch, or in the queue for its credits; @other if the ring
- * has no free slot.
+ * Return the memory for the next entry: a slot of the ring to our switch, or of the queue if our
+ * switch has no credits. If the ring has no free slot, return @other; emu_tx_send() then copies the
+ * entry.
  */
 static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct emu_entry *other)
 {
@@ -75,7 +81,7 @@ static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct 
     return slot ? slot : other;
 }
 
-/* Publish the entry in @slot. */
+/* Publish the entry in @slot, which cable_slot() returned. */
 static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *slot,
                               struct emu_entry *other, uint64_t time_ps)
 {
@@ -93,7 +99,7 @@ static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *sl
     hostlink_set_touched(cable);
 }
 
-/* Deliver to our switch. Returns false if no buffer is free. */
+/* Deliver an entry to our switch or its queue. Return false if no pool buffer is free. */
 static inline __attribute__((always_inline)) bool cable_deliver(
     struct hostlink_cable *cable, const struct emu_hostlink_record *record,
     struct emu_pool_cache *cache, bool channels, bool timed)
@@ -119,7 +125,9 @@ static uint8_t *room_at(const struct hostlink_room *room, uint32_t n)
     return room->record + n * (size_t)EMU_HOSTLINK_ENTRY_MOST;
 }
 
-/* Store a record until a buffer is free. There is a slot for each entry that the counts allow. */
+/*
+ * Store a record until a pool buffer is free. There is a slot for each entry that the counts allow.
+ */
 static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32_t bytes)
 {
     struct hostlink_peer *peer = cable->peer;
@@ -132,7 +140,10 @@ static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32
     emu_count(&peer->counts.waited, 1);
 }
 
-/* The same check, after collecting credits if necessary. */
+/*
+ * Return whether the counts allow one more entry, after collecting the credits of our switch if
+ * necessary.
+ */
 static inline bool cable_allows(struct hostlink_cable *cable)
 {
     if (cable->ends.tx.credits && cable_may_rx(cable))
@@ -141,7 +152,10 @@ static inline bool cable_allows(struct hostlink_cable *cable)
     return cable_may_rx(cable);
 }
 
-/* Receive an entry of @bytes at @from. Returns false if it is invalid or exceeds the counts. */
+/*
+ * Receive the entry at @from, of @bytes. Return false if it is invalid or the counts do not allow
+ * it.
+ */
 static inline __attribute__((always_inline)) bool cable_rx_entry(
     struct hostlink_cable *cable, const struct emu_hostlink_record *record, const uint8_t *from,
     uint32_t bytes, bool channels, bool timed)
@@ -166,24 +180,24 @@ static inline __attribute__((always_inline)) bool cable_rx_entry(
 }
 
 /*
- * A batch of the most common entries: unicast segments with a payload, on a cable without channels,
- * on clock raw. They often arrive many in a row on one cable, so state outside the entries is
- * loaded once and stored at the end.
+ * A batch of entries of the most common kind: unicast segments with a payload, on a cable without
+ * channels, on clock raw. Often many of them arrive in a row on one cable. Therefore the state of
+ * the cable is loaded once, and stored after the last entry.
  */
 struct cable_batch {
     struct emu_pool_cache *cache;
-    struct emu_ring_end ring; /* ring of our switch after the last entry */
-    uint64_t head;            /* expected head of each entry, without its length */
+    struct emu_ring_end ring; /* the ring to our switch; `at` follows the entries of the batch */
+    uint64_t head;            /* the head of every such entry, with a length of 0 */
     uint32_t nodes;
-    uint32_t room; /* credits of our switch: the first entries go to it, */
-    uint32_t may;  /* and this many in all are allowed: the rest is queued */
+    uint32_t room; /* number of entries for which our switch has credits; they go to the switch */
+    uint32_t may;  /* number of entries that the counts allow; those beyond `room` are queued */
 };
 
 #define BATCH_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
 
 /*
- * Returns false if the cable is of another kind, or something waits: then entries are received one
- * by one.
+ * Begin a batch. Return false if the cable is of another kind or entries wait for buffers. Then
+ * entries are received one by one.
  */
 static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
 {
@@ -195,7 +209,7 @@ static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
         return false;
     if (!tx->credits)
         hostlink_cable_collect(cable);
-    left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as cable_may_rx() */
+    left = cable->credits + (int64_t)cable->depth - cable->open[0]; /* as in cable_may_rx() */
     batch->cache = &peer->link->dev.worker->cache;
     batch->ring = tx->data;
     batch->head = EMU_HOSTLINK_ENTRY | (uint64_t)ENTRY_BUF << ENTRY_FLAGS |
@@ -207,8 +221,8 @@ static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
 }
 
 /*
- * Receive the entry at @from into @slot. Returns its bytes, or 0 if hostlink_entry_parse() must
- * handle it.
+ * Receive the entry at @from into @slot. Return its number of bytes, or 0 if it is of another kind
+ * and hostlink_entry_parse() must handle it.
  */
 static inline uint32_t batch_entry(const struct cable_batch *batch, const uint8_t *from,
                                    uint32_t bytes, struct emu_entry *slot)
@@ -238,7 +252,8 @@ static inline uint32_t batch_entry(const struct cable_batch *batch, const uint8_
 }
 
 /*
- * Receive entries to our switch while it has credits. Returns how many; adds their bytes to *@done.
+ * Receive entries into the ring to our switch, while it has credits. Return how many, and add their
+ * bytes to *@done.
  */
 static uint32_t batch_to_switch(struct cable_batch *batch, const uint8_t *records, uint32_t bytes,
                                 uint32_t *done)
@@ -255,7 +270,10 @@ static uint32_t batch_to_switch(struct cable_batch *batch, const uint8_t *record
     return moved;
 }
 
-/* Receive entries into the queue for the switch's credits. */
+/*
+ * Receive entries into the queue, where they wait until our switch has credits. As
+ * batch_to_switch().
+ */
 static uint32_t batch_to_queue(const struct cable_batch *batch, struct hostlink_cable *cable,
                                const uint8_t *records, uint32_t bytes, uint32_t *done)
 {
@@ -274,9 +292,9 @@ static uint32_t batch_to_queue(const struct cable_batch *batch, struct hostlink_
     return moved;
 }
 
-/* Receive as many entries as possible. Returns their bytes. */
-static uint32_t cable_batch_come(struct hostlink_cable *cable, const uint8_t *records,
-                                 uint32_t bytes)
+/* Receive as many entries of the most common kind as possible. Return their number of bytes. */
+static uint32_t cable_receive_batch(struct hostlink_cable *cable, const uint8_t *records,
+                                    uint32_t bytes)
 {
     uint32_t done = 0, moved, waits = 0;
     struct emu_tx *tx = &cable->ends.tx;
@@ -296,7 +314,9 @@ static uint32_t cable_batch_come(struct hostlink_cable *cable, const uint8_t *re
     return done;
 }
 
-/* Receive one entry. Returns its bytes, or 0 if there is none. */
+/*
+ * Receive one entry of any kind. Return its number of bytes, or 0 if the record is no valid entry.
+ */
 static uint32_t cable_entry(struct hostlink_peer *peer, const struct hostlink_cable *cable,
                             const uint8_t *from, uint32_t bytes)
 {
@@ -324,7 +344,7 @@ uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records,
 
         if (number >= peer->cables || !peer->cable[number].slots)
             break;
-        more = cable_batch_come(&peer->cable[number], records + done, bytes - done);
+        more = cable_receive_batch(&peer->cable[number], records + done, bytes - done);
         if (!more)
             more = cable_entry(peer, &peer->cable[number], records + done, bytes - done);
         if (!more)
@@ -336,7 +356,7 @@ uint32_t hostlink_entries_rx(struct hostlink_peer *peer, const uint8_t *records,
     return done;
 }
 
-uint32_t hostlink_room_go(struct hostlink_peer *peer)
+uint32_t hostlink_room_deliver(struct hostlink_peer *peer)
 {
     struct hostlink_room *room = &peer->room;
     struct emu_hostlink_record record;

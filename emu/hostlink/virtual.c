@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* virtual.c - see virtual.h. */
+/* virtual.c - the device for cables to other hosts on clock virtual (virtual.h). */
 #include "emu/hostlink/virtual.h"
 
 #include <errno.h>
@@ -13,19 +13,19 @@
 
 /* The device's ends of a local cable. */
 struct virtual_cable {
-    struct emu_tx tx; /* to the switch here */
-    struct emu_rx rx; /* from it */
+    struct emu_tx tx; /* to our switch */
+    struct emu_rx rx; /* from our switch */
     bool joined;
     bool channels;
     uint32_t peer, number;
-    uint32_t unpaid;  /* segments sent whose credit has not come back */
+    uint32_t unpaid;  /* segments sent whose credits have not returned */
     uint64_t last_ps; /* time of the last received entry */
     const struct emu_profile *profile;
 };
 
 struct virtual_peer {
     uint32_t cables;
-    struct virtual_cable **cable; /* by number */
+    struct virtual_cable **cable; /* array of `cables`, by cable number; NULL: no such cable */
 };
 
 struct emu_virtual {
@@ -36,7 +36,7 @@ struct emu_virtual {
     struct virtual_peer *peer;
 };
 
-/* Clears the events: the cables are checked at the end of each window. */
+/* A step only clears the events. The cables are read at the end of each window. */
 static uint32_t virtual_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
@@ -70,7 +70,7 @@ static int cable_send_entries(struct emu_virtual *link, struct virtual_cable *ca
     return err;
 }
 
-/* Send the credits that our switch returned, with their times. */
+/* Send the credits that our switch has returned, with their times. */
 static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *cable)
 {
     struct emu_tx *tx = &cable->tx;
@@ -93,7 +93,7 @@ static int cable_send_credits(struct emu_virtual *link, struct virtual_cable *ca
 
 /* --- receiving --------------------------------------------------------------------------- */
 
-/* Is the time in the past, or invalid? */
+/* Return whether the time is in the past, or larger than any valid time. */
 static bool is_late(const struct emu_virtual *link, uint64_t at_ps)
 {
     return at_ps <= link->dev.worker->now_ps || at_ps > EMU_LAST_PS * 2 - 1;
@@ -107,11 +107,11 @@ static const char *cable_entry(struct emu_virtual *link, struct virtual_cable *c
     struct emu_entry entry;
 
     if (!hostlink_entry_is_sane(record, cable->profile, link->nodes, true))
-        return "an entry that cannot be on that cable";
+        return "an entry that is invalid on its cable";
     if (is_late(link, record->at_ps) || record->at_ps < cable->last_ps)
-        return "an entry of a time that is over";
+        return "an entry with a time in the past";
     if ((!cable->channels && !cable->tx.credits) || !emu_tx_has_slot(&cable->tx))
-        return "more entries than its cable has room for";
+        return "more entries than its cable has credits or slots";
     if (record->has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
         return "an entry for which this host has no buffer";
     cable->last_ps = record->at_ps;
@@ -128,10 +128,10 @@ static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *
     struct emu_rx *rx = &cable->rx;
 
     if (is_late(link, record->credit_ps))
-        return "credits of a time that is over";
+        return "credits with a time in the past";
     if (record->count > cable->unpaid || (record->channel && !cable->channels) ||
         !emu_credit_has_slot(&rx->credit))
-        return "credits that nobody is owed";
+        return "more credits than segments were sent";
     cable->unpaid -= record->count;
     emu_credit_put(&rx->credit, record->count, record->channel, record->credit_ps);
     emu_rx_notify(rx, link->dev.worker);
@@ -144,7 +144,7 @@ static const char *virtual_record(void *ctx, uint32_t p, const struct emu_hostli
     const struct virtual_peer *peer = &link->peer[p];
 
     if (record->cable >= peer->cables || !peer->cable[record->cable])
-        return "a record of a cable that is not there";
+        return "a record of an unknown cable";
     if (record->kind == EMU_HOSTLINK_ENTRY)
         return cable_entry(link, peer->cable[record->cable], record);
     return cable_credit(link, peer->cable[record->cable], record);
@@ -184,13 +184,13 @@ int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
         if (h == emu_barrier_config(barrier)->self)
             continue;
         if (bytes != sizeof its_ps) {
-            emu_barrier_fail(barrier, "the hosts are not at the same place of the run");
+            emu_barrier_fail(barrier, "the hosts are not in the same window");
             err = -EPROTO;
             break;
         }
         memcpy(&its_ps, its, sizeof its_ps);
         if (its_ps < link->dev.worker->now_ps) {
-            emu_barrier_fail(barrier, "a host wants to go on at a time in the past");
+            emu_barrier_fail(barrier, "the next event of a host is in the past");
             err = -EPROTO;
             break;
         }
@@ -211,7 +211,10 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
     return bufs;
 }
 
-/* Most bytes of a cable in two supersteps: an entry and a credit for each slot. */
+/*
+ * Return the most bytes that the other host may send for a cable in two supersteps: in each
+ * superstep an entry and a credit for each slot.
+ */
 static size_t cable_bytes(const struct virtual_cable *cable)
 {
     size_t slots = (size_t)cable->rx.data.mask + 1;
@@ -262,7 +265,7 @@ void emu_virtual_destroy(struct emu_virtual *link)
     free(link);
 }
 
-/* Allocate cable @number. */
+/* Allocate cable @number, and extend the array if necessary. */
 static struct virtual_cable *cable_new(struct virtual_peer *peer, uint32_t number)
 {
     struct virtual_cable **more = peer->cable;

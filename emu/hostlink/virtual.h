@@ -2,17 +2,19 @@
 /*
  * virtual.h - cables to other hosts on clock virtual.
  *
- * As with hostlink.h, such a cable is a local cable on each host between the switch, or the link
- * engine, and a device that stands for the remote end. But this device does nothing in its steps.
- * When all workers of a host have finished a window (emu/worker/windows.h), everything that they
- * put on these cables, segments, replies and credits with their simulated times, is sent to the
- * other hosts in one superstep (barrier.h), together with the time of this host's next event.
- * Whatever is sent arrives at least one lookahead later in simulated time, so it is there before
- * the window that uses it, as if both ends were on one host: entries in the order of each cable,
- * with their times, on rings of the same length.
+ * As with hostlink.h, a cable to another host is a local cable on each host, between the switch or
+ * link engine and a device that stands for the remote end. But here the device does nothing in its
+ * steps. When all workers of a host have finished a window (emu/worker/windows.h), everything that
+ * they put on these cables is sent to the other hosts in one superstep (barrier.h): segments,
+ * replies and credits, each with its simulated time. The time of this host's next event is sent,
+ * too.
  *
- * Received records are checked: no entry or credit has a time in the past, no cable has more in
- * flight than it has credits, and the fields of an entry are valid.
+ * Everything that is sent arrives at least one lookahead later in simulated time. Therefore it is
+ * in the receiver's rings before the window that uses it begins. The results are as if both ends
+ * were on one host, because entries keep their order and times, and the rings have the same length.
+ *
+ * Received records are checked: no entry or credit has a time in the past, no cable has more
+ * entries in flight than it has credits, and the fields of an entry are valid.
  */
 #ifndef EMU_HOSTLINK_VIRTUAL_H
 #define EMU_HOSTLINK_VIRTUAL_H
@@ -26,9 +28,9 @@
 struct emu_virtual;
 
 /**
- * emu_virtual_create - make the device on @worker and receive the barrier's records. @nodes: number
- * of nodes in the network, all simulated inside the fabric. Errors: -ENOMEM. Thread: before the
- * workers start.
+ * emu_virtual_create - create the device on @worker, which from now on receives the barrier's cable
+ * records. @nodes: number of nodes in the network, all simulated inside the fabric. Errors:
+ * -ENOMEM. Thread: before the workers start.
  */
 int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
                        struct emu_barrier *barrier, uint32_t nodes);
@@ -40,25 +42,28 @@ int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
 void emu_virtual_destroy(struct emu_virtual *link);
 
 /**
- * emu_virtual_join - connect a local cable to cable @number of session @peer, instead of two
- * emu_link_join(); the remote host calls the same for its end. @tx and @rx are the near ends, at
- * port @port of @dev. @credits: as on one host; with channels emu_vc_ring(). emu_virtual_destroy()
- * frees the rings of the device's sending end, the owner of @tx its own. Errors: -ENOMEM. Thread:
- * before the workers start.
+ * emu_virtual_join - connect @tx and @rx, the ends at port @port of @dev, to cable @number of
+ * session @peer. This call replaces the two calls of emu_link_join() for a local cable. The remote
+ * host makes the same call for its end. @credits: as for a local cable; with channels
+ * emu_vc_ring(). emu_virtual_destroy() frees the rings of the device's sending end. The owner of
+ * @tx frees the rings of @tx. Errors: -ENOMEM. Thread: before the workers start.
  */
 int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
                      const struct emu_profile *profile);
 
 /**
- * emu_virtual_agree - exchange records at the end of a window. *next_ps: time of this host's next
- * event; becomes the earliest of all hosts. Errors: as emu_barrier_sync(); then *next_ps is
- * EMU_NEVER.
- * Thread: any, while all workers are paused; all hosts call it equally often.
+ * emu_virtual_agree - exchange records with all hosts at the end of a window. *@next_ps: the time
+ * of this host's next event; it becomes the earliest time on any host. Errors: as
+ * emu_barrier_sync(); then *@next_ps becomes EMU_NEVER.
+ * Thread: any, while all workers are paused. All hosts must call it equally often.
  */
 int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps);
 
-/** emu_virtual_bufs - references to pool buffers on cables to the device. Thread: as above. */
+/**
+ * emu_virtual_bufs - return the number of references to pool buffers on cables to the device.
+ * Thread: any, while all workers are paused.
+ */
 uint64_t emu_virtual_bufs(const struct emu_virtual *link);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.c - see wire.h.
+ * wire.c - write and parse records (wire.h).
  *
- * The head: kind, channel or flags, length (2 bytes), cable (4). An entry continues with its time
- * (8), header (16), birth time or checksum (4) and the buffer's note (4), then the header in the
- * buffer if the flags say so, and the payload: entry.h. A count has 4 bytes, then 4 of zeros; in
- * CREDIT_AT a time of 8 bytes follows.
+ * A record begins with its head: kind (1 byte), channel or flags (1), length (2), cable (4). An
+ * entry continues with its time (8 bytes), header (16), posting time or checksum (4) and the note
+ * of its buffer (4); then the header in the buffer, if the flags say so, and the payload follow
+ * (entry.h). A record with a count continues with the count (4 bytes) and zeros (4), and in
+ * CREDIT_AT with a time (8).
  */
 #include "emu/hostlink/wire.h"
 
@@ -13,8 +14,8 @@
 
 #include "emu/hostlink/entry.h"
 
-static_assert(EMU_HOSTLINK_ENTRY_MOST <= EMU_HOSTLINK_RECORD_BYTES, "the most of any");
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers are little-endian as they are");
+static_assert(EMU_HOSTLINK_ENTRY_MOST <= EMU_HOSTLINK_RECORD_BYTES, "an entry is a record");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "headers need no conversion");
 
 static uint64_t wire_get(const uint8_t *from, uint32_t bytes)
 {
@@ -29,7 +30,7 @@ static void wire_put(uint8_t *to, uint64_t n, uint32_t bytes)
     memcpy(to, &n, bytes);
 }
 
-/* --- written ------------------------------------------------------------------------ */
+/* --- writing ------------------------------------------------------------------------ */
 
 uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record)
 {
@@ -84,11 +85,11 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
     }
 }
 
-/* --- read --------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------ */
 
 /*
- * Each parse function returns the record's bytes, at most @bytes, or 0 if it is malformed. The
- * caller has checked that the head is there.
+ * Each function parse_...() returns the number of bytes of the record, at most @bytes, or 0 if the
+ * record is malformed. The caller has checked that there are enough bytes for the head.
  */
 
 static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
@@ -111,7 +112,7 @@ static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_host
     return whole;
 }
 
-/* CONTROL and STEP. */
+/* Parse a CONTROL or STEP record. */
 static uint32_t parse_bytes(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
     ret->channel = from[1];
@@ -133,7 +134,7 @@ static uint32_t parse_clock(const uint8_t *from, uint32_t bytes, struct emu_host
     return EMU_HOSTLINK_HEAD_BYTES + 24;
 }
 
-/* Do records of this kind name a cable? */
+/* Return whether records of this kind name a cable. */
 static bool parse_has_cable(uint8_t kind)
 {
     return kind <= EMU_HOSTLINK_OLD || kind == EMU_HOSTLINK_CREDIT_AT;

@@ -10,7 +10,10 @@
 
 /* --- creation ----------------------------------------------------------------------- */
 
-/* Replace the ring of a cable by one with space for forged credits. */
+/*
+ * Define NAME_widen(), which replaces the ring of a cable by a larger one with space for forged
+ * credits. Returns false if there is no memory.
+ */
 #define INTAKE_WIDEN(NAME)                                                             \
     static bool NAME##_widen(struct NAME##_end *producer, struct NAME##_end *consumer, \
                              uint32_t slots)                                           \
@@ -32,7 +35,10 @@
 INTAKE_WIDEN(emu_ring)
 INTAKE_WIDEN(emu_credit)
 
-/* Space at the device for the segments that credits allow; none is forged yet. */
+/*
+ * Return the number of free slots of the device: one for each credit that is not spent, and one for
+ * each segment that is on the cable. No credit has been forged yet.
+ */
 static uint32_t intake_room(const struct emu_rx *rx)
 {
     const struct emu_tx *tx = rx->tx;
@@ -58,8 +64,8 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     }
     intake->room = intake_room(rx);
     intake->wire = *rx;
-    intake->wire.tapped = false; /* the device's receiver reports instead */
-    rx->cross_worker = false;    /* its peer is now the intake, in the same device */
+    intake->wire.tapped = false; /* only the device's receiver reports to a capture */
+    rx->cross_worker = false;    /* its sender is now the intake, in the same device */
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
     intake->profile = profile;
@@ -93,7 +99,10 @@ void emu_intake_free(struct emu_intake *intake)
 
 /* --- arriving entries --------------------------------------------------------------- */
 
-/* The next entry that arrives by @until_ps, its fate and number. False: none. */
+/*
+ * Take the next entry that arrives by @until_ps, with its fate and sequence number. Return false if
+ * there is none.
+ */
 static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
                         enum emu_fate *fate, uint32_t *number)
 {
@@ -121,18 +130,22 @@ static void intake_drop(struct emu_intake *intake, const struct emu_entry *entry
 
 static void intake_deliver(struct emu_intake *intake, const struct emu_entry *entry)
 {
-    emu_ring_put(&intake->to.data, entry); /* each credit has a slot */
+    /* a credit was spent for the entry, so there is a slot */
+    emu_ring_put(&intake->to.data, entry);
     emu_dev_give(intake->wire.owner, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
-/* Are both from one pair of processes, or of one group? */
+/* Return whether two segments are from the same pair of nodes or of the same group. */
 static bool same_flow(const struct emu_hdr *a, const struct emu_hdr *b)
 {
     return a->dst == b->dst && (a->kind == EMU_UNICAST) == (b->kind == EMU_UNICAST) &&
            (a->kind != EMU_UNICAST || (a->src == b->src && a->op == b->op && a->type == b->type));
 }
 
-/* Nothing retransmits it, so its receiver must be notified. Each spends a forged credit. */
+/*
+ * Remember to report a segment that found no free slot, because nobody sends it again. There are at
+ * most EMU_INTAKE_FORGED of these, because each uses up a forged credit.
+ */
 static void intake_overrun(struct emu_intake *intake, const struct emu_entry *entry)
 {
     emu_count(&intake->counts.overrun, 1);
@@ -151,7 +164,7 @@ void emu_intake_overruns(struct emu_intake *intake,
     intake->overs = 0;
 }
 
-/* Without retry. */
+/* Process one entry of a cable without link-level retry. */
 static void intake_take_plain(struct emu_intake *intake, const struct emu_entry *entry,
                               enum emu_fate fate)
 {
@@ -172,7 +185,7 @@ static void intake_take_plain(struct emu_intake *intake, const struct emu_entry 
 
 /* --- link-level retry --------------------------------------------------------------- */
 
-/* Time stamp of what is sent back and arrives at @there_ps. */
+/* Return the time stamp of a credit or answer that reaches the sender at @there_ps. */
 static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
 {
     struct emu_dev *dev = intake->wire.owner;
@@ -183,10 +196,13 @@ static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
 }
 
 /*
- * Send the pending answer to what arrived at @at_ps. Without space it is not sent: a later answer
- * covers it, or the sender's time-out requests it. In simulated time, space must not depend on how
- * far the sender's worker has come: an answer that arrived before this window has been read. On
- * clock raw there_ps[] is 0.
+ * Send the pending answer to an entry that arrived at @at_ps. If the ring is full, no answer is
+ * sent: a later answer includes this one, or the sender asks again by resending after its time-out.
+ *
+ * In simulated time, whether there is a slot must not depend on how far the sender's worker has
+ * advanced. Therefore a slot is used again only if its last answer reached the sender before the
+ * current window, so that the sender has certainly read it. On clock raw there_ps[] is 0, which
+ * skips this test.
  */
 static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
 {
@@ -204,7 +220,10 @@ static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
     emu_rx_notify(&intake->wire, intake->wire.owner->worker);
 }
 
-/* Of several answers at a time the strongest is sent. */
+/*
+ * Set the pending answer. If several are pending, the strongest is sent, because it includes the
+ * others.
+ */
 static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
 {
     if (answer > intake->answer)
@@ -225,7 +244,7 @@ static void intake_take_numbered(struct emu_intake *intake, const struct emu_ent
     int32_t ahead = (int32_t)(number - intake->expected);
 
     if (fate == EMU_FATE_LOST)
-        return; /* the gap in the numbers shows it */
+        return; /* the next segment shows a gap in the sequence numbers */
     if (fate == EMU_FATE_DAMAGED) {
         emu_count(&intake->counts.damaged, 1);
         intake_request_resend(intake);
@@ -239,7 +258,8 @@ static void intake_take_numbered(struct emu_intake *intake, const struct emu_ent
         intake->expected++;
         intake->requested = false;
         if (intake->answer == EMU_ANSWER_AGAIN)
-            intake->answer = EMU_ANSWER_NONE; /* obsolete: the segment has arrived */
+            /* the request is obsolete, because the segment has arrived */
+            intake->answer = EMU_ANSWER_NONE;
         intake_deliver(intake, entry);
         intake_answer(intake, EMU_ANSWER_ACK);
     }
@@ -258,7 +278,7 @@ void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, u
     struct emu_entry in = *entry;
 
     in.time_ps = emu_dev_stamp_ps(dev, at_ps);
-    emu_ring_put(&intake->to.data, &in); /* each credit has a slot */
+    emu_ring_put(&intake->to.data, &in); /* a credit was spent for the entry, so there is a slot */
     emu_dev_signal_remote(dev, EMU_EVENT_DATA, emu_port_signal(intake->wire.port));
 }
 
@@ -280,9 +300,12 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
                           emu_port_signal(rx->peer.port));
 }
 
-/* --- passes ------------------------------------------------------------------------- */
+/* --- once per iteration of the worker's loop ------------------------------------------- */
 
-/* Clock raw sends one answer per pass, in emu_intake_give(); it is cumulative. */
+/*
+ * Timed clocks answer each entry. Clock raw sends one answer per iteration of the worker's loop, in
+ * emu_intake_give(), because an acknowledgment covers all earlier segments.
+ */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
 {
     bool answers_each = intake->remote && intake->wire.owner->timed;
@@ -302,7 +325,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
-/* How many of @count credits to send, faults applied. */
+/* Return how many credits to send instead of @count, after the faults have lost or forged some. */
 static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64_t at_ps)
 {
     uint32_t go = 0;
@@ -314,7 +337,9 @@ static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64
     return go;
 }
 
-/* Return the device's credits and those of lost segments, in order of time. */
+/*
+ * Return the credits of the device and those of lost segments to the sender, in the order of time.
+ */
 static void intake_pay(struct emu_intake *intake)
 {
     const struct emu_credit *paid;
@@ -356,7 +381,7 @@ void emu_intake_give(struct emu_intake *intake)
 
 /* --- checks ------------------------------------------------------------------------- */
 
-/* Delayed entries, without duplicates. */
+/* Return the number of delayed entries, except duplicates, which have no credit. */
 static uint32_t late_in(const struct emu_faults *faults)
 {
     uint32_t late = 0;
@@ -390,7 +415,7 @@ const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uin
     if (emu_count_read(&tx->counts.segments) != emu_count_read(&rx->counts.segments) + flying +
                                                     emu_count_read(&intake->counts.lost) +
                                                     emu_count_read(&intake->counts.missed))
-        return "segments were lost or made on a cable";
+        return "a cable lost or duplicated segments";
     return NULL;
 }
 

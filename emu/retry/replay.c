@@ -10,11 +10,12 @@
 #include "emu/util/now.h"
 #include "emu/util/random.h"
 
-#define REPLAY_BEGINS (UINT32_MAX - 20) /* first sequence number: it soon wraps */
-#define REPLAY_SLOTS  4u                /* ring slots per slot of the window */
-#define REPLAY_TRIES  6u                /* the time-out doubles at most this often */
-#define REPLAY_RAW_PS 1000000000u       /* raw and real: least time-out, 1 ms */
-#define REPLAY_TRIPS  2u                /* an answer is overdue after so many round trips */
+/* first sequence number: it wraps soon, so that every run tests that */
+#define REPLAY_BEGINS (UINT32_MAX - 20)
+#define REPLAY_SLOTS  4u          /* ring slots per slot of the replay buffer */
+#define REPLAY_TRIES  6u          /* the time-out doubles at most this often */
+#define REPLAY_RAW_PS 1000000000u /* raw and real: shortest time-out, 1 ms */
+#define REPLAY_TRIPS  2u          /* a time-out is so many round trips */
 
 /* --- creation ----------------------------------------------------------------------- */
 
@@ -42,8 +43,9 @@ static bool replay_simulates(const struct emu_replay *replay)
 }
 
 /*
- * The time-out: two round trips with a full window before the answer. On clocks raw and real it is
- * the least time-out, before round trips are measured.
+ * Set the time-out: two round trips, if a full window of segments is sent before the answer. On
+ * clocks raw and real this is the lower limit of the time-out, and its value until round trips are
+ * measured.
  */
 static void replay_set_timeout(struct emu_replay *replay)
 {
@@ -62,7 +64,7 @@ static void replay_set_timeout(struct emu_replay *replay)
     replay->times = false;
 }
 
-/* Allocate the rings and the arrays by slot. False: no memory. */
+/* Allocate the rings and the arrays by slot. Return false if there is no memory. */
 static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu_intake *intake,
                         struct emu_rx *rx, uint32_t credits)
 {
@@ -82,7 +84,7 @@ static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu
     return replay->kept && replay->number && replay->there_ps && intake->there_ps;
 }
 
-/* Connect both ends of a pair of rings within one device: its signals go to itself. */
+/* Connect both ends of a pair of rings inside one device. Each end signals this device. */
 static void retry_join_inside(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev,
                               uint8_t port, const struct emu_profile *profile)
 {
@@ -154,7 +156,10 @@ static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t n
     return &replay->kept[number & (replay->window - 1)];
 }
 
-/* Restart the timer at @at_ps, or at the end of the pass. */
+/*
+ * Restart the timer: in simulated time at @at_ps, else at the end of the iteration of the worker's
+ * loop.
+ */
 static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
 {
     if (replay_simulates(replay))
@@ -163,7 +168,10 @@ static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
         replay->timer_ps = replay->pass_ps + replay->rto.first_ps;
 }
 
-/* Resend everything unacknowledged; a round trip being measured is now ambiguous (Karn). */
+/*
+ * Send all unacknowledged segments again. This also ends the measurement of a round trip, because
+ * the next answer could belong to either transmission (Karn's algorithm).
+ */
 static void replay_again(struct emu_replay *replay, uint64_t at_ps)
 {
     replay->next = replay->first;
@@ -181,7 +189,10 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
     replay_again(replay, at_ps);
 }
 
-/* Measure one round trip at a time, of a segment sent for the first time. */
+/*
+ * Begin to measure a round trip, unless one is being measured. @number: a segment that is sent for
+ * the first time.
+ */
 static void replay_start_trip(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
@@ -191,7 +202,7 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/* All segments before @number were acknowledged. */
+/* End the measurement if its segment is acknowledged: all segments before @number are. */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -200,7 +211,7 @@ static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
     emu_rto_sample(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
-/* Is an arriving answer lost? Depends on the faults of the opposite direction. */
+/* Return whether the arriving answer is lost, by the faults of the opposite direction. */
 static bool replay_loses_answer(struct emu_replay *replay)
 {
     const struct emu_faults *faults = replay->faults;
@@ -212,7 +223,10 @@ static bool replay_loses_answer(struct emu_replay *replay)
                                faults->rates.lost + faults->rates.head + faults->rates.payload;
 }
 
-/* All segments before @number have arrived. Older answers are ignored. */
+/*
+ * Free the segments before @number, because they have arrived. Ignores answers that acknowledge
+ * nothing new.
+ */
 static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint64_t at_ps)
 {
     struct emu_pool_cache *cache = &replay->wire.owner->worker->cache;
@@ -222,7 +236,7 @@ static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint
     for (; replay->first != number; replay->first++)
         emu_pool_drop(cache, replay_kept(replay, replay->first)->buf);
     if ((int32_t)(replay->next - replay->first) < 0)
-        replay->next = replay->first; /* it arrived before it was resent */
+        replay->next = replay->first; /* these segments arrived before they were sent again */
     replay->tries = 0;
     replay_measure_trip(replay, number);
     replay_wait(replay, at_ps);
@@ -240,13 +254,16 @@ static void replay_take_answer(struct emu_replay *replay, const struct emu_credi
     }
 }
 
-/* Can a new segment enter the replay buffer? */
+/* Return whether a new segment is waiting and the replay buffer has space for it. */
 static bool replay_has_new(const struct emu_replay *replay)
 {
     return replay->last - replay->first < replay->window && emu_ring_front(&replay->from.data);
 }
 
-/* Send the next segment, which arrives at @there_ps. There is one, and a free slot. */
+/*
+ * Send the next segment, new or again, so that it arrives at @there_ps. The caller has checked that
+ * there is one, and that the cable's ring has a free slot.
+ */
 static void replay_send(struct emu_replay *replay, uint64_t there_ps)
 {
     struct emu_ring_end *wire = &replay->wire.data;
@@ -305,7 +322,7 @@ static uint64_t replay_run_raw(struct emu_replay *replay)
 
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/* When the next segment leaves; EMU_NEVER: none. */
+/* Return when the next segment leaves, or EMU_NEVER if there is none. */
 static uint64_t replay_send_ps(const struct emu_replay *replay)
 {
     const struct emu_ring_end *wire = &replay->wire.data;
@@ -323,7 +340,8 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
     if (there_ps &&
-        there_ps + replay->lookahead_ps > at_ps) /* the slot's last entry has been taken by then */
+        /* the receiver must have taken the slot's last entry */
+        there_ps + replay->lookahead_ps > at_ps)
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;
 }
@@ -346,7 +364,7 @@ static void replay_depart(struct emu_replay *replay, uint64_t at_ps)
     emu_tx_notify(&replay->wire, dev->worker);
 }
 
-/* Process events up to @until_ps in order of time; answers before simultaneous departures. */
+/* Process the events up to @until_ps in the order of time. At equal times answers come first. */
 static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
 {
     replay->pass_ps = until_ps;
@@ -371,12 +389,13 @@ static uint64_t replay_run_timed(struct emu_replay *replay, uint64_t until_ps)
         } else if (emu_ring_has_slot(&replay->wire.data)) {
             replay_depart(replay, at_ps);
         } else {
-            return until_ps + 1; /* clock real: the receiver's thread is late */
+            /* clock real: the receiver's thread is late and has not emptied the slot */
+            return until_ps + 1;
         }
     }
 }
 
-/* --- passes, link state, reroute ---------------------------------------------------- */
+/* --- link state and reroute -------------------------------------------------------- */
 
 uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps)
 {
@@ -392,7 +411,7 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
     if (!up)
         return;
     if (replay_timed(replay))
-        at_ps++; /* not in a window that is over */
+        at_ps++; /* the last window has ended, so no event may be in it */
     else
         at_ps = emu_now_ns() * 1000u;
     if (at_ps > replay->at_ps)
@@ -409,7 +428,10 @@ void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t 
     replay_set_timeout(replay);
 }
 
-/* The oldest waiting segment, moved to the replay buffer if needed; NULL: none. */
+/*
+ * Return the oldest segment that is not acknowledged, or NULL. A new segment is first moved to the
+ * replay buffer.
+ */
 static struct emu_entry *replay_oldest(struct emu_replay *replay)
 {
     struct emu_entry *kept = replay_kept(replay, replay->first);
@@ -426,8 +448,8 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
- * If this end is on another host: has it more than the least space for what goes back? First
- * collects the remote device's credits that have arrived.
+ * For a segment to be sent to this device on another host: return whether `back` has more credits
+ * than must remain. First collects the credits that have arrived at `back`.
  */
 static bool reroute_has_space_back(const struct emu_reroute *carry)
 {
@@ -442,8 +464,8 @@ static bool reroute_has_space_back(const struct emu_reroute *carry)
 }
 
 /*
- * Spend a credit of the remote device for a segment that goes back; not its last one, if it ever
- * has several. False: none to spare.
+ * Spend a credit of the remote device for a segment that is returned. The last credit stays
+ * unspent, unless the receiver has only one slot. Return false if no credit can be spent.
  */
 static bool reroute_spend_credit(const struct emu_reroute *carry)
 {
@@ -458,19 +480,19 @@ static bool reroute_spend_credit(const struct emu_reroute *carry)
     return true;
 }
 
-/* Send it back from the remote device to this end on another host. */
+/* Send a segment from the remote device back to this device, which is on another host. */
 static void reroute_back(const struct emu_reroute *carry, const struct emu_entry *entry)
 {
     struct emu_tx *back = carry->back;
     struct emu_entry in = *entry;
 
     in.time_ps = emu_dev_stamp_ps(back->owner, carry->at_ps);
-    emu_ring_put(&back->data, &in); /* each credit has a slot */
+    emu_ring_put(&back->data, &in); /* a credit was spent for the entry, so there is a slot */
     emu_dev_signal_remote(back->remote->dev[back->peer.index], EMU_EVENT_DATA,
                           emu_port_signal(back->peer.port));
 }
 
-/* False: it waits. */
+/* Reroute one segment. Return false if the segment waits. */
 static bool reroute_one(const struct emu_reroute *carry, const struct emu_entry *entry)
 {
     enum emu_reroute_fate how = carry->may(carry->ctx, entry);

@@ -58,7 +58,7 @@ class ClusterTest(FabemuCase):
         self.assertIn(again, digests)
 
     def test_errors__name_the_line_or_the_place(self):
-        self.assertIn("lab.cluster, line 7: 'x' behind join; nothing follows there",
+        self.assertIn("lab.cluster, line 7: 'x' after join; nothing may follow it",
                       self.bad(TWO + "join alpha:0 beta:0 x\n"))
         self.assertIn("2 hosts are too many for 1 switch", self.bad(TWO, "--topo", "kary:4,1"))
         self.assertIn("host beta has switch 9, and kary:4,2 has switches 0 to 7",
@@ -74,7 +74,7 @@ class ClusterTest(FabemuCase):
     def test_pipe__without_a_writer_is_not_waited_for(self):
         pipe = os.path.join(self.dir, "a.pipe")
         os.mkfifo(pipe, 0o600)
-        self.assertIn("no key: it is no file", self.bad(TWO.replace("none", pipe)))
+        self.assertIn("no key: it is not a regular file", self.bad(TWO.replace("none", pipe)))
         for words in (("cluster", "--check", pipe), ("fault", "--check", pipe)):
             done = self.fabemu(*words)
             self.assertEqual((done.returncode == 0, done.stdout), (False, ""), words)

@@ -358,7 +358,7 @@ class Live(InBrowser):
                                  ".map((li) => li.textContent)")
         for text in (f"exit status {report['exit_status']} after", "64 processes attached",
                      f"{report['segments']['sent']:,} segments sent, "
-                     f"{report['segments']['hops']:,} segment hops",
+                     f"forwarded {report['segments']['hops']:,} times by switches",
                      f"{report['credit_stalls']:,} waits for a credit, "
                      f"{report['dropped']:,} segment",
                      f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} in the "
@@ -612,7 +612,7 @@ class Live(InBrowser):
         told = {(from_, to): sent for from_, to, sent, _ in messages["matrix"]}
         self.browser.keys("ARROW_DOWN", "ARROW_DOWN")  # the first is node 0 to itself
         self.assertIn("node 1 to node 0: ", self.browser.text("#cell"))
-        self.assertIn(f"in {told.get((1, 0), 0):,} messages", self.browser.text("#cell"))
+        self.assertIn(f"in {told.get((1, 0), 0):,} message", self.browser.text("#cell"))
         self.browser.shot("matrix-dark")
         self.browser.keys("ESCAPE")
         self.browser.until("return !document.getElementById('matrix').open")
@@ -969,12 +969,15 @@ class Played(InBrowser):
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
                  "segments/s, most of them to node 0: the busiest link carries 700 k segments/s, "
                  "and no segment waits for a credit."),
+                (shape, looks(**ways([800] + 7 * [0], [0, 800] + 6 * [0])), "1 node sends 8.00 k "
+                 "segments/s, most of them to node 1: the busiest link carries 8.00 k segments/s, "
+                 "and no segment waits for a credit."),
                 (timed, looks(**ways(8 * [200000], 8 * [200000])), "8 nodes send 16.0 M segments/s:"
                  " the busiest link carries 51 % of what it can, and no segment waits for a "
                  "credit."),
                 (shape, looks(**{**hot, "states": [[3, 3, 1]]}), "Node 0 is the hot spot: 7 nodes "
                  "send more than it takes (700 k segments/s), so segments wait for credits at the "
-                 "nodes; 1 link is out of use, and traffic takes other routes."),
+                 "nodes; 1 link is out of use."),
                 (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
                               finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
                  "8 processes do collectives, which 1 switch combines: the last one, all-reduce of "
@@ -1032,7 +1035,7 @@ class Played(InBrowser):
         self.plays(2, links=[[4, 9, 0, 0, 0]])
         said = self.browser.run("return [fabemu.feed.leftOut, fabemu.model.events.length,"
                                 " document.getElementById('feed').textContent]")
-        self.assertEqual(said, [len(WRONG), 0, f"invalid lines skipped: {len(WRONG)}"])
+        self.assertEqual(said, [len(WRONG), 0, f"skipped {len(WRONG)} invalid lines"])
         snapshot = {"event": "telemetry", "sample": 3, "at_ns": 3 * 10**8}
         self.fabric.say(self.stream, {"event": "telemetry_shape"}, snapshot)
         self.browser.until("return fabemu.feed.leftOut === arguments[0]", len(WRONG) + 2)
@@ -1557,7 +1560,7 @@ class Recorded(InBrowser):
         self.browser.open(line[1])
         self.browser.until("return !fabemu.feed.live && fabemu.model?.taken > 2")
         self.assertEqual(self.browser.run("return document.getElementById('live').hidden"), True)
-        self.faults_are_not_offered("This is a recording: nothing can be changed in it.")
+        self.faults_are_not_offered("This is a recording, so no faults can be injected.")
         facts = self.browser.run("return document.querySelector('.facts').textContent")
         self.assertRegex(facts, r"fabemu \d.*, host .*, started \d{4}-.*, seed 1")
         self.assertIn("traffic --topo kary:2,2 --load 0.5", facts)
@@ -1566,7 +1569,7 @@ class Recorded(InBrowser):
         self.browser.shot("recording")
         self.browser.keys("m")
         self.browser.until("return document.getElementById('matrix').open")
-        self.assertIn("A recording has counters and events, but no messages",
+        self.assertIn("A recording has no counts of messages between nodes.",
                       self.browser.text("#matrixsum"))
         self.browser.keys("ESCAPE")
         self.check_no_complaints()
@@ -1653,8 +1656,8 @@ class Recorded(InBrowser):
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' waits in '))"), [
-                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: nothing has "
-                "come that matches"])
+                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: no "
+                "matching message has arrived"])
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
         self.browser.until("return fabemu.feed.live && fabemu.model.sample > 0 &&"
@@ -1666,9 +1669,8 @@ class Recorded(InBrowser):
                          "--measure", "20000", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
-        self.faults_are_not_offered("In simulated time faults belong to the run, so that it can be "
-                                    "repeated exactly: start it with --faults FILE (fabemu traffic"
-                                    " --help).")
+        self.faults_are_not_offered("In simulated time, faults are part of the run, so that it can "
+                                    "be repeated exactly: start fabemu traffic with --faults FILE.")
         self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.c - an agent: forwards the requests of this host's processes to the coordinator, and
- * executes the coordinator's calls.
+ * agent.c - the loop of an agent, which is a host other than the coordinator: it forwards the
+ * requests of this host's processes to the coordinator, and executes the coordinator's calls.
  *
- * One thread with epoll, the fabric's manager on this host. clients.c handles the processes of this
- * host.
+ * One thread waits in epoll. It is also the fabric's manager on this host. clients.c handles the
+ * processes of this host.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include "apps/cluster/agent/internal.h"
 #include "emu/util/now.h"
 
-#define EVENTS_A_ROUND 64
+#define EVENTS_PER_ROUND 64
 
 void agent_end_with(struct agent *agent, enum agent_end end)
 {
@@ -29,7 +29,6 @@ void agent_end_with(struct agent *agent, enum agent_end end)
     agent->over = true;
 }
 
-/* @message is put. */
 void agent_send(struct agent *agent, struct json_object *message)
 {
     int err = conn_put(&agent->coordinator, message);
@@ -63,7 +62,7 @@ void agent_reservation_free(struct agent_reservation *reservation, bool passed)
 
 /* --- calls ------------------------------------------------------------------------------ */
 
-static int call_meet(struct agent *agent, struct json_object *call, struct json_object *reply)
+static int call_handshake(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     const struct agent_config *config = agent->config;
     char why[HOSTS_WHY_BYTES] = "";
@@ -131,14 +130,18 @@ static int call_detach(struct agent *agent, struct json_object *call, struct jso
     return 0;
 }
 
-static int call_seat(struct agent *agent, struct json_object *call, struct json_object *reply)
+static int call_incarnation(struct agent *agent, struct json_object *call,
+                            struct json_object *reply)
 {
     int64_t node = emu_json_number(call, "node", -1);
 
     (void)reply;
     if (node >= 0 && node < fabric_graph(agent->fabric)->nodes &&
         fabric_node_is_here(agent->fabric, (uint32_t)node))
-        return 0; /* this host has set it already */
+        /*
+         * the node is on this host, which set its incarnation when the process attached or detached
+         */
+        return 0;
     return fabric_incarnation_set(agent->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
                                   (uint64_t)emu_json_number(call, "word", 0));
 }
@@ -154,7 +157,10 @@ static int call_linked(struct agent *agent, struct json_object *call, struct jso
     return 0;
 }
 
-/* Read a list of cables or nodes; NULL: it is no list, or no memory. */
+/*
+ * Read field @name, a list of cables or nodes, into an array that the caller frees. NULL: the field
+ * is not a list, or there is no memory.
+ */
 static uint32_t *list_of(struct json_object *call, const char *name, uint32_t *count)
 {
     struct json_object *list = json_object_object_get(call, name);
@@ -232,7 +238,7 @@ static int call_link(struct agent *agent, struct json_object *call, struct json_
 
 static void group_treeless(void *ctx, uint32_t group)
 {
-    (void)ctx; /* the coordinator knows it, too */
+    (void)ctx; /* the coordinator's fabric finds the same groups without a tree */
     (void)group;
 }
 
@@ -277,8 +283,8 @@ static int call_signal(struct agent *agent, struct json_object *call, struct jso
     return agent_process_signal(agent, process, (int)emu_json_number(call, "signal", 0));
 }
 
-/* Bring up links to a host that has rejoined. */
-static int call_mend(struct agent *agent, struct json_object *call, struct json_object *reply)
+/* Bring up the links to another host. The reply says whether all carry segments. */
+static int call_rejoin(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     const struct agent_config *config = agent->config;
     int64_t host = emu_json_number(call, "host", -1);
@@ -289,19 +295,19 @@ static int call_mend(struct agent *agent, struct json_object *call, struct json_
     up = config->links_rejoin(config->links_ctx, (uint32_t)host);
     for (uint32_t i = 0; i < config->links; i++)
         if (config->link[i].host == host)
-            hosts_watch(agent->epoll, &config->link[i]); /* if it is new */
+            hosts_watch(agent->epoll, &config->link[i]); /* the link has a new socket */
     json_add_number(reply, "up", up > 0);
     return up < 0 ? up : 0;
 }
 
 /* clang-format off */
 static const struct agent_call calls[] = {
-    {"handshake", call_meet},
+    {"handshake", call_handshake},
     {"answer", call_answer},
     {"end", call_end},
     {"attach", call_attach},
     {"detach", call_detach},
-    {"node_incarnation", call_seat},
+    {"node_incarnation", call_incarnation},
     {"linked", call_linked},
     {"group", call_group},
     {"leave", call_leave},
@@ -311,7 +317,7 @@ static const struct agent_call calls[] = {
     {"totals", call_totals},
     {"comm", call_comm},
     {"signal", call_signal},
-    {"rejoin", call_mend},
+    {"rejoin", call_rejoin},
     {"sample", agent_sample},
     {"sample_end", agent_sample_end},
     {NULL, NULL},
@@ -320,7 +326,7 @@ static const struct agent_call calls[] = {
 
 static const struct agent_call *call_of(const char *name)
 {
-    static const struct agent_call *const tables[] = {calls, agent_looks, agent_begins,
+    static const struct agent_call *const tables[] = {calls, agent_queries, agent_rejoin_calls,
                                                       agent_faults};
 
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
@@ -336,7 +342,7 @@ static void call_serve(struct agent *agent, struct json_object *call)
     struct json_object *reply = json_add_number(json_object_new_object(), "reply",
                                                 (uint64_t)emu_json_number(call, "call", 0));
     const struct agent_call *row = call_of(what);
-    int err = row ? row->agent(agent, call, reply) : -ENOSYS;
+    int err = row ? row->execute(agent, call, reply) : -ENOSYS;
 
     if (emu_json_number(call, "call", 0) || json_object_object_get_ex(reply, "hit", NULL) ||
         json_object_object_get_ex(reply, "sample", NULL))
@@ -351,10 +357,10 @@ static void call_serve(struct agent *agent, struct json_object *call)
 /* --- the loop ----------------------------------------------------------------------------- */
 
 /*
- * Events of drops before `at_ns` get our time: the coordinator's clock differs, and the drops were
- * before now, too.
+ * Replace the time of an event "lost" by this host's, because the hosts' clocks differ. at_ns means
+ * that the drop happened before it, which is also true of the present time.
  */
-static void line_stamp(struct json_object *line)
+static void line_set_time(struct json_object *line)
 {
     if (strcmp(emu_json_text(line, "event", ""), "lost") == 0)
         json_object_object_add(line, "at_ns", json_object_new_uint64(emu_now_ns()));
@@ -374,7 +380,7 @@ static void coordinator_message(struct agent *agent, struct json_object *message
     if (!process || process->ended)
         return;
     if (json_object_object_get_ex(message, "line", &line)) {
-        line_stamp(line);
+        line_set_time(line);
         agent_process_line(agent, process, json_object_get(line));
     }
     if (!process->ended && json_object_object_get_ex(message, "text", NULL))
@@ -399,7 +405,10 @@ static void coordinator_step(struct agent *agent)
         agent_end_with(agent, AGENT_LOST);
 }
 
-/* Check whether to keep waiting for the coordinator. */
+/*
+ * Warn of hosts that do not connect, and give up waiting for the coordinator when the time limit
+ * has passed or another host belongs to another fabric.
+ */
 static void no_handshake(struct agent *agent)
 {
     const struct agent_config *config = agent->config;
@@ -422,7 +431,10 @@ static void tick_nodes(struct agent *agent)
         agent_send(agent, json_add_number(json_object_new_object(), "cut_off", nodes[i]));
 }
 
-/* The session of a link to another agent, or of one more link to the coordinator, has ended. */
+/*
+ * Report that the session of a link without a control channel has ended: a link to another agent,
+ * or one of several links to the coordinator.
+ */
 static void link_ended(struct agent *agent, const struct hosts_link *link)
 {
     struct json_object *message = json_object_new_object(), *which = json_object_new_object();
@@ -451,13 +463,14 @@ static void tick(struct agent *agent)
         tick_nodes(agent);
         if (agent->config->links_print_duplicates)
             agent->config->links_print_duplicates(agent->config->links_ctx);
-        fabric_stalls_sample(agent->fabric, emu_now_ns()); /* on -ENOMEM none are listed */
+        /* on -ENOMEM the report lists no stalled links */
+        fabric_stalls_sample(agent->fabric, emu_now_ns());
     }
     if (!agent->connected)
         no_handshake(agent);
 }
 
-static void owner_turn(struct agent *agent)
+static void owner_step(struct agent *agent)
 {
     struct json_object *request;
     int end = conn_fill(&agent->owner);
@@ -473,8 +486,8 @@ static void owner_turn(struct agent *agent)
 
 static void agent_round(struct agent *agent)
 {
-    struct epoll_event events[EVENTS_A_ROUND];
-    int count = epoll_wait(agent->epoll, events, EVENTS_A_ROUND, agent_process_wait_ms(agent));
+    struct epoll_event events[EVENTS_PER_ROUND];
+    int count = epoll_wait(agent->epoll, events, EVENTS_PER_ROUND, agent_process_wait_ms(agent));
 
     for (int i = 0; i < count && !agent->over; i++) {
         void *what = events[i].data.ptr;
@@ -486,13 +499,14 @@ static void agent_round(struct agent *agent)
         else if (what == &agent->timer)
             tick(agent);
         else if (what == &agent->owner)
-            owner_turn(agent);
+            owner_step(agent);
         else if (what == &agent->coordinator)
             coordinator_step(agent);
         else if (is_link(agent, what))
             link_ended(agent, what);
         else
-            agent_process_event(agent, what); /* freed in agent_process_report_exits() */
+            /* it is valid: processes are freed later, in agent_process_report_exits() */
+            agent_process_event(agent, what);
     }
     agent_process_report_exits(agent);
     agent_process_resume(agent);
@@ -529,9 +543,9 @@ static int agent_open(struct agent *agent)
 }
 
 /*
- * The event for the supervisor. If this host is stopped while it waits for the coordinator, the
- * event explains the wait: the coordinator may have reported the same reason to whoever stops this
- * host.
+ * Build the event "ended" for the supervisor. If this host is stopped while it waits for the
+ * coordinator, the event has the reason for the wait. The user may have stopped this host because
+ * the coordinator printed an error, which may have the same reason.
  */
 static struct json_object *ended(struct agent *agent)
 {

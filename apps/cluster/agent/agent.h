@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.h - one fabric on several hosts: an agent, which is a host other than the coordinator.
+ * agent.h - one fabric on several hosts: an agent, which is a host other than the coordinator
+ * (apps/cluster/hosts.h).
  */
 #ifndef APPS_CLUSTER_AGENT_AGENT_H
 #define APPS_CLUSTER_AGENT_AGENT_H
@@ -14,36 +15,43 @@
 #include "emu/util/json.h"
 
 struct agent_config {
-    int control;       /* non-blocking socket to the coordinator; owned from now on */
-    int listen_fd;     /* processes of this host connect here; the caller's */
-    int signal_fd;     /* readable when this host must end; the caller's */
-    int owner_fd;      /* the supervisor, which gets "ready" and "ended"; owned from now on */
+    int control;   /* non-blocking socket to the coordinator; owned from now on */
+    int listen_fd; /* listening socket for processes of this host; the caller's */
+    int signal_fd; /* readable when a signal has asked this host to end; the caller's */
+    /*
+     * connection to the supervisor, to which the agent sends "ready" and "ended"; owned from now on
+     */
+    int owner_fd;
     uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX: none */
-    /* Do all host links carry segments? NULL: always. */
+    /* Return whether all host links carry segments. NULL: they always do. */
     bool (*links_up)(const void *links);
-    bool (*links_why)(const void *links, char *text, size_t bytes); /* as above */
-    struct json_object *(*links_report)(const void *links);         /* NULL: nothing */
-    int (*links_rejoin)(void *links, uint32_t host);                /* as above */
-    void (*links_print_duplicates)(void *links); /* links.h; NULL: nothing is printed */
-    void (*links_warn)(void *links);             /* likewise */
+    bool (*links_why)(const void *links, char *text, size_t bytes); /* links_why(); NULL: unknown */
+    /* links_report(); NULL: no report */
+    struct json_object *(*links_report)(const void *links);
+    /* links_rejoin(); NULL: not supported */
+    int (*links_rejoin)(void *links, uint32_t host);
+    /* links_print_duplicates(); NULL: none are printed */
+    void (*links_print_duplicates)(void *links);
+    void (*links_warn)(void *links); /* links_warn(); NULL: no warnings */
     void *links_ctx;
-    const struct hosts_link *link; /* as in struct coordinator_config */
+    const struct hosts_link *link; /* this host's links without a control channel; borrowed */
     uint32_t links;
-    uint64_t stopped_ms; /* --bound stopped, of this host's processes */
+    uint64_t stopped_ms; /* --bound stopped, for this host's processes */
 };
 
 enum agent_end {
-    AGENT_ENDED,        /* the coordinator ended the fabric */
+    AGENT_ENDED,        /* the coordinator ended the fabric as planned */
     AGENT_FAILED,       /* the coordinator reported that the fabric has failed */
-    AGENT_SIGNALLED,    /* requested on this host */
+    AGENT_SIGNALLED,    /* a signal or the supervisor asked this host to end */
     AGENT_LOST,         /* the coordinator is lost */
     AGENT_NO_HANDSHAKE, /* the coordinator never connected, or belongs to another fabric */
     AGENT_OWNER_GONE    /* the supervisor has died */
 };
 
 /**
- * agent_serve - execute the coordinator's calls until the end. Returns enum agent_end, or -errno.
- * */
+ * agent_serve - serve this host's processes and the coordinator's calls until the fabric or this
+ * host ends. Returns enum agent_end, or -errno.
+ */
 int agent_serve(struct fabric *fabric, const struct agent_config *config);
 
 #endif

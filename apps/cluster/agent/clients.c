@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clients.c - the processes of an agent's host: forwards their requests to the coordinator and its
- * replies back.
+ * clients.c - the processes of an agent's host: forwards their requests to the coordinator, and the
+ * coordinator's replies to them.
  *
- * This host interprets only the reply to "attach": it adds the descriptors of the node's host
- * interface, which are on this host. A process that sends more than is answered, or does not read
- * replies, has to wait without blocking others (HOSTS_BACKLOG).
+ * The only line that this host interprets is the reply to "attach": it adds the descriptors of the
+ * node's host interface, which exist only on this host. A process that sends too many requests, or
+ * does not read replies, has to wait; other processes do not (HOSTS_BACKLOG).
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +21,8 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-#define LAST_BREATH_MS 200 /* longest time between the closing of a process's files and its exit */
+/* longest time from the close of a process's files until its exit status is available */
+#define EXIT_STATUS_MS 200
 
 struct json_object *agent_process_message(const struct agent_process *process)
 {
@@ -39,18 +40,24 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
     free(process);
 }
 
-/* End its connection. Its exit status becomes available a moment later. */
-static void agent_process_end(struct agent *agent, struct agent_process *process, bool tell)
+/*
+ * End a process's connection. @notify: also send "end" to the coordinator. The process's exit
+ * status becomes available a moment later.
+ */
+static void agent_process_end(struct agent *agent, struct agent_process *process, bool notify)
 {
-    if (tell)
+    if (notify)
         agent_send(agent, json_add_number(agent_process_message(process), "end", 1));
     conn_close(&process->conn);
     process->ended = true;
     process->pidfd = pidfd_open(process->pid, 0);
-    process->how_by_ms = emu_now_ms() + LAST_BREATH_MS;
+    process->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
 }
 
-/* Number of connections of @pid; all are on this host. */
+/*
+ * Return the number of connections of process @pid. @host is ignored, because all connections are
+ * of this host.
+ */
 static uint32_t agent_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
     const struct agent *agent = ctx;
@@ -70,7 +77,7 @@ int agent_process_open(struct agent *agent)
                                           .connections_of = agent_connections_of,
                                           .ctx = agent};
     agent->waits_ns = emu_now_ns();
-    waits_open(&agent->waits, getpid()); /* on failure it stays NULL */
+    waits_open(&agent->waits, getpid()); /* NULL if that fails */
     return admission_open(&agent->admission);
 }
 
@@ -115,7 +122,7 @@ void agent_process_accept(struct agent *agent)
     agent_send(agent, json_add_text(message, "command", command));
 }
 
-/* May its next request be forwarded? */
+/* Return whether the next request of the process may be forwarded now. */
 static bool agent_process_may_request(const struct agent *agent,
                                       const struct agent_process *process)
 {
@@ -135,7 +142,10 @@ static void agent_process_request(struct agent *agent, struct agent_process *pro
     agent_send(agent, message);
 }
 
-/* Answer an invalid request here, after the replies to those before it. */
+/*
+ * Reply to an invalid request. Call this when all earlier requests of the process have their
+ * replies.
+ */
 static void agent_process_correct(struct agent_process *process)
 {
     bool too_long = process->wrong == -EMSGSIZE;
@@ -148,7 +158,7 @@ static void agent_process_correct(struct agent_process *process)
     conn_flush(&process->conn); /* agent_process_settle() handles errors */
 }
 
-/* Forward its requests. Returns true when none is left. */
+/* Forward the requests that have arrived from the process. Returns whether none is left. */
 static bool agent_process_requests(struct agent *agent, struct agent_process *process)
 {
     struct json_object *line;
@@ -169,9 +179,10 @@ static bool agent_process_requests(struct agent *agent, struct agent_process *pr
 }
 
 /*
- * Acknowledge pieces that the process has read. Output queued before them counts as part of them.
+ * Acknowledge to the coordinator the text that the process has read. Output that was queued before
+ * the text counts as a part of it, so text may be acknowledged late, never early.
  */
-static void agent_process_took(struct agent *agent, struct agent_process *process)
+static void agent_process_acknowledge(struct agent *agent, struct agent_process *process)
 {
     size_t waits = process->conn.out.bytes;
     size_t taken = process->owed > waits ? process->owed - waits : 0;
@@ -182,7 +193,10 @@ static void agent_process_took(struct agent *agent, struct agent_process *proces
     agent_send(agent, json_add_number(agent_process_message(process), "taken", taken));
 }
 
-/* After any change: do whatever is possible now. */
+/*
+ * Do for the process whatever has become possible: send output, acknowledge text, forward requests,
+ * end its connection.
+ */
 static void agent_process_settle(struct agent *agent, struct agent_process *process)
 {
     int err = conn_flush(&process->conn);
@@ -192,7 +206,7 @@ static void agent_process_settle(struct agent *agent, struct agent_process *proc
         agent_process_end(agent, process, !process->dismissed);
         return;
     }
-    agent_process_took(agent, process);
+    agent_process_acknowledge(agent, process);
     if (process->wrong && !process->asked && !process->mid)
         agent_process_correct(process);
     all = agent_process_requests(agent, process);
@@ -226,8 +240,11 @@ void agent_process_resume(struct agent *agent)
             agent_process_settle(agent, process);
 }
 
-/* Limit the queued output of all processes to the daemon's bound: end the one with the most. */
-static void agent_process_excess(struct agent *agent)
+/*
+ * If the processes' buffers together exceed the daemon's limit CONN_EXCESS_MAX, end the process
+ * with the largest ones.
+ */
+static void agent_process_limit(struct agent *agent)
 {
     struct agent_process *most = NULL;
     size_t sum = 0;
@@ -243,7 +260,7 @@ static void agent_process_excess(struct agent *agent)
         agent_process_end(agent, most, !most->dismissed);
 }
 
-/* A line from the coordinator. The reply to "attach" gets the descriptors of the host interface. */
+/* The reply to "attach" gets the descriptors of the host interface. */
 void agent_process_line(struct agent *agent, struct agent_process *process,
                         struct json_object *line)
 {
@@ -254,7 +271,8 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
             : NULL;
     int err;
 
-    if (process->mid) { /* rejected in the middle of a line: no reply can be sent */
+    /* the coordinator refused the process in the middle of a line, so no reply can be sent to it */
+    if (process->mid) {
         json_object_put(line);
         agent_process_end(agent, process, true);
         return;
@@ -268,7 +286,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
                                                       reservation->attachment.fds.mcast_buf});
         agent_reservation_free(reservation, true);
         process->attached = true;
-        waits_open(&process->waits, process->pid); /* on failure it stays NULL */
+        waits_open(&process->waits, process->pid); /* NULL if that fails */
     } else {
         err = conn_put(&process->conn, line);
     }
@@ -277,7 +295,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
     else
         agent_process_settle(agent, process);
     if (!process->ended && conn_excess(&process->conn))
-        agent_process_excess(agent);
+        agent_process_limit(agent);
 }
 
 void agent_process_text(struct agent *agent, struct agent_process *process,
@@ -299,7 +317,7 @@ void agent_process_text(struct agent *agent, struct agent_process *process,
     else
         agent_process_settle(agent, process);
     if (!process->ended && conn_excess(&process->conn))
-        agent_process_excess(agent);
+        agent_process_limit(agent);
 }
 
 void agent_process_dismiss(struct agent *agent, struct agent_process *process)
@@ -335,8 +353,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * A process to be stopped is registered first, here and by the supervisor, which resume it at the
- * end.
+ * A process that is to be stopped is first listed here and at the supervisor. Both resume listed
+ * processes at the end.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {
@@ -349,7 +367,7 @@ int agent_process_signal(struct agent *agent, struct agent_process *process, int
     return kill(process->pid, signal) < 0 ? -errno : 0;
 }
 
-/* The larger of @starved_ns and the starved_ns of @waits since the last sample. */
+/* Return the larger of @starved_ns and the starved_ns of @waits since the last sample. */
 static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t starved_ns)
 {
     struct waits_delta more;
@@ -359,7 +377,10 @@ static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t st
     return more.starved_ns;
 }
 
-/* As daemon/waits.c, for this host: how long did its processes, or this one, have no core? */
+/*
+ * Report to the fabric how long a process of this host, or this process, had to wait for a core, as
+ * daemon/waits.c does on the coordinator's host.
+ */
 static void count_starved(struct agent *agent)
 {
     uint64_t now_ns = emu_now_ns(), since_ns = now_ns - agent->waits_ns;
@@ -371,7 +392,7 @@ static void count_starved(struct agent *agent)
     fabric_starved(agent->fabric, emu_starved_ns(since_ns, starved_ns), now_ns);
 }
 
-/* What the coordinator's daemon checks for processes of its own host. */
+/* Check what the coordinator's daemon checks once a second for processes of its own host. */
 void agent_process_tick(struct agent *agent)
 {
     uint64_t bound_ns = emu_bound_ns(agent->config->stopped_ms);
@@ -403,7 +424,7 @@ int agent_process_wait_ms(const struct agent *agent)
 {
     emu_each_listed (struct agent_process, process, &agent->processes, link)
         if (process->ended)
-            return 10; /* poll until the exit status is known */
+            return 10; /* until the exit status is known */
     return -1;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - an agent's calls about faults: applies them to its devices, reports their hits, the
- * state of cable ends for the fabric manager, and unrecoverable drops. faults.c is the
- * coordinator's side.
+ * faults.c - an agent's side of the coordinator's calls about faults: apply faults to the devices
+ * of this host, report their hits, report the state of cable ends to the fabric manager, and report
+ * unrecoverable drops. The comment before a call shows its fields and, after an arrow, those of its
+ * reply, if it has any. coordinator/faults.c is the other side.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@
 #include "emu/fault/log.h"
 #include "emu/util/now.h"
 
-/* A number of @call below @most; UINT32_MAX: it is none. */
+/* Return field @name of @call if it is a number below @most, otherwise UINT32_MAX. */
 static uint32_t below(struct json_object *call, const char *name, uint64_t most)
 {
     int64_t number = emu_json_number(call, name, -1);
@@ -72,8 +73,9 @@ static int call_taken_out(struct agent *agent, struct json_object *call, struct 
 }
 
 /*
- * {"counts":BOOL}; {"log":[DIGITS,…],"missed":N,"now_ps":T}, with "counts" "hits":[FAULT,COUNT,…];
- * "more": the log has further entries.
+ * {"counts":BOOL} -> {"log":[DIGITS,…],"missed":N,"now_ps":T}. With "counts" the reply has also
+ * "hits":[FAULT,COUNT,…]. "more" means that the log has been cut off at HOSTS_HITS_MOST entries,
+ * and may have further ones.
  */
 static int call_hits(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
@@ -109,7 +111,7 @@ static int call_hits(struct agent *agent, struct json_object *call, struct json_
 
 /* --- calls of the fabric manager ------------------------------------------------------ */
 
-/* Test one cable: HOSTS_TEST numbers. */
+/* Test one cable, and append HOSTS_TEST numbers to @list. */
 static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
                      struct json_object *list)
 {
@@ -126,7 +128,7 @@ static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
     hosts_list_add(list, past.arrived);
 }
 
-/* {"cables":[CABLE,…],"packets":N}; {"tests":[ERRORS,QUIET,CROSSES,SENT,CAME,…]} */
+/* {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]} */
 static int call_test(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *cables = json_object_object_get(call, "cables");
@@ -150,7 +152,7 @@ static int call_test(struct agent *agent, struct json_object *call, struct json_
     return err;
 }
 
-static bool seen_make(const struct fabric *fabric, struct fabric_scan_result *ret)
+static bool scan_make(const struct fabric *fabric, struct fabric_scan_result *ret)
 {
     size_t directions = 2 * (size_t)fabric_cable_count(fabric) + 1,
            switches = fabric_graph(fabric)->switches;
@@ -163,7 +165,7 @@ static bool seen_make(const struct fabric *fabric, struct fabric_scan_result *re
     return ret->packets && ret->errors && ret->port && ret->trapped && ret->trapped_to;
 }
 
-static void seen_free(struct fabric_scan_result *seen)
+static void scan_free(struct fabric_scan_result *seen)
 {
     free(seen->packets);
     free(seen->errors);
@@ -172,13 +174,17 @@ static void seen_free(struct fabric_scan_result *seen)
     free(seen->trapped_to);
 }
 
-/* {"errors":[WAY,PACKETS,ERRORS,…],"ready":[WAY,SENT,IDLE,…],"traps":[SWITCH,COUNT,TO,…]} */
+/*
+ * no fields -> {"errors":[DIRECTION,PACKETS,ERRORS,…],"ready":[DIRECTION,SENT,IDLE,…],
+ * "traps":[SWITCH,COUNT,TO,…]}. A direction is 2 * cable, plus 1 for the one from the cable's first
+ * end.
+ */
 static int call_scan(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *errors = json_object_new_array(), *ready = json_object_new_array();
     struct json_object *traps = json_object_new_array();
     struct fabric_scan_result seen;
-    int err = seen_make(agent->fabric, &seen) ? 0 : -ENOMEM;
+    int err = scan_make(agent->fabric, &seen) ? 0 : -ENOMEM;
 
     (void)call;
     if (!err)
@@ -201,14 +207,14 @@ static int call_scan(struct agent *agent, struct json_object *call, struct json_
             hosts_list_add(traps, seen.trapped[s]);
             hosts_list_add(traps, seen.trapped_to[s]);
         }
-    seen_free(&seen);
+    scan_free(&seen);
     json_object_object_add(reply, "errors", errors);
     json_object_object_add(reply, "ready", ready);
     json_object_object_add(reply, "traps", traps);
     return err;
 }
 
-/* {"eases":BOOL,"drops":BOOL}; {"segments":N,"partitioned":N} */
+/* {"eases":BOOL,"drops":BOOL} -> {"segments":N,"partitioned":N} */
 static int call_reroute_in_flight(struct agent *agent, struct json_object *call,
                                   struct json_object *reply)
 {
@@ -238,18 +244,21 @@ static int call_no_link(struct agent *agent, struct json_object *call, struct js
 
 /* --- unrecoverable drops -------------------------------------------------------------- */
 
-/* {"bound_us":N}, 0: none; {"unrecoverable":[DIGITS,…]}: the rest is sent the next time */
+/*
+ * {"bound_us":N}, 0: no bound -> {"unrecoverable":[DIGITS,…]}. Drops beyond HOSTS_DROPS_MOST are
+ * sent in reply to the next such call.
+ */
 static int call_drops(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *list = json_object_new_array();
     uint64_t bound_us = (uint64_t)emu_json_number(call, "bound_us", 0);
-    struct fabric_drop loss;
+    struct fabric_drop drop;
     uint32_t report = 0;
 
     fabric_drops_find(agent->fabric, emu_now_ns() * 1000u,
                       bound_us ? bound_us * 1000000u : EMU_NEVER);
-    while (report++ < HOSTS_DROPS_MOST && fabric_drop_take(agent->fabric, &loss))
-        json_object_array_add(list, hosts_to_hex(&loss, sizeof loss));
+    while (report++ < HOSTS_DROPS_MOST && fabric_drop_take(agent->fabric, &drop))
+        json_object_array_add(list, hosts_to_hex(&drop, sizeof drop));
     json_object_object_add(reply, "unrecoverable", list);
     return 0;
 }

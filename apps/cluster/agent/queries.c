@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queries.c - an agent reports on its part: pending operations of processes, contributions to a
- * collective, stalled links, its audit.
+ * queries.c - an agent's reports on the devices and processes of its host: pending operations of
+ * processes, contributions to a collective, stalled links, the audit. The comment before a query
+ * shows the fields of its reply.
  *
- * Everything is a list of numbers except a process's pending operations and a mismatch: these are
- * the bytes of their structures as hexadecimal digits. All hosts run the same version of fabemu.
+ * Replies are lists of numbers. Exceptions are the pending operations of a process and a mismatch:
+ * these are the bytes of a structure as hexadecimal digits, which is possible because all hosts run
+ * the same version of fabemu.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +23,10 @@
 
 /* --- processes ------------------------------------------------------------------------ */
 
-/* without "next" that was all */
+/*
+ * {"pending":{NODE:DIGITS,…},"now_ns":T}, and "next" if the reply was cut off: the first node left
+ * out
+ */
 static int query_pending(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
@@ -53,7 +58,7 @@ static int query_pending(struct agent *agent, struct json_object *call, struct j
 
 /* --- a collective ---------------------------------------------------------------------- */
 
-/* {"arrived":[AT,PORTS…,…]}: hosts_ports_add() */
+/* {"arrived":[AT,PORTS…,…]}; PORTS are several numbers: hosts_ports_add() */
 static int query_arrived(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
@@ -76,7 +81,7 @@ static int query_arrived(struct agent *agent, struct json_object *call, struct j
     return arrived ? 0 : -ENOMEM;
 }
 
-/* {"mismatch":DIGITS} if there is a mismatch */
+/* {"mismatch":DIGITS}, or no field if there is no mismatch */
 static int query_mismatch(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
@@ -92,7 +97,7 @@ static int query_mismatch(struct agent *agent, struct json_object *call, struct 
 
 /* --- links ------------------------------------------------------------------------------ */
 
-#define STALLS_MAX 32u /* as many as a report lists */
+#define STALLS_MAX 32u /* number of stalled links that a report lists */
 
 /* {"stalls":[NODE,SWITCH,PORT,WAIT,AGE,…]} */
 static int query_stalls(struct agent *agent, struct json_object *call, struct json_object *reply)
@@ -120,7 +125,7 @@ static int query_stalls(struct agent *agent, struct json_object *call, struct js
 
 /* --- audit ------------------------------------------------------------------------------ */
 
-/* as in the daemon's own report */
+/* {"audit":…}: audit_json() */
 static int query_audit(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
@@ -133,7 +138,7 @@ static int query_audit(struct agent *agent, struct json_object *call, struct jso
 /* --- the table -------------------------------------------------------------------------- */
 
 /* clang-format off */
-const struct agent_call agent_looks[] = {
+const struct agent_call agent_queries[] = {
     {"pending", query_pending},
     {"arrived", query_arrived},
     {"mismatch", query_mismatch},

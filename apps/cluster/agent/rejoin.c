@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rejoin.c - rejoining: a host that has rejoined copies the coordinator's replica. admit.c and
- * rejoin.c are the coordinator's side.
+ * rejoin.c - a host that rejoins takes over the state of the coordinator's replica, in the order of
+ * the messages that coordinator/admit.c sends. The comment before a call shows its fields.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +13,11 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-/* Read a list whose length is a multiple of @lot. Returns false if it is none. */
-static bool list_of(struct json_object *of, const char *name, size_t lot, struct json_object **list,
-                    size_t *count)
+/*
+ * Find list @name in @of, with a length that is a multiple of @lot. Returns false if there is none.
+ */
+static bool list_find(struct json_object *of, const char *name, size_t lot,
+                      struct json_object **list, size_t *count)
 {
     *list = json_object_object_get(of, name);
     *count = json_object_is_type(*list, json_type_array) ? json_object_array_length(*list) : 1;
@@ -23,26 +25,26 @@ static bool list_of(struct json_object *of, const char *name, size_t lot, struct
 }
 
 /* {"host":H,"incarnation":N} */
-static int begin_incarnation(struct agent *agent, struct json_object *call,
-                             struct json_object *reply)
+static int call_incarnation(struct agent *agent, struct json_object *call,
+                            struct json_object *reply)
 {
     int64_t host = emu_json_number(call, "host", -1),
-            life = emu_json_number(call, "incarnation", -1);
+            incarnation = emu_json_number(call, "incarnation", -1);
 
     (void)reply;
-    if (host < 0 || host >= HOSTS_MAX || life < 0 || life > UINT32_MAX)
+    if (host < 0 || host >= HOSTS_MAX || incarnation < 0 || incarnation > UINT32_MAX)
         return -EINVAL;
-    fabric_host_incarnation(agent->fabric, (uint32_t)host, (uint32_t)life);
+    fabric_host_incarnation(agent->fabric, (uint32_t)host, (uint32_t)incarnation);
     return 0;
 }
 
 /* --- nodes, cables, units ----------------------------------------------------------------- */
 
-static int begin_nodes(struct fabric *fabric, struct json_object *call)
+static int nodes_restore(struct fabric *fabric, struct json_object *call)
 {
     struct json_object *list;
     size_t count;
-    int err = list_of(call, "nodes", 3, &list, &count) ? 0 : -EINVAL;
+    int err = list_find(call, "nodes", 3, &list, &count) ? 0 : -EINVAL;
 
     for (size_t i = 0; !err && i < count; i += 3) {
         uint64_t node = hosts_number_at(list, i),
@@ -55,11 +57,11 @@ static int begin_nodes(struct fabric *fabric, struct json_object *call)
     return err;
 }
 
-static int begin_down(struct fabric *fabric, struct json_object *call)
+static int cables_take_down(struct fabric *fabric, struct json_object *call)
 {
     struct json_object *list;
     size_t count;
-    int err = list_of(call, "down", 1, &list, &count) ? 0 : -EINVAL;
+    int err = list_find(call, "down", 1, &list, &count) ? 0 : -EINVAL;
 
     for (size_t i = 0; !err && i < count; i++) {
         uint64_t cable = hosts_number_at(list, i);
@@ -74,18 +76,18 @@ static int begin_down(struct fabric *fabric, struct json_object *call)
     return err;
 }
 
-/* {"nodes":[NODE,SEAT,LINKED,…],"down":[CABLE,…],"units":[SWITCH,…]} */
-static int begin_network(struct agent *agent, struct json_object *call, struct json_object *reply)
+/* {"nodes":[NODE,WORD,LINKED,…],"down":[CABLE,…],"units":[SWITCH,…]}: the lists of admit.c */
+static int call_begin(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
     struct json_object *list;
     size_t count;
-    int err = begin_nodes(fabric, call);
+    int err = nodes_restore(fabric, call);
 
     (void)reply;
     if (!err)
-        err = begin_down(fabric, call);
-    if (!err && !list_of(call, "units", 1, &list, &count))
+        err = cables_take_down(fabric, call);
+    if (!err && !list_find(call, "units", 1, &list, &count))
         err = -EINVAL;
     for (size_t i = 0; !err && i < count; i++)
         fabric_unit_out(fabric, (uint32_t)hosts_number_at(list, i), emu_now_ns() * 1000u);
@@ -95,14 +97,15 @@ static int begin_network(struct agent *agent, struct json_object *call, struct j
 /* --- groups -------------------------------------------------------------------------------- */
 
 /*
- * Read a switch of a tree from element @at of the list on. Returns false if there is no such
- * switch.
+ * Read a switch of a tree from the numbers of @list that begin at element @at. Returns false if the
+ * network has no such switch.
  */
 static bool tree_switch_read(struct topo_tree_switch *ret, const struct topo_graph *graph,
                              struct json_object *list, size_t at)
 {
     uint64_t sw = hosts_number_at(list, at),
-             up = hosts_number_at(list, at + 1); /* 0: this is the top */
+             /* 1 + the port that leads up; 0: this switch is the top of the tree */
+        up = hosts_number_at(list, at + 1);
 
     if (sw >= graph->switches || up > graph->ports)
         return false;
@@ -111,7 +114,7 @@ static bool tree_switch_read(struct topo_tree_switch *ret, const struct topo_gra
     return hosts_ports_read(&ret->ports, list, at + 2, graph->ports);
 }
 
-static int begin_group(struct fabric *fabric, struct json_object *one)
+static int group_restore(struct fabric *fabric, struct json_object *one)
 {
     uint32_t is = (uint32_t)emu_json_number(one, "is", 0);
     struct json_object *nodes, *tree;
@@ -125,8 +128,8 @@ static int begin_group(struct fabric *fabric, struct json_object *one)
     uint32_t *node;
     int err = 0;
 
-    if (!list_of(one, "nodes", 1, &nodes, &members) ||
-        !list_of(one, "tree", HOSTS_TREE_NUMBERS, &tree, &numbers))
+    if (!list_find(one, "nodes", 1, &nodes, &members) ||
+        !list_find(one, "tree", HOSTS_TREE_NUMBERS, &tree, &numbers))
         return -EINVAL;
     node = calloc(members + 1, sizeof *node);
     group.tree.switches = calloc(numbers / HOSTS_TREE_NUMBERS + 1, sizeof *group.tree.switches);
@@ -148,26 +151,26 @@ static int begin_group(struct fabric *fabric, struct json_object *one)
     return err;
 }
 
-/* {"groups":[{…},…]}: admit.c */
-static int begin_groups(struct agent *agent, struct json_object *call, struct json_object *reply)
+/* {"groups":[{…},…]}, each as in group_add() of admit.c */
+static int call_groups(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *list;
     size_t count;
-    int err = list_of(call, "groups", 1, &list, &count) ? 0 : -EINVAL;
+    int err = list_find(call, "groups", 1, &list, &count) ? 0 : -EINVAL;
 
     (void)reply;
     for (size_t i = 0; !err && i < count; i++)
-        err = begin_group(agent->fabric, json_object_array_get_idx(list, i));
+        err = group_restore(agent->fabric, json_object_array_get_idx(list, i));
     return err;
 }
 
 /* --- the table ----------------------------------------------------------------------------- */
 
 /* clang-format off */
-const struct agent_call agent_begins[] = {
-    {"host_incarnation", begin_incarnation},
-    {"begin", begin_network},
-    {"groups", begin_groups},
+const struct agent_call agent_rejoin_calls[] = {
+    {"host_incarnation", call_incarnation},
+    {"begin", call_begin},
+    {"groups", call_groups},
     {NULL, NULL},
 };
 /* clang-format on */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sample.c - this host's samples, when the coordinator requests them: counters, and finished
- * operations of its processes. samples.c is the coordinator's side.
+ * sample.c - samples of this host's part of the fabric, when the coordinator requests them:
+ * counters, and finished operations of processes. A sample is what has changed since the last one,
+ * and is sent in pieces. coordinator/samples.c is the other side.
  */
 #include "apps/fabric/sample.h"
 #include "apps/cluster/agent/internal.h"
 
-static void counted_end(struct agent *agent)
+static void counters_end(struct agent *agent)
 {
     if (!agent->telemetry)
         return;
@@ -15,22 +16,25 @@ static void counted_end(struct agent *agent)
     agent->telemetry = NULL;
 }
 
-static int counted_begin(struct agent *agent, struct json_object *call)
+static int counters_begin(struct agent *agent, struct json_object *call)
 {
     const struct telemetry_source source = {.fabric = agent->fabric,
                                             .config = fabric_config_of(agent->fabric)};
     int err;
 
     (void)call;
-    counted_end(agent);
+    counters_end(agent);
     err = telemetry_agent_create(&agent->telemetry, &source);
     if (!err)
         fabric_watch(agent->fabric, FABRIC_WATCH_TELEMETRY, true);
     return err;
 }
 
-/* Returns 1: there is more; 0: that was all; -errno. */
-static int counted_tell(struct agent *agent)
+/*
+ * Write the next piece to agent->report. Returns 1: the sample has more pieces; 0: it has not;
+ * -errno.
+ */
+static int counters_report(struct agent *agent)
 {
     return agent->telemetry
                ? telemetry_agent_report(agent->telemetry, HOSTS_SAMPLE_BYTES, &agent->report)
@@ -51,7 +55,7 @@ static int finished_begin(struct agent *agent, struct json_object *call)
     return timeline_agent_create(&agent->timeline, agent->fabric, from_bytes);
 }
 
-static int finished_tell(struct agent *agent)
+static int finished_report(struct agent *agent)
 {
     return agent->timeline
                ? timeline_agent_report(agent->timeline, HOSTS_SAMPLE_BYTES, &agent->report)
@@ -63,11 +67,14 @@ static const struct {
     int (*report)(struct agent *);
     void (*end)(struct agent *);
 } reports[HOSTS_SAMPLE_KINDS] = {
-    [HOSTS_SAMPLE_COUNTERS] = {counted_begin, counted_tell, counted_end},
-    [HOSTS_SAMPLE_FINISHED] = {finished_begin, finished_tell, finished_end},
+    [HOSTS_SAMPLE_COUNTERS] = {counters_begin, counters_report, counters_end},
+    [HOSTS_SAMPLE_FINISHED] = {finished_begin, finished_report, finished_end},
 };
 
-/* {"sample":DIGITS,"of":KIND,"number":N,"more":0|1} */
+/*
+ * {"of":KIND,"number":N,"anew":1,"from_bytes":N} ->
+ * {"sample":DIGITS,"of":KIND,"number":N,"more":0|1}
+ */
 int agent_sample(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     int64_t of = emu_json_number(call, "of", -1);

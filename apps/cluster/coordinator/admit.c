@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * admit.c - sends the state of the coordinator's replica to a rejoining host. rejoin.c is the
- * agent's side.
+ * admit.c - sends the state of the coordinator's replica to a host that rejoins. agent/rejoin.c
+ * receives it.
  *
- * All of it is sent on the host's control channel before anything else, by the one thread that
- * changes replicas. Later changes are sent to it like to all others, so it misses nothing.
+ * All of it is sent on the host's control channel before anything else, by the only thread that
+ * changes replicas. That thread sends later changes to all hosts including this one, so the host
+ * misses none.
  */
 #include <sys/eventfd.h>
 
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
 
-#define GROUPS_NUMBERS 65536u /* numbers of groups per message; a single group may have more */
-#define GROUP_NUMBERS  8u     /* added per group for its names and lists */
+/* limit of the numbers in a message about groups; a message with a single group may have more */
+#define GROUPS_NUMBERS 65536u
+#define GROUP_NUMBERS  8u /* counted for each group in addition to its nodes and its tree */
 
 /* --- incarnations ---------------------------------------------------------------------- */
 
@@ -23,9 +25,9 @@ static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations
 }
 
 /*
- * Start a new incarnation of the host: traffic of the former one is dropped everywhere, and the
- * host learns the incarnations of all others. Another host that fails here is no replica any more;
- * the rejoining host is not to blame.
+ * Start a new incarnation of the host: all hosts drop traffic of the former one, and the host
+ * learns the incarnations of all others. A host, other than the rejoining one, that fails here is
+ * lost.
  */
 static int begin_incarnation(struct coordinator *coord, uint32_t host)
 {
@@ -43,7 +45,10 @@ static int begin_incarnation(struct coordinator *coord, uint32_t host)
 
 /* --- nodes, cables, units ---------------------------------------------------------------- */
 
-/* [NODE,SEAT,LINKED,…] of the nodes that are not in their initial state. */
+/*
+ * List the nodes that are not in their initial state, as [NODE,WORD,LINKED,…]. The word is that of
+ * emu_incarnation_state(), without EMU_INCARNATION_NO_LINK; LINKED is 0 if it has that bit.
+ */
 static struct json_object *nodes_list(const struct fabric *fabric)
 {
     struct json_object *list = json_object_new_array();
@@ -86,7 +91,7 @@ static struct json_object *units_list(const struct fabric *fabric)
     return list;
 }
 
-static int network_tell(struct coordinator *coord, uint32_t host)
+static int network_send(struct coordinator *coord, uint32_t host)
 {
     const struct fabric *fabric = coord->config.fabric;
     struct json_object *with = json_object_new_object(), *out;
@@ -112,7 +117,7 @@ struct groups {
     struct coordinator *coord;
     uint32_t host;
     struct json_object *list;
-    size_t numbers; /* in it */
+    size_t numbers; /* size of the list: numbers in it */
     int err;
 };
 
@@ -129,7 +134,10 @@ static void groups_flush(struct groups *groups)
     groups->numbers = 0;
 }
 
-/* {"id":N,"sources":N,"is":BITS,"nodes":[NODE,…],"tree":[SWITCH,UP,PORTS…,…]}: hosts_ports_add() */
+/*
+ * Add a group, {"id":N,"sources":N,"is":BITS,"nodes":[NODE,…],"tree":[SWITCH,UP,PORTS…,…]}. UP is 1
+ * + the port that leads up, 0 at the top. PORTS are several numbers: hosts_ports_add().
+ */
 static void group_add(void *ctx, const struct fabric_group_copy *group)
 {
     struct groups *groups = ctx;
@@ -158,7 +166,7 @@ static void group_add(void *ctx, const struct fabric_group_copy *group)
         groups_flush(groups);
 }
 
-static int groups_tell(struct coordinator *coord, uint32_t host)
+static int groups_send(struct coordinator *coord, uint32_t host)
 {
     struct groups groups = {.coord = coord, .host = host, .list = json_object_new_array()};
 
@@ -176,13 +184,13 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
     int err;
 
     if (!agent->back)
-        return -EHOSTDOWN; /* it is lost again */
+        return -EHOSTDOWN; /* the host is lost again */
     agent->lost = agent->back = false;
     err = begin_incarnation(coord, host);
     if (!err)
-        err = network_tell(coord, host);
+        err = network_send(coord, host);
     if (!err)
-        err = groups_tell(coord, host);
+        err = groups_send(coord, host);
     if (agent->lost)
         return -EHOSTDOWN;
     if (err) {
@@ -190,7 +198,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
         return err;
     }
     if (agent->kept_lines)
-        eventfd_write(coord->kept_fd, 1); /* messages that it sent meanwhile */
+        eventfd_write(coord->kept_fd, 1); /* serve the messages that the host sent meanwhile */
     coordinator_rejoin_soon(coord);
     return 0;
 }

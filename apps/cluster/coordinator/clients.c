@@ -2,9 +2,10 @@
 /*
  * clients.c - processes of other hosts as clients of the coordinator's daemon.
  *
- * Each remote process is a pair of sockets here. The daemon reads and writes one like any other
- * connection. The code here copies lines between the other one and the control channel of the
- * process's host. So back-pressure, limits and the end of a connection work as with any socket.
+ * Each remote process has a pair of connected sockets here. The daemon reads and writes one of them
+ * like any other connection. This file copies lines between the other socket and the control
+ * channel of the process's host. Therefore the daemon needs no special case for back-pressure,
+ * limits and the end of a connection.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static struct coordinator_process *process_of(struct coordinator_agent *agent, i
     return NULL;
 }
 
-/* Answer like the daemon, and close the connection. */
+/* Reply to a process with an error, as the daemon would, and close the process's connection. */
 static void process_refuse(struct coordinator_agent *agent, int64_t client, int err,
                            const char *why)
 {
@@ -92,20 +93,26 @@ static void process_new(struct coordinator_agent *agent, int64_t client,
     process_refuse(agent, client, err, why);
 }
 
-/* Is there space for more output to the process, on the channel and at its host? */
-static bool process_hears(const struct coordinator_process *process)
+/*
+ * Return whether output to the process has space: on the control channel, and in the limit of
+ * unacknowledged text.
+ */
+static bool has_space(const struct coordinator_process *process)
 {
     return !hosts_is_full(&process->host->conn) && process->unacked < HOSTS_UNACKED_MOST;
 }
 
-/* Update the events of its socket. */
+/* Register the process's socket for the events that matter in its present state. */
 static void process_listen(struct coordinator_process *process)
 {
     hosts_listen_for(process->host->coord->epoll, &process->conn,
-                     !process->at_end && process_hears(process), &process->events, process);
+                     !process->at_end && has_space(process), &process->events, process);
 }
 
-/* Forward a line to the daemon. An honest host has few requests of each process in flight. */
+/*
+ * Forward a line from a process to the daemon. If conn_put() fails, its host has sent more requests
+ * than HOSTS_ASKED_MOST allows.
+ */
 static void process_line(struct coordinator_process *process, struct json_object *line)
 {
     int err;
@@ -120,19 +127,22 @@ static void process_line(struct coordinator_process *process, struct json_object
             coordinator_process_end(process);
         return;
     }
-    conn_flush(&process->conn); /* a hang-up shows when it is read */
+    conn_flush(&process->conn); /* an error shows at the next read */
     process_listen(process);
 }
 
 static bool is_snapshot(const char *text, size_t bytes)
 {
-    static const char begin[] = "{\"event\":\"telemetry"; /* or "telemetry_shape" */
+    static const char begin[] = "{\"event\":\"telemetry"; /* also begins "telemetry_shape" */
 
     return bytes >= strlen(begin) && memcmp(text, begin, strlen(begin)) == 0;
 }
 
-/* Send the next piece of a line that is sent as text. Returns false if there is none. */
-static bool piece_pass(struct coordinator_process *process)
+/*
+ * Send the next piece of the daemon's output to the process, if that output is sent as text: a
+ * snapshot, or a long line. Returns false if there is no such piece.
+ */
+static bool piece_forward(struct coordinator_process *process)
 {
     struct json_object *message;
     const char *text;
@@ -154,13 +164,16 @@ static bool piece_pass(struct coordinator_process *process)
     return true;
 }
 
-/* Send the next piece or line. Returns 1; 0, there is none; -EBADMSG. */
-static int process_say(struct coordinator_process *process)
+/*
+ * Send the next piece or line of the daemon's output to the process. Returns 1; 0, there is none;
+ * -EBADMSG.
+ */
+static int process_send(struct coordinator_process *process)
 {
     struct json_object *message, *line;
     int got;
 
-    if (piece_pass(process))
+    if (piece_forward(process))
         return 1;
     got = conn_next(&process->conn, &line);
     if (got != 1)
@@ -171,13 +184,13 @@ static int process_say(struct coordinator_process *process)
     return 1;
 }
 
-/* Send the daemon's output to the process's host while there is space. */
-static void process_pass(struct coordinator_process *process)
+/* Send the daemon's output to the process's host as long as there is space. */
+static void process_forward(struct coordinator_process *process)
 {
     struct coordinator_agent *agent = process->host;
     int got = 1;
 
-    while (!process->ended && process_hears(process) && (got = process_say(process)) == 1)
+    while (!process->ended && has_space(process) && (got = process_send(process)) == 1)
         ;
     if (process->ended)
         return;
@@ -192,30 +205,30 @@ static void process_pass(struct coordinator_process *process)
     process_listen(process);
 }
 
-/* Serve the daemon's side of its connection. */
+/* Handle events of the socket that is connected to the daemon. */
 static void process_serve(struct coordinator_process *process)
 {
     int err = conn_flush(&process->conn);
 
     if (err && err != -EAGAIN)
-        emu_json_free(&process->conn.out); /* the reader is gone */
-    if (!process->at_end && process_hears(process))
+        emu_json_free(&process->conn.out); /* the daemon does not read any more */
+    if (!process->at_end && has_space(process))
         process->at_end = conn_fill(&process->conn) != 0;
-    process_pass(process);
+    process_forward(process);
 }
 
-/* Handle a host's acknowledgment of @bytes of text; no more are counted than were sent. */
-static void process_took(struct coordinator_process *process, int64_t bytes)
+/* Handle the host's acknowledgment of @bytes of text; more than were sent are not counted. */
+static void process_acknowledged(struct coordinator_process *process, int64_t bytes)
 {
     size_t most = process->unacked;
 
     if (process->ended)
         return;
     process->unacked -= bytes < 0 ? 0 : (uint64_t)bytes < most ? (size_t)bytes : most;
-    process_pass(process);
+    process_forward(process);
 }
 
-static size_t process_waits(const struct coordinator_process *process)
+static size_t process_unsent(const struct coordinator_process *process)
 {
     int unread = 0;
 
@@ -232,7 +245,7 @@ size_t coordinator_forward(struct coordinator *coord)
     for (uint32_t h = 1; h < coord->config.count; h++)
         emu_each_listed (const struct coordinator_process, process, &coord->agent[h].processes,
                          link)
-            waits += process_waits(process);
+            waits += process_unsent(process);
     return waits;
 }
 
@@ -252,7 +265,7 @@ void coordinator_message_of_client(struct coordinator_agent *agent, int64_t clie
     if (json_object_object_get_ex(message, "line", &field))
         process_line(process, field);
     if (json_object_object_get_ex(message, "taken", NULL))
-        process_took(process, emu_json_number(message, "taken", 0));
+        process_acknowledged(process, emu_json_number(message, "taken", 0));
     if (json_object_object_get_ex(message, "how", NULL))
         hosts_text(process->info.how, sizeof process->info.how, message, "how");
     process->info.stopped = emu_json_number(message, "stopped", process->info.stopped) != 0;
@@ -285,8 +298,8 @@ bool coordinator_process_signal(struct coordinator_process *process, int signal)
 }
 
 /*
- * Free remote processes that have ended and that no client refers to. Not while a message is being
- * handled.
+ * Free remote processes that have ended and whose client the daemon has freed. Do not call this
+ * while a message is being handled.
  */
 static void agent_sweep(struct coordinator_agent *agent)
 {
@@ -309,6 +322,6 @@ void coordinator_processes_serve(struct coordinator_agent *agent, const struct e
         if (!process->ended && coordinator_is_among(process, events, count))
             process_serve(process);
         else if (!process->ended && go_on)
-            process_pass(process);
+            process_forward(process);
     agent_sweep(agent);
 }

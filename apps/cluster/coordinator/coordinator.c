@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coordinator.c - the coordinator's side of the control channels: messages, calls, start and end.
- * clients.c handles processes of other hosts, mirror.c the calls of the fabric.
+ * coordinator.c - the coordinator's side of the control channels to the agents: messages, calls,
+ * start and end. clients.c handles processes of other hosts, mirror.c the calls of the fabric.
  *
- * A call is waited for. Other messages that arrive from that host meanwhile are kept, in order, for
- * the next coordinator_serve().
+ * A *call* is a message to which the agent replies; the caller waits for the reply. Other messages
+ * of an agent that arrive before its reply are kept, in order, and handled by the next
+ * coordinator_serve().
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,10 +22,12 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-#define MEET_AGAIN_MS 5     /* interval between checks of links at the start */
-#define LATE_MOST     4096u /* most other messages accepted once a reply is late */
-#define END_LOOK_MS   100   /* interval between checks whether this host must end */
-#define AGENTS_MS     1000  /* time for other hosts to report, once an agent has failed */
+#define CONNECT_CHECK_MS 5 /* interval between checks whether links have come up, at the start */
+#define LATE_MOST        4096u /* number of other messages accepted after the deadline of a reply */
+/* interval between checks whether the fabric must end, while waiting for a reply */
+#define END_CHECK_MS 100
+/* time for which agents_why() must report a failed agent until the start fails */
+#define AGENTS_MS 1000
 
 /* --- connections --------------------------------------------------------------------- */
 
@@ -38,7 +41,7 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
     agent->back = false;
     conn_close(&agent->conn);
     hosts_forget_kept(agent);
-    json_object_put(agent->links); /* of a former incarnation */
+    json_object_put(agent->links); /* it describes the former incarnation */
     agent->links = NULL;
     coordinator_hits_keep(&agent->hits);
     memset(agent->sample, 0, sizeof agent->sample); /* its next incarnation counts from 0 */
@@ -50,7 +53,7 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
         if (!process->ended)
             coordinator_process_end(process);
         process->info.lost = true;
-        process->client = -1; /* the next incarnation may use that number */
+        process->client = -1; /* the next incarnation of its host may use that number */
     }
     coordinator_link_lost(coord, agent->number, TOPO_NONE);
     coord->config.ops.lost(coord->config.ops.ctx, agent->number, why);
@@ -62,7 +65,10 @@ void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why
     coordinator_lose(&coord->agent[host], why);
 }
 
-/* Update the events of its connection, and resume processes that waited for space in it. */
+/*
+ * Register the connection for events, and have output served that waits for space in the
+ * connection.
+ */
 static void agent_listen(struct coordinator_agent *agent)
 {
     hosts_listen(agent->coord->epoll, &agent->conn, &agent->events, agent);
@@ -91,19 +97,21 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
     }
 }
 
-/* It failed where the others succeeded, so it is no replica any more. */
-static void launch_failed(struct coordinator_agent *agent, const char *what, int err)
+/*
+ * The agent failed at a call at which the others succeeded, so its fabric is no longer a replica.
+ */
+static void agent_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
 
-    snprintf(why, sizeof why, "it could not do as it was told (%.32s): %s", what, strerror(-err));
+    snprintf(why, sizeof why, "it could not execute a call (%.32s): %s", what, strerror(-err));
     emu_printable(why);
     coordinator_lose(agent, why);
 }
 
 /* --- messages ------------------------------------------------------------------------- */
 
-/* A session between @agent and another host has ended. */
+/* Handle the agent's message that its session with another host has ended. */
 static void message_of_link(struct coordinator_agent *agent, struct json_object *link)
 {
     const struct coordinator_ops *ops = &agent->coord->config.ops;
@@ -121,7 +129,7 @@ static void message_of_link(struct coordinator_agent *agent, struct json_object 
                                         .closed_fd = -1});
 }
 
-/* A process there takes no segments. */
+/* Handle the agent's message that the process at @node takes no segments. */
 static void message_of_node(struct coordinator_agent *agent, int64_t node)
 {
     const struct coordinator_ops *ops = &agent->coord->config.ops;
@@ -154,20 +162,21 @@ static void message_serve(struct coordinator_agent *agent, struct json_object *m
     if (json_object_object_get_ex(message, "cut_off", &field))
         message_of_node(agent, json_object_get_int64(field));
     if (json_object_object_get_ex(message, "failed", &field))
-        launch_failed(agent, emu_json_text(message, "failed", "?"),
-                      coordinator_error_of(message, EIO));
+        agent_failed(agent, emu_json_text(message, "failed", "?"),
+                     coordinator_error_of(message, EIO));
     if (emu_json_number(message, "reply", 0) > 0)
         coordinator_message_of_query(agent, message);
 }
 
 static void serve_kept(struct coordinator_agent *agent)
 {
-    struct emu_json_buf kept = agent->kept; /* messages kept meanwhile are for the next call */
+    /* a call made while these are handled keeps further messages */
+    struct emu_json_buf kept = agent->kept;
     struct json_object *message;
 
     agent->kept = (struct emu_json_buf){.room = 0};
     agent->kept_lines = 0;
-    /* if the host is lost meanwhile none of its processes may be accepted */
+    /* a host that is lost during this loop must not get further processes accepted */
     while (!agent->lost && emu_json_next(&kept, SIZE_MAX, SIZE_MAX, &message) == 1) {
         message_serve(agent, message);
         json_object_put(message);
@@ -238,7 +247,7 @@ int coordinator_fd(const struct coordinator *coord)
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message)
 {
     uint32_t nodes = fabric_graph(agent->coord->config.fabric)->nodes;
-    /* more than an honest host's processes have in flight, with first and last messages */
+    /* a bound for the messages of 64 processes per node, with their first and last messages */
     bool few = agent->kept_lines < 64 * ((uint64_t)nodes + 128);
 
     if (emu_json_put(&agent->kept, message, few ? HOSTS_KEPT_BYTES(nodes) : 0))
@@ -257,12 +266,12 @@ void hosts_forget_kept(struct coordinator_agent *agent)
 const char *hosts_line_why(int err)
 {
     return err == -EMSGSIZE ? "it sent a longer line than an honest host does"
-                            : "it sent a line that is no message of an honest host";
+                            : "it sent a line that is not a valid message";
 }
 
 /*
- * Must this host end, for the supervisor or by a signal? Only checked here while waiting for a
- * host.
+ * Return whether this host must end, because of the supervisor or a signal. Checked only while the
+ * coordinator waits for other hosts; otherwise the daemon's loop sees it.
  */
 static bool ends_within(const struct coordinator *coord, int ms)
 {
@@ -272,42 +281,46 @@ static bool ends_within(const struct coordinator *coord, int ms)
     return poll(fds, 2, ms) > 0;
 }
 
-/* conn_wait() with a limit of @left_ms. Errors: also -ECANCELED, if this host must end. */
+/*
+ * Wait for the next message, like conn_wait(), for at most @left_ms. Errors: also -ECANCELED, if
+ * this host must end and may_end is set.
+ */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
 {
     int64_t until_ms = emu_now_ms() + (left_ms > 0 ? left_ms : 0);
     int err = -ETIMEDOUT;
 
-    while (agent->coord->may_end && left_ms > END_LOOK_MS && err == -ETIMEDOUT) {
+    while (agent->coord->may_end && left_ms > END_CHECK_MS && err == -ETIMEDOUT) {
         err = ends_within(agent->coord, 0) ? -ECANCELED
-                                           : conn_wait(&agent->conn, message, END_LOOK_MS);
+                                           : conn_wait(&agent->conn, message, END_CHECK_MS);
         left_ms = until_ms - emu_now_ms();
     }
     return err == -ETIMEDOUT ? conn_wait(&agent->conn, message, left_ms > 0 ? (int)left_ms : 0)
                              : err;
 }
 
-/* Handle a message other than the awaited reply. Returns false if too many are kept. */
+/* Handle a message other than the awaited reply. Returns false if the message cannot be kept. */
 static bool message_take(struct coordinator_agent *agent, struct json_object *message)
 {
     if (!json_object_object_get_ex(message, "hit", NULL) &&
         !json_object_object_get_ex(message, "sample", NULL))
         return coordinator_defer(agent, message);
-    message_serve(agent, message); /* may matter for the awaited reply */
+    /* the caller of the call may need these, so handle them before the reply */
+    message_serve(agent, message);
     json_object_put(message);
     return true;
 }
 
 /*
- * Wait for the reply to call @number until @until_ms. NULL: the host is lost, or this host must
- * end; then the reply is dropped when it arrives.
+ * Wait for the reply to call @number until @until_ms. Returns NULL if the host is lost or this host
+ * must end; a reply that arrives after that is ignored.
  */
 static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t number,
                                        int64_t until_ms)
 {
     struct json_object *message;
-    uint32_t late = 0; /* messages that were processed after the deadline */
+    uint32_t late = 0; /* messages that arrived after the deadline */
 
     until_ms = coordinator_query_until_ms(agent, until_ms);
     while (!agent->lost) {
@@ -325,13 +338,13 @@ static struct json_object *agent_reply(struct coordinator_agent *agent, int64_t 
                                         : "its control channel has ended");
         } else if (emu_json_number(message, "reply", -1) == number) {
             agent_listen(agent);
-            if (agent->conn.in.bytes) /* more messages have arrived */
+            if (agent->conn.in.bytes) /* more messages have been read already */
                 eventfd_write(agent->coord->kept_fd, 1);
             return message;
         } else {
             late += left_ms <= 0;
             if (!message_take(agent, message) || late > LATE_MOST)
-                coordinator_lose(agent, "it sends too much else and does not answer");
+                coordinator_lose(agent, "it sends many other messages but does not answer");
         }
     }
     return NULL;
@@ -342,7 +355,7 @@ int64_t coordinator_deadline_ms(uint64_t ms)
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
-/* Send a call; @with is put. */
+/* Send a call. @with is put. */
 static void agent_call(struct coordinator_agent *agent, int64_t number, const char *what,
                        struct json_object *with)
 {
@@ -369,13 +382,16 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
 
 struct call {
     const char *what;
-    uint32_t only; /* host; 0: all */
-    int may_fail;  /* allowed error; INT_MIN: any */
+    uint32_t only; /* the host to call; 0: all */
+    int may_fail;  /* error that does not make a host lost; INT_MIN: no error does */
     void (*each)(void *ctx, uint32_t host, struct json_object *reply);
     void *ctx;
 };
 
-/* @with is put. A host with an error that is not allowed is lost. Returns the first error. */
+/*
+ * Make a call and wait for all replies. @with is put. A host with an error other than
+ * call->may_fail is lost. Returns the first error.
+ */
 static int call_all(struct coordinator *coord, const struct call *call, struct json_object *with)
 {
     int64_t number = coordinator_call_begin(coord, call->only, call->what, with);
@@ -397,7 +413,7 @@ static int call_all(struct coordinator *coord, const struct call *call, struct j
         if (reply && call->each)
             call->each(call->ctx, h, reply);
         if (reply && failed && call->may_fail != INT_MIN && failed != call->may_fail)
-            launch_failed(&coord->agent[h], call->what, failed);
+            agent_failed(&coord->agent[h], call->what, failed);
         json_object_put(reply);
     }
     return err;
@@ -439,9 +455,9 @@ int coordinator_call_long(struct coordinator *coord, const char *what, struct js
     uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
     int err;
 
-    if (coord->ends) /* do not wait again for hosts that did not answer */
+    if (coord->ends) /* an earlier long call was canceled: do not wait again for the same hosts */
         return json_object_put(with), -ECANCELED;
-    /* while ending, this is the last call and must not be canceled again */
+    /* if the fabric must end already, this call is the last one and must not be canceled */
     coord->may_end = !ends_within(coord, 0);
     if (coord->may_end && start_ms > call_ms)
         coord->config.call_ms = start_ms;
@@ -481,8 +497,11 @@ static int coordinator_make(struct coordinator *coord)
     return coordinator_rejoin_open(coord);
 }
 
-/* Wait until our links carry segments. Errors: -ETIMEDOUT, -EPROTO, -ECANCELED. */
-static int links_meet(struct coordinator *coord, int64_t until_ms, char *why)
+/*
+ * Wait until this host's links carry segments. Errors: -ETIMEDOUT; -EPROTO, a host is refused or an
+ * agent has failed; -ECANCELED.
+ */
+static int links_await(struct coordinator *coord, int64_t until_ms, char *why)
 {
     const struct coordinator_config *config = &coord->config;
     int64_t began_ms = emu_now_ms(), good_ms = began_ms, now_ms = began_ms, failed_ms = 0;
@@ -503,7 +522,7 @@ static int links_meet(struct coordinator *coord, int64_t until_ms, char *why)
             return -EPROTO;
         if (now_ms > until_ms)
             return -ETIMEDOUT;
-        if (ends_within(coord, MEET_AGAIN_MS))
+        if (ends_within(coord, CONNECT_CHECK_MS))
             return -ECANCELED;
     }
     return 0;
@@ -525,8 +544,11 @@ static void take_why(void *ctx, uint32_t host, struct json_object *reply)
                  handshake->coord->config.name[host], HOSTS_WHY_BYTES / 2, why);
 }
 
-/* Wait until the host reports that its links carry segments, too. */
-static int host_meet(struct coordinator *coord, uint32_t h, int64_t until_ms, char *why)
+/*
+ * Wait until host @h reports that its links carry segments, too. Writes the reason to @why if they
+ * do not.
+ */
+static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, char *why)
 {
     struct handshake handshake = {coord, why};
     int err = -EAGAIN;
@@ -540,14 +562,14 @@ static int host_meet(struct coordinator *coord, uint32_t h, int64_t until_ms, ch
         coord->config.call_ms = (uint64_t)left_ms;
         err =
             coordinator_call(coord, h, "handshake", json_object_new_object(), take_why, &handshake);
-        if (err == -EAGAIN && ends_within(coord, MEET_AGAIN_MS))
+        if (err == -EAGAIN && ends_within(coord, CONNECT_CHECK_MS))
             return -ECANCELED;
     }
     return err;
 }
 
-/* All hosts must be connected before any process is served. */
-static int all_meet(struct coordinator *coord, char *error, size_t error_bytes)
+/* Wait until all hosts are connected with each other. No process is served before that. */
+static int all_await(struct coordinator *coord, char *error, size_t error_bytes)
 {
     int64_t until_ms = coordinator_deadline_ms(coord->config.start_ms) + HOSTS_LONGER_MS;
     uint64_t call_ms = coord->config.call_ms;
@@ -555,13 +577,13 @@ static int all_meet(struct coordinator *coord, char *error, size_t error_bytes)
     int err;
 
     coord->may_end = true;
-    err = links_meet(coord, until_ms, why);
+    err = links_await(coord, until_ms, why);
     for (uint32_t h = 1; !err && h < coord->config.count; h++)
-        err = host_meet(coord, h, until_ms, why);
+        err = host_await(coord, h, until_ms, why);
     coord->config.call_ms = call_ms;
     coord->may_end = false;
     if (err && ends_within(coord, 0))
-        return fail(-ECANCELED, error, error_bytes, "ended before all hosts were there");
+        return fail(-ECANCELED, error, error_bytes, "ended before all hosts were connected");
     if (err)
         fail(err, error, error_bytes, "%s%s", why, err == -EPROTO ? "" : " (--bound start)");
     return err;
@@ -589,7 +611,7 @@ int coordinator_open(struct coordinator **ret, const struct coordinator_config *
     if (err)
         fail(err, error, error_bytes, "cannot serve %u hosts: %s", config->count, strerror(-err));
     else
-        err = all_meet(coord, error, error_bytes);
+        err = all_await(coord, error, error_bytes);
     if (err) {
         coordinator_close(coord, error);
         return err;
@@ -598,8 +620,8 @@ int coordinator_open(struct coordinator **ret, const struct coordinator_config *
     return 0;
 }
 
-/* Tell every connected host to end, also one that has just rejoined. */
-static void end_tell(struct coordinator *coord, const char *why)
+/* Send "end" to every connected host, including a host that waits to be admitted. */
+static void end_notify(struct coordinator *coord, const char *why)
 {
     for (uint32_t h = 1; h < coord->config.count; h++) {
         struct coordinator_agent *agent = &coord->agent[h];
@@ -621,7 +643,7 @@ void coordinator_close(struct coordinator *coord, const char *why)
 
     if (!coord)
         return;
-    end_tell(coord, why);
+    end_notify(coord, why);
     for (uint32_t h = 1; h < coord->config.count; h++) {
         struct coordinator_agent *agent = &coord->agent[h];
         int64_t left_ms = until_ms - emu_now_ms();

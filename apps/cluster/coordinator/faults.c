@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * faults.c - the coordinator's calls about faults to other hosts: apply faults to their devices,
- * fetch hits, the state of cable ends, and unrecoverable drops. faults.c is the agents' side.
+ * faults.c - the coordinator's calls to other hosts about faults: apply faults to their devices,
+ * fetch hits, the state of cable ends, and unrecoverable drops. agent/faults.c executes them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,10 @@ static struct json_object *with_number(const char *name, uint64_t number)
     return json_add_number(json_object_new_object(), name, number);
 }
 
-/* The list @name of a reply. Returns its length, rounded down to a multiple of @lot. */
+/*
+ * Find list @name of a reply, whose elements are taken @lot at a time. Returns its length, rounded
+ * down to a multiple of @lot.
+ */
 static size_t numbers(struct json_object *reply, const char *name, size_t lot,
                       struct json_object **list)
 {
@@ -41,7 +44,8 @@ static int agent_call(void *ctx, const struct inject_call *call)
     json_add_number(with, "what", call->what);
     if (call->what == INJECT_ON || call->what == INJECT_WATCH)
         return coordinator_call(ctx, call->only, "fault", with, NULL, NULL);
-    coordinator_do(ctx, call->only, "fault", with, 0); /* it must be removed everywhere */
+    /* a fault that ends must end on every host, so a host that fails is lost */
+    coordinator_do(ctx, call->only, "fault", with, 0);
     return 0;
 }
 
@@ -79,7 +83,7 @@ void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t
     if (slots > hits->link_down_slots) {
         link_down = realloc(hits->link_down, slots * sizeof *link_down);
         if (!link_down)
-            return; /* not counted */
+            return; /* no memory: these hits are not counted */
         memset(link_down + hits->link_down_slots, 0,
                (slots - hits->link_down_slots) * sizeof *link_down);
         hits->link_down = link_down;
@@ -119,8 +123,8 @@ struct hits_take {
 };
 
 /*
- * Read a hit. Returns false if no device of this fabric can have it. Bytes that become bool are
- * checked first, because C defines only the values 0 and 1 for a bool.
+ * Read a hit. Returns false if no device of this fabric can have it. The bytes of bool fields are
+ * checked before they are copied, because C defines only the values 0 and 1 for a bool.
  */
 static bool hit_read(const struct fabric *fabric, struct json_object *digits,
                      struct emu_fault_hit *hit)
@@ -136,7 +140,7 @@ static bool hit_read(const struct fabric *fabric, struct json_object *digits,
            hit->what <= EMU_FAULT_SEE;
 }
 
-/* Pass on hits with times of our clock. */
+/* Pass on the hits in a reply, with their times converted to this host's clock. */
 static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct hits_take *take = ctx;
@@ -171,7 +175,8 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 
     coordinator_query_all(coord, "hits", with_number("counts", counts), take_hits, &take);
     for (uint32_t h = 1; h < coord->config.count; h++)
-        if (take.more[h]) /* the rest of a burst; later hits wait for the next call */
+        /* fetch the rest of a burst once; later hits wait for the next call of this function */
+        if (take.more[h])
             coordinator_call(coord, h, "hits", with_number("counts", counts), take_hits, &take);
 }
 
@@ -187,7 +192,8 @@ uint64_t coordinator_hits_missed(struct coordinator *coord)
 /* --- calls of the fabric manager --------------------------------------------------------- */
 
 /*
- * State of a tested cable. For one between hosts both hosts report, and must agree on its entries.
+ * State of a tested cable. If the cable connects two hosts, both must report an end, and each must
+ * have received as many entries as the other has sent.
  */
 struct pasts {
     uint32_t ends;
@@ -196,7 +202,7 @@ struct pasts {
 
 struct test_take {
     struct fabric_test *tests;
-    struct pasts *pasts; /* NULL: no memory, and no cable counts as quiet */
+    struct pasts *pasts; /* by test; NULL: no memory, and then no cable counts as quiet */
     uint32_t count;
 };
 
@@ -221,7 +227,8 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
     (void)host;
     for (uint32_t i = 0; i < take->count; i++) {
         size_t at = (size_t)i * HOSTS_TEST;
-        struct fabric_past past = {.quiet = false}; /* not in the reply */
+        /* the host has left this cable out of its reply */
+        struct fabric_past past = {.quiet = false};
 
         if (i < count) {
             uint32_t errors = (uint32_t)hosts_number_at(list, at);
@@ -268,19 +275,21 @@ void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct 
     free(take.pasts);
 }
 
-struct look_take {
+struct scan_take {
     const struct fabric *fabric;
     struct fabric_scan_result *seen;
 };
 
-/* Is this end of @direction on @host? A host may only report on its own devices. */
-static bool has_end(const struct look_take *take, uint32_t host, uint64_t direction, bool sends)
+/*
+ * Return whether @host has that end of @direction. A host is believed only about its own devices.
+ */
+static bool has_end(const struct scan_take *take, uint32_t host, uint64_t direction, bool sends)
 {
     return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&
            fabric_direction_host(take->fabric, (uint32_t)direction, sends) == host;
 }
 
-static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
+static bool has_switch(const struct scan_take *take, uint32_t host, uint64_t sw)
 {
     return sw < fabric_graph(take->fabric)->switches &&
            fabric_switch_host(fabric_config_of(take->fabric), (uint32_t)sw) == host;
@@ -288,7 +297,7 @@ static bool has_switch(const struct look_take *take, uint32_t host, uint64_t sw)
 
 static void take_scan(void *ctx, uint32_t host, struct json_object *reply)
 {
-    const struct look_take *take = ctx;
+    const struct scan_take *take = ctx;
     struct fabric_scan_result *seen = take->seen;
     struct json_object *list;
     size_t count = numbers(reply, "errors", 3, &list);
@@ -325,7 +334,7 @@ static void take_scan(void *ctx, uint32_t host, struct json_object *reply)
 void coordinator_mirror_scan(void *ctx, struct fabric_scan_result *ret)
 {
     const struct coordinator *coord = ctx;
-    struct look_take take = {.fabric = coord->config.fabric, .seen = ret};
+    struct scan_take take = {.fabric = coord->config.fabric, .seen = ret};
 
     coordinator_query_all(ctx, "scan", json_object_new_object(), take_scan, &take);
 }
@@ -354,7 +363,7 @@ void coordinator_mirror_no_link(void *ctx, uint32_t node)
 
 /* --- unrecoverable drops ------------------------------------------------------------------ */
 
-/* Checks its bool like hit_read(). */
+/* Read a drop. The byte of its bool field is checked first, as in hit_read(). */
 static bool loss_read(struct json_object *digits, struct fabric_drop *loss)
 {
     uint8_t bytes[sizeof *loss];

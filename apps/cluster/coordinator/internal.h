@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - shared by the files of the coordinator. Everything is used only by the daemon's
- * thread, which is the fabric's manager. Internal to this folder.
+ * internal.h - shared by the files of the coordinator. An *agent* is another host of the fabric, as
+ * the coordinator sees it; an *incarnation* of it is one of the processes that serve this host one
+ * after the other. Everything is used only by the daemon's thread, which is the fabric's manager.
+ * Internal to this folder.
  */
 #ifndef APPS_CLUSTER_COORDINATOR_INTERNAL_H
 #define APPS_CLUSTER_COORDINATOR_INTERNAL_H
@@ -13,17 +15,22 @@
 #include "apps/cluster/coordinator/coordinator.h"
 #include "emu/util/list.h"
 
-/* Pending operations of a host's processes, as last reported. views.c. */
+/*
+ * Pending operations of the processes on an agent's host, as that host last reported them
+ * (views.c).
+ */
 struct coordinator_pending {
-    struct json_object *blocks; /* by node: queries.c; NULL: none */
-    int64_t next;               /* more are available from that node on; 0: no */
-    uint64_t there_ns, here_ns; /* time of the report on its clock and on ours */
+    /* by node: the bytes of struct emu_pending, as digits (agent/queries.c); NULL: none */
+    struct json_object *blocks;
+    /* the reply was cut off, and this is the first node left out; 0: it was complete */
+    int64_t next;
+    uint64_t there_ns, here_ns; /* time of the report by the agent's clock, and by this host's */
 };
 
-/* Hits of faults on a host. faults.c. */
+/* Hits of faults on an agent's host (faults.c). */
 struct coordinator_hits {
-    struct json_object *counts; /* [FAULT,HITS,…] as last reported; NULL: none */
-    /* By fault: packets on cables that went down, and hits of former incarnations. */
+    struct json_object *counts; /* [FAULT,HITS,…] as the agent last reported them; NULL: never */
+    /* By fault: packets lost on cables that went down, plus all hits of former incarnations. */
     uint64_t *link_down;
     uint32_t link_down_slots;
     uint64_t missed, past_missed;
@@ -31,17 +38,17 @@ struct coordinator_hits {
 #define COORDINATOR_FAULTS_MOST 131072 /* largest fault number accepted from a host */
 
 struct coordinator_process {
-    struct emu_list link; /* in host->processes */
+    struct emu_list link; /* in agent->processes */
     struct coordinator_agent *host;
-    int64_t client; /* its client number there */
+    int64_t client; /* number that its host gave to this client */
     struct conn conn;
     struct coordinator_process_info info;
-    uint32_t events; /* epoll events asked for */
-    size_t unacked;  /* bytes of text not yet acknowledged by its host */
-    bool mid;        /* part of a line was sent in pieces */
+    uint32_t events; /* epoll events for which conn is registered */
+    size_t unacked;  /* bytes of text sent to the process that its host has not acknowledged yet */
+    bool mid;        /* the last piece sent to the process does not end a line */
     bool at_end;     /* the daemon has closed its socket; what it wrote is still sent */
-    bool ended;      /* its connection on its host has ended */
-    bool forgotten;  /* its client was freed */
+    bool ended;      /* its connection to its own host has ended */
+    bool forgotten;  /* the daemon has freed its client */
 };
 
 struct coordinator_agent {
@@ -49,32 +56,34 @@ struct coordinator_agent {
     uint32_t number;
     struct conn conn;
     uint32_t events;
-    bool blocked;              /* output to its processes waits for space in conn.out */
-    bool lost;                 /* if conn is open, the next incarnation is awaited */
-    bool back;                 /* and has connected */
-    uint32_t incarnations;     /* number of times that it rejoined */
-    char why[HOSTS_WHY_BYTES]; /* why a host was rejected that claims to be this one */
+    bool blocked;          /* output to processes waits until conn.out has space */
+    bool lost;             /* if conn is open, the host may connect again over it */
+    bool back;             /* a new incarnation has connected, and waits to be admitted */
+    uint32_t incarnations; /* number of times that the host has rejoined */
+    /* why a host that claims to be this one was rejected last; "": none was */
+    char why[HOSTS_WHY_BYTES];
     struct emu_list processes;
-    struct emu_json_buf kept;  /* messages received while a call was waited for, as lines, */
-    uint32_t kept_lines;       /* and their number */
-    struct json_object *links; /* its report; NULL: none */
+    /* other messages that arrived while a call waited for its reply, as lines */
+    struct emu_json_buf kept;
+    uint32_t kept_lines;       /* number of messages in `kept` */
+    struct json_object *links; /* the agent's report on its links; NULL: none */
     struct coordinator_pending pending;
     struct coordinator_hits hits;
     struct coordinator_sample {
         bool begun;        /* a request was sent since sampling began */
-        bool complete;     /* a complete answer has arrived */
-        uint32_t asked;    /* requests without an answer, */
-        uint64_t asked_ns; /* and when the first of them was sent */
-        uint64_t pieces;   /* pieces of the current answer */
+        bool complete;     /* a whole sample has arrived since sampling began */
+        uint32_t asked;    /* requests to which no piece has arrived yet */
+        uint64_t asked_ns; /* emu_now_ns() when the first of these requests was sent */
+        uint64_t pieces;   /* pieces of the current sample so far */
     } sample[HOSTS_SAMPLE_KINDS];
 };
 
-/* A query that is not waited for. queries.c. */
+/* A query whose replies nothing waits for (queries.c). */
 struct coordinator_query {
-    int64_t number;   /* number of the call; 0: none yet */
-    uint64_t waits;   /* hosts without an answer that are not lost, by bit */
-    int64_t until_ms; /* deadline by emu_now_ms() */
-    int err;          /* first error of an answer */
+    int64_t number;   /* number of the call that sent it; 0: none yet */
+    uint64_t waits;   /* bit per host: it has not replied and is not lost */
+    int64_t until_ms; /* deadline of the replies, by emu_now_ms() */
+    int err;          /* first error of a reply */
 };
 
 struct coordinator_audits {
@@ -87,21 +96,23 @@ struct coordinator {
     struct coordinator_config config;
     struct fabric_mirror mirror;
     int epoll;
-    int kept_fd; /* eventfd: kept messages or output can be served */
+    int kept_fd; /* eventfd: kept messages, or output that waited for space, can be handled now */
     int64_t calls;
-    bool may_end;              /* a wait for a reply stops if the fabric must end */
-    bool ends;                 /* such a wait was stopped */
-    struct fabric_totals *sum; /* sum over all hosts, during "totals" */
+    bool may_end;              /* a wait for a reply ends when signal_fd or owner_fd is readable */
+    bool ends;                 /* such a wait has ended that way */
+    struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
-    uint64_t lost_links[HOSTS_MAX]; /* by host: hosts to which a link was lost, by bit */
-    int timer;                      /* for the next attempt to bring these up */
-    uint64_t check_ms;              /* current interval of attempts */
-    int64_t check_at_ms;            /* time of the next by emu_now_ms(); 0: none */
+    uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */
+    int timer;                      /* timerfd: the next attempt to bring up lost links */
+    uint64_t check_ms;              /* interval between attempts */
+    /* time of the next attempt by emu_now_ms(); 0: none is planned */
+    int64_t check_at_ms;
     uint64_t
-        sample_number[HOSTS_SAMPLE_KINDS]; /* number of the sampling that answers must belong to */
-    uint64_t from_bytes;                   /* least bytes of reported finished messages */
+        /* by kind: number of the current sampling; samples with another number are ignored */
+        sample_number[HOSTS_SAMPLE_KINDS];
+    uint64_t from_bytes; /* finished messages with fewer bytes are not reported */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
-    uint64_t asked_ns; /* when pending operations were last queried */
+    uint64_t asked_ns; /* emu_now_ns() when pending operations were last queried */
     struct coordinator_query query[COORDINATOR_QUERIES];
     struct coordinator_audits audits; /* for COORDINATOR_AUDIT */
     struct coordinator_agent agent[HOSTS_MAX];
@@ -109,25 +120,29 @@ struct coordinator {
 
 /* --- coordinator.c --- */
 
-/* Close its control channel and its processes' connections, and notify the daemon once. */
+/*
+ * Treat the host as lost: close its control channel and the connections of its processes, and
+ * notify the daemon once.
+ */
 void coordinator_lose(struct coordinator_agent *agent, const char *why);
 
-/* Send @message and put it. A host that does not read its channel is lost. */
+/* Send @message to the agent, and put it. An agent that does not read its channel is lost. */
 void coordinator_send(struct coordinator_agent *agent, struct json_object *message);
 
 /**
- * coordinator_call - have all other hosts, or @only one, execute @what with @with, which is put,
- * and wait for all replies. @each is called with each reply. Returns 0 or the first error.
+ * coordinator_call - have all other hosts, or @only one, execute call @what with fields @with,
+ * which is put, and wait for all replies. Calls @each with each reply. Returns the first error, or
+ * 0.
  */
 int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
 /**
- * coordinator_do - coordinator_call() for calls that must succeed, or fail with @may_fail, which
- * means that nothing is left to do: a host that fails otherwise is lost. coordinator_query_all() -
- * send a query to every other host and wait for all replies. A healthy host always answers, so a
- * host that reports an error is lost.
+ * coordinator_do - make a call that must succeed on each host: coordinator_call(). It may also fail
+ * with @may_fail, which means that there was nothing to do. A host that fails with another error is
+ * lost. coordinator_query_all() - send a query to every other host and wait for all replies. A
+ * healthy host always replies without an error, so a host that reports one is lost.
  */
 void coordinator_do(struct coordinator *coord, uint32_t only, const char *what,
                     struct json_object *with, int may_fail);
@@ -137,16 +152,16 @@ void coordinator_query_all(struct coordinator *coord, const char *what, struct j
 
 /**
  * coordinator_notify - have all other hosts, or @only one, execute @what, which must succeed,
- * without waiting. A host executes such messages and calls in the order in which they were sent. A
- * host that fails reports it and is lost. @with is put.
+ * without waiting for them. Each host executes notifications and calls in the order in which they
+ * were sent. A host on which @what fails reports that, and is lost. @with is put.
  */
 void coordinator_notify(struct coordinator *coord, uint32_t only, const char *what,
                         struct json_object *with);
 
 /**
- * coordinator_call_long - coordinator_call() to all hosts for work that may take as long as the
- * start of a fabric (--bound start). Errors: -ECANCELED, the fabric must end; no host is lost by
- * that.
+ * coordinator_call_long - make a call to all hosts for work that may take as long as the start of a
+ * fabric (--bound start). Errors: as coordinator_call(); -ECANCELED, the fabric must end. In that
+ * case the hosts that have not replied do not count as lost.
  */
 int coordinator_call_long(struct coordinator *coord, const char *what, struct json_object *with,
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
@@ -160,44 +175,49 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
                                struct json_object *with);
 
 /*
- * The negative errno in a message of a host, whatever it contains; @unsaid if it has none, 0:
- * success.
+ * Return the negative errno in a host's message, whatever it contains: 0 for success, @unsaid
+ * negated if the message has no errno, -EIO if the number is none.
  */
 int coordinator_error_of(struct json_object *message, int64_t unsaid);
 
-/* The time in @ms, by emu_now_ms(). */
+/* Return the time by emu_now_ms() that is @ms from now. */
 int64_t coordinator_deadline_ms(uint64_t ms);
 
 /*
- * Keep @message for the next coordinator_serve(), and put it. Returns false, and keeps nothing, if
- * no honest host sends so much during a call (HOSTS_KEPT_BYTES), or without memory.
+ * Keep @message, which is put, for the next coordinator_serve(). Returns false without keeping it
+ * if there is no memory, or if more is kept already than a correct host sends during a call
+ * (HOSTS_KEPT_BYTES).
  */
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message);
 void hosts_forget_kept(struct coordinator_agent *agent);
 
-/* Why a host is lost whose line conn_next() rejected with @err. */
+/* Return why a host is lost of whose line conn_next() has returned error @err. */
 const char *hosts_line_why(int err);
 
-/* Is @what the data of one of @events? */
+/* Return whether @what is the data of one of @events. */
 bool coordinator_is_among(const void *what, const struct epoll_event *events, int count);
 
 /* --- rejoin.c --- */
 
-static_assert(HOSTS_MAX == 64, "a bit a host");
+static_assert(HOSTS_MAX == 64, "sets of hosts have one bit per host");
 
-/* Errors: -errno. */
+/* Create the timer of attempts. Errors: -errno. */
 int coordinator_rejoin_open(struct coordinator *coord);
 
-/* A link between them was lost; @b TOPO_NONE: all links of @a. */
+/*
+ * Note that hosts @a and @b have lost a link between them. @b TOPO_NONE: @a has lost all its links.
+ */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b);
 
-/* Open a control channel for the next incarnation of a lost host, if possible. */
+/*
+ * Open a control channel over which the next incarnation of a lost host may connect, if possible.
+ */
 void coordinator_await(struct coordinator_agent *agent);
 
-/* Serve the channel of a lost host. */
+/* Read the control channel of a lost host, over which its next incarnation connects. */
 void coordinator_await_serve(struct coordinator_agent *agent);
 
-/* A host has rejoined: try to bring up its links soon. */
+/* Plan an attempt to bring up lost links soon, because something has changed. */
 void coordinator_rejoin_soon(struct coordinator *coord);
 
 /* The timer has expired: try to bring up lost links. */
@@ -207,31 +227,37 @@ void coordinator_rejoin_check(struct coordinator *coord);
 
 void coordinator_process_free(struct coordinator_process *process);
 
-/* Close its connection, which the daemon sees. */
+/* Close its connection. The daemon reads the end of the connection. */
 void coordinator_process_end(struct coordinator_process *process);
 
-/* A message about @client there, known or new. */
+/* Handle a message of the host about its client number @client, which may be a new one. */
 void coordinator_message_of_client(struct coordinator_agent *agent, int64_t client,
                                    struct json_object *message);
 
-/* Serve its processes named in @events, and those that waited for space. */
+/*
+ * Serve the processes of the agent that have an event in @events, and those that waited for space
+ * in the control channel.
+ */
 void coordinator_processes_serve(struct coordinator_agent *agent, const struct epoll_event *events,
                                  int count);
 
 /* --- queries.c --- */
 
-/* Handle a reply, which may belong to a query. */
+/* Handle a reply that may belong to a query. Other replies are ignored. */
 void coordinator_message_of_query(struct coordinator_agent *agent, struct json_object *message);
 
-/* A lost host answers no query. */
+/* The host is lost, so no query waits for it any more. */
 void coordinator_query_lost(struct coordinator_agent *agent);
 
-/* The deadline of a call to a host, given that of the call alone: a running audit extends it. */
+/*
+ * Return the deadline of a call to a host: @until_ms, or that of a running audit if it is later,
+ * because the host does not execute other calls during the audit.
+ */
 int64_t coordinator_query_until_ms(const struct coordinator_agent *agent, int64_t until_ms);
 
 /* --- views.c --- */
 
-/* Of struct fabric_mirror. */
+/* Functions of struct fabric_mirror. */
 int coordinator_view_audit(void *ctx, bool routes, struct fabric_audit *sum);
 bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct emu_pending *ret);
 uint32_t coordinator_view_arrived(void *ctx, uint32_t group, uint32_t seq,
@@ -240,12 +266,15 @@ bool coordinator_view_mismatch(void *ctx, uint32_t group, struct emu_mismatch *r
 uint32_t coordinator_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall *ret,
                                  uint32_t max);
 
-/* Forget its pending operations: the process at @node has detached, or has just attached. */
+/*
+ * Forget the pending operations of the former process at @node: it has detached, or another one is
+ * about to attach.
+ */
 void coordinator_view_forget(struct coordinator *coord, uint32_t host, uint32_t node);
 
 /* --- faults.c --- */
 
-/* Of struct fabric_mirror. */
+/* Functions of struct fabric_mirror. */
 void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                              uint32_t count, uint32_t packets);
 void coordinator_mirror_reroute_in_flight(void *ctx, bool eases, bool drops,
@@ -256,15 +285,18 @@ void coordinator_mirror_no_link(void *ctx, uint32_t node);
 void coordinator_mirror_failed(void *ctx, uint32_t group);
 void coordinator_mirror_unit_out(void *ctx, uint32_t sw);
 
-/* Add @count hits of @fault. */
+/* Add @count hits of @fault to hits->link_down. */
 void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t count);
 
-/* Keep the counts of its former incarnation. */
+/*
+ * Add the counts of the host's former incarnation to hits->link_down, before the next one counts
+ * from 0.
+ */
 void coordinator_hits_keep(struct coordinator_hits *hits);
 
 /* --- samples.c --- */
 
-/* Handle a sample of a host. */
+/* Handle a piece of a sample. */
 void coordinator_message_of_sample(struct coordinator_agent *agent, struct json_object *message);
 
 /* --- mirror.c --- */

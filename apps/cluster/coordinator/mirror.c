@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mirror.c - struct fabric_mirror: applies changes of the coordinator's fabric to the other hosts'
- * parts, and collects their counters. views.c and faults.c have the rest.
+ * mirror.c - struct fabric_mirror: repeats the changes of the coordinator's fabric on the replicas
+ * of the other hosts, and collects the counters of those hosts. views.c and faults.c have its other
+ * functions.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,7 +28,7 @@ static void mirror_detach(void *ctx, uint32_t host, uint32_t node, bool dead)
     coordinator_do(ctx, host, "detach", json_add_number(of_node(node), "dead", dead), 0);
 }
 
-static void mirror_seat(void *ctx, uint32_t node, uint64_t word)
+static void mirror_incarnation(void *ctx, uint32_t node, uint64_t word)
 {
     coordinator_do(ctx, 0, "node_incarnation", json_add_number(of_node(node), "word", word), 0);
 }
@@ -51,7 +52,7 @@ static int mirror_group(void *ctx, const struct fabric_group_call *group)
 
 static void mirror_leave(void *ctx, uint32_t group, uint32_t node)
 {
-    /* a host that could not make it has none */
+    /* -ENOENT: the host had no memory for this group, so it has nothing to leave */
     coordinator_do(ctx, 0, "leave", json_add_number(of_node(node), "group", group), -ENOENT);
 }
 
@@ -89,7 +90,10 @@ static bool is_name(struct json_object *value)
     return !*at;
 }
 
-/* A host's report on its links; NULL: it is not in the form of links_report(). */
+/*
+ * Return the report on a host's links, with a reference; NULL: it does not have the form of
+ * links_report().
+ */
 static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");
@@ -138,7 +142,8 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
 
 struct comms {
     struct fabric_comm *sum;
-    int64_t next[HOSTS_MAX]; /* by host: first pair not sent yet; 0: all were */
+    /* by host: number of the first pair that it has not sent yet; 0: it has sent all */
+    int64_t next[HOSTS_MAX];
 };
 
 static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
@@ -151,7 +156,8 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
 }
 
 /*
- * Fetch the pairs that did not fit into a message. An honest host sends all in that many messages.
+ * Fetch the pairs that did not fit into the first reply. FABRIC_PAIRS_MOST pairs fit into the
+ * number of replies that are accepted.
  */
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)
 {
@@ -166,7 +172,7 @@ static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *co
                          add_comm, comms);
     }
     if (comms->next[h] > from)
-        coordinator_lose(&coord->agent[h], "what its processes have sent has no end");
+        coordinator_lose(&coord->agent[h], "its list of communicating pairs has no end");
 }
 
 static void mirror_comm(void *ctx, struct fabric_comm *sum)
@@ -197,7 +203,7 @@ void coordinator_mirror_open(struct coordinator *coord)
         (struct fabric_mirror){.ctx = coord,
                                .attach = mirror_attach,
                                .detach = mirror_detach,
-                               .incarnation = mirror_seat,
+                               .incarnation = mirror_incarnation,
                                .linked = mirror_linked,
                                .group = mirror_group,
                                .leave = mirror_leave,

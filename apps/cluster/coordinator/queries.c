@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queries.c - queries to all other hosts that the coordinator does not wait for, so it can serve
- * meanwhile. And the audit at the fabric's end, which it does wait for.
+ * queries.c - queries to all other hosts for which the coordinator does not wait, so that it can
+ * serve clients meanwhile. Also the audit at the fabric's end, for which it does wait.
  *
- * A host that does not answer in time is lost, as with a call. Any other call to a host that
- * executes an audit waits as long as the audit may take.
+ * A host that does not reply before the deadline is lost, as with a call. While a host executes an
+ * audit it executes no other call, so the deadline of such a call is at least that of the audit.
  */
 #include <limits.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static void line_set(const struct coordinator_audits *audits, uint32_t i, const 
 }
 
 /*
- * The number of findings of a host: at least its lines, so that it cannot hide findings of others.
+ * Return the number of findings of a host. It is at least the number of lines that the host sent,
+ * so that a host with a wrong count cannot hide the findings of others.
  */
 static uint32_t found_by(struct json_object *audit, size_t lines)
 {
@@ -59,7 +60,7 @@ static void audit_take(void *ctx, uint32_t host, struct json_object *reply)
     sum->paused_ns = paused_ns > sum->paused_ns ? paused_ns : sum->paused_ns;
 }
 
-/* Add the host name to the coordinator's own lines. */
+/* Begin the sum with the coordinator's own audit, and put its host name before its lines. */
 static void audits_begin(struct coordinator_audits *audits, struct coordinator *coord,
                          struct fabric_audit *sum)
 {
@@ -155,7 +156,7 @@ void coordinator_message_of_query(struct coordinator_agent *agent, struct json_o
     }
 }
 
-/* Its next incarnation did not get the query. */
+/* The host's next incarnation does not know of the query, so do not wait for its reply. */
 void coordinator_query_lost(struct coordinator_agent *agent)
 {
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)

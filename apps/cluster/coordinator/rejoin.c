@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rejoin.c - waits for lost hosts to rejoin, and brings up lost links between hosts.
+ * rejoin.c - lets lost hosts connect again, and brings up lost links between hosts.
  *
- * The control channel to a lost host is opened anew for the next incarnation of its session. A
- * process that sends "here" on it has just started: that of the former incarnation has closed its
- * channel and never gets another one.
+ * When a host is lost, the coordinator opens another control channel to it, for the next
+ * incarnation of its session. If "here" arrives on that channel, the process that sent it is a new
+ * one: the lost process has closed its channel and never opens another.
  *
- * A link between two hosts comes up again when both have allowed it in the same incarnation of its
- * session. So both are called, again and again while it is missing, and each reports whether its
- * end carries segments. If one reports so in a past incarnation, the other one does not.
+ * A link between two hosts comes up again when both have allowed it within one incarnation of its
+ * session. Therefore the coordinator asks both hosts, again and again while the link is down, and
+ * each replies whether its end carries segments. If a host replies so for an incarnation that has
+ * ended since, the other host does not.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,12 +19,13 @@
 #include "apps/cluster/coordinator/internal.h"
 #include "emu/util/now.h"
 
-#define LOOK_FIRST_MS 20   /* first interval after a host or link was lost or came back */
-#define LOOK_LAST_MS  1000 /* doubled up to this while nothing changes */
+/* interval before the first attempt after a change: a host or link was lost or has come back */
+#define ATTEMPT_FIRST_MS 20
+#define ATTEMPT_LAST_MS  1000 /* the interval is doubled up to this value while nothing changes */
 
 /* --- lost links ----------------------------------------------------------------------- */
 
-static void look_in(struct coordinator *coord, uint64_t ms)
+static void attempt_in(struct coordinator *coord, uint64_t ms)
 {
     const struct itimerspec when = {.it_value = {(time_t)(ms / 1000), (long)(ms % 1000 * 1000000)}};
 
@@ -32,22 +34,22 @@ static void look_in(struct coordinator *coord, uint64_t ms)
     timerfd_settime(coord->timer, 0, &when, NULL);
 }
 
-/* Something has changed: retry soon, and no later than already planned. */
+/* Something has changed: plan the next attempt soon, but never later than it was planned. */
 void coordinator_rejoin_soon(struct coordinator *coord)
 {
-    if (!coord->check_at_ms || coord->check_at_ms > emu_now_ms() + LOOK_FIRST_MS)
-        look_in(coord, LOOK_FIRST_MS);
-    coord->check_ms = LOOK_FIRST_MS;
+    if (!coord->check_at_ms || coord->check_at_ms > emu_now_ms() + ATTEMPT_FIRST_MS)
+        attempt_in(coord, ATTEMPT_FIRST_MS);
+    coord->check_ms = ATTEMPT_FIRST_MS;
 }
 
-static bool are_apart(const struct coordinator *coord, uint32_t a, uint32_t b)
+static bool lost_a_link(const struct coordinator *coord, uint32_t a, uint32_t b)
 {
     return coord->lost_links[a] >> b & 1;
 }
 
 /*
- * A repeated report of a lost link changes nothing: otherwise a host that repeats it could delay
- * the next attempt, or cause attempts at the shortest interval.
+ * A report of a link that is lost already has no effect. Otherwise a host that repeats such a
+ * report could delay the next attempt, or cause attempts at the shortest interval.
  */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
 {
@@ -55,7 +57,7 @@ void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
 
     for (uint32_t h = 0; h < coord->config.count; h++)
         if (h != a && (b == TOPO_NONE || h == b)) {
-            news = news || !are_apart(coord, a, h);
+            news = news || !lost_a_link(coord, a, h);
             coord->lost_links[a] |= UINT64_C(1) << h;
             coord->lost_links[h] |= UINT64_C(1) << a;
         }
@@ -63,7 +65,7 @@ void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
         coordinator_rejoin_soon(coord);
 }
 
-static bool is_there(const struct coordinator *coord, uint32_t h)
+static bool is_present(const struct coordinator *coord, uint32_t h)
 {
     return !h || !coord->agent[h].lost;
 }
@@ -71,9 +73,9 @@ static bool is_there(const struct coordinator *coord, uint32_t h)
 bool coordinator_is_connected(const struct coordinator *coord, uint32_t host)
 {
     for (uint32_t h = 0; h < coord->config.count; h++)
-        if (h != host && is_there(coord, h) && are_apart(coord, host, h))
+        if (h != host && is_present(coord, h) && lost_a_link(coord, host, h))
             return false;
-    return is_there(coord, host);
+    return is_present(coord, host);
 }
 
 static void take_up(void *ctx, uint32_t host, struct json_object *reply)
@@ -82,8 +84,11 @@ static void take_up(void *ctx, uint32_t host, struct json_object *reply)
     *(bool *)ctx = emu_json_number(reply, "up", 0) != 0;
 }
 
-/* Let host @a bring up its links to @b. Returns true if @a reports that all carry segments. */
-static bool end_mends(struct coordinator *coord, uint32_t a, uint32_t b)
+/*
+ * Let host @a bring up its links to @b. Returns whether @a reports that all of these carry
+ * segments.
+ */
+static bool end_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 {
     struct coordinator_config *config = &coord->config;
     bool up = false;
@@ -97,17 +102,17 @@ static bool end_mends(struct coordinator *coord, uint32_t a, uint32_t b)
     up = config->links_rejoin(config->links_ctx, b) > 0;
     for (uint32_t i = 0; i < config->links; i++)
         if (config->link[i].host == b)
-            hosts_watch(coord->epoll, &config->link[i]); /* if it is new */
+            hosts_watch(coord->epoll, &config->link[i]); /* the link has a new socket */
     return up;
 }
 
-/* Returns true if all links between them carry segments. */
-static bool pair_mends(struct coordinator *coord, uint32_t a, uint32_t b)
+/* Let both hosts bring up the links between them. Returns whether all of these carry segments. */
+static bool pair_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 {
-    bool up = end_mends(coord, a, b); /* both hosts must allow it */
+    bool up = end_comes_up(coord, a, b); /* even if @up is false: both hosts must allow it */
 
-    up &= is_there(coord, b) && end_mends(coord, b, a);
-    if (!up || !is_there(coord, a) || !is_there(coord, b))
+    up &= is_present(coord, b) && end_comes_up(coord, b, a);
+    if (!up || !is_present(coord, a) || !is_present(coord, b))
         return false;
     coord->lost_links[a] &= ~(UINT64_C(1) << b);
     coord->lost_links[b] &= ~(UINT64_C(1) << a);
@@ -123,7 +128,7 @@ void coordinator_await(struct coordinator_agent *agent)
     int fd = config->links_again ? config->links_again(config->links_ctx, agent->number) : -1;
 
     if (fd < 0)
-        return; /* the next attempt retries */
+        return; /* the next attempt tries again */
     conn_open(&agent->conn, fd, CONN_REPLY_MAX);
     hosts_limit(&agent->conn, config->fabric, HOSTS_AGENT_CONTAINERS);
     agent->events = 0;
@@ -131,8 +136,8 @@ void coordinator_await(struct coordinator_agent *agent)
 }
 
 /*
- * The first message must be "here". Later ones are kept until the host is admitted. Returns false
- * if there are too many.
+ * Handle a message of a lost host. The first one must be "here"; later ones are kept until the host
+ * is admitted. Returns false if there are too many.
  */
 static bool await_message(struct coordinator_agent *agent, struct json_object *message)
 {
@@ -159,13 +164,13 @@ void coordinator_await_serve(struct coordinator_agent *agent)
     }
     if (!end && got >= 0)
         return;
-    agent->back = false; /* it is lost again */
+    agent->back = false; /* the new incarnation is lost, too */
     conn_close(&agent->conn);
     hosts_forget_kept(agent);
     coordinator_await(agent);
 }
 
-/* Report a host that was rejected and claims to be @agent. */
+/* Report to the daemon that a host was rejected that claims to be the lost host @agent. */
 static void agent_refused(struct coordinator_agent *agent)
 {
     const struct coordinator_config *config = &agent->coord->config;
@@ -179,8 +184,8 @@ static void agent_refused(struct coordinator_agent *agent)
     memcpy(agent->why, why, sizeof agent->why);
 }
 
-/* Report hosts that were rejected and claim to be connected hosts. */
-static void look_at_knocks(struct coordinator *coord)
+/* Report to the daemon the hosts that were rejected and claim to be connected hosts. */
+static void report_duplicates(struct coordinator *coord)
 {
     const struct coordinator_config *config = &coord->config;
     const char *who;
@@ -193,8 +198,8 @@ static void look_at_knocks(struct coordinator *coord)
 
 /* --- an attempt ------------------------------------------------------------------------- */
 
-/* Returns true if any host is lost. */
-static bool look_at_lost(struct coordinator *coord)
+/* Open control channels to lost hosts that have none. Returns whether any host is lost. */
+static bool await_lost(struct coordinator *coord)
 {
     bool missing = false;
 
@@ -220,22 +225,22 @@ void coordinator_rejoin_check(struct coordinator *coord)
     if (read(coord->timer, &times, sizeof times) < 0)
         return;
     coord->check_at_ms = 0;
-    look_at_knocks(coord);
-    missing = look_at_lost(coord);
+    report_duplicates(coord);
+    missing = await_lost(coord);
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = a + 1; b < count; b++)
-            if (are_apart(coord, a, b) && is_there(coord, a) && is_there(coord, b)) {
-                bool mends = pair_mends(coord, a, b);
+            if (lost_a_link(coord, a, b) && is_present(coord, a) && is_present(coord, b)) {
+                bool mends = pair_comes_up(coord, a, b);
 
                 mended |= mends;
                 missing |= !mends;
             }
     if (missing && mended)
         coordinator_rejoin_soon(coord);
-    else if (missing && !coord->check_at_ms) /* no change has planned the next attempt */
-        look_in(coord, 2 * ms < LOOK_LAST_MS ? 2 * ms : LOOK_LAST_MS);
+    else if (missing && !coord->check_at_ms) /* no change has planned the next attempt yet */
+        attempt_in(coord, 2 * ms < ATTEMPT_LAST_MS ? 2 * ms : ATTEMPT_LAST_MS);
     else if (!missing && !coord->check_at_ms && coord->config.links_duplicate)
-        look_in(coord, LOOK_LAST_MS);
+        attempt_in(coord, ATTEMPT_LAST_MS);
 }
 
 int coordinator_rejoin_open(struct coordinator *coord)
@@ -246,6 +251,6 @@ int coordinator_rejoin_open(struct coordinator *coord)
     if (coord->timer < 0 || epoll_ctl(coord->epoll, EPOLL_CTL_ADD, coord->timer, &event) < 0)
         return -errno;
     if (coord->config.links_duplicate)
-        look_in(coord, LOOK_LAST_MS);
+        attempt_in(coord, ATTEMPT_LAST_MS);
     return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * samples.c - requests samples from the other hosts: counters for the telemetry, and finished
- * operations of processes for the timeline. sample.c is the agents' side.
+ * operations of processes for the timeline. A *sample* is what has changed since the last one. An
+ * agent sends it in pieces, one for each request. agent/sample.c is the other side.
  *
- * Answers are not waited for, except at the end. A host gets its next request when its last answer
- * is complete, so a slow host has one in progress. Answers carry the number of the sampling that
- * they belong to, which each coordinator_sample_end() increments.
+ * The coordinator waits for samples only at the end. A host gets a request for its next sample only
+ * when it has sent the last one completely, so a slow host has one in progress. A piece carries the
+ * number of the sampling that it belongs to. coordinator_sample_end() increments that number, so
+ * that later pieces of an ended sampling are ignored.
  */
 #include <string.h>
 
@@ -14,8 +16,8 @@
 #include "apps/timeline/agent.h"
 #include "emu/util/now.h"
 
-/* A request for the next piece, or for the first. */
-static struct json_object *question(struct coordinator_agent *agent, enum hosts_sample_kind of)
+/* Build a request for the next piece of a sample, or for the first. */
+static struct json_object *request_build(struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     struct json_object *with = json_add_number(json_object_new_object(), "of", of);
     struct coordinator_sample *sample = &agent->sample[of];
@@ -55,12 +57,15 @@ bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kin
         struct coordinator_agent *agent = &coord->agent[h];
 
         if (!agent->lost && !agent->sample[of].asked)
-            coordinator_notify(agent->coord, agent->number, "sample", question(agent, of));
+            coordinator_notify(agent->coord, agent->number, "sample", request_build(agent, of));
     }
     return coordinator_sample_waits(coord, of);
 }
 
-/* More pieces than an honest host sends, whose pieces are all full except the last? */
+/*
+ * Return whether the host has sent more pieces than a correct host does, which fills all pieces but
+ * the last.
+ */
 static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     const struct fabric *fabric = agent->coord->config.fabric;
@@ -73,7 +78,7 @@ static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_
     return agent->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
 }
 
-/* The kind of a piece; HOSTS_SAMPLE_KINDS: it was not requested. */
+/* Return the kind of a piece; HOSTS_SAMPLE_KINDS: it was not requested. */
 static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
                                       struct json_object *message)
 {
@@ -84,7 +89,7 @@ static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
     return right ? (enum hosts_sample_kind)of : HOSTS_SAMPLE_KINDS;
 }
 
-/* Handle a piece of an answer. Returns true if there is more. */
+/* Handle a piece of a sample. Returns whether the sample has further pieces. */
 static bool piece_take(struct coordinator_agent *agent, enum hosts_sample_kind of,
                        struct json_object *message)
 {
@@ -105,7 +110,7 @@ static bool piece_take(struct coordinator_agent *agent, enum hosts_sample_kind o
     sample->complete = sample->complete || !more;
     sample->pieces = more ? sample->pieces + 1 : 0;
     if (!piece.count || is_endless(agent, of) || !ops->sampled(ops->ctx, &piece))
-        coordinator_lose(agent, "what it says of its part is wrong");
+        coordinator_lose(agent, "it sent an invalid sample");
     return more && !agent->lost;
 }
 
@@ -115,7 +120,7 @@ void coordinator_message_of_sample(struct coordinator_agent *agent, struct json_
     enum hosts_sample_kind of = kind_of(agent, message);
 
     if (piece_take(agent, of, message))
-        coordinator_notify(agent->coord, agent->number, "sample", question(agent, of));
+        coordinator_notify(agent->coord, agent->number, "sample", request_build(agent, of));
     if (of != HOSTS_SAMPLE_KINDS && !coordinator_sample_waits(agent->coord, of))
         ops->sampled_all(ops->ctx, of);
 }
@@ -133,7 +138,9 @@ static void take_last(void *ctx, uint32_t host, struct json_object *reply)
     last->more = piece_take(agent, kind_of(agent, reply), reply);
 }
 
-/* Answers in progress arrive before that of the call and are handled, too. */
+/*
+ * Pieces that were requested earlier arrive before the reply to the call, and are handled as usual.
+ */
 void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind of)
 {
     for (uint32_t h = 1; h < coord->config.count; h++) {
@@ -142,7 +149,7 @@ void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind o
 
         while (last.more && !agent->lost) {
             last.more = false;
-            coordinator_call(coord, h, "sample", question(agent, of), take_last, &last);
+            coordinator_call(coord, h, "sample", request_build(agent, of), take_last, &last);
         }
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * views.c - queries to the other hosts about their parts, for the coordinator's fabric. queries.c
- * is the agents' side.
+ * views.c - queries about the state of other hosts' devices and processes, for the coordinator's
+ * fabric. agent/queries.c is the other side.
  *
- * Pending operations are queried from all hosts together, at most twice a second, whichever process
- * the caller is interested in.
+ * Pending operations are fetched from all hosts together, at most twice a second, even if the
+ * caller needs those of a single process.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,10 @@ static void pending_forget(struct coordinator_pending *pending)
     *pending = (struct coordinator_pending){0};
 }
 
-/* Fetch what did not fit into the first reply. An honest host sends all in that many replies. */
+/*
+ * Fetch what did not fit into the first reply. The operations of all nodes fit into the number of
+ * replies that are accepted.
+ */
 static void pending_rest(struct coordinator *coord, uint32_t h)
 {
     uint64_t all = (uint64_t)fabric_graph(coord->config.fabric)->nodes * 2 *
@@ -64,10 +67,10 @@ static void pending_rest(struct coordinator *coord, uint32_t h)
                          pending_take, coord);
     }
     if (pending->next > from)
-        coordinator_lose(&coord->agent[h], "what its processes wait for has no end");
+        coordinator_lose(&coord->agent[h], "its list of pending operations has no end");
 }
 
-static void pending_ask(struct coordinator *coord)
+static void pending_fetch(struct coordinator *coord)
 {
     for (uint32_t h = 1; h < coord->config.count; h++)
         pending_forget(&coord->agent[h].pending);
@@ -87,7 +90,7 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
 
     if (now_ns - *asked_ns >= PENDING_OLD_NS) {
         *asked_ns = now_ns;
-        pending_ask(coord);
+        pending_fetch(coord);
     }
     if (!pending->blocks)
         return false;
@@ -119,25 +122,25 @@ static struct json_object *of_group(uint32_t group)
     return json_add_number(json_object_new_object(), "group", group);
 }
 
-struct came_list {
+struct arrived_list {
     struct fabric_arrived *at;
     uint32_t count, max;
-    uint32_t ports; /* largest number of ports of a switch */
+    uint32_t ports; /* number of ports of the largest switch */
 };
 
-static void came_take(void *ctx, uint32_t host, struct json_object *reply)
+static void arrived_take(void *ctx, uint32_t host, struct json_object *reply)
 {
     struct json_object *list = json_object_object_get(reply, "arrived");
-    struct came_list *came = ctx;
+    struct arrived_list *arrived = ctx;
 
     (void)host;
-    for (size_t i = 0; i < emu_json_count(list) && came->count < came->max;
+    for (size_t i = 0; i < emu_json_count(list) && arrived->count < arrived->max;
          i += 1 + EMU_PORT_WORDS) {
-        struct fabric_arrived *at = &came->at[came->count];
+        struct fabric_arrived *at = &arrived->at[arrived->count];
 
         at->at = (uint32_t)hosts_number_at(list, i);
-        if (hosts_ports_read(&at->ports, list, i + 1, came->ports))
-            came->count++;
+        if (hosts_ports_read(&at->ports, list, i + 1, arrived->ports))
+            arrived->count++;
     }
 }
 
@@ -145,13 +148,13 @@ uint32_t coordinator_view_arrived(void *ctx, uint32_t group, uint32_t seq,
                                   struct fabric_arrived *ret, uint32_t max)
 {
     const struct coordinator *coord = ctx;
-    struct came_list came = {.at = ret,
-                             .max = max,
-                             .ports = fabric_graph(coord->config.fabric)->ports};
+    struct arrived_list arrived = {.at = ret,
+                                   .max = max,
+                                   .ports = fabric_graph(coord->config.fabric)->ports};
 
-    coordinator_call(ctx, 0, "arrived", json_add_number(of_group(group), "seq", seq), came_take,
-                     &came);
-    return came.count;
+    coordinator_call(ctx, 0, "arrived", json_add_number(of_group(group), "seq", seq), arrived_take,
+                     &arrived);
+    return arrived.count;
 }
 
 static void mismatch_take(void *ctx, uint32_t host, struct json_object *reply)

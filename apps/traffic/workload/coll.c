@@ -2,9 +2,10 @@
 /*
  * coll.c - a member of a group: sends its contributions and checks the results.
  *
- * Element i of operation op is a + w * b at a node of weight w, where a and b are hashes of (op,
- * i). Sums wrap, so every node can compute the expected result: members * a + (sum of weights) * b.
- * This detects a contribution that is lost, duplicated or added to another element.
+ * Each node has a *weight* w, a hash of its number. Element i of its contribution to operation op
+ * is a + w * b, where a and b are hashes of (op, i). Sums are modulo 2^64, so every node can
+ * compute the expected result: members * a + (sum of weights) * b. This detects a contribution that
+ * is lost, duplicated or added to another element.
  */
 #include "apps/traffic/workload/member.h"
 
@@ -19,7 +20,7 @@
 #include "emu/util/alloc.h"
 #include "emu/util/combine.h"
 
-#define WORDS (EMU_PAYLOAD_BYTES / 8) /* elements of a whole segment */
+#define WORDS (EMU_PAYLOAD_BYTES / 8) /* number of elements in a full segment */
 
 /* --- values ------------------------------------------------------------------------- */
 
@@ -35,7 +36,7 @@ uint64_t traffic_member_value(uint64_t op, uint64_t element, uint64_t members, u
     return members * a + weights * emu_mix(a);
 }
 
-/* Elements of segment @part. */
+/* Return the number of elements in segment @part of an operation. */
 static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
 {
     uint64_t left = all->plan.bytes / 8 - part * WORDS;
@@ -45,7 +46,10 @@ static uint32_t words_of(const struct traffic_coll *all, uint64_t part)
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* When the state of number @seq is known to be free in all switches; EMU_NEVER: not yet. */
+/*
+ * Return since when the member knows that the state for number @seq is free in all switches;
+ * EMU_NEVER: it does not know that yet.
+ */
 static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
 {
     bool reduce = member->all->plan.what == TRAFFIC_REDUCE;
@@ -57,7 +61,7 @@ static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
     return (reduce ? member->group->freed_ps : member->freed_ps)[seq % EMU_WINDOW];
 }
 
-/* The delay with which @node posts operation @op. */
+/* Return the delay with which @node posts operation @op. */
 static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t op)
 {
     uint64_t draw = emu_mix(emu_mix(all->plan.seed + node) + op);
@@ -74,7 +78,8 @@ uint64_t traffic_member_post_ps(const struct traffic_member *member)
 }
 
 /*
- * When the next segment may be passed to the adapter; EMU_NEVER: it waits for a post or a result.
+ * Return when the next segment may be on the cable; EMU_NEVER: the member waits for a post or for a
+ * result.
  */
 static uint64_t member_ready_ps(const struct traffic_member *member)
 {
@@ -123,14 +128,17 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
     }
 }
 
-/* Does the member send? The root of a reduce adds its own contribution to the others' sum. */
+/*
+ * Return whether the member sends. The root of a reduction does not: it adds its own contribution
+ * to the sum that it receives.
+ */
 static bool member_sends(const struct traffic_member *member)
 {
     return member->group && !member->wrong &&
            (member->all->plan.what != TRAFFIC_REDUCE || member->group->node[0] != member->node);
 }
 
-/* Send all segments that may leave by @until_ps. Returns when the next one may. */
+/* Send all segments that may leave by @until_ps. Returns when the next one may leave. */
 static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 {
     uint64_t depart_ps = EMU_NEVER;
@@ -161,7 +169,7 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* Is the arrived @number one that the member awaits? */
+/* Return whether the member expects a segment with @number. */
 static bool member_awaits(const struct traffic_member *member, uint64_t number)
 {
     if (!member->seen_ps)
@@ -211,8 +219,8 @@ void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_
 }
 
 /*
- * The next number, in memory since @at_ps, is consumed as of @now_ps, when all earlier ones have
- * come.
+ * Consume the segment with number `got`, at @now_ps, when all earlier ones have arrived. It has
+ * been in memory since @at_ps.
  */
 static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t now_ps)
 {
@@ -231,7 +239,7 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     member->got_op++;
 }
 
-/* One segment of a result is in memory; the program takes it when it has the core. */
+/* Process a segment of a result that is in memory. The program takes it when it has the core. */
 static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
@@ -325,7 +333,7 @@ void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got)
 
 bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps)
 {
-    uint64_t known_ps = /* by then all arrived segments are in memory */
+    uint64_t known_ps = /* time by which all segments that have arrived are in memory */
         now_ps + traffic_wire_ps(all->plan.profile, EMU_PAYLOAD_BYTES) +
         all->plan.profile->nic_recv_ps;
     bool changed = false;
@@ -462,7 +470,7 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
     return all->at && all->group && all->member ? choose_members(all) : -ENOMEM;
 }
 
-/* Most operations that can complete at a member between two reads of the log. */
+/* Return the maximum number of operations that a member can complete between two log reads. */
 static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t slice_ps)
 {
     uint64_t wire_ps = traffic_wire_ps(plan->profile, plan->bytes < 8 ? 0 : 8);
@@ -470,7 +478,7 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
     if (!plan->interval_ps)
         return 2;
     return (uint32_t)(slice_ps / wire_ps) + 2 +
-           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* arrived out of order */
+           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* after a late segment */
 }
 
 /* Make @member number @rank of @group. */

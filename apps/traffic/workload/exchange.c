@@ -4,9 +4,9 @@
  * without collectives.
  *
  * A program is a list of steps that a member executes in order: send a message, or wait for one.
- * Steps take no time, the best case for software; the adapters and the network take their usual
- * time. A message names the wait of its receiver to which it belongs (its slot), and carries 32
- * bits of the sum, whatever its length.
+ * Steps take no time, which is the best case for software; the adapters and the network take their
+ * usual time. A message carries a *slot* number, which says for which of the receiver's waits it
+ * is. It also carries 32 bits of the sum, whatever its length.
  *
  * Dissemination: in round r, rank i sends to rank i + 2^r and waits for rank i - 2^r. An all-reduce
  * exchanges with the rank that differs in bit r instead (recursive doubling).
@@ -26,8 +26,8 @@
 
 enum step_what {
     STEP_SEND, /* send the sum so far */
-    STEP_ADD,  /* wait for a part of the sum */
-    STEP_SET   /* wait for the sum */
+    STEP_ADD,  /* wait for a partial sum, and add it */
+    STEP_SET   /* wait for the result, and replace the sum by it */
 };
 
 struct step {
@@ -46,10 +46,10 @@ struct traffic_exchange {
     struct step step[STEPS_MAX];
     uint32_t steps;
     uint32_t at;       /* the next step */
-    bool begun;        /* the program is in the operation; else it waits for the post */
-    uint64_t ready_ps; /* when the program reaches that step */
+    bool begun;        /* member->op is being executed; otherwise the program waits to post it */
+    uint64_t ready_ps; /* when the program reaches the next step */
     uint32_t sum;
-    struct inbox inbox[2]; /* [operation % 2]: peers are at most one operation ahead */
+    struct inbox inbox[2]; /* by operation % 2, because peers are at most one operation ahead */
 };
 
 /* --- programs ----------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static bool sums(const struct traffic_member *member)
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* Begin the next operation when the program has the core. False: it is not posted yet. */
+/* Begin the next operation when the program has the core. Returns false if it is not posted yet. */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -165,7 +165,10 @@ static void operation_end(struct traffic_member *member)
     ex->begun = false;
 }
 
-/* Take the awaited message when the program has the core. False: it has not come. */
+/*
+ * Take the message for which the program waits, when it has the core. Returns false if the message
+ * has not arrived.
+ */
 static bool step_wait(struct traffic_member *member, const struct step *step)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -180,7 +183,7 @@ static bool step_wait(struct traffic_member *member, const struct step *step)
     return true;
 }
 
-/* Run all steps possible by @until_ps. Returns the time of the next one; EMU_NEVER: unknown. */
+/* Run all steps that are possible by @until_ps. Returns when the next is; EMU_NEVER: unknown. */
 static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
 {
     struct traffic_exchange *ex = member->exchange;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * member.h - a member of a group; for workload/coll.c and workload/exchange.c only.
+ * member.h - a member of a group. Only workload/coll.c and workload/exchange.c include it.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_MEMBER_H
 #define APPS_TRAFFIC_WORKLOAD_MEMBER_H
@@ -15,53 +15,55 @@ struct traffic_member {
     struct traffic_base base;
 
     alignas(EMU_LINE) struct traffic_coll *all;
-    struct traffic_group *group; /* NULL: none */
+    struct traffic_group *group; /* NULL: the node is in no group */
     struct traffic_worker *worker;
-    struct traffic_exchange *exchange; /* collectives by messages; else NULL */
-    uint64_t weight;
-    uint64_t op;     /* operation being sent; by messages: being executed */
-    uint64_t part;   /* its next segment to send */
-    uint64_t got_op; /* operation being received */
-    uint64_t got_part;
+    struct traffic_exchange *exchange; /* collectives by messages; otherwise NULL */
+    uint64_t weight;                   /* see the head of coll.c */
+    uint64_t op;       /* operation being sent; in collectives by messages, being executed */
+    uint64_t part;     /* next segment of `op` to send */
+    uint64_t got_op;   /* operation being received */
+    uint64_t got_part; /* next segment of `got_op` to receive */
     uint64_t got;      /* all numbers below this one were received */
-    uint64_t *seen_ps; /* NULL: segments arrive in order. Else a ring by number, from `got` on: when
-                           each segment was in memory; 0: not yet */
-    uint64_t last_ps;  /* time of the latest result of the operation being received */
-    uint64_t *freed_ps; /* by number: when its result was consumed; NULL: not needed */
+    /* ring by number: when the segment was in memory, 0: not yet; NULL: segments arrive in order */
+    uint64_t *seen_ps;
+    uint64_t last_ps;   /* time of the latest result of the operation being received */
+    uint64_t *freed_ps; /* ring by number: when its result was consumed; NULL: not needed */
     uint64_t digest;
     uint64_t noise_phase_ps;
     uint32_t node;
-    enum traffic_member_wrong wrong;
-    uint64_t wrong_op;
+    enum traffic_member_wrong wrong; /* the first error */
+    uint64_t wrong_op;               /* operation with that error */
 };
 
-/** traffic_member_awake - the first time at @at_ps or later when its program has the core. Pure. */
+/** traffic_member_awake - return the first time from @at_ps on when the program runs. Pure. */
 static inline uint64_t traffic_member_awake(const struct traffic_member *member, uint64_t at_ps)
 {
     return traffic_noise_after(&member->all->plan.noise, member->noise_phase_ps, at_ps);
 }
 
-/** traffic_member_post_ps - when its program may post operation member->op. Pure. */
+/**
+ * traffic_member_post_ps - return when the member's program may post operation member->op. Pure.
+ */
 uint64_t traffic_member_post_ps(const struct traffic_member *member);
 
 /**
- * traffic_member_value - element @element of the sum of the contributions of @members members, with
- * the sum of weights @weights, to operation @op. Pure.
+ * traffic_member_value - return element @element of the sum of the contributions of @members
+ * members to operation @op. @weights: the sum of these members' weights. Pure.
  */
 uint64_t traffic_member_value(uint64_t op, uint64_t element, uint64_t members, uint64_t weights);
 
-/** traffic_member_log - log that the member has had the result of operation @op since @at_ps. */
+/** traffic_member_log - log that the member received the result of operation @op at @at_ps. */
 void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_ps);
 
-/* workload/exchange.c, for a member whose collectives go by messages: */
+/* --- workload/exchange.c: for a member of collectives by messages ------------------- */
 
-/** traffic_exchange_step - emu_step_fn. */
+/** traffic_exchange_step - the member's step function. */
 uint32_t traffic_exchange_step(struct emu_dev *dev, uint64_t until_ps);
 
 /** traffic_exchange_join - make @member number @rank of its group. Errors: -ENOMEM. */
 int traffic_exchange_join(struct traffic_member *member, uint32_t rank);
 
-/** traffic_exchange_bytes - memory of one. Pure. */
+/** traffic_exchange_bytes - return the size of a struct traffic_exchange. Pure. */
 uint64_t traffic_exchange_bytes(void);
 
 #endif

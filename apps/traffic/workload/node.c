@@ -12,20 +12,20 @@
 
 #define NODE_SLOTS     256u                /* initial table size: incomplete messages of a node */
 #define SLICE_PS       UINT64_C(20000000)  /* virtual time between two calls of the driver: 20 us */
-#define PARTS_IN_SLICE 256                 /* shorter if nodes have tables: segments per node */
-#define GAP_MOST_PS    (UINT64_C(1) << 57) /* 44 times as long still fits 63 bits */
+#define PARTS_IN_SLICE 256                 /* if nodes have tables: maximum segments in a slice */
+#define GAP_MOST_PS    (UINT64_C(1) << 57) /* a drawn gap, at most 44 times this, fits 63 bits */
 
 struct traffic_node {
     struct traffic_base base;
 
-    /* The message that is being sent, or waits. */
+    /* Sending: the message that is being sent or waits to be sent. */
     alignas(EMU_LINE) struct traffic_nodes *all;
     struct traffic_random gaps;
     struct traffic_random picks;
     uint64_t birth_ps;
-    uint64_t drawn; /* messages so far, this one included */
+    uint64_t drawn; /* number of messages drawn so far, including this one */
     uint32_t dst;
-    uint32_t left; /* segments of this copy left to send; 0: the node never sends again */
+    uint32_t left; /* segments left to send of this copy; 0: the node never sends again */
     uint32_t set;  /* multicast: its destination set */
     uint32_t copy; /* multicast by messages: position of this copy's receiver in the set */
     uint8_t kind;  /* enum emu_kind */
@@ -38,15 +38,15 @@ struct traffic_node {
     uint64_t digest;
     struct traffic_worker *worker;
     struct traffic_pending pending; /* incomplete messages of more than one segment */
-    uint64_t awaited;               /* copies that must arrive for the sent segments */
-    struct traffic_relay *relay;    /* multicasts to forward; NULL: never any */
-    bool invalid;                   /* a segment came that no source can have sent */
+    uint64_t awaited;               /* segments that must arrive somewhere for those it has sent */
+    struct traffic_relay *relay;    /* multicasts to forward; NULL: this run forwards none */
+    bool invalid;                   /* a segment arrived that no source can have sent */
 
-    /* For the driver: the times of birth, drawn again. */
+    /* Counting, by the driver, which draws the times of birth again. */
     struct traffic_random counted_gaps;
-    uint64_t counted_birth_ps; /* of the next message to count */
-    uint64_t counted;
-    uint32_t first_set; /* multicast: first of its sets */
+    uint64_t counted_birth_ps; /* birth of the next message to count */
+    uint64_t counted;          /* messages counted so far */
+    uint32_t first_set;        /* multicast: number of this source's first set */
 };
 static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic_node, all) ==
                   EMU_LINE,
@@ -54,7 +54,10 @@ static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/* From one birth to the next: at least 1 ps, since a source and a birth identify a message. */
+/*
+ * Draw the time from one birth to the next. It is at least 1 ps, because the source and the time of
+ * birth identify a message.
+ */
 static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random *gaps)
 {
     const struct traffic_nodes *all = node->all;
@@ -65,7 +68,7 @@ static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random 
     return gap_ps ? gap_ps : 1;
 }
 
-/* The node at @position of a set, which is not its source. */
+/* Return the node at @position of a set; @position > 0, because 0 is the source. */
 static uint32_t member_at(const struct traffic_sets *sets, uint32_t set, uint32_t position)
 {
     return sets->member[sets->first[set] + position - 1];
@@ -114,7 +117,7 @@ static void draw_message(struct traffic_node *node)
     }
 }
 
-/* This copy is on the wire: continue with the next copy, or the next message. */
+/* Prepare the next copy of the message, or the next message, because the last copy has left. */
 static void next_copy(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -130,7 +133,7 @@ static void next_copy(struct traffic_node *node)
     node->left = node->all->segments;
 }
 
-/* Send one segment, after which @left - 1 remain. A multicast carries its set. */
+/* Send one segment, after which @left - 1 remain. The number of the set is in `op` and `type`. */
 static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t dst, uint32_t set,
                         uint32_t left, uint64_t depart_ps)
 {
@@ -151,7 +154,10 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
     node->awaited += node->kind == EMU_MULTICAST ? traffic_sets_fanout(all->plan.sets, set) : 1;
 }
 
-/* Is the relay's copy next? A copy that has begun is finished first; else the first ready one. */
+/*
+ * Return whether the relay's copy is sent next, rather than the node's own message. A copy that has
+ * begun is finished first; otherwise the one that was ready first is sent.
+ */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)
 {
@@ -163,7 +169,7 @@ static bool relay_is_next(const struct traffic_node *node, const struct traffic_
            (node->left == segments && item->ready_ps <= node->birth_ps);
 }
 
-/* A segment of the relay's current copy has left: go on to the next segment, copy or item. */
+/* Move the relay to the next segment, copy or item, because a segment has left. */
 static void relay_advance(struct traffic_node *node, struct traffic_relay_item *item)
 {
     const struct traffic_nodes *all = node->all;
@@ -179,14 +185,16 @@ static void relay_advance(struct traffic_node *node, struct traffic_relay_item *
 }
 
 /* Abandon all waiting messages. */
-static void node_quit(struct traffic_node *node)
+static void node_abandon(struct traffic_node *node)
 {
     node->left = 0;
     if (node->relay)
         node->relay->count = 0;
 }
 
-/* Send all segments that may leave by @until_ps. Returns when the next may; EMU_NEVER: unknown. */
+/*
+ * Send all segments that may leave by @until_ps. Returns when the next one may; EMU_NEVER: unknown.
+ */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
@@ -194,7 +202,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
     uint64_t depart_ps;
 
     if (!all->stop_ps)
-        node_quit(node);
+        node_abandon(node);
     for (;;) {
         bool own = node->left && node->birth_ps < all->stop_ps;
         struct traffic_relay_item *item = node->relay ? traffic_relay_front(node->relay) : NULL;
@@ -225,7 +233,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* A multicast has arrived completely: the program forwards it. */
+/* Queue a multicast, which has arrived completely, to be forwarded by this node. */
 static void relay_begin(struct traffic_node *node, const struct traffic_part *whole, uint32_t set)
 {
     const struct traffic_nodes *all = node->all;
@@ -250,14 +258,14 @@ static void relay_begin(struct traffic_node *node, const struct traffic_part *wh
         node->depart_ps = item.ready_ps + all->times.send_ps; /* a lower bound */
 }
 
-/* Do its source and its set exist? Only a malicious host can violate this. */
+/* Return whether a segment's source and set exist. Only a malicious host can send another one. */
 static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
                                    uint32_t set)
 {
     return hdr->src < all->nodes && (!all->plan.sets || set < all->plan.sets->count);
 }
 
-/* A segment is in memory. */
+/* Process an arrived segment. */
 static inline void node_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_node *node = context;
@@ -299,8 +307,9 @@ static inline void node_deliver(void *context, const struct emu_entry *entry)
 }
 
 /*
- * arrive_ps and depart_ps are lower bounds once they are known, so a signal matters only while one
- * is unknown: a credit that is not awaited costs only two comparisons.
+ * arrive_ps and depart_ps are lower bounds of the next times, or EMU_NEVER if unknown. A signal for
+ * data or a credit matters only while the time is unknown, so a credit for which the node does not
+ * wait costs only two comparisons.
  */
 static uint32_t node_step(struct emu_dev *dev, uint64_t until_ps)
 {
@@ -357,7 +366,7 @@ static void source_begin(struct traffic_node *node)
     draw_message(node);
 }
 
-/* The first set of @node, by binary search: sets are ordered by source. */
+/* Return the first set of @node, by binary search, because sets are ordered by source. */
 static uint32_t first_set_of(const struct traffic_sets *sets, uint32_t node)
 {
     uint32_t low = 0, high = sets->count;
@@ -452,8 +461,8 @@ void traffic_nodes_free(struct traffic_nodes *all)
 }
 
 /*
- * Most segments, or messages, that can arrive at a node within a slice. An engine delivers packets,
- * whose first segments may have come before.
+ * Return the maximum number of segments that can arrive at a node within a slice. A link engine
+ * delivers a packet as a whole, so its first segments may have arrived at the engine earlier.
  */
 static uint32_t arrivals_most(const struct traffic_nodes *all)
 {
@@ -532,15 +541,15 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
         if (!node)
             continue;
         if (!stop_ps && node->birth_ps >= before_ps)
-            node->left = 0; /* it has stopped already */
+            node->left = 0; /* this node has already stopped */
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
-            continue;                 /* it waits for a credit, or runs anyway */
+            continue;                 /* it waits for a credit, or will run in any case */
         node->depart_ps = now_ps + 1; /* node_send() determines the new time */
         emu_dev_wake(&node->base.dev, now_ps + 1);
     }
 }
 
-/* Add a node to @counts. Messages that are still in the adapter at @now_ps do not wait. */
+/* Add a node's messages to @counts. Those still in the adapter at @now_ps are not waiting yet. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
     uint64_t send_ps = node->all->times.send_ps;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pattern.c - parses --pattern into a table of destinations, or a rule.
+ * pattern.c - parses --pattern into a table of destinations, or into a rule that chooses them.
  *
  * Source: output-queued routers §4 (uniform, transpose, bit reversal, complement);
  * the others are customary in studies of interconnects.
@@ -18,7 +18,7 @@
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
 #define LINE_BYTES        4096 /* longest line of a file */
 
-/* A rule for fixed destinations; @bits: address bits. */
+/* Returns the fixed destination of @node. @bits: number of address bits. */
 typedef uint32_t to_fn(uint32_t node, uint32_t nodes, unsigned bits);
 
 static uint32_t to_transpose(uint32_t node, uint32_t nodes, unsigned bits)
@@ -42,7 +42,7 @@ static uint32_t to_complement(uint32_t node, uint32_t nodes, unsigned bits)
     return nodes - 1 - node;
 }
 
-/* Just less than half of the ring. */
+/* Each node sends just less than half of the way around the ring. */
 static uint32_t to_tornado(uint32_t node, uint32_t nodes, unsigned bits)
 {
     (void)bits;
@@ -125,7 +125,7 @@ static int fixed(struct traffic_pattern *pattern, size_t which, char *error, siz
 
 /* --- permutation -------------------------------------------------------------------- */
 
-/* ":NUMBER", which may be missing. */
+/* Parse ":NUMBER", which may be missing. */
 static int permutation(struct traffic_pattern *pattern, const char *text, char *error,
                        size_t error_bytes)
 {
@@ -165,7 +165,7 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
     for (uint32_t n = 0; n < pattern->nodes; n++)
         to[n] = n;
     traffic_random_init(&random, seed, pattern->number, TRAFFIC_STREAM_PERMUTATION);
-    do /* about one permutation in e passes (for 2 nodes, one in 2) */
+    do /* about one permutation in e (for 2 nodes, one in 2) has no node that sends to itself */
         traffic_shuffle(&random, to, pattern->nodes);
     while (sends_to_itself(to, pattern->nodes));
     *ret = *pattern;
@@ -176,7 +176,7 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
 
 /* --- hotspot ------------------------------------------------------------------------ */
 
-/* ":NODE:FRACTION", both of which may be missing. */
+/* Parse ":NODE:FRACTION". Both fields may be missing. */
 static int hotspot(struct traffic_pattern *pattern, const char *text, char *error,
                    size_t error_bytes)
 {
@@ -212,9 +212,9 @@ static int hotspot(struct traffic_pattern *pattern, const char *text, char *erro
 struct table_file {
     const char *path;
     unsigned line;
-    uint32_t rows;    /* lines with destinations so far */
-    unsigned numbers; /* of each row: 1 or 2 */
-    uint32_t *owner;  /* by destination: the line that named it, 0 for none */
+    uint32_t rows;    /* number of lines with destinations so far */
+    unsigned numbers; /* numbers on each of these lines: 1 or 2 */
+    uint32_t *owner;  /* by destination: the line that has it; 0: none */
     char *error;
     size_t error_bytes;
 };
@@ -291,7 +291,7 @@ static int file_read(struct traffic_pattern *pattern, struct table_file *file)
 
     if (!stream)
         return file_unreadable(file, errno);
-    line[LINE_BYTES - 1] = 1; /* fgets() overwrites it with 0 if it fills the buffer */
+    line[LINE_BYTES - 1] = 1; /* if fgets() fills the buffer, it writes 0 here */
     while (!err && fgets(line, LINE_BYTES, stream)) {
         bool cut = !line[LINE_BYTES - 1] && line[LINE_BYTES - 2] != '\n';
         line[LINE_BYTES - 1] = 1;

@@ -14,11 +14,11 @@
 #define TRAFFIC_NOBODY UINT32_MAX /* a destination: the node sends nothing */
 
 enum traffic_kind {
-    TRAFFIC_FIXED,       /* each node to one other, by to[] */
-    TRAFFIC_PERMUTATION, /* the same, drawn by traffic_pattern_draw() */
-    TRAFFIC_UNIFORM,     /* to any other node */
-    TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest uniform */
-    TRAFFIC_ALLTOALL,    /* to all others in turn, beginning after itself */
+    TRAFFIC_FIXED,       /* each node to one other node, by to[] */
+    TRAFFIC_PERMUTATION, /* each node to one other node, drawn by traffic_pattern_draw() */
+    TRAFFIC_UNIFORM,     /* to any other node, uniformly */
+    TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest uniformly to any other */
+    TRAFFIC_ALLTOALL,    /* round robin to all other nodes, beginning with the sender's successor */
     TRAFFIC_MULTICAST,   /* to destination sets: workload/sets.h */
     TRAFFIC_COLLECTIVE   /* reductions and barriers: workload/coll.h */
 };
@@ -28,10 +28,10 @@ enum traffic_collective { TRAFFIC_REDUCE, TRAFFIC_BARRIER, TRAFFIC_ALLREDUCE };
 struct traffic_pattern {
     enum traffic_kind kind;
     enum traffic_collective collective;
-    bool md; /* TRAFFIC_MULTICAST: the molecular-dynamics benchmark's numbers */
+    bool md; /* TRAFFIC_MULTICAST: with the parameters of the molecular-dynamics benchmark */
     uint32_t nodes;
     uint32_t *to;    /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
-    uint32_t number; /* TRAFFIC_PERMUTATION: selects one of the seed's permutations */
+    uint32_t number; /* TRAFFIC_PERMUTATION: which of the permutations that the seed gives */
     uint32_t hot;    /* TRAFFIC_HOTSPOT: the hot node */
     uint32_t share;  /* TRAFFIC_HOTSPOT: fraction of traffic to it, in units of 2^-32 */
 };
@@ -49,13 +49,14 @@ int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_
 void traffic_pattern_release(struct traffic_pattern *pattern);
 
 /**
- * traffic_pattern_draw - draw the TRAFFIC_FIXED pattern of a TRAFFIC_PERMUTATION: uniformly among
- * those in which no node sends to itself. Release it. Pure in its arguments. Errors: -ENOMEM.
+ * traffic_pattern_draw - draw a TRAFFIC_FIXED pattern for a TRAFFIC_PERMUTATION, uniformly among
+ * the permutations in which no node sends to itself. The caller releases it. The result depends
+ * only on the arguments. Errors: -ENOMEM.
  */
 int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_pattern *pattern,
                          uint64_t seed);
 
-/** traffic_other - a node other than @self, uniformly. */
+/** traffic_other - draw a node other than @self, uniformly. */
 static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nodes, uint32_t self)
 {
     uint32_t node = traffic_random_below(random, nodes - 1);
@@ -63,7 +64,7 @@ static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nod
     return node + (node >= self);
 }
 
-/** traffic_hot_or_other - the hot node, or any node other than @self. */
+/** traffic_hot_or_other - draw the hot node, with its probability, or any node but @self. */
 static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *pattern,
                                             struct traffic_random *random, uint32_t self)
 {
@@ -72,7 +73,7 @@ static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *patter
     return traffic_other(random, pattern->nodes, self);
 }
 
-/** traffic_next_in_turn - the node after @last, round robin, without @self. */
+/** traffic_next_in_turn - return the node after @last, round robin, skipping @self. */
 static inline uint32_t traffic_next_in_turn(uint32_t nodes, uint32_t self, uint32_t last)
 {
     uint32_t node = last + 1 == nodes ? 0 : last + 1;

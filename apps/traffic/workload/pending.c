@@ -17,7 +17,7 @@ static uint32_t home_of(const struct traffic_pending *pending, uint32_t src, uin
     return (uint32_t)emu_mix(birth_ps ^ (uint64_t)src << 40) & pending->mask;
 }
 
-/* The slot of (src, birth), or the free slot for it. */
+/* Return the slot of the message (src, birth), or the free slot for it. */
 static struct traffic_slot *find(struct traffic_pending *pending, uint32_t src, uint64_t birth_ps)
 {
     uint32_t at = home_of(pending, src, birth_ps);
@@ -28,7 +28,7 @@ static struct traffic_slot *find(struct traffic_pending *pending, uint32_t src, 
     return &pending->slot[at];
 }
 
-/* Free a slot, and move up the entries that collided with it. */
+/* Free a slot, and move entries into the hole that would otherwise no longer be found. */
 static void slot_free(struct traffic_pending *pending, struct traffic_slot *slot)
 {
     uint32_t hole = (uint32_t)(slot - pending->slot);

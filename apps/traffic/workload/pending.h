@@ -2,9 +2,10 @@
 /*
  * pending.h - tables of incomplete messages and operations, which arrive in parts.
  *
- * A node has a table of messages of more than one segment; the driver has one of multicasts or
- * operations, whose parts reach different nodes. Workers write parts for the driver to logs, which
- * it reads while the workers are stopped. Tables and logs grow only then: a step allocates nothing.
+ * A node has a table of messages of more than one segment. The driver has a table of multicasts or
+ * operations, whose parts reach different nodes. Workers write the parts for the driver's table to
+ * logs, which the driver reads while the workers are stopped. Tables and logs grow only while the
+ * workers are stopped, so that a step allocates no memory.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_PENDING_H
 #define APPS_TRAFFIC_WORKLOAD_PENDING_H
@@ -34,14 +35,13 @@ struct traffic_pending {
     uint32_t mask; /* slots - 1 */
     uint32_t used;
     uint64_t most; /* limit of used */
-    bool full;     /* a part found no free slot, and is lost */
+    bool full;     /* a part was lost because there was no free slot */
 };
 
 /**
- * traffic_pending_reserve - grow the table for @more new messages, and for no more than @most in
- * all.
- * Thread: the table's, or the driver's while the workers are stopped. Errors: -ENOMEM; then only
- * the limit has changed.
+ * traffic_pending_reserve - grow the table for @more new messages, and limit it to @most messages.
+ * Thread: the table's owner, or the driver while the workers are stopped. Errors: -ENOMEM; then
+ * only the limit has changed.
  */
 int traffic_pending_reserve(struct traffic_pending *pending, size_t more, uint64_t most);
 
@@ -59,10 +59,10 @@ struct traffic_log {
     struct traffic_part *part;
     uint32_t count;
     uint32_t capacity; /* capacity of part[] */
-    bool full;         /* a part did not fit, and is lost */
+    bool full;         /* a part was lost because the log was full */
 };
 
-/** traffic_log_init - a log of @capacity parts between two reads by the driver. Errors: -ENOMEM. */
+/** traffic_log_init - allocate space for the parts between two reads. Errors: -ENOMEM. */
 int traffic_log_init(struct traffic_log *log, uint32_t capacity);
 void traffic_log_release(struct traffic_log *log);
 

@@ -11,9 +11,10 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-#define MARGIN_LEAST     0.02 /* least distance of the load from 1 in relaxation times; */
-#define MARGIN_ABOVE     0.05 /* for loads above 1, which have no relaxation time */
-#define RELAX_TIMES      20   /* relaxation times in a measurement */
+/* Least distance from 1 of the load in the relaxation time, which would be infinite at load 1. */
+#define MARGIN_LEAST 0.02 /* loads below 1 */
+#define MARGIN_ABOVE 0.05 /* loads from 1 on, which have no true relaxation time */
+#define RELAX_TIMES  20   /* relaxation times in a measurement */
 
 static double most(double a, double b)
 {
@@ -37,15 +38,16 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
     *measure_ps = measure < TRAFFIC_PHASE_MOST_PS ? (uint64_t)measure : TRAFFIC_PHASE_MOST_PS;
 }
 
+/* Return whether the mean of the batches from @from on is above its confidence interval. */
 static bool above_zero(const double *value, uint32_t from)
 {
     double part[TRAFFIC_BATCHES];
 
-    /* Use only the batches from @from on, repeated to make up TRAFFIC_BATCHES. */
+    /* Repeat the batches from @from on, to have TRAFFIC_BATCHES values. */
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
         part[i] = value[from + i * (TRAFFIC_BATCHES - from) / TRAFFIC_BATCHES];
     struct traffic_mean mean = traffic_mean_of(part);
-    double widen = from ? 1.4826 : 1; /* t(14) / t(29) * sqrt(2): half as many samples */
+    double widen = from ? 1.4826 : 1; /* t(14) / t(29) * sqrt(2), for half as many samples */
 
     return mean.mean > widen * mean.ci95;
 }
@@ -61,11 +63,14 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
 }
 
 #define ALIKE  0.5   /* highest correlation of neighbouring batches of a steady run */
-#define DRIFT  3     /* significant difference, in standard errors */
-#define MATTER 0.005 /* relevant difference, as a fraction of the latency */
+#define DRIFT  3     /* a drift above this, in standard errors, is significant */
+#define MATTER 0.005 /* a drift above this, as a fraction of the latency, is relevant */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/* Compare the last third of the batches with the first; the noise is estimated within thirds. */
+/*
+ * Return whether the last third of the batches differs from the first. The standard error is
+ * estimated from the differences within each third.
+ */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

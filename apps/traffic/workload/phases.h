@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * phases.h - lengths of warm-up and measurement; tests for saturation and a steady state.
+ * phases.h - choose the lengths of warm-up and measurement; detect saturation and a steady state.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_PHASES_H
 #define APPS_TRAFFIC_WORKLOAD_PHASES_H
@@ -9,18 +9,19 @@
 #include <stdint.h>
 
 #define TRAFFIC_PHASE_MOST_PS UINT64_C(20000000000) /* 20 ms: limit of automatic phases */
-#define TRAFFIC_LOAD_UNIT     1000000000u           /* loads are in 10^-9 of the link rate */
+#define TRAFFIC_LOAD_UNIT     1000000000u           /* a load of 1, the links' rate */
 
 /* Input to the choice of phases. */
 struct traffic_scale {
-    uint64_t load;       /* of a source, in TRAFFIC_LOAD_UNITths */
+    uint64_t load;       /* of a source: fraction of its links' rate, times TRAFFIC_LOAD_UNIT */
     uint64_t longest_ps; /* latency without load over the longest route */
     uint64_t wire_ps;    /* wire time of a message */
     uint64_t links;      /* links of all senders */
 };
 
 /**
- * traffic_phases_choose - warm-up and measurement for a run without given phases. Pure.
+ * traffic_phases_choose - choose warm-up and measurement for a run whose user has set neither.
+ * Pure.
  *
  * Warm-up: 20 us, 5 latencies without load, or the relaxation time of a queue at this load,
  * wire / (1 - load)^2, whichever is longest. Measurement: 200 us, 4 warm-ups, 20 relaxation times
@@ -30,23 +31,24 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
                            const struct traffic_scale *scale);
 
 /**
- * traffic_saturated - is the load above saturation? Pure.
+ * traffic_saturated - return whether the load is above saturation. Pure.
  * @offered, @accepted, @growth: by batch, as fractions of the link rate; growth is the increase of
  * messages waiting in the sources.
  *
- * It is if offered - accepted exceeds 0 by more than its confidence interval, and so does the
- * growth, both over the whole measurement and over its second half: queues that were still filling
- * when the measurement began do not count as saturation.
+ * The load is above saturation if offered - accepted exceeds 0 by more than its confidence
+ * interval, and the growth does so, too, both over the whole measurement and over its second half.
+ * The second half is tested because queues that were still filling when the measurement began do
+ * not count as saturation.
  */
 bool traffic_saturated(const double *offered, const double *accepted, const double *growth);
 
 /**
- * traffic_steady - was the measurement in a steady state? Pure.
- * @latency: by batch (traffic_batch_latencies()). @growth: as above.
+ * traffic_steady - return whether the measurement was in a steady state. Pure.
+ * @latency: by batch (traffic_batch_latencies()). @growth: as for traffic_saturated().
  *
- * It was not if the correlation of neighbouring batches is above 0.5, the last third differs from
- * the first by more than 3 standard errors and 0.5 %, or the growth is more than 1.5 times its
- * confidence interval.
+ * The state was not steady if one of these is true: neighbouring batches of @latency have a
+ * correlation above 0.5; the last third of @latency differs from the first by more than 3 standard
+ * errors and by more than 0.5 %; the growth is more than 1.5 times its confidence interval.
  */
 bool traffic_steady(const double *latency, const double *growth);
 

@@ -26,7 +26,7 @@ void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t cou
     }
 }
 
-/* log2(y / 2^62) in units of 2^-LOG_BITS, for y / 2^62 in [1, 2): each squaring gives one digit. */
+/* Return log2(y / 2^62) * 2^LOG_BITS, for y / 2^62 in [1, 2). Each squaring gives one digit. */
 static uint64_t log2_of(uint64_t y)
 {
     uint64_t digits = 0;
@@ -39,7 +39,7 @@ static uint64_t log2_of(uint64_t y)
     return digits;
 }
 
-/* -ln(x) = ln 2 * (1 - log2(2x)) */
+/* The table uses -ln(x) = ln 2 * (1 - log2(2x)). */
 void traffic_exp_init(struct traffic_exp *exp)
 {
     const uint32_t last = 1u << TRAFFIC_EXP_BITS;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * random.h - random numbers of synthetic traffic: the same bits on any host.
+ * random.h - random numbers for synthetic traffic. They have the same bits on any host.
  *
- * There is a stream for each node and purpose, so that draws of one node do not affect another, and
- * a copy of a stream replays it. Exponential gaps are computed with integers alone: no libm, no
- * rounding that depends on the host.
+ * A *stream* is a sequence of random numbers. There is one for each node and purpose, so that draws
+ * of one node do not affect another node. A copy of a stream replays it. Exponential gaps are
+ * computed with integers alone, without libm, so that no rounding depends on the host.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_RANDOM_H
 #define APPS_TRAFFIC_WORKLOAD_RANDOM_H
@@ -18,9 +18,9 @@ enum traffic_stream {
     TRAFFIC_STREAM_GAPS,       /* times between messages */
     TRAFFIC_STREAM_PICKS,      /* destinations */
     TRAFFIC_STREAM_SETS,       /* destination sets, drawn once */
-    TRAFFIC_STREAM_SOURCES,    /* which nodes send; one for the fabric */
-    TRAFFIC_STREAM_GROUPS,     /* members of groups; one for the fabric */
-    TRAFFIC_STREAM_PERMUTATION /* destinations; one for each permutation */
+    TRAFFIC_STREAM_SOURCES,    /* which nodes send; a single stream for the fabric */
+    TRAFFIC_STREAM_GROUPS,     /* members of groups; a single stream for the fabric */
+    TRAFFIC_STREAM_PERMUTATION /* destinations; a stream for each permutation */
 };
 
 /* splitmix64: any state is valid. */
@@ -28,7 +28,7 @@ struct traffic_random {
     uint64_t state;
 };
 
-/** traffic_random_init - the stream of @node for @stream. Pure in its arguments. */
+/** traffic_random_init - begin the stream of @node for the purpose @stream. */
 void traffic_random_init(struct traffic_random *random, uint64_t seed, uint64_t node,
                          enum traffic_stream stream);
 
@@ -37,7 +37,7 @@ static inline uint64_t traffic_random_next(struct traffic_random *random)
     return emu_splitmix(&random->state);
 }
 
-/** traffic_random_below - uniform in 0 … @below - 1, up to a bias of @below * 2^-32. */
+/** traffic_random_below - draw uniformly from 0 … @below - 1, up to a bias of @below * 2^-32. */
 static inline uint32_t traffic_random_below(struct traffic_random *random, uint32_t below)
 {
     return (uint32_t)((traffic_random_next(random) >> 32) * below >> 32);
@@ -46,7 +46,7 @@ static inline uint32_t traffic_random_below(struct traffic_random *random, uint3
 /** traffic_shuffle - put @count items into a uniformly random order. */
 void traffic_shuffle(struct traffic_random *random, uint32_t *item, uint32_t count);
 
-#define TRAFFIC_EXP_BITS 8 /* of the table's index; the error is 2e-6 at most */
+#define TRAFFIC_EXP_BITS 8 /* bits of the table's index; the error is at most 2e-6 */
 
 /* -ln(x) at x = 1/2 + i/512, in units of 2^-32. */
 struct traffic_exp {
@@ -57,10 +57,11 @@ struct traffic_exp {
 void traffic_exp_init(struct traffic_exp *exp);
 
 /**
- * traffic_exp_of - -ln(u / 2^64) in units of 2^-32: exponential with mean 1 if @u is uniform.
+ * traffic_exp_of - return -ln(u / 2^64) in units of 2^-32. It has an exponential distribution with
+ * mean 1 if @u is uniform. Pure.
  *
- * u / 2^64 = x * 2^-zeros with x in [1/2, 1): the zeros give a multiple of ln 2, the next 8 bits an
- * interval of the table, and 32 more bits the position in it. Pure.
+ * u / 2^64 = x * 2^-zeros with x in [1/2, 1). The leading zeros give a multiple of ln 2. The next 8
+ * bits of x select an interval of the table, and 32 more bits give the position in the interval.
  */
 static inline uint64_t traffic_exp_of(const struct traffic_exp *exp, uint64_t u)
 {
@@ -74,7 +75,7 @@ static inline uint64_t traffic_exp_of(const struct traffic_exp *exp, uint64_t u)
     return zeros * ln2 + exp->minus_ln[i] - (fall * part >> 32);
 }
 
-/** traffic_exp_ps - a time from the exponential distribution with mean @mean_ps. */
+/** traffic_exp_ps - draw a time from the exponential distribution with mean @mean_ps. */
 static inline uint64_t traffic_exp_ps(const struct traffic_exp *exp, struct traffic_random *random,
                                       uint64_t mean_ps)
 {

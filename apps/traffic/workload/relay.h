@@ -2,9 +2,10 @@
 /*
  * relay.h - multicasts by messages: the tree of copies, and a node's queue of messages to forward.
  *
- * A destination set's nodes have positions: the source 0, its destinations from 1 on in their
- * order. A node that has the whole message sends it to its children, one after the other. A queue
- * grows only while the workers are stopped: a step allocates nothing.
+ * Each node of a destination set has a *position* in the tree: the source has 0, and the
+ * destinations have 1, 2, ... in the order of the set. A node that has received the whole message
+ * sends it to its children, one after the other. A queue grows only while the workers are stopped,
+ * so that a step allocates no memory.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_RELAY_H
 #define APPS_TRAFFIC_WORKLOAD_RELAY_H
@@ -18,10 +19,12 @@
 #define TRAFFIC_TREE_FLAT     UINT32_MAX /* the source sends all copies */
 
 /**
- * traffic_tree_next - the child of @position after @child (0: the first one); 0: there is none.
- * @arity: children of a position, or TRAFFIC_TREE_*. @last: the last position. Pure.
+ * traffic_tree_next - return the child of @position that follows @child, or the first child if
+ * @child is 0; 0: there is no further child. @arity: number of children of a position, or
+ * TRAFFIC_TREE_*. @last: the last position. Pure.
  *
- * Binomial: in step i, each of the 2^i nodes that have the message sends it to another node.
+ * In a binomial tree, each of the 2^i nodes that have the message before step i sends it to another
+ * node in step i.
  */
 static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint32_t child,
                                          uint32_t last)
@@ -43,21 +46,21 @@ static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint
 /* A message that a node forwards. */
 struct traffic_relay_item {
     uint64_t birth_ps;
-    uint64_t ready_ps; /* when it had arrived completely */
+    uint64_t ready_ps; /* when the last segment had arrived */
     uint32_t set;
-    uint32_t position; /* of this node */
-    uint32_t child;    /* next receiver */
+    uint32_t position; /* position of this node in the tree */
+    uint32_t child;    /* position of the next receiver */
 };
 
 /* A first-in first-out queue. */
 struct traffic_relay {
     struct traffic_relay_item *item; /* ring of mask + 1 items */
     uint32_t mask;
-    uint32_t at; /* index of the first one */
+    uint32_t at; /* index of the first item */
     uint32_t count;
-    uint32_t left;    /* segments left of the current copy, which is of the first item */
-    uint64_t waiting; /* copies left to send, weighted, in units of 2^-32 */
-    bool full;        /* an item did not fit, and is lost */
+    uint32_t left;    /* segments left to send of the first item's current copy */
+    uint64_t waiting; /* copies left to send, each weighted by 2^32 / fanout */
+    bool full;        /* an item was lost because there was no space */
 };
 
 static inline struct traffic_relay_item *traffic_relay_front(struct traffic_relay *relay)
@@ -79,7 +82,7 @@ static inline void traffic_relay_skip(struct traffic_relay *relay)
     relay->count--;
 }
 
-/** traffic_relay_reserve - grow for @more items. While the workers are stopped. Errors: -ENOMEM. */
+/** traffic_relay_reserve - grow for @more items, with the workers stopped. Errors: -ENOMEM. */
 static inline int traffic_relay_reserve(struct traffic_relay *relay, uint32_t more)
 {
     uint64_t wanted = (uint64_t)relay->count + more;

@@ -46,7 +46,7 @@ void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed
     memset(sends, 0, nodes * sizeof sends[0]);
     for (uint32_t i = 0; i < left && sources->spread != TRAFFIC_SPREAD_RANDOM; i++)
         sends[sources->spread == TRAFFIC_SPREAD_FIRST ? i : (uint64_t)i * nodes / left] = true;
-    /* Random: each remaining node with the probability @left / remaining nodes. */
+    /* Random: take each node with the probability (sources left to choose) / (nodes left). */
     for (uint32_t n = 0; n < nodes && sources->spread == TRAFFIC_SPREAD_RANDOM; n++) {
         sends[n] = traffic_random_below(&random, nodes - n) < left;
         left -= sends[n];
@@ -60,10 +60,10 @@ struct draw {
     struct traffic_exp exp;
     struct traffic_random random;
     uint64_t skip; /* binomial: -ln(1 - p), in units of 2^-32 */
-    bool *taken;   /* by node, not counting the source */
+    bool *taken;   /* by node, numbered without the source: it is in the set */
 };
 
-/* @value rounded up or down at random, so that the mean is @value. */
+/* Round @value up or down at random, so that the mean of the results is @value. */
 static uint32_t round_at_random(struct draw *draw, double value)
 {
     uint32_t whole = (uint32_t)value;
@@ -72,7 +72,10 @@ static uint32_t round_at_random(struct draw *draw, double value)
     return whole + ((uint32_t)traffic_random_next(&draw->random) < part);
 }
 
-/* Draw from the binomial distribution without 0: count geometric steps between chosen nodes. */
+/*
+ * Draw from the binomial distribution without 0. The distances between chosen nodes have a
+ * geometric distribution, so count how many of them fit.
+ */
 static uint32_t binomial(struct draw *draw)
 {
     uint64_t others = draw->config->nodes - 1;
@@ -109,7 +112,7 @@ static uint32_t fanout(struct draw *draw)
     return round_at_random(draw, mean);
 }
 
-/* (1 - p)^n by squaring: no libm, the same bits on any host. */
+/* Return (1 - p)^n. Squaring instead of libm gives the same bits on any host. */
 static double none_of(double p, uint32_t n)
 {
     double power = 1, base = 1 - p;
@@ -122,7 +125,9 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/* Find the probability of a node for which non-empty sets have the configured mean. */
+/*
+ * Find, by bisection, the probability of a node for which non-empty sets have the configured mean.
+ */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;
@@ -137,7 +142,7 @@ static void binomial_begin(struct draw *draw)
     }
     double rest = 1 - high;
     draw->skip = traffic_exp_of(&draw->exp, (uint64_t)(rest * 18446744073709549568.0));
-    if (draw->config->fanout < 1.01) /* nearly always 1: round_at_random() */
+    if (draw->config->fanout < 1.01) /* nearly always 1, so fanout() uses round_at_random() */
         draw->skip = 0;
 }
 
@@ -161,7 +166,7 @@ static void members(struct draw *draw, uint32_t source, uint32_t *member, uint32
     traffic_shuffle(&draw->random, member, count);
 }
 
-/* Draw all fanouts first, to allocate member[]; then the members. */
+/* Draw all fanouts first, because member[] needs their sum, and then the members. */
 static int draw_all(struct traffic_sets *sets, struct draw *draw)
 {
     uint32_t set = 0;

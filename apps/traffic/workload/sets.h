@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sets.h - which nodes send, and the destination sets of multicasts.
+ * sets.h - choose which nodes send, and draw the destination sets of multicasts.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_SETS_H
 #define APPS_TRAFFIC_WORKLOAD_SETS_H
@@ -12,8 +12,8 @@
 /* --- sources ------------------------------------------------------------------------ */
 
 enum traffic_spread {
-    TRAFFIC_SPREAD_EVEN, /* every so many nodes */
-    TRAFFIC_SPREAD_FIRST,
+    TRAFFIC_SPREAD_EVEN,  /* at equal distances */
+    TRAFFIC_SPREAD_FIRST, /* nodes 0 … count - 1 */
     TRAFFIC_SPREAD_RANDOM
 };
 
@@ -22,29 +22,29 @@ struct traffic_sources {
     uint32_t count; /* 0: all nodes */
 };
 
-/** traffic_sources_parse - parse "N", "first:N" or "random:N". False: invalid. */
+/** traffic_sources_parse - parse "N", "first:N" or "random:N". Returns false if it is invalid. */
 bool traffic_sources_parse(struct traffic_sources *ret, const char *text);
 
-/** traffic_sources_choose - set @sends, by node. sources->count must be at most @nodes. */
+/** traffic_sources_choose - set @sends, by node. @sources must not have more than @nodes nodes. */
 void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed, uint32_t nodes,
                             bool *sends);
 
 /* --- destination sets --------------------------------------------------------------- */
 
 enum traffic_law {
-    TRAFFIC_LAW_UNIFORM,  /* 1 … 2 * mean - 1 destinations */
-    TRAFFIC_LAW_BINOMIAL, /* each other node with the same probability; no set is empty */
+    TRAFFIC_LAW_UNIFORM,  /* 1 … 2 * mean - 1 destinations, all sizes equally likely */
+    TRAFFIC_LAW_BINOMIAL, /* each other node with the same probability; empty sets are redrawn */
     TRAFFIC_LAW_FIXED,    /* the mean, rounded up or down at random */
     TRAFFIC_LAWS
 };
 
-/** traffic_law_name - its name as in --fanout-law. Pure. */
+/** traffic_law_name - return the law's name, as in --fanout-law. Pure. */
 const char *traffic_law_name(enum traffic_law law);
 
 struct traffic_sets_config {
     uint32_t nodes;
     const bool *sends; /* by node */
-    double fanout;     /* mean destinations of a set */
+    double fanout;     /* mean number of destinations of a set */
     enum traffic_law law;
     uint32_t per_source; /* sets that each source chooses from */
     uint64_t seed;
@@ -54,16 +54,16 @@ struct traffic_sets_config {
 struct traffic_sets {
     uint32_t sources;
     uint32_t per_source;
-    uint32_t count;      /* sets of all sources */
+    uint32_t count;      /* number of sets of all sources */
     uint32_t *source;    /* by set: the node that sends to it */
-    uint32_t *first;     /* by set, and one more: start of its destinations in member[] */
-    uint32_t *member;    /* nodes, in random order, never the source */
+    uint32_t *first;     /* by set: index of its first destination in member[]; last: the end */
+    uint32_t *member;    /* destinations of all sets, without the source, in random order */
     uint32_t *group;     /* by set: its collective address, once it has one */
-    uint32_t fanout_max; /* destinations of the largest set */
+    uint32_t fanout_max; /* number of destinations of the largest set */
 };
 
 /**
- * traffic_sets_draw - draw the sets of all sources; depends on the seed alone.
+ * traffic_sets_draw - draw the sets of all sources. The same @config always gives the same sets.
  * Errors: -EINVAL, the mean is impossible with this number of nodes; -ENOMEM; one line in @error.
  */
 int traffic_sets_draw(struct traffic_sets *ret, const struct traffic_sets_config *config,

@@ -3,8 +3,9 @@
  * stats.c - computes means, percentiles and confidence intervals from accumulators.
  *
  * Confidence intervals use batch means: the measurement is divided into TRAFFIC_BATCHES parts of
- * equal length. Batches of throughput are treated as independent; batches of latency as a
- * first-order autoregressive process, whose sums have (1 + r) / (1 - r) times the variance.
+ * equal length. Batches of throughput are treated as independent. Batches of latency are treated as
+ * a first-order autoregressive process. With correlation r, its sums have (1 + r) / (1 - r) times
+ * the variance of independent values.
  */
 #include "apps/traffic/workload/stats.h"
 
@@ -77,8 +78,9 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 }
 
 /*
- * Batches have different numbers of messages, so the mean is a ratio of two sums, and a batch's
- * value is the difference of its sum from the one expected for its number of messages.
+ * Batches have different numbers of messages, so the mean is a ratio of two sums. A batch's value
+ * is the mean plus the difference of the batch's sum from the sum that is expected for its number
+ * of messages.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {

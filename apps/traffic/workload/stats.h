@@ -2,9 +2,9 @@
 /*
  * stats.h - latencies, throughput, their confidence intervals, and the digest.
  *
- * The nodes of one worker share one accumulator, which no other worker uses. Accumulators contain
- * only integers that add up, so the sum is the same for any number of workers. Times are
- * picoseconds of virtual time.
+ * The nodes of one worker share one *accumulator* (struct traffic_stats), which no other worker
+ * uses. Accumulators contain only integers that can be added, so that the sum is the same for any
+ * number of workers. Times are picoseconds of virtual time.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_STATS_H
 #define APPS_TRAFFIC_WORKLOAD_STATS_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TRAFFIC_BATCHES 30 /* parts of equal length in a measurement */
+#define TRAFFIC_BATCHES 30 /* a measurement is divided into this many batches of equal length */
 
 /*
  * Histogram: below 256 ps a bucket for each value, above that 128 buckets for each power of two.
@@ -21,39 +21,39 @@
 #define TRAFFIC_BUCKET_BITS 7
 #define TRAFFIC_BUCKETS     ((65u - TRAFFIC_BUCKET_BITS) << TRAFFIC_BUCKET_BITS)
 
-/* The measurement: births and deliveries in it count. */
+/* The measurement. Messages born and deliveries made in this time count. */
 struct traffic_phase {
     uint64_t start_ps;
     uint64_t batch_ps;   /* length of a batch */
-    uint64_t measure_ps; /* of all: TRAFFIC_BATCHES * batch_ps */
+    uint64_t measure_ps; /* length of all: TRAFFIC_BATCHES * batch_ps */
     uint64_t inverse;    /* 2^64 / batch_ps, rounded down */
 };
 
 struct traffic_batch {
-    uint64_t messages;   /* born in the batch and delivered at any time */
-    uint64_t latency_ps; /* sum of their latencies */
-    uint64_t share_ps;   /* wire time of deliveries in the batch, in 1/1024 ps; one of n copies of a
-                            multicast counts 1/n */
-    uint64_t wire_ps;    /* the same in ps; every copy counts fully */
+    uint64_t messages;   /* messages born in the batch and delivered at any time */
+    uint64_t latency_ps; /* sum of the latencies of these messages */
+    /* wire time of deliveries in the batch, in 1/1024 ps; each of n copies counts as 1/n */
+    uint64_t share_ps;
+    uint64_t wire_ps; /* wire time of deliveries in the batch, in ps; every copy counts fully */
 };
 
 struct traffic_stats {
     struct traffic_phase phase;
-    uint64_t messages; /* born in the measurement and delivered */
-    uint64_t least_ps; /* least latency; UINT64_MAX: none */
+    uint64_t messages; /* messages born in the measurement and delivered */
+    uint64_t least_ps; /* least latency; UINT64_MAX: no messages */
     uint64_t most_ps;
     struct traffic_batch batch[TRAFFIC_BATCHES];
     uint64_t bucket[TRAFFIC_BUCKETS];
 };
 
-/** traffic_phase_of - a measurement from @start_ps on, @measure_ps rounded up to whole batches. */
+/** traffic_phase_of - return a measurement of @measure_ps, rounded up to whole batches. */
 struct traffic_phase traffic_phase_of(uint64_t start_ps, uint64_t measure_ps);
 
 void traffic_stats_init(struct traffic_stats *stats, const struct traffic_phase *phase);
 
 void traffic_stats_add(struct traffic_stats *stats, const struct traffic_stats *from);
 
-/** traffic_batch_at - the batch at @age_ps, below measure_ps, after the start. Pure. */
+/** traffic_batch_at - return the batch at @age_ps after the start; @age_ps < measure_ps. Pure. */
 static inline uint32_t traffic_batch_at(const struct traffic_phase *phase, uint64_t age_ps)
 {
     uint64_t batch = (uint64_t)((unsigned __int128)age_ps * phase->inverse >> 64);
@@ -61,7 +61,7 @@ static inline uint32_t traffic_batch_at(const struct traffic_phase *phase, uint6
     return (uint32_t)(batch + (age_ps - batch * phase->batch_ps >= phase->batch_ps));
 }
 
-/** traffic_bucket_of - the bucket of a value. Pure. */
+/** traffic_bucket_of - return the bucket of a value. Pure. */
 static inline uint32_t traffic_bucket_of(uint64_t value)
 {
     unsigned top = 63u - (unsigned)__builtin_clzll(value | 1);
@@ -70,11 +70,12 @@ static inline uint32_t traffic_bucket_of(uint64_t value)
     return (uint32_t)((shift << TRAFFIC_BUCKET_BITS) + (value >> shift));
 }
 
-/** traffic_bucket_middle - the value that represents a bucket. Pure. */
+/** traffic_bucket_middle - return the value in the middle of a bucket. Pure. */
 uint64_t traffic_bucket_middle(uint32_t bucket);
 
 /**
- * traffic_stats_record - add the latency of a message born @age_ps, below measure_ps, after start.
+ * traffic_stats_record - add the latency of a message that was born @age_ps after the start of the
+ * measurement; @age_ps < measure_ps.
  */
 static inline void traffic_stats_record(struct traffic_stats *stats, uint64_t age_ps,
                                         uint64_t latency_ps)
@@ -89,17 +90,17 @@ static inline void traffic_stats_record(struct traffic_stats *stats, uint64_t ag
     stats->bucket[traffic_bucket_of(latency_ps)]++;
 }
 
-/** traffic_stats_latency - add a message born at @birth_ps and delivered at @at_ps, if measured. */
+/** traffic_stats_latency - add a message delivered at @at_ps, if it was born in the measurement. */
 static inline void traffic_stats_latency(struct traffic_stats *stats, uint64_t birth_ps,
                                          uint64_t at_ps)
 {
-    uint64_t age_ps = birth_ps - stats->phase.start_ps; /* before the start: too large */
+    uint64_t age_ps = birth_ps - stats->phase.start_ps; /* wraps if born before the start */
 
     if (age_ps < stats->phase.measure_ps)
         traffic_stats_record(stats, age_ps, at_ps - birth_ps);
 }
 
-/** traffic_stats_wire - add a segment that came at @at_ps, in the measurement, to its batch. */
+/** traffic_stats_wire - add a segment that arrived at @at_ps, which is in the measurement. */
 static inline void traffic_stats_wire(struct traffic_stats *stats, uint64_t at_ps, uint64_t wire_ps,
                                       uint64_t share_ps)
 {
@@ -119,38 +120,38 @@ struct traffic_latency {
     uint64_t median_ps;
     uint64_t p99_ps;
     uint64_t most_ps;
-    double mean_ci95_ps; /* half of the interval's width; negative: unknown */
+    double mean_ci95_ps; /* half the width of the 95 % confidence interval; negative: unknown */
 };
 
 /**
- * traffic_latency_of - the results of an accumulator. Pure.
+ * traffic_latency_of - compute the results of an accumulator. Pure.
  *
- * The interval is widened for the correlation of neighbouring batches. It is unknown with messages
- * in fewer than 20 batches, or with a correlation above TRAFFIC_CORRELATION_MOST.
+ * The confidence interval is widened if neighbouring batches are correlated. It is unknown if fewer
+ * than 20 batches have messages, or if the correlation is above TRAFFIC_CORRELATION_MOST.
  */
 void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats *stats);
 
 /**
- * traffic_batch_latencies - returns the mean latency (ps), and in @ret a value about that mean for
- * each batch, weighted by its number of messages. Pure.
+ * traffic_batch_latencies - return the mean latency (ps). @ret: for each batch, the mean plus the
+ * batch's deviation from it, weighted by the batch's number of messages. Pure.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret);
 
 #define TRAFFIC_CORRELATION_MOST 0.7
 
-/** traffic_correlation - of TRAFFIC_BATCHES values with their successors (lag 1). Pure. */
+/** traffic_correlation - return the correlation of successive batches' values (lag 1). Pure. */
 double traffic_correlation(const double *value);
 
-/** traffic_percentile - the least value that a fraction @part of all messages do not exceed. */
+/** traffic_percentile - return the latency that a fraction @part of all messages do not exceed. */
 uint64_t traffic_percentile(const struct traffic_stats *stats, double part);
 
-/* A mean of batches and half of the width of its 95 % confidence interval. */
+/* A mean over batches, and half the width of its 95 % confidence interval. */
 struct traffic_mean {
     double mean;
     double ci95;
 };
 
-/** traffic_mean_of - of TRAFFIC_BATCHES values: batch means, Student's t. Pure. */
+/** traffic_mean_of - return the mean of TRAFFIC_BATCHES values, with Student's t. Pure. */
 struct traffic_mean traffic_mean_of(const double *value);
 
 /* --- digest ------------------------------------------------------------------------- */

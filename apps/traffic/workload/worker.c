@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * worker.c - wire times of messages, and the workers' accumulators.
+ * worker.c - wire times of messages, and the measurements of each worker.
  */
 #include "apps/traffic/workload/worker.h"
 
@@ -11,7 +11,8 @@
 #include "emu/util/alloc.h"
 
 /*
- * Bytes on the wire of a packet of @whole full segments and one of @rest bytes payload (0: none).
+ * Return the bytes on the wire of a packet of @whole full segments and one segment of @rest bytes
+ * of payload (0: no such segment).
  */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
@@ -24,9 +25,10 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 }
 
 /*
- * Bytes on the wire of a message, divided as by an adapter (nic/engine/post.c): each packet has as
- * many full segments as it may have; a short last segment joins them if it fits, but is a packet of
- * its own if that takes only one segment on the wire.
+ * Return the bytes on the wire of a message, divided into packets as by a link engine
+ * (nic/engine/post.c). Each packet has as many full segments as it may have. A short last segment
+ * joins the last packet if it fits; but if it takes only one segment on the wire as a packet of its
+ * own, it becomes one.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)
 {
@@ -56,7 +58,7 @@ uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t byt
 
 struct traffic_times traffic_times_of(const struct emu_profile *profile)
 {
-    uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* from the node to the engine */
+    uint64_t cable_ps = emu_profile_lookahead_ps(profile); /* delay from the node to the engine */
 
     if (!emu_profile_has_engines(profile))
         return (struct traffic_times){.send_ps = profile->nic_send_ps,

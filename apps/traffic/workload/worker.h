@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * worker.h - shared by nodes of open and closed loops: segmentation of messages, receiving, and the
- * accumulators of a worker's nodes.
+ * worker.h - what the nodes of open and closed loops share: segmentation of messages, receiving,
+ * and the measurements of a worker's nodes.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_WORKER_H
 #define APPS_TRAFFIC_WORKLOAD_WORKER_H
@@ -13,13 +13,13 @@
 #include "apps/traffic/workload/stats.h"
 #include "emu/link/link.h"
 
-/** traffic_segments_of - segments of a message of @bytes payload. Pure. */
+/** traffic_segments_of - return the number of segments of a message of @bytes payload. Pure. */
 static inline uint64_t traffic_segments_of(uint64_t bytes)
 {
     return bytes ? (bytes + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES : 1;
 }
 
-/** traffic_wire_ps - wire time of a segment with @bytes payload, without packet overhead. Pure. */
+/** traffic_wire_ps - return the wire time of a segment without packet headers. Pure. */
 static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64_t bytes)
 {
     struct emu_hdr hdr = {.len = (uint8_t)bytes};
@@ -28,24 +28,24 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
 }
 
 /**
- * traffic_message_wire_ps - wire time of a message of @bytes payload. Pure.
+ * traffic_message_wire_ps - return the wire time of a message of @bytes payload. Pure.
  *
- * With acknowledgments: as packets of its own, each with header, continuations and trailer
- * (emu/packet/packet.h). An adapter may put several messages for one node into one packet, and then
- * they take less.
+ * With acknowledgments this is the time of its packets, each with header, continuations and trailer
+ * (emu/packet/packet.h), if no other message shares them. An adapter may put several messages for
+ * one node into one packet, and they then take less time.
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
 /* Times of a program's adapter, between a node's memory and its cable. */
 struct traffic_times {
     uint64_t send_ps;   /* from the post until the node may put a segment on its cable */
-    uint64_t memory_ps; /* from the time of an entry to memory, without its wire time */
-    bool engines;       /* there are engines: an entry's time is when it is in memory */
+    uint64_t memory_ps; /* from an entry's time until it is in memory, without its wire time */
+    bool engines;       /* there are link engines, and an entry's time is when it is in memory */
 };
 
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
 
-/* When the payload of @entry is in memory: not before the entry's own time. */
+/* Return when the payload of @entry is in memory, which is never before the entry's own time. */
 static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
                                          const struct emu_profile *profile,
                                          const struct emu_entry *entry)
@@ -55,7 +55,7 @@ static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
     return entry->time_ps + times->memory_ps + emu_wire_ps(profile, &entry->hdr);
 }
 
-/* The base of a node: its first member. */
+/* The common part of every node. It must be the first member of the node's struct. */
 struct traffic_base {
     struct emu_dev dev;
     struct emu_tx tx;
@@ -63,8 +63,8 @@ struct traffic_base {
 };
 
 /**
- * traffic_base_new - allocate a node of @bytes for fabric_node_ops.create, zeros except its device.
- * NULL: no memory.
+ * traffic_base_new - allocate a node of @bytes for fabric_node_ops.create, and initialize its
+ * device. The rest is zero. Returns NULL if there is no memory.
  */
 void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step,
                        struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx);
@@ -73,7 +73,7 @@ void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step
 struct traffic_worker {
     struct traffic_stats stats; /* open loop */
     uint64_t *from;             /* open loop, by source: sum of traffic_batch.share_ps */
-    uint64_t *series; /* open loop, by window of the run: bytes of payload; NULL: no series */
+    uint64_t *series;           /* open loop, by window: payload bytes delivered; NULL: no series */
     struct traffic_log log;
     uint32_t nodes;
 };
@@ -82,28 +82,28 @@ struct traffic_workers {
     struct traffic_worker **at; /* by index of the worker; NULL: it has no nodes */
     uint32_t count;
     uint32_t sources; /* size of traffic_worker.from: all nodes, or 0 */
-    uint32_t windows; /* of the series; 0: no series */
+    uint32_t windows; /* number of windows of the series; 0: no series */
     uint64_t window_ps;
 };
 
-/** traffic_worker_join - add a node to worker @index. Returns its accumulators; NULL: no memory. */
+/** traffic_worker_join - add a node to worker @index, and return that worker; NULL: no memory. */
 struct traffic_worker *traffic_worker_join(struct traffic_workers *all, uint32_t index);
 
 void traffic_workers_free(struct traffic_workers *all);
 
-/** traffic_workers_bytes - memory of one worker's accumulators. Pure. */
+/** traffic_workers_bytes - return the memory of one worker's measurements. Pure. */
 uint64_t traffic_workers_bytes(const struct traffic_workers *all);
 
-/** traffic_workers_measure - reset the statistics; count births and arrivals in @phase. */
+/** traffic_workers_measure - reset the statistics, and count the births and arrivals of @phase. */
 void traffic_workers_measure(struct traffic_workers *all, const struct traffic_phase *phase);
 
-/** traffic_workers_from - sum of traffic_worker.from for node @source. */
+/** traffic_workers_from - return the sum of all workers' traffic_worker.from for node @source. */
 uint64_t traffic_workers_from(const struct traffic_workers *all, uint32_t source);
 
-/** traffic_workers_window - sum of traffic_worker.series for window @i. */
+/** traffic_workers_window - return the sum of all workers' traffic_worker.series for window @i. */
 uint64_t traffic_workers_window(const struct traffic_workers *all, uint32_t i);
 
-/** traffic_worker_window - add @bytes of payload that came at @at_ps to the series, if in range. */
+/** traffic_worker_window - add @bytes of payload that arrived at @at_ps to the series, if any. */
 static inline void traffic_worker_window(struct traffic_worker *worker,
                                          const struct traffic_workers *all, uint64_t at_ps,
                                          uint64_t bytes)
@@ -112,7 +112,7 @@ static inline void traffic_worker_window(struct traffic_worker *worker,
         worker->series[at_ps / all->window_ps] += bytes;
 }
 
-/** traffic_worker_wire - add a segment of @src that came at @at_ps: traffic_stats_wire(). */
+/** traffic_worker_wire - add a segment of @src that arrived at @at_ps, if that is in the phase. */
 static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t src, uint64_t at_ps,
                                        uint64_t wire_ps, uint64_t share_ps)
 {
@@ -126,7 +126,8 @@ static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t s
 
 /**
  * traffic_take - pass all entries that have arrived at @rx by @until_ps to @deliver, and return
- * their credits. Inlined with a constant @deliver. Returns the next arrival; EMU_NEVER: unknown.
+ * their credits. Callers pass a constant @deliver, so that it is inlined. Returns the time of the
+ * next arrival; EMU_NEVER: unknown.
  */
 static inline uint64_t traffic_take(struct emu_rx *rx, uint64_t credit_ps, uint64_t until_ps,
                                     void *node, void (*deliver)(void *, const struct emu_entry *))

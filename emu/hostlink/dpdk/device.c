@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* device.c - parses the text that names a device: NAME[,KEY=VALUE]..., in DPDK's syntax. */
+/* device.c - parse the text that names a device: NAME[,KEY=VALUE]..., in DPDK's syntax. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ int dpdk_fail(const struct dpdk_error *error, int err, const char *format, ...)
     return err;
 }
 
-/* Start of the value of @key; NULL: it is not given. */
+/* Return the start of the value of @key; NULL if it is not given. */
 static const char *argument_at(const struct dpdk_device *device, const char *key)
 {
     size_t length = strlen(key);
@@ -63,7 +63,7 @@ void dpdk_argument_add(struct dpdk_device *device, const char *key, uint32_t val
         snprintf(device->text + at, sizeof device->text - at, ",%s=%u", key, value);
 }
 
-/* Does an adapter with this PCI address exist? */
+/* Check that there is an adapter with this PCI address. */
 static int address_check(const struct dpdk_device *device, const struct dpdk_error *error)
 {
     char path[128];
@@ -99,7 +99,7 @@ int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_b
     int err = 0;
 
     *ret = (struct dpdk_device){.frame_wanted = frame_bytes};
-    /* Leave space for the arguments that are added. */
+    /* Leave space for the arguments that kind.c adds. */
     if (name == 0 || name >= sizeof ret->name || strlen(text) > sizeof ret->text - 128)
         return dpdk_fail(error, -EINVAL, "\"%.40s\" is no device: %s", text,
                          name == 0 ? "it has no name" : "it is too long");

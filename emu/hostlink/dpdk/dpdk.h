@@ -2,7 +2,7 @@
 /*
  * dpdk.h - shared by the files here: a device as the user named it, and the port made from it.
  *
- *   open.c       the only function that others call: device, DPDK, pool, port; and closing them
+ *   open.c       opens a port, the only function that others call, and closes it
  *   device.c     parses the text that names a device, and its arguments
  *   kind.c       the table of kinds of devices, and the arguments of each
  *   kernel.c     network interfaces of the kernel, and descriptors that DPDK opened
@@ -24,7 +24,7 @@
 struct rte_mempool;
 struct rte_mbuf;
 
-#define DPDK_DEVICE_CHARS 512 /* of a device's text with all arguments */
+#define DPDK_DEVICE_CHARS 512 /* most characters of a device's text with all arguments */
 
 /* Where to write one line for the user. */
 struct dpdk_error {
@@ -36,9 +36,9 @@ struct dpdk_error {
 int dpdk_fail(const struct dpdk_error *error, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A network interface of the kernel, as it was when it was queried. */
+/* A network interface of the kernel. */
 struct dpdk_interface {
-    char name[IFNAMSIZ]; /* "": the device has none */
+    char name[IFNAMSIZ]; /* "": the device has no interface */
     uint32_t mtu;
 };
 
@@ -46,95 +46,107 @@ struct dpdk_kind;
 
 struct dpdk_device {
     const struct dpdk_kind *kind;
-    char name[64];                /* of the device, without arguments */
-    char text[DPDK_DEVICE_CHARS]; /* passed to DPDK: the user's text and added arguments */
+    char name[64]; /* name of the device, without arguments */
+    /* text for DPDK: the user's text, and the arguments that we added */
+    char text[DPDK_DEVICE_CHARS];
     struct dpdk_interface interface;
-    uint32_t frame_wanted; /* bytes, with the Ethernet header */
-    uint32_t frame_bytes;  /* that it supports */
-    bool connects;         /* a client, whose server may be absent */
-    uint32_t ring_bytes;   /* af_packet: size of a frame slot in the kernel's ring; others: 0 */
+    /* largest frame that the caller wants, in bytes, with the Ethernet header */
+    uint32_t frame_wanted;
+    uint32_t frame_bytes; /* largest frame that the device supports */
+    bool connects;        /* the device is a client, and its server may be absent */
+    uint32_t ring_bytes;  /* af_packet: size of a frame slot in the kernel's ring; others: 0 */
 };
 
 /* Properties of a kind of device. */
 struct dpdk_kind {
-    const char *name;      /* prefix of the device names; NULL: any other device */
-    bool has_interface;    /* iface= names an interface of the kernel, which must exist and be up */
-    int family;            /* of the driver's socket, which can be waited on; 0: none */
-    bool polls_to_send;    /* sending may block in the kernel: poll the socket first */
-    bool polls_to_receive; /* and so may receiving */
-    bool filters;          /* a filter on that socket can drop foreign frames */
-    bool has_mtu;          /* we may set its MTU: no other program uses it */
+    const char *name; /* prefix of the device names; NULL: any other device */
+    /* argument iface= names an interface of the kernel, which must exist and be up */
+    bool has_interface;
+    /* address family of the driver's socket, which can be waited on; 0: none */
+    int family;
+    bool polls_to_send;    /* sending may block in the kernel, so the socket is polled first */
+    bool polls_to_receive; /* receiving may block in the kernel, so the socket is polled first */
+    bool filters;          /* a filter on the driver's socket can drop foreign frames */
+    bool has_mtu;          /* we may set its MTU, because no other program uses it */
     bool has_interrupts;   /* it supports receive interrupts */
-    bool ends_in_kernel;   /* it creates a kernel interface with the port's own address */
-    bool keeps_queues;     /* its queues hold frames of the pool, in addition to those requested */
-    /* only DPDK's interrupt thread, which unmaps its rings, may stop it */
+    bool ends_in_kernel;   /* it creates a kernel interface, with the same address as the port's */
+    /* its queues hold frames of the pool, in addition to those that the caller requested */
+    bool keeps_queues;
+    /* its rings are unmapped by DPDK's interrupt thread, which alone may stop it */
     bool stops_among_interrupts;
-    uint32_t object_most; /* most bytes of a buffer with all its headers; 0: no limit */
+    uint32_t object_most; /* most bytes of a pool buffer with all its headers; 0: no limit */
     /* Add missing arguments and set frame_bytes. Errors: -EINVAL. */
     int (*arguments)(struct dpdk_device *device, const struct dpdk_error *error);
-    const char *hint; /* likely cause of a failure to open it, or NULL */
+    const char *hint; /* likely cause if the device cannot be opened; NULL: unknown */
 };
 
-/** dpdk_kind_of - the kind of device @name. Pure. */
+/** dpdk_kind_of - return the kind of device @name. Pure. */
 const struct dpdk_kind *dpdk_kind_of(const char *name);
 
-/** dpdk_is_address - is @name the PCI address of an adapter? Pure. */
+/** dpdk_is_address - return whether @name is the PCI address of an adapter. Pure. */
 bool dpdk_is_address(const char *name);
 
 /**
- * dpdk_device_read - parse @text, query the interface and complete the arguments. Errors: as
+ * dpdk_device_read - parse @text, query the interface, and add missing arguments. Errors: as
  * emu_hostport_open().
  */
 int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_bytes,
                      const struct dpdk_error *error);
 
-/** dpdk_argument - copy the value of argument @key to @ret; false: it is not given. */
+/** dpdk_argument - copy the value of argument @key to @ret. Returns false if it is not given. */
 bool dpdk_argument(const struct dpdk_device *device, const char *key, char *ret, size_t ret_bytes);
 
-/** dpdk_number - the number in argument @key, or @otherwise. Sets *@bad if it is no number. */
+/**
+ * dpdk_number - return the number in argument @key, or @otherwise if it is not given. Sets *@bad if
+ * the value is no number.
+ */
 uint32_t dpdk_number(const struct dpdk_device *device, const char *key, uint32_t otherwise,
                      bool *bad);
 
-/** dpdk_argument_add - add an argument unless the user gave it. */
+/** dpdk_argument_add - add an argument, unless the user has given it. */
 void dpdk_argument_add(struct dpdk_device *device, const char *key, uint32_t value);
 
 /**
- * dpdk_interface_check - query its MTU. Errors: -ENODEV, -ENETDOWN; -EPERM: no permission to use
- * it.
+ * dpdk_interface_check - query the interface's MTU, and check that it can be used. Errors: -ENODEV,
+ * -ENETDOWN; -EPERM: no permission to use it.
  */
 int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_device *device,
                          const struct dpdk_error *error);
 
 /**
- * dpdk_interface_readdress - give the interface that the driver created another address than the
- * port's, @mac: a bridge consumes frames to its own interfaces' addresses.
+ * dpdk_interface_readdress - change the address of the kernel interface that the driver has
+ * created, so that it differs from the port's, @mac. Otherwise a bridge would consume the port's
+ * frames, because they would be to the address of an interface of its own.
  */
 void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6]);
 
-/** dpdk_interface_runs - is it up, with a carrier? @fd: any socket. */
+/** dpdk_interface_runs - return whether the interface is up and has a carrier. @fd: any socket. */
 bool dpdk_interface_runs(const struct dpdk_interface *interface, int fd);
 
 /**
- * dpdk_eal_start - start DPDK, once, with the first caller's @options. Errors: -EIO, -ENOMEM; later
- * calls return the same.
+ * dpdk_eal_start - start DPDK with the @options of the first call. Errors: -EIO, -ENOMEM. Later
+ * calls do nothing and return the same result.
  */
 int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk_error *error);
 
 /**
- * dpdk_elsewhere - run @fn(@ctx) on a temporary thread that takes no signals, and wait for it.
- * Errors: pthread_create()'s.
+ * dpdk_elsewhere - run @fn(@ctx) on a temporary thread that receives no signals, and wait for it.
+ * Errors: those of pthread_create().
  */
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**
- * dpdk_log_open - redirect DPDK's log: warnings go to stderr. After dpdk_log_keep(true) nothing is
- * printed, and dpdk_log_kept() returns the first error.
+ * dpdk_log_open - redirect DPDK's log. Warnings go to stderr. dpdk_log_keep - with true, nothing
+ * more is printed; instead dpdk_log_kept() returns the first error since then.
  */
 int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
 const char *dpdk_log_kept(void);
 
-/** dpdk_log_libraries - the same for libraries that drivers have loaded. After dpdk_eal_start(). */
+/**
+ * dpdk_log_libraries - redirect the messages of libraries that DPDK's drivers have loaded. To be
+ * called after dpdk_eal_start().
+ */
 void dpdk_log_libraries(void);
 
 /* The open descriptors of this process. */
@@ -143,16 +155,19 @@ struct dpdk_open {
     int fds[32768];
 };
 
-/** dpdk_open_list - list the open descriptors, as many as fit. */
+/** dpdk_open_list - list the open descriptors, or as many of them as fit. */
 void dpdk_open_list(struct dpdk_open *ret);
 
 /**
- * dpdk_open_claim - set close-on-exec on all descriptors opened since @before. Returns the socket
- * of @family among them, or -1. Does nothing if @before is full.
+ * dpdk_open_claim - set close-on-exec on all descriptors that were opened since @before. Returns
+ * the socket of address family @family among them, or -1. Does nothing if @before is full.
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/** dpdk_socket_prepare - let only our frames through to @fd, and enlarge its send buffer. */
+/**
+ * dpdk_socket_prepare - make the kernel drop foreign frames at socket @fd, and enlarge its send
+ * buffer.
+ */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {
@@ -160,34 +175,40 @@ struct dpdk_port {
     struct dpdk_device device;
     uint16_t id; /* DPDK's port number */
     struct rte_mempool *pool;
-    int socket;          /* the driver's; -1: none */
-    int wake;            /* descriptor to wait on; -1: none */
-    int epoll;           /* ours, with the device's interrupt; -1: none */
-    int query;           /* socket to query the interface; -1: none */
-    bool started;        /* running; else it must not be used */
-    uint64_t connect_ns; /* earliest time of the next restart */
-    /* DPDK's interrupt thread is restarting the device and owns it until this is false. */
+    int socket;          /* the driver's socket; -1: none */
+    int wake;            /* the descriptor to wait on; -1: none */
+    int epoll;           /* our epoll descriptor for the device's interrupt; -1: none */
+    int query;           /* a socket to query the interface; -1: none */
+    bool started;        /* the device runs; otherwise it must not be used */
+    uint64_t connect_ns; /* when the device may be restarted next */
+    /* DPDK's interrupt thread restarts the device, and owns it until this is false */
     _Atomic bool restarts;
-    _Atomic bool amid;      /* in a burst, on rings that DPDK's interrupt thread may unmap */
-    struct dpdk_port *next; /* next port with such rings */
+    _Atomic bool amid;      /* a burst uses rings that DPDK's interrupt thread may unmap */
+    struct dpdk_port *next; /* next port in the list of dpdk_port_watch() */
 };
 
 extern const struct emu_hostport_ops dpdk_ops;
 
-/** dpdk_frame_private - bytes before each buffer for struct emu_hostframe. */
+/**
+ * dpdk_frame_private - return the size of the private area in front of each pool buffer, which
+ * contains its struct emu_hostframe.
+ */
 uint16_t dpdk_frame_private(void);
 
 /**
- * dpdk_port_watch - protect its rings from being unmapped during a burst; dpdk_port_unwatch() ends
- * that.
+ * dpdk_port_watch - add the port to a list, so that its rings are not unmapped during a burst.
+ * dpdk_port_unwatch - remove the port from the list.
  */
 void dpdk_port_watch(struct dpdk_port *port);
 void dpdk_port_unwatch(struct dpdk_port *port);
 
-/** dpdk_port_settle - cancel pending restarts. Not on DPDK's interrupt thread. */
+/** dpdk_port_settle - cancel a restart that has not begun. Not on DPDK's interrupt thread. */
 void dpdk_port_settle(struct dpdk_port *port);
 
-/** dpdk_port_close - stop and free @port, in whatever state it is. On the caller's thread. */
+/**
+ * dpdk_port_close - stop the port in whatever state it is, and free it. Runs on the caller's
+ * thread.
+ */
 void dpdk_port_close(struct dpdk_port *port);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eal.c - starts DPDK (its "environment abstraction layer"), which is possible once per process.
+ * eal.c - start DPDK (its "environment abstraction layer"), which is possible once per process.
  *
- * DPDK sees none of the program's options and takes no signals; it touches no adapter that no port
- * names; files that it would write to /var/run are not written, or removed at once.
+ * DPDK gets none of the program's options, and its threads receive no signals. It uses only the
+ * adapters that ports name. The files that it would write to /var/run are not written, or are
+ * removed at once.
  */
 #include <errno.h>
 #include <glob.h>
@@ -21,7 +22,10 @@
 
 #define MEMORY_MIB 256u
 
-/* No adapter has this address. While one is "allowed", only named adapters are used. */
+/*
+ * No adapter has this address. Because it is "allowed" (option -a), DPDK uses only adapters that
+ * are named.
+ */
 #define NO_ADAPTER "ffff:ff:1f.7"
 
 struct start {
@@ -50,7 +54,7 @@ int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx)
     sigset_t all, had;
     pthread_t thread;
 
-    /* Threads that DPDK starts inherit the signal mask. */
+    /* block all signals, because the threads that DPDK starts inherit the mask */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &had);
     int err = pthread_create(&thread, NULL, elsewhere_main, &call);
@@ -78,7 +82,10 @@ static bool huge_pages_free(void)
     return some;
 }
 
-/* "0@(2,3,8)": DPDK's only thread may use the cores of this thread. */
+/*
+ * Write DPDK's option for the cores, such as "0@(2-3,8-8)": its only thread may use the cores of
+ * the calling thread. Return false if the cores are not known.
+ */
 static bool cores_text(char *ret, size_t bytes)
 {
     size_t at = (size_t)snprintf(ret, bytes, "0@(");
@@ -128,7 +135,8 @@ static void eal_start(void *ctx)
     if (rte_eal_init(argc, argv) >= 0) {
         start->err = 0;
         dpdk_log_libraries();
-        rmdir(rte_eal_get_runtime_dir()); /* empty: nothing is shared between processes */
+        /* the folder is empty, because nothing is shared between processes */
+        rmdir(rte_eal_get_runtime_dir());
         return;
     }
     start->err = rte_errno == ENOMEM ? -ENOMEM : -EIO;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.c - the port: frames are mbufs, and each holder of a frame is a reference of its mbuf.
+ * frame.c - the operations of a port. A frame is a DPDK buffer (mbuf), and each holder of a frame
+ * has a reference to its mbuf.
  *
- * struct emu_hostframe is in the mbuf's private area, so nothing is copied or allocated. The device
- * drops its own reference once a frame is on the wire; adapters may do so much later, when they are
- * asked.
+ * The struct emu_hostframe is in the mbuf's private area, so nothing is copied or allocated. The
+ * device drops its own reference once the frame is on the wire. An adapter may do so much later,
+ * only when it is asked for it.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -21,8 +22,8 @@
 #include "emu/hostlink/dpdk/dpdk.h"
 #include "emu/util/now.h"
 
-#define CONNECT_NS 200000000u           /* interval between attempts to connect */
-#define AGREE_NS   UINT64_C(2000000000) /* extended by this while a server is responding */
+#define CONNECT_NS 200000000u           /* shortest interval between restarts of a client */
+#define AGREE_NS   UINT64_C(2000000000) /* added to it while the server may be responding */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {
@@ -31,7 +32,8 @@ static struct dpdk_port *port_of(struct emu_hostport *port)
 
 uint16_t dpdk_frame_private(void)
 {
-    return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe)); /* keeps the data aligned */
+    /* rounded so that the data stays aligned */
+    return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe));
 }
 
 /* Fill in and return the frame of @mbuf. */
@@ -47,7 +49,7 @@ static struct emu_hostframe *frame_of(struct dpdk_port *port, struct rte_mbuf *m
     return frame;
 }
 
-/* Would the kernel perform @events without blocking? */
+/* Return whether the kernel would perform @events without blocking. */
 static bool socket_ready(const struct dpdk_port *port, short events)
 {
     struct pollfd ask = {.fd = port->socket, .events = events};
@@ -55,10 +57,14 @@ static bool socket_ready(const struct dpdk_port *port, short events)
     return port->socket < 0 || (poll(&ask, 1, 0) == 1 && (ask.revents & events));
 }
 
-/* H3 pairs with H4: the interrupt thread's changes to the device are visible. */
+/*
+ * Return whether this thread may use the device. H3 pairs with H4: the interrupt thread's changes
+ * to the device are visible.
+ */
 static bool device_ready(const struct dpdk_port *port)
 {
-    return !atomic_load_explicit(&port->restarts, memory_order_acquire) && port->started; /* H3 */
+    /* H3 pairs with H4 */
+    return !atomic_load_explicit(&port->restarts, memory_order_acquire) && port->started;
 }
 
 static bool device_up(const struct dpdk_port *port)
@@ -76,15 +82,18 @@ static void device_restart(void *ctx)
     if (port->started)
         rte_eth_dev_stop(port->id);
     port->started = rte_eth_dev_start(port->id) == 0;
-    atomic_store_explicit(&port->restarts, false, memory_order_release); /* H4 */
+    atomic_store_explicit(&port->restarts, false, memory_order_release); /* H4 pairs with H3 */
 }
 
 /*
- * A client of memif connects only when it is started. So it is restarted until there is a server,
- * by DPDK's interrupt thread: that watches the descriptors which a restart closes, and panics if
- * another thread closes them. Once there is a server the two negotiate, which takes a while on a
- * busy host and must not be interrupted: the server's DPDK may panic then. Returns whether the
- * device may be used.
+ * Return whether the device may be used. A memif client that is not connected is restarted from
+ * time to time.
+ *
+ * A client of memif tries to connect only when it is started. Therefore it is restarted until there
+ * is a server. DPDK's interrupt thread does that, because it watches the descriptors that a restart
+ * closes, and would panic if another thread closed them. When there is a server, both sides
+ * negotiate. That takes a while on a busy host, and must not be interrupted, because the server's
+ * DPDK may panic then.
  */
 static bool device_connects(struct dpdk_port *port)
 {
@@ -92,7 +101,7 @@ static bool device_connects(struct dpdk_port *port)
 
     if (!port->device.connects || device_up(port))
         return port->started;
-    if (atomic_load_explicit(&port->restarts, memory_order_acquire)) /* H3 */
+    if (atomic_load_explicit(&port->restarts, memory_order_acquire)) /* H3 pairs with H4 */
         return false;
     now = emu_now_ns();
     if (now < port->connect_ns + (port->started ? AGREE_NS : 0))
@@ -111,20 +120,21 @@ void dpdk_port_settle(struct dpdk_port *port)
 }
 
 /*
- * H5: in a burst the driver uses its rings if its flags say that it is connected. The interrupt
- * thread changes the flags before it checks (H6) whether a burst is in progress.
+ * Mark the beginning of a burst. During a burst the driver uses its rings if its flags say that it
+ * is connected. H5 pairs with H6: the interrupt thread first changes these flags, and then checks
+ * whether a burst is in progress.
  */
 static void burst_begins(struct dpdk_port *port)
 {
     if (!port->device.kind->stops_among_interrupts)
         return;
     atomic_store_explicit(&port->amid, true, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* H5 */
+    atomic_thread_fence(memory_order_seq_cst); /* H5 pairs with H6 */
 }
 
 static void burst_ends(struct dpdk_port *port)
 {
-    atomic_store_explicit(&port->amid, false, memory_order_release); /* H5 */
+    atomic_store_explicit(&port->amid, false, memory_order_release); /* H5 pairs with H6 */
 }
 
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -151,9 +161,10 @@ void dpdk_port_unwatch(struct dpdk_port *port)
 }
 
 /*
- * Waits before DPDK's interrupt thread unmaps rings (port/open.c). H6: the driver's flags say that
- * it is disconnected. A burst in progress may have read them before; a new burst sees them. A burst
- * takes microseconds if its thread has a core.
+ * Wait for the bursts in progress, before DPDK's interrupt thread unmaps rings (port/open.c). H6
+ * pairs with H5: the driver's flags already say that it is disconnected. A burst in progress may
+ * have read the flags before, but a new burst sees them. A burst takes microseconds if its thread
+ * has a core.
  */
 __attribute__((visibility("default"))) void emu_hostport_dpdk_unmaps(void);
 void emu_hostport_dpdk_unmaps(void)
@@ -163,9 +174,9 @@ void emu_hostport_dpdk_unmaps(void)
     if (!rte_thread_is_intr())
         return;
     pthread_mutex_lock(&watch_lock);
-    atomic_thread_fence(memory_order_seq_cst); /* H6 */
+    atomic_thread_fence(memory_order_seq_cst); /* H6 pairs with H5 */
     for (struct dpdk_port *port = watched; port; port = port->next)
-        while (atomic_load_explicit(&port->amid, memory_order_acquire)) /* H6 */
+        while (atomic_load_explicit(&port->amid, memory_order_acquire)) /* H6 pairs with H5 */
             nanosleep(&moment, NULL);
     pthread_mutex_unlock(&watch_lock);
 }
@@ -179,7 +190,7 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
     if (!device_connects(port))
         return 0;
     /*
-     * If no frame is there the XDP driver may block up to a second where the kernel needs a
+     * Without a waiting frame the XDP driver may block for up to a second, if the kernel needs a
      * wake-up.
      */
     if (port->device.kind->polls_to_receive && !socket_ready(port, POLLIN))
@@ -189,7 +200,7 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
     burst_ends(port);
     for (uint16_t i = 0; i < got; i++) {
         if (mbufs[i]->nb_segs > 1 && rte_pktmbuf_linearize(mbufs[i]) != 0)
-            rte_pktmbuf_free(mbufs[i]); /* larger than any of our frames */
+            rte_pktmbuf_free(mbufs[i]); /* the frame is larger than any of ours */
         else
             frames[count++] = frame_of(port, mbufs[i]);
     }
@@ -203,7 +214,8 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
 
     count = RTE_MIN(count, EMU_HOSTLINK_BURST);
     /*
-     * If its ring is full the driver of packet sockets blocks until the kernel has sent something.
+     * If the ring is full, the driver of packet sockets would block until the kernel has sent a
+     * frame.
      */
     if (count == 0 || !device_ready(port) ||
         (port->device.kind->polls_to_send && !socket_ready(port, POLLOUT)))
@@ -216,7 +228,7 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
             memset(frame->data + frame->bytes, 0, bytes - frame->bytes);
         mbuf->data_len = (uint16_t)bytes;
         mbuf->pkt_len = bytes;
-        mbuf->ol_flags = 0; /* clear the flags of the received packet */
+        mbuf->ol_flags = 0; /* clear the flags of the frame that was received in this mbuf */
         mbufs[i] = mbuf;
     }
     burst_begins(port);
@@ -231,8 +243,7 @@ static struct emu_hostframe *frame_take(struct emu_hostport *of)
     struct rte_mbuf *mbuf = rte_pktmbuf_alloc(port->pool);
 
     if (!mbuf) {
-        rte_eth_tx_done_cleanup(port->id, 0,
-                                0); /* frees sent frames, if the device supports that */
+        rte_eth_tx_done_cleanup(port->id, 0, 0); /* free sent frames, if the device supports that */
         mbuf = rte_pktmbuf_alloc(port->pool);
     }
     return mbuf ? frame_of(port, mbuf) : NULL;
@@ -270,7 +281,7 @@ static void frame_wake_clear(struct emu_hostport *of)
     socklen_t bytes = sizeof(int);
     int err;
 
-    if (port->socket >= 0) /* readable while frames are there; an error until it is read */
+    if (port->socket >= 0) /* a socket with an error stays readable until the error is read */
         getsockopt(port->socket, SOL_SOCKET, SO_ERROR, &err, &bytes);
     if (port->epoll < 0)
         return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kernel.c - network interfaces of the kernel: whether one can be used, and its MTU; and
- * descriptors that DPDK opened.
+ * kernel.c - network interfaces of the kernel (whether they can be used, and their MTU), and
+ * descriptors that DPDK has opened.
  *
- * DPDK lets programs that are started later inherit its descriptors, which would keep the device
- * open, and does not say which of them can be waited on. They are found by comparing the lists of
- * open descriptors before and after.
+ * Programs that are started later would inherit DPDK's descriptors, which would keep the device
+ * open. DPDK also does not say which of its descriptors can be waited on. Therefore we find the
+ * descriptors of a call to DPDK by comparing the lists of open descriptors before and after it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -45,12 +45,12 @@ void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6])
     memcpy(set.ifr_hwaddr.sa_data, mac, 6);
     set.ifr_hwaddr.sa_data[5] ^= 1;
     if (fd >= 0 && if_indextoname(index, set.ifr_name))
-        ioctl(fd, SIOCSIFHWADDR, &set); /* works without a bridge even if this fails */
+        ioctl(fd, SIOCSIFHWADDR, &set); /* if this fails, the port still works without a bridge */
     if (fd >= 0)
         close(fd);
 }
 
-/* May this process open the kind of socket that the driver needs? */
+/* Check that this process may open the kind of socket that the driver needs. */
 static int may_open(const struct dpdk_device *device, const struct dpdk_error *error)
 {
     int fd = socket(device->kind->family, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -64,8 +64,8 @@ static int may_open(const struct dpdk_device *device, const struct dpdk_error *e
                          "%s: no permission: it needs root, or the capabilities CAP_NET_RAW and "
                          "CAP_NET_ADMIN (with net_af_xdp CAP_BPF, too)",
                          device->name);
-    return dpdk_fail(error, -ENODEV, "%s: this kernel has no such sockets: %s", device->name,
-                     strerror(errno));
+    return dpdk_fail(error, -ENODEV, "%s: this kernel does not support its sockets: %s",
+                     device->name, strerror(errno));
 }
 
 int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_device *device,
@@ -122,7 +122,7 @@ int dpdk_open_claim(const struct dpdk_open *before, int family)
     int found = -1;
 
     if (!now || before->count == sizeof before->fds / sizeof before->fds[0]) {
-        free(now); /* the new ones cannot be determined */
+        free(now); /* the new descriptors cannot be determined */
         return -1;
     }
     dpdk_open_list(now);
@@ -141,7 +141,10 @@ int dpdk_open_claim(const struct dpdk_open *before, int family)
 
 void dpdk_socket_prepare(int fd)
 {
-    /* The EtherType is at offset 12 even with a VLAN tag, which the kernel has removed. */
+    /*
+     * The EtherType is at offset 12 even if the frame had a VLAN tag, because the kernel has
+     * removed the tag.
+     */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EMU_HOSTLINK_ETHERTYPE, 0, 1),
@@ -151,7 +154,10 @@ void dpdk_socket_prepare(int fd)
     const struct sock_fprog filter = {sizeof code / sizeof code[0], code};
     const int in_flight = 1 << 24;
 
-    /* Both only for speed: a session checks the EtherType itself, and retries what was not sent. */
+    /*
+     * Errors are ignored, because both options are only for speed: a session checks the EtherType
+     * itself, and retransmits frames that were not sent.
+     */
     setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &in_flight, sizeof in_flight) != 0)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &in_flight, sizeof in_flight);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kind.c - the kinds of devices, and better values than DPDK's defaults for their arguments. */
+/* kind.c - the kinds of DPDK devices, and arguments that are better than DPDK's defaults. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,18 +10,22 @@
 #include "emu/hostlink/dpdk/dpdk.h"
 
 #define PAGE_BYTES  4096u
-#define ETHER_BYTES 14u /* Ethernet header */
+#define ETHER_BYTES 14u /* size of an Ethernet header */
 
-/* net_af_packet: header bytes before a frame in the kernel's ring (TPACKET_V2, raw sockets). */
+/*
+ * net_af_packet: size of the kernel's header before each frame in its ring (TPACKET_V2, raw
+ * sockets)
+ */
 #define RING_HEADER_BYTES 66u
-#define RING_FRAMES       4096u /* DPDK's 512 lose bursts when two hosts share a core */
+#define RING_FRAMES       4096u /* DPDK's default of 512 loses bursts when two hosts share a core */
 #define RING_STEP         256u
 #define RING_BLOCK_MOST   (64u * PAGE_BYTES)
 
 /*
- * net_memif: 2^8 buffers per direction. Fewer stay in a core's private cache, from which the other
- * core fetches a line several times slower than from the shared cache. DPDK's 2^10 buffers of 9 KB
- * drop out of the shared cache when anything else needs it, too.
+ * net_memif: 2^8 buffers per direction. With fewer, the buffers stay in one core's private cache,
+ * from which the other core fetches a line several times more slowly than from the shared cache.
+ * With DPDK's default, 2^10 buffers of 9 KB, they are evicted from the shared cache when anything
+ * else needs it.
  */
 #define MEMIF_RING_LOG2 8u
 
@@ -32,14 +36,13 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static int bad_number(const struct dpdk_device *device, const struct dpdk_error *error)
 {
-    return dpdk_fail(error, -EINVAL, "%s: an argument that is to be a number is none",
-                     device->name);
+    return dpdk_fail(error, -EINVAL, "%s: an argument must be a number", device->name);
 }
 
 /*
- * Frames per block. The kernel allocates a block as a power of two of pages, and DPDK requires
- * blocks that are filled by frames: returns the count that wastes least memory. @count: a multiple
- * of the result; 0: no condition.
+ * Return the number of frames per block that wastes the least memory. The kernel allocates a block
+ * as a power of two of pages, and DPDK requires that frames fill a block exactly. @count: the
+ * result must divide it; 0: no condition.
  */
 static uint32_t block_frames(uint32_t frame, uint32_t count)
 {
@@ -73,7 +76,8 @@ static int packet_arguments(struct dpdk_device *device, const struct dpdk_error 
     if (bad)
         return bad_number(device, error);
     if (ring <= RING_HEADER_BYTES + ETHER_BYTES)
-        return dpdk_fail(error, -EINVAL, "%s: framesz=%u holds no frame", device->name, ring);
+        return dpdk_fail(error, -EINVAL, "%s: framesz=%u is too small for a frame", device->name,
+                         ring);
     uint32_t frames = block_frames(ring, given);
     if (!frames) /* the user's numbers: DPDK and the kernel will check them */
         frames = 1;
@@ -98,7 +102,7 @@ static int xdp_arguments(struct dpdk_device *device, const struct dpdk_error *er
     return 0;
 }
 
-/* Remove the socket of a server that died, so that the next one can create it. */
+/* Remove the socket of a server that has died, so that this server can create it. */
 static int socket_clear(const struct dpdk_device *device, const char *path,
                         const struct dpdk_error *error)
 {
@@ -138,8 +142,8 @@ static int memif_arguments(struct dpdk_device *device, const struct dpdk_error *
     if (strlen(path) >= sizeof path - 1)
         return dpdk_fail(error, -EINVAL, "%s: the name of its socket is too long", device->name);
     /*
-     * Prefer a file, which can be seen and removed, to DPDK's abstract name in the network
-     * namespace.
+     * Use a file as the socket, instead of DPDK's default, an abstract name in the network
+     * namespace. A file can be seen and removed.
      */
     size_t at = strlen(device->text);
     if (strcmp(abstract, "yes") == 0 && !strstr(device->text, "socket-abstract="))
@@ -158,7 +162,7 @@ static const struct dpdk_kind kinds[] = {
      .polls_to_send = true,
      .filters = true,
      .arguments = packet_arguments,
-     .hint = "its rings take locked memory: ulimit -l, or a smaller framecnt="},
+     .hint = "its rings need locked memory: raise ulimit -l, or give a smaller framecnt="},
     {.name = "net_af_xdp",
      .has_interface = true,
      .family = AF_XDP,
@@ -166,11 +170,11 @@ static const struct dpdk_kind kinds[] = {
      .keeps_queues = true,
      .object_most = PAGE_BYTES,
      .arguments = xdp_arguments,
-     .hint = "it takes an MTU of at most 3498, root, and an interface without another XDP program"},
+     .hint = "it needs root, an MTU of at most 3498, and an interface without another XDP program"},
     {.name = "net_memif",
      .stops_among_interrupts = true,
      .arguments = memif_arguments,
-     .hint = "may its socket be made there?"},
+     .hint = "is the folder of its socket writable?"},
     {.name = "net_ring", .keeps_queues = true},
     {.name = "net_tap",
      .has_mtu = true,
@@ -180,8 +184,8 @@ static const struct dpdk_kind kinds[] = {
     {.has_mtu = true,
      .has_interrupts = true,
      .keeps_queues = true,
-     .hint = "is its driver among DPDK's (librte-net-...), and an adapter bound to vfio-pci "
-             "(dpdk-devbind.py) unless its driver is mlx5?"},
+     .hint = "DPDK needs a driver for it (librte-net-...), and an adapter must be bound to "
+             "vfio-pci (dpdk-devbind.py), unless its driver is mlx5"},
 };
 
 const struct dpdk_kind *dpdk_kind_of(const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c - filters DPDK's log: errors become part of our error texts, warnings go to stderr. */
+/* log.c - filter DPDK's log. Errors become part of our error texts, and warnings go to stderr. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -15,11 +15,11 @@
 static struct {
     pthread_mutex_t lock;
     bool keep;
-    char line[200];   /* first line since keeping began, without its newline */
-    char kernel[100]; /* why the kernel rejected an XDP program; "": it did not */
+    char line[200];   /* first line since dpdk_log_keep(true), without its newline */
+    char kernel[100]; /* why the kernel rejected an XDP program; "": it did not reject one */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The stream is line buffered: @text is a line or part of one. */
+/* Write a line of DPDK's log, or a part of one: the stream is line buffered. */
 static ssize_t log_write(void *cookie, const char *text, size_t bytes)
 {
     size_t length = bytes;
@@ -53,7 +53,7 @@ void dpdk_log_keep(bool keep)
         kept.line[0] = kept.kernel[0] = '\0';
     pthread_mutex_unlock(&kept.lock);
     rte_log_set_global_level(keep ? RTE_LOG_ERR : RTE_LOG_WARNING);
-    /* The link's state already reports a missing server. */
+    /* no warning about a missing memif server, because the state of the link reports it */
     rte_log_set_level_pattern("pmd.net.memif", keep ? RTE_LOG_ERR : RTE_LOG_CRIT);
 }
 
@@ -65,8 +65,8 @@ const char *dpdk_log_kept(void)
 typedef int print_fn(int level, const char *format, va_list args);
 
 /*
- * Messages of libbpf and libxdp, which would go to stderr: keep only why the kernel rejected a
- * program.
+ * Receive the messages of libbpf and libxdp, which would go to stderr. Keep only the one that says
+ * why the kernel rejected a program.
  */
 static int library_print(int level, const char *format, va_list args)
 {
@@ -96,6 +96,6 @@ void dpdk_log_libraries(void)
         print_fn *(*set)(print_fn *) = (print_fn * (*)(print_fn *)) dlsym(library, libraries[i][1]);
         if (set)
             set(library_print);
-        dlclose(library); /* DPDK's driver keeps it loaded */
+        dlclose(library); /* the library stays loaded, because DPDK's driver uses it */
     }
 }

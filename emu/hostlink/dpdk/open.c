@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* open.c - opens a device as a port, and closes it. */
+/* open.c - open a device as a port, and close it. */
 #include "emu/hostlink/port/open.h"
 
 #include <errno.h>
@@ -24,11 +24,12 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-#define FRAMES       4096u
-#define FRAME_LEAST  512u
-#define SPARE        256u  /* frames besides those held by users: bursts in transit */
-#define QUEUE        1024u /* queue length, unless the device has a default */
-#define XDP_HEADROOM 256u  /* the kernel reserves this for XDP programs */
+#define FRAMES      4096u
+#define FRAME_LEAST 512u
+/* frames in addition to those that users hold: bursts between user and device */
+#define SPARE        256u
+#define QUEUE        1024u /* queue length if the device has no default */
+#define XDP_HEADROOM 256u  /* what the kernel reserves in a buffer for XDP programs */
 #define ROOM_STEP    1024u /* granularity of some adapters' buffer sizes */
 
 EXPORTED emu_hostport_open_fn emu_hostport_dpdk_open;
@@ -43,7 +44,7 @@ struct opening {
     int err;
 };
 
-/* DPDK failed: report its message, and a likely cause. */
+/* Report that DPDK has failed: @what, DPDK's own message, and a likely cause. Return the error. */
 static int refused(const struct opening *opening, int err, const char *what)
 {
     const struct dpdk_device *device = &opening->port->device;
@@ -66,7 +67,10 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
     char name[RTE_MEMPOOL_NAMESIZE];
 
     if (kind->object_most) {
-        /* A pool pads its objects to an odd number of cache lines: at most 63 fit into a page. */
+        /*
+         * DPDK pads the objects of a pool to an odd number of cache lines, so at most 63 lines fit
+         * into a page of 64.
+         */
         room = kind->object_most - RTE_CACHE_LINE_SIZE - before;
         bytes = room - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM;
         port->device.frame_bytes = RTE_MIN(port->device.frame_bytes, bytes);
@@ -78,20 +82,20 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
                          port->device.name, bytes);
     snprintf(name, sizeof name, "fabemu_%u", port->id);
     /*
-     * One thread at a time uses it, so no caches are needed. A stack reuses the frame freed last,
-     * which is still in the cache.
+     * Only one thread at a time uses the pool, so it needs no caches. A stack hands out the frame
+     * that was freed last, which is still in the processor's cache.
      */
     port->pool = rte_pktmbuf_pool_create_by_ops(name, frames, 0, dpdk_frame_private(),
                                                 (uint16_t)room, SOCKET_ID_ANY, "stack");
     if (port->pool)
         return 0;
-    return dpdk_fail(opening->error, -ENOMEM,
-                     "%s: no memory for %u frames of %u bytes: %u MiB, of what all ports have",
-                     port->device.name, frames, bytes,
-                     (uint32_t)((uint64_t)frames * (room + before) >> 20));
+    return dpdk_fail(
+        opening->error, -ENOMEM,
+        "%s: no memory for %u frames of %u bytes: %u MiB, from the memory for all ports",
+        port->device.name, frames, bytes, (uint32_t)((uint64_t)frames * (room + before) >> 20));
 }
 
-/* Choose the MTU of a device that is ours to configure. */
+/* Return the MTU for a device that we may configure, and set frame_bytes to match. */
 static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_info *info)
 {
     uint32_t header = RTE_ETHER_HDR_LEN, most = device->frame_bytes - header;
@@ -101,7 +105,7 @@ static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_
     if (info->max_mtu >= RTE_ETHER_MIN_MTU)
         most = RTE_MIN(most, info->max_mtu);
     if (most > RTE_ETHER_MTU && most <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN)
-        most = RTE_ETHER_MTU; /* the rest is space for VLAN tags */
+        most = RTE_ETHER_MTU; /* the driver counts the space for VLAN tags, too */
     device->frame_bytes = most + header;
     return most;
 }
@@ -115,7 +119,7 @@ static int port_configure(const struct opening *opening)
     int err = rte_eth_dev_info_get(port->id, &info);
 
     if (err != 0)
-        return refused(opening, err, "it does not say what it can");
+        return refused(opening, err, "DPDK cannot query it");
     info.default_rxportconf.ring_size =
         info.default_rxportconf.ring_size ? info.default_rxportconf.ring_size : QUEUE;
     info.default_txportconf.ring_size =
@@ -156,7 +160,7 @@ static void wake_open(struct dpdk_port *port)
     bool added = port->epoll >= 0 &&
                  rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) == 0;
     int err = added ? rte_eth_dev_rx_intr_enable(port->id, 0) : 0;
-    if (err == -ENOTSUP) /* always enabled */
+    if (err == -ENOTSUP) /* the interrupt cannot be disabled, so it is enabled */
         err = 0;
     if (err != 0)
         rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);
@@ -173,10 +177,12 @@ static int port_probe(const struct opening *opening)
     const struct dpdk_device *device = &port->device;
 
     if (rte_eth_dev_get_port_by_name(device->name, &port->id) == 0) {
-        port->id = RTE_MAX_ETHPORTS; /* it belongs to another port */
-        return dpdk_fail(opening->error, -EEXIST,
-                         "%s: it is open in this process already; another needs another number",
-                         device->name);
+        /* the device belongs to another port, so dpdk_port_close() must not close it */
+        port->id = RTE_MAX_ETHPORTS;
+        return dpdk_fail(
+            opening->error, -EEXIST,
+            "%s: it is already open in this process; give a second device another number",
+            device->name);
     }
     int err = rte_dev_probe(device->text);
     if (err != 0)
@@ -266,8 +272,8 @@ static void stop_among_interrupts(void *ctx)
 }
 
 /*
- * When a peer of memif disconnects, DPDK's interrupt thread frees the same resources as a stop, and
- * the two do not exclude each other. So that thread stops the device, too.
+ * Stop a device. When a peer of memif disconnects, DPDK's interrupt thread frees the same resources
+ * as a stop does, without a lock. Therefore that thread performs the stop, too.
  */
 static void port_stop(const struct dpdk_port *port)
 {
@@ -308,7 +314,7 @@ void dpdk_port_close(struct dpdk_port *port)
     free(port);
 }
 
-/* Start DPDK; programs that are started later do not inherit its descriptors. */
+/* Start DPDK, so that programs that are started later do not inherit its descriptors. */
 static int dpdk_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
 {
     struct dpdk_open *before = malloc(sizeof *before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open.c - see open.h. Loads the library that contains DPDK; it stays loaded, because DPDK cannot
- * be unloaded.
+ * open.c - load the library that contains DPDK, and open a port with it (open.h). The library stays
+ * loaded, because DPDK cannot be unloaded.
  */
 #include "emu/hostlink/port/open.h"
 
@@ -16,7 +16,7 @@
 
 #include "emu/util/plugin.h"
 
-#define LIBRARY_BUILT "emu/hostlink/dpdk" /* in the build folder */
+#define LIBRARY_BUILT "emu/hostlink/dpdk" /* the library's folder within the build folder */
 
 #ifdef HOSTLINK_DPDK
 static const bool built_with_dpdk = true;
@@ -25,27 +25,30 @@ static const bool built_with_dpdk = false;
 #endif
 
 /*
- * Replaces munmap() in this program and its libraries, so that no ring is unmapped while it is in
- * use.
+ * The function that our munmap() below calls first. It returns when no ring is in use.
  *
  * When the peer of net_memif disconnects, DPDK's interrupt thread unmaps the rings even if another
- * thread is using them: neither checks for the other (DPDK 22.11), and the process crashes. The
- * driver first marks the device as disconnected in its own flags and then calls munmap(), which a
- * program may define: so we wait between the two. Rejected: receiving and sending on the interrupt
- * thread, which would cost a thread switch per burst.
+ * thread is using them. Neither thread checks for the other (DPDK 22.11), so the process would
+ * crash. The driver first marks the device as disconnected in its own flags, and then calls
+ * munmap(). A program may define munmap() itself, so ours waits there until no thread uses the
+ * rings. Rejected: receiving and sending on the interrupt thread, which would cost a thread switch
+ * per burst.
  */
 static _Atomic(emu_hostport_unmaps_fn *) guard;
 
 void emu_unmap_guard(emu_hostport_unmaps_fn *unmaps)
 {
-    atomic_store_explicit(&guard, unmaps, memory_order_release); /* H8 */
+    atomic_store_explicit(&guard, unmaps, memory_order_release); /* H8 pairs with H7 */
 }
 
-/* Sanitizers need their own munmap(). */
+/*
+ * Replaces munmap() in this program and its libraries. Not with sanitizers, which need their own.
+ */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 int munmap(void *addr, size_t bytes)
 {
-    emu_hostport_unmaps_fn *unmaps = atomic_load_explicit(&guard, memory_order_acquire); /* H7 */
+    /* H7 pairs with H8 */
+    emu_hostport_unmaps_fn *unmaps = atomic_load_explicit(&guard, memory_order_acquire);
 
     if (unmaps)
         unmaps();
@@ -53,7 +56,7 @@ int munmap(void *addr, size_t bytes)
 }
 #endif
 
-/* Returns the library's open function; NULL with the reason in @error and *@err. */
+/* Load the library. Return its open function, or NULL with the reason in @error and *@err. */
 static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_bytes)
 {
     char dir[600], path[700];
@@ -83,8 +86,8 @@ static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_by
     emu_hostport_unmaps_fn *unmaps =
         (emu_hostport_unmaps_fn *)dlsym(library, EMU_HOSTPORT_UNMAPS_SYMBOL);
     if (!fn || !unmaps || !built || strcmp(built, FABEMU_VERSION) != 0) {
-        snprintf(error, error_bytes, "%s is of fabemu %s, this is " FABEMU_VERSION, path,
-                 built ? built : "(unknown)");
+        snprintf(error, error_bytes, "%s belongs to fabemu %s, but this is fabemu " FABEMU_VERSION,
+                 path, built ? built : "(unknown)");
         return NULL;
     }
     emu_unmap_guard(unmaps);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open.h - opens a DPDK device as an Ethernet port.
+ * open.h - open a DPDK device as an Ethernet port.
  *
- * DPDK is linked into a separate library (emu/hostlink/dpdk), loaded when the first port is opened:
- * a fabric on one host has nothing of DPDK in its memory.
+ * DPDK is linked into a library of its own (emu/hostlink/dpdk), which is loaded when the first port
+ * is opened. So a fabric on one host has nothing of DPDK in its memory.
  */
 #ifndef EMU_HOSTLINK_OPEN_H
 #define EMU_HOSTLINK_OPEN_H
@@ -15,41 +15,44 @@
 #include "emu/hostlink/port/port.h"
 
 struct emu_hostport_options {
-    uint32_t frames; /* frames that may be held at a time, sent and received; 0: 4096 */
+    uint32_t frames; /* most frames in use at a time, for sending and receiving; 0: 4096 */
     uint32_t
-        frame_bytes; /* largest frame, if the device supports it; 0: EMU_HOSTLINK_FRAME_BYTES */
-    uint32_t frame_least; /* devices with smaller frames are refused; 0: 512 */
+        /* largest frame to use if the device supports it; 0: EMU_HOSTLINK_FRAME_BYTES */
+        frame_bytes;
+    uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
     /*
-     * For the whole process, set when the first port is opened: memory for the frames of all ports
-     * (0: 256 MiB; with huge pages as much as needed), and whether to use huge pages if any are
-     * free.
+     * For the whole process, taken from the first port that is opened: memory for the frames of all
+     * ports (0: 256 MiB; with huge pages as much as needed), and whether to use huge pages if some
+     * are free.
      */
     uint32_t memory_mib;
     bool huge_pages;
 };
 
 /**
- * emu_hostport_open - open @device as a port, to be closed by its close().
+ * emu_hostport_open - open @device as a port. The port's close() closes it.
  * @device: in DPDK's syntax, with arguments: net_af_packet0,iface=eth1; net_af_xdp0,iface=eth1;
- * net_memif0,role=server,id=0,socket=/run/x.sock; net_ring0; or the PCI address of an adapter.
- * Where DPDK's default for an argument is unsuitable and @device does not set it, a better value is
- * added.
- * @options: NULL: all zero.
+ * net_memif0,role=server,id=0,socket=/run/x.sock; net_ring0; or the PCI address of an adapter. If
+ * @device does not set an argument whose default in DPDK is unsuitable, a better value is added.
+ * @options: NULL: all zeros.
  *
- * Writes one line for the user to @error. Errors: -ENOTSUP (built without DPDK), -ENOENT (its
- * library is missing), -EINVAL (device or arguments), -ENODEV (no such device or interface),
- * -ENETDOWN (the interface is down), -EPERM, -ENOMEM, -EMSGSIZE (frames too small), -EEXIST
- * (already open), -EIO (anything else).
+ * Writes one line for the user to @error. Errors: -ENOTSUP (built without DPDK), -ENOENT (the
+ * library is missing), -EINVAL (wrong device or arguments), -ENODEV (no such device or interface),
+ * -ENETDOWN (the interface is down), -EPERM, -ENOMEM, -EMSGSIZE (the device's frames are too
+ * small), -EEXIST (the device is already open), -EIO (anything else).
  *
- * Thread: any; one at a time. The first call takes 0.2 to 0.4 s. It runs on a temporary thread, so
- * the caller's affinity, signal mask and signal handlers stay unchanged; DPDK keeps an interrupt
- * thread, which takes no signals. Programs that are started later do not inherit DPDK's
- * descriptors. A child of fork() may not use a port.
+ * Thread: any, but only one at a time. The first call takes 0.2 to 0.4 s. It runs on a temporary
+ * thread, so that the caller's affinity, signal mask and signal handlers stay unchanged. DPDK keeps
+ * an interrupt thread, which receives no signals. Programs that are started later do not inherit
+ * DPDK's descriptors. A child of fork() may not use a port.
  */
 int emu_hostport_open(struct emu_hostport **ret, const char *device,
                       const struct emu_hostport_options *options, char *error, size_t error_bytes);
 
-/* The symbols of the DPDK library: this function, and the fabemu version that it was built for. */
+/*
+ * Names in the DPDK library: of its file, and of its symbols, which are the function to open a
+ * port, the fabemu version that the library was built for, and an emu_hostport_unmaps_fn.
+ */
 #define EMU_HOSTPORT_LIBRARY       "libfabemu-dpdk.so"
 #define EMU_HOSTPORT_OPEN_SYMBOL   "emu_hostport_dpdk_open"
 #define EMU_HOSTPORT_BUILT_SYMBOL  "emu_hostport_dpdk_built"
@@ -60,8 +63,8 @@ typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
                                  size_t error_bytes);
 
 /*
- * Called before munmap(): returns when no port uses rings that DPDK's interrupt thread is about to
- * unmap.
+ * A function to be called before munmap(). It returns when no port uses rings that DPDK's interrupt
+ * thread is about to unmap.
  */
 typedef void emu_hostport_unmaps_fn(void);
 

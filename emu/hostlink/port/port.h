@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port.h - an Ethernet port as host links see it: it receives and sends frames.
+ * port.h - the Ethernet port of a host link: it receives and sends frames.
  *
- * The implementation is a DPDK device (emu/hostlink/dpdk) or, in tests, a simulated wire. It may
- * silently lose, duplicate, reorder or damage frames; sessions handle that (session.h).
+ * A port is a DPDK device (emu/hostlink/dpdk) or, in tests, a simulated wire. It may lose,
+ * duplicate, reorder or damage frames without saying so; sessions handle that (session.h).
  *
- * Owner: the one device that steps it (hostlink.h): one thread at a time. No call blocks except
- * close().
+ * Owner: the one device that steps the port (hostlink.h). Only one thread at a time calls it. No
+ * call blocks, except close().
  */
 #ifndef EMU_HOSTLINK_PORT_H
 #define EMU_HOSTLINK_PORT_H
@@ -15,58 +15,61 @@
 #include <stdint.h>
 
 #define EMU_HOSTLINK_MAC_BYTES   6
-#define EMU_HOSTLINK_BURST       32u     /* most frames per call */
+#define EMU_HOSTLINK_BURST       32u     /* most frames received or sent by one call */
 #define EMU_HOSTLINK_ETHERTYPE   0x88b5u /* IEEE 802 local experimental EtherType 1 */
 #define EMU_HOSTLINK_FRAME_BYTES 9014u   /* largest frame: 9000 bytes and the Ethernet header */
 #define EMU_HOSTLINK_FRAME_LEAST 60u     /* shorter frames are padded with zeros */
 
-/* A frame, from the Ethernet header on. It belongs to the port and is lent to its holders. */
+/* A frame, from the Ethernet header on. It belongs to the port, which counts its holders. */
 struct emu_hostframe {
     uint8_t *data;
-    uint32_t bytes; /* its length; set by the writer */
-    uint32_t room;  /* capacity at data */
+    uint32_t bytes; /* length of the frame; whoever writes the frame sets it */
+    uint32_t room;  /* bytes of memory at `data` */
     void *own;      /* private to the port */
 };
 
 struct emu_hostport;
 
 struct emu_hostport_ops {
-    /* Receive at most @max frames. The caller must drop each once. */
+    /* Receive at most @max frames. The caller must drop each of them once. */
     uint32_t (*receive)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t max);
     /*
-     * Send @count frames, at most EMU_HOSTLINK_BURST of at most frame_bytes each. Returns how many
-     * of the first the port took; it drops these itself once they are on the wire. The caller keeps
-     * the others.
+     * Send @count frames: at most EMU_HOSTLINK_BURST, of at most frame_bytes each. Returns how many
+     * the port took, from the first one on. The port drops these itself once they are on the wire.
+     * The caller still holds the others.
      */
     uint32_t (*send)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count);
-    /* Get a free frame; NULL: none is free now. */
+    /* Get a free frame, or NULL if none is free now. */
     struct emu_hostframe *(*take)(struct emu_hostport *port);
-    /* Add a holder: the frame must be dropped once more. */
+    /* Add a holder, so that the frame must be dropped once more. */
     void (*keep)(struct emu_hostport *port, struct emu_hostframe *frame);
     /*
-     * Is the caller the only holder? Then the device has finished sending and the frame may be
-     * written. With some devices it stays false until something else is sent.
+     * Return whether the caller is the only holder. If so, the device has finished sending the
+     * frame, and the caller may write it. With some devices the result stays false until another
+     * frame is sent.
      */
     bool (*is_alone)(struct emu_hostport *port, const struct emu_hostframe *frame);
     void (*drop)(struct emu_hostport *port, struct emu_hostframe *frame);
-    /* A descriptor that becomes readable when frames may have arrived; -1: not supported. */
+    /* Return a descriptor that becomes readable when frames may have arrived; -1: not supported. */
     int (*wake_fd)(struct emu_hostport *port);
     /*
-     * Re-arm wake_fd() before sleeping on it. A frame may have arrived just before: call receive()
-     * once more and sleep only if it returns none. The descriptor may also fire for other events (a
-     * cable was unplugged), and for frames with other EtherTypes.
+     * Re-arm wake_fd(). To be called before sleeping on it. Because a frame may have arrived just
+     * before, the caller must then call receive() once more, and sleep only if that returns
+     * nothing. The descriptor may also become readable by other events (a cable was unplugged), and
+     * by frames with other EtherTypes.
      */
     void (*wake_clear)(struct emu_hostport *port);
-    /* Does the device report a carrier? A system call. */
+    /* Return whether the device reports a carrier. Takes a system call. */
     bool (*is_up)(struct emu_hostport *port);
-    void (*close)(struct emu_hostport *port); /* frees the port; no frame may be held any more */
+    void (*close)(struct emu_hostport *port); /* frees the port; nobody may hold a frame */
 };
 
 struct emu_hostport {
     const struct emu_hostport_ops *ops;
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES];
-    uint32_t frame_bytes; /* largest frame, with its Ethernet header, without the checksum */
-    char name[64];        /* for reports: the device as the user named it */
+    /* size of the largest frame, with its Ethernet header, without the checksum */
+    uint32_t frame_bytes;
+    char name[64]; /* the device as the user named it, for reports */
 };
 
 #endif

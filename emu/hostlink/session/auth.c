@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auth.c - CRC-32C, and libsodium if it was built in.
+ * auth.c - compute tags: CRC-32C, and those of libsodium if it was built in.
  *
- * Rejected: one key for all incarnations with random nonces, because 96 bits are too few to draw at
- * random without end; encryption, because messages of programs on one host are not hidden either.
+ * Rejected: one key for all incarnations with random nonces, because with 96 bits they could repeat
+ * in a long run. Rejected: encryption, because messages between programs on one host are not hidden
+ * either.
  */
 #include "emu/hostlink/session/auth.h"
 
@@ -21,9 +22,9 @@
 #ifdef EMU_HAS_SODIUM
 #include <sodium.h>
 
-/* One direction of an incarnation. */
+/* The keys of one direction in an incarnation. */
 struct auth_direction {
-    alignas(64) crypto_aead_aes256gcm_state aes; /* expanded key; AES only */
+    alignas(64) crypto_aead_aes256gcm_state aes; /* expanded key, for AES only */
     uint8_t key[EMU_AUTH_KEY_BYTES];
 };
 #endif
@@ -60,7 +61,7 @@ static bool auth_keyed(const struct emu_auth *auth)
     return auth->keyed;
 }
 
-/* Derive a key from the user's and @about: keyed BLAKE2b. */
+/* Derive a key from the user's key and the @bytes bytes at @about, by keyed BLAKE2b. */
 static void auth_derive(uint8_t ret[EMU_AUTH_KEY_BYTES], const struct emu_auth *auth,
                         const void *about, size_t bytes)
 {
@@ -104,8 +105,8 @@ uint32_t emu_auth_checks(const struct emu_auth *auth)
     return (uint32_t)checks;
 }
 
-/* Derive the key of one direction: @out, or towards us. */
-static void direction_begin(struct emu_auth *auth, struct auth_direction *way,
+/* Derive the key for frames that we send (@out) or receive. */
+static void direction_begin(struct emu_auth *auth, struct auth_direction *direction,
                             const struct emu_auth_incarnation *incarnation, bool out)
 {
     struct {
@@ -121,9 +122,9 @@ static void direction_begin(struct emu_auth *auth, struct auth_direction *way,
               .to = out ? incarnation->peer : incarnation->host,
               .check = incarnation->check};
 
-    auth_derive(way->key, auth, &made, sizeof made);
+    auth_derive(direction->key, auth, &made, sizeof made);
     if (incarnation->check == EMU_AUTH_AES)
-        crypto_aead_aes256gcm_beforenm(&way->aes, way->key);
+        crypto_aead_aes256gcm_beforenm(&direction->aes, direction->key);
 }
 
 void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *incarnation)
@@ -134,16 +135,16 @@ void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *in
     direction_begin(auth, &auth->in, incarnation, false);
 }
 
-/* Compute the tag of a frame that is sent (@out) or was received. */
+/* Compute the tag of a frame that we send (@out) or have received. */
 static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
                      const uint8_t *data, uint32_t bytes, uint8_t *tag)
 {
-    const struct auth_direction *way = out ? &auth->out : &auth->in;
-    uint8_t nonce[12] = {0}, none[1]; /* no ciphertext */
+    const struct auth_direction *direction = out ? &auth->out : &auth->in;
+    uint8_t nonce[12] = {0}, none[1]; /* there is no ciphertext */
 
     static_assert(sizeof nonce == crypto_aead_aes256gcm_NPUBBYTES &&
                       sizeof nonce == crypto_aead_chacha20poly1305_IETF_NPUBBYTES,
-                  "a packet number, and zeros");
+                  "a nonce is a packet number and zeros");
     for (unsigned i = 0; i < 8; i++)
         nonce[i] = (uint8_t)(packet >> 8 * i);
     if (check == EMU_AUTH_CRC)
@@ -153,15 +154,15 @@ static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint6
                            sizeof auth->handshake_key);
     else if (check == EMU_AUTH_AES)
         crypto_aead_aes256gcm_encrypt_detached_afternm(none, tag, NULL, NULL, 0, data, bytes, NULL,
-                                                       nonce, &way->aes);
+                                                       nonce, &direction->aes);
     else
         crypto_aead_chacha20poly1305_ietf_encrypt_detached(none, tag, NULL, NULL, 0, data, bytes,
-                                                           NULL, nonce, way->key);
+                                                           NULL, nonce, direction->key);
 }
 
 static bool same_tag(const uint8_t *a, const uint8_t *b)
 {
-    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* constant time */
+    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* in constant time */
 }
 
 #else
@@ -169,7 +170,7 @@ static bool same_tag(const uint8_t *a, const uint8_t *b)
 const char *emu_auth_missing(void)
 {
     return "this fabemu was built without libsodium, so it cannot use a key: install libsodium and "
-           "build it anew, or leave the key out, where nobody else is on the wire";
+           "rebuild it, or omit the key if nobody else is on the wire";
 }
 
 static bool auth_keyed(const struct emu_auth *auth)
@@ -254,7 +255,8 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
     auth_tag(auth, false, check, packet, data, bytes, tag);
-    if (check == EMU_AUTH_CRC) /* not secret: no constant time needed */
+    /* a CRC is not secret, so the comparison need not take constant time */
+    if (check == EMU_AUTH_CRC)
         return memcmp(tag, data + bytes, sizeof tag) == 0;
     return same_tag(tag, data + bytes);
 }

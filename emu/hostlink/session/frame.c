@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* frame.c - see frame.h. */
+/* frame.c - read and write frame headers (frame.h). */
 #include "emu/hostlink/session/frame.h"
 
 #include <assert.h>
 #include <string.h>
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are copied as they are");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields need no conversion");
 
 #define ETHERTYPE 12
 #define MAGIC     14
@@ -30,7 +30,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields are copied as t
     FIELD(echo_ns, 68)       \
     FIELD(needless, 72)      \
     FIELD(newest, 76)
-static_assert(76 + sizeof(uint32_t) == EMU_FRAME_HEADER_BYTES, "the body follows");
+static_assert(76 + sizeof(uint32_t) == EMU_FRAME_HEADER_BYTES, "the body follows the last field");
 
 #define OFFER_FIELDS(FIELD) \
     FIELD(digest, 0)        \
@@ -38,12 +38,12 @@ static_assert(76 + sizeof(uint32_t) == EMU_FRAME_HEADER_BYTES, "the body follows
     FIELD(window, 36)       \
     FIELD(first_seq, 40)    \
     FIELD(checks, 44)
-static_assert(44 + sizeof(uint32_t) == EMU_FRAME_OFFER_BYTES, "the tag follows");
+static_assert(44 + sizeof(uint32_t) == EMU_FRAME_OFFER_BYTES, "the tag follows the last field");
 
 #define FIELD_READ(field, offset)  memcpy(&ret->field, at + (offset), sizeof ret->field);
 #define FIELD_WRITE(field, offset) memcpy(to + (offset), &from->field, sizeof from->field);
 
-/* Is the body's length valid for the kind? */
+/* Return whether the length of the body is valid for the kind of frame. */
 static bool frame_fits(const struct emu_frame *header)
 {
     switch (header->kind) {
@@ -77,7 +77,7 @@ bool emu_frame_parse(const struct emu_hostframe *frame, struct emu_frame *ret)
         return false;
     HEADER_FIELDS(FIELD_READ);
     ret->body = at + EMU_FRAME_HEADER_BYTES;
-    /* Ethernet may have padded it: ignore bytes behind the tag. */
+    /* Ethernet may have padded the frame, so bytes after the tag are ignored. */
     return emu_frame_bytes(ret->body_bytes) <= frame->bytes && frame_fits(ret);
 }
 

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handshake.c - the handshake: HELLO, REPLY, CONFIRM.
+ * handshake.c - the handshake of two hosts: HELLO, REPLY, CONFIRM.
  *
- * Each host has a random number for its next incarnation. HELLO sends it; REPLY returns it with the
- * answerer's own; CONFIRM returns that. A host that gets its own number back knows that the peer is
- * active now and no old frames are being replayed: only then an incarnation begins or ends. A HELLO
- * alone changes nothing: at most SESSION_ANSWERS answers are kept until the next step.
+ * Each host has a random session number for its next incarnation. HELLO contains the sender's
+ * number. REPLY returns it, together with the replying host's number. CONFIRM returns the latter. A
+ * host that gets its own number back knows that the peer is active now, and that nobody replays old
+ * frames. Only then an incarnation begins or ends. A HELLO alone changes nothing: it is only
+ * answered, at most SESSION_ANSWERS per step.
  *
- * While the session is up a HELLO is answered with the number of the next incarnation. A host that
- * restarted confirms it, which ends the old incarnation here. A host that confirms it but must be
- * rejected ends nothing: it is not the peer of this session, which goes on until its peer is
+ * While the session is up, a HELLO is answered with the number of the next incarnation. If the peer
+ * was restarted it confirms this number, and the old incarnation ends here. If a host confirms it
+ * but must be rejected, that host is not the peer. Then the session continues until its peer is
  * silent.
  *
- * Both hosts may send HELLO at once: all frames carry the same two numbers, so both get the same
- * incarnation.
+ * Both hosts may send HELLO at the same time. Because all frames contain the same two numbers, both
+ * hosts get the same incarnation.
  */
 #include "emu/hostlink/session/internal.h"
 
 #include <sys/random.h>
 
-#define HANDSHAKE_FIRST_NS   UINT64_C(20000000)  /* first interval between HELLOs or CONFIRMs */
-#define HANDSHAKE_LONGEST_NS UINT64_C(500000000) /* doubled each time up to this */
+/* first interval between two HELLOs or two CONFIRMs */
+#define HANDSHAKE_FIRST_NS   UINT64_C(20000000)
+#define HANDSHAKE_LONGEST_NS UINT64_C(500000000) /* the interval doubles up to this */
 
-/* A random number, never 0. */
+/* Draw a random number, not 0. */
 static uint64_t handshake_draw(struct emu_session *s)
 {
     uint64_t number = 0;
@@ -38,7 +40,7 @@ static uint64_t handshake_draw(struct emu_session *s)
 
 void session_handshake_restart(struct emu_session *s)
 {
-    if (s->handshake.impostor_seen) /* a rejected host has seen this number: do not use it */
+    if (s->handshake.impostor_seen) /* a rejected host knows this number, so it must not be used */
         s->handshake.next = handshake_draw(s);
     s->handshake.impostor_seen = false;
     s->handshake.heard = false;
@@ -60,7 +62,7 @@ static bool mac_is_known(const uint8_t *mac)
     return memcmp(mac, none, sizeof none) != 0;
 }
 
-/* Queue an answer to a handshake frame. Dropped if too many are queued. */
+/* Queue an answer to a handshake frame. If too many answers are queued, it is dropped. */
 static void handshake_answer(struct emu_session *s, uint8_t kind, uint64_t mine,
                              const struct emu_frame *header, uint64_t now_ns)
 {
@@ -83,7 +85,7 @@ static void handshake_answer(struct emu_session *s, uint8_t kind, uint64_t mine,
         handshake->answers++;
 }
 
-/* Record a host that is rejected while the session is up: it is not the peer. */
+/* Remember a host that was rejected while the session is up. It is not the peer. */
 static void handshake_note_impostor(struct emu_session *s, enum session_refusal why,
                                     const struct emu_frame *header)
 {
@@ -97,17 +99,17 @@ static void handshake_note_impostor(struct emu_session *s, enum session_refusal 
 }
 
 /*
- * Reject an active host that claims to be the peer but is incompatible. `next` is kept: the true
- * peer may have received it and be about to return it.
+ * Reject a host that is active and claims to be the peer, but is incompatible. `next` stays valid,
+ * because the true peer may have received it and may be about to return it.
  */
 static void handshake_refuse(struct emu_session *s, enum session_refusal why,
                              const struct emu_frame *header, uint64_t now_ns)
 {
-    /* A repeated rejection does not delay the HELLO, which the right peer may answer. */
+    /* A repeated rejection must not delay the next HELLO, because the true peer may answer it. */
     uint64_t handshake_ns = session_is(s, EMU_SESSION_REFUSED) ? s->handshake.handshake_ns
                                                                : now_ns + HANDSHAKE_LONGEST_NS;
 
-    if (header->kind == EMU_FRAME_REPLY) /* so that it learns of the mismatch, too */
+    if (header->kind == EMU_FRAME_REPLY) /* so that the other host learns of the rejection, too */
         handshake_answer(s, EMU_FRAME_CONFIRM, header->yours, header, now_ns);
     if (session_is(s, EMU_SESSION_UP)) {
         handshake_note_impostor(s, why, header);
@@ -120,7 +122,7 @@ static void handshake_refuse(struct emu_session *s, enum session_refusal why,
     session_set(&s->handshake.refusal, why);
 }
 
-/* Begin the incarnation of the numbers in @header, which were verified. */
+/* Begin the incarnation of the two session numbers in @header, which were verified. */
 static void handshake_begin(struct emu_session *s, const struct emu_frame *header,
                             const struct emu_frame_offer *offer, uint8_t check, uint64_t now_ns)
 {
@@ -155,7 +157,7 @@ static void handshake_begin(struct emu_session *s, const struct emu_frame *heade
     session_set(&s->state, EMU_SESSION_UP);
 }
 
-/* Our own number was returned, so this is no replay. */
+/* Accept or reject a host that has returned our number, which shows that it is active now. */
 static void handshake_fresh(struct emu_session *s, const struct emu_frame *header,
                             const struct emu_frame_offer *offer, uint64_t now_ns)
 {
@@ -171,7 +173,7 @@ static void handshake_fresh(struct emu_session *s, const struct emu_frame *heade
         handshake_begin(s, header, offer, check, now_ns);
 }
 
-/* Does @header belong to the current incarnation? */
+/* Return whether @header belongs to the current incarnation. */
 static bool handshake_is_current(const struct emu_session *s, const struct emu_frame *header)
 {
     return session_is(s, EMU_SESSION_UP) && header->mine == s->handshake.yours;
@@ -179,7 +181,8 @@ static bool handshake_is_current(const struct emu_session *s, const struct emu_f
 
 static void handshake_hello(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
-    if (handshake_is_current(s, header)) /* late, or it does not know that we are up */
+    /* the HELLO was delayed, or the peer does not know yet that the session is up */
+    if (handshake_is_current(s, header))
         handshake_answer(s, EMU_FRAME_CONFIRM, s->handshake.mine, header, now_ns);
     else
         handshake_answer(s, EMU_FRAME_REPLY, s->handshake.next, header, now_ns);
@@ -194,7 +197,7 @@ static void handshake_reply(struct emu_session *s, const struct emu_frame *heade
         handshake_fresh(s, header, offer, now_ns);
     else if (up && !s->handshake.heard && header->yours == s->handshake.mine &&
              header->mine != s->handshake.yours)
-        handshake_fresh(s, header, offer, now_ns); /* it has changed its number meanwhile */
+        handshake_fresh(s, header, offer, now_ns); /* the peer has changed its number meanwhile */
     else if (!handshake_is_current(s, header))
         emu_count(&s->counts.foreign, 1);
 }
@@ -206,7 +209,7 @@ static void handshake_confirm(struct emu_session *s, const struct emu_frame *hea
         handshake_fresh(s, header, offer, now_ns);
     } else if (!session_is(s, EMU_SESSION_UP) || header->yours != s->handshake.mine) {
         emu_count(&s->counts.foreign, 1);
-        /* repeated: it has not received anything from us */
+        /* a repeated CONFIRM: the peer has received nothing from us in this incarnation */
     } else if (handshake_is_current(s, header)) {
         s->handshake.heard = true;
         s->receive.ack_now = true;
@@ -229,7 +232,7 @@ void session_handshake(struct emu_session *s, const struct emu_frame *header, ui
         handshake_confirm(s, header, &offer, now_ns);
 }
 
-/* Queue a handshake frame. Returns false if no frame is free now. */
+/* Make a handshake frame and queue it for the port. Return false if no frame is free now. */
 static bool handshake_transmit(struct emu_session *s, const struct session_answer *answer,
                                uint64_t now_ns)
 {
@@ -260,7 +263,10 @@ static bool handshake_transmit(struct emu_session *s, const struct session_answe
     return true;
 }
 
-/* Send HELLO while down; CONFIRM until the peer is known to be up. */
+/*
+ * Send a handshake frame that answers nothing: HELLO while the session is down, and CONFIRM until a
+ * frame of this incarnation has arrived from the peer.
+ */
 static void handshake_unrequested(struct emu_session *s, uint64_t now_ns)
 {
     bool up = session_is(s, EMU_SESSION_UP);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * loss.c - loss detection.
+ * loss.c - find lost frames.
  *
- * A frame counts as lost if a later one has arrived and the reordering window has passed since (RFC
- * 8985, RFC 9002), or if nothing was heard for a time-out (RFC 6298); then only the oldest frame is
- * sent again, as a probe. How far frames are reordered depends on the wire: when the peer reports a
- * needless retransmission the window is doubled, and after many justified ones it is halved.
+ * A frame counts as lost if a later one has arrived, and the reordering window has passed since
+ * then (RFC 8985, RFC 9002). A frame also counts as lost if nothing was acknowledged for a time-out
+ * (RFC 6298). Then only the oldest frame is sent again, as a probe.
+ *
+ * How far the wire reorders frames is not known in advance. When the peer reports that a
+ * retransmission was needless, the reordering window is doubled. After many justified
+ * retransmissions it is halved.
  */
 #include "emu/hostlink/session/internal.h"
 
-#define LOSS_LEAST_NS    UINT64_C(1000000)   /* least time-out: wires are short */
-#define LOSS_MOST_NS     UINT64_C(250000000) /* most: bounds the recovery after an outage */
-#define LOSS_OVERTAKE_NS UINT64_C(10000)     /* least reordering window */
-#define LOSS_WIDEST      16u                 /* most doublings */
-#define LOSS_PATIENCE    8u  /* round trips without a needless retransmission before halving */
-#define LOSS_GOOD        64u /* justified retransmissions before halving */
+#define LOSS_LEAST_NS UINT64_C(1000000) /* shortest time-out; wires are short */
+/* longest time-out; limits how long recovery takes after an outage */
+#define LOSS_MOST_NS     UINT64_C(250000000)
+#define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */
+#define LOSS_WIDEST      16u             /* most doublings of the reordering window */
+/* it is halved after so many round trips without a needless retransmission, */
+#define LOSS_PATIENCE 8u
+#define LOSS_GOOD     64u /* and so many justified ones */
 
 void session_loss_begin(struct emu_session *s)
 {
@@ -31,13 +36,13 @@ static uint64_t loss_rto_ns(const struct emu_session *s)
     return emu_rto_ps(&s->lost.rto, 1) / 1000;
 }
 
-/* Upper bound of the reordering window: 1.5 times a round trip that few exceed. */
+/* Return the longest reordering window: 1.5 times a round trip that few exceed. */
 static uint64_t loss_widest_ns(const struct emu_session *s)
 {
     return 3 * (s->lost.rto.mean_ps + 4 * s->lost.rto.spread_ps) / 2000 + LOSS_OVERTAKE_NS;
 }
 
-/* The reordering window: a frame may arrive this much after a later one. */
+/* Return the reordering window: how much later than a later frame a frame may arrive. */
 static uint64_t loss_overtake_ns(const struct emu_session *s)
 {
     uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = loss_widest_ns(s);
@@ -54,7 +59,7 @@ static struct session_slot *loss_oldest(const struct emu_session *s)
     return emu_list_entry(s->lost.flight.next, struct session_slot, link);
 }
 
-/* Set the time-out of the oldest frame in flight. */
+/* Set the time-out, from the oldest frame in flight. */
 static void loss_set_timer(struct emu_session *s)
 {
     uint64_t from_ns;
@@ -90,7 +95,7 @@ void session_loss_trip(struct emu_session *s, uint64_t trip_ns)
     s->lost.late = false;
 }
 
-/* A retransmission was needless: the window was too short. */
+/* Widen the reordering window, because a retransmission was needless. */
 static void loss_widen(struct emu_session *s, uint64_t now_ns)
 {
     struct session_loss *lost = &s->lost;
@@ -103,7 +108,10 @@ static void loss_widen(struct emu_session *s, uint64_t now_ns)
     lost->widened_ns = now_ns;
     if (overtake_ns < loss_widest_ns(s) && lost->widened < LOSS_WIDEST)
         lost->widened++;
-    /* Retransmitted frames give no round trip, and those of the others are too short (Karn). */
+    /*
+     * Retransmitted frames give no round trip, and those of the other frames are too short (Karn's
+     * algorithm). So take a longer one into account here.
+     */
     session_loss_trip(s, lost->trip_ns + overtake_ns);
 }
 
@@ -120,7 +128,7 @@ void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t
 
     if (slot->state != SLOT_FLIGHT && slot->state != SLOT_LOST)
         return;
-    if (slot->state == SLOT_LOST) /* it was still in flight */
+    if (slot->state == SLOT_LOST) /* the frame was still in flight, and not lost */
         loss_widen(s, now_ns);
     emu_list_del(&slot->link);
     if (!slot->twice)
@@ -132,7 +140,7 @@ void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_
     uint64_t last = s->send.packet - 1;
     uint32_t back = (uint32_t)last - newest;
 
-    /* no such packet: never sent, or far in the past */
+    /* this packet was never sent, or is far in the past */
     if (back >= s->send.packet || back > INT32_MAX || last - back <= s->lost.packet)
         return;
     s->lost.packet = last - back;
@@ -146,7 +154,7 @@ static void loss_mark(struct emu_session *s, struct session_slot *slot)
     emu_list_add(&s->lost.lost, &slot->link);
 }
 
-/* Frames that were overtaken by more than the window are lost. */
+/* Mark frames as lost that later ones have overtaken by more than the reordering window. */
 static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
 {
     struct session_loss *lost = &s->lost;

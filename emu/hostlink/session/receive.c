@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* receive.c - received frames: match them to the session, verify them and deliver them in order. */
+/*
+ * receive.c - received frames: check that they belong to the session, verify their tags, and
+ * deliver their records in order.
+ */
 #include "emu/hostlink/session/internal.h"
 
 #include "emu/util/bits.h"
 
 /*
- * Packets older than the newest by more are dropped. So recorded frames that are replayed after the
- * sequence numbers have wrapped are not taken for new ones: a sequence number advances by at most
- * one per packet.
+ * A packet whose number is lower than the highest by this much is dropped. Otherwise somebody could
+ * record frames, and replay them as new frames after the sequence numbers have wrapped. A sequence
+ * number advances by at most one per packet.
  */
 #define RECEIVE_SPAN (UINT64_C(1) << 20)
 
@@ -67,7 +70,7 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
     return ours && header.fabric == fabric;
 }
 
-/* Do its numbers match this session? */
+/* Return whether the numbers in the header match this session. */
 static bool receive_is_ours(const struct emu_session *s, const struct emu_frame *header)
 {
     if (header->fabric != s->config.fabric || header->from != s->config.peer ||
@@ -79,12 +82,12 @@ static bool receive_is_ours(const struct emu_session *s, const struct emu_frame 
            header->mine == s->handshake.yours;
 }
 
-/* Is it authentic? Counts it if not. */
-static bool receive_believes(struct emu_session *s, const struct emu_hostframe *frame,
-                             const struct emu_frame *header)
+/* Return whether the frame is authentic and of this session. If not, count it. */
+static bool receive_verify(struct emu_session *s, const struct emu_hostframe *frame,
+                           const struct emu_frame *header)
 {
     bool handshake = emu_frame_is_handshake(header->kind);
-    uint8_t greeting = emu_auth_handshake_check(s->auth);
+    uint8_t handshake_check = emu_auth_handshake_check(s->auth);
 
     if (!receive_is_ours(s, header)) {
         emu_count(&s->counts.foreign, 1);
@@ -94,19 +97,22 @@ static bool receive_believes(struct emu_session *s, const struct emu_hostframe *
         emu_count(&s->counts.malformed, 1);
         return false;
     }
-    if (header->check == (handshake ? greeting : s->check) &&
+    if (header->check == (handshake ? handshake_check : s->check) &&
         emu_auth_good(s->auth, header->check, header->packet, frame->data,
                       emu_frame_bytes(header->body_bytes) - EMU_FRAME_TAG_BYTES))
         return true;
-    if (handshake && header->check != greeting)
-        emu_count(&s->handshake.strange, 1);
+    if (handshake && header->check != handshake_check)
+        emu_count(&s->handshake.key_mismatches, 1);
     emu_count(&s->counts.forged, 1);
     return false;
 }
 
 /* --- ordering -------------------------------------------------------------------------- */
 
-/* Handle a duplicate. Was it retransmitted needlessly, or duplicated by the wire? */
+/*
+ * Process a duplicate: find out whether the peer has retransmitted it needlessly, or the wire has
+ * duplicated it.
+ */
 static void receive_double(struct emu_session *s, const struct emu_frame *header)
 {
     struct session_receive *receive = &s->receive;
@@ -117,7 +123,7 @@ static void receive_double(struct emu_session *s, const struct emu_frame *header
     emu_count(&s->counts.doubles, 1);
     if (known && receive->received_by[header->seq & s->mask] != (uint32_t)header->packet)
         receive->needless++;
-    receive->ack_now = true; /* our acknowledgment seems lost */
+    receive->ack_now = true; /* our acknowledgment was probably lost */
 }
 
 static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
@@ -125,7 +131,7 @@ static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
 {
     struct session_receive *receive = &s->receive;
 
-    frame->bytes = emu_frame_bytes(header->body_bytes); /* without padding */
+    frame->bytes = emu_frame_bytes(header->body_bytes); /* without the padding */
     receive->held[header->seq & s->mask] = frame;
     receive_flip(s, header->seq);
     if ((int32_t)(header->seq + 1 - receive->high) > 0)
@@ -133,7 +139,7 @@ static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
     emu_count(&s->counts.out_of_order, 1);
 }
 
-/* Deliver the frame that was missing, and those held behind it. */
+/* Deliver the next frame, and the frames that were held until it arrived. */
 static void receive_deliver(struct emu_session *s, struct emu_hostframe *frame, uint32_t body_bytes,
                             void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
                             void *ctx)
@@ -180,8 +186,8 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
     s->port->ops->drop(s->port, frame);
 }
 
-/* Handle everything in a frame except its records. Returns false if it is too old. */
-static bool receive_news(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
+/* Process everything in a frame but its records. Return false if the frame is too old. */
+static bool receive_header(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     struct session_receive *receive = &s->receive;
     uint64_t trip_ns;
@@ -192,7 +198,7 @@ static bool receive_news(struct emu_session *s, const struct emu_frame *header, 
         emu_count(&s->counts.doubles, 1);
         return false;
     }
-    receive->any = true; /* a new packet number: no replay */
+    receive->any = true; /* the packet number is new, so this is no replay */
     receive->newest = header->packet;
     receive->sent_ns = header->sent_ns;
     receive->received_ns = now_ns;
@@ -214,11 +220,11 @@ void emu_session_receive(struct emu_session *session, struct emu_hostframe *fram
     now_ns = session_now(session, now_ns);
     if (!emu_frame_parse(frame, &header)) {
         emu_count(&session->counts.malformed, 1);
-    } else if (receive_believes(session, frame, &header)) {
+    } else if (receive_verify(session, frame, &header)) {
         if (emu_frame_is_handshake(header.kind)) {
             if (!session_is_spent(session))
                 session_handshake(session, &header, now_ns);
-        } else if (receive_news(session, &header, now_ns)) {
+        } else if (receive_header(session, &header, now_ns)) {
             emu_count(&session->counts.frames_received, 1);
             session_acked(session, &header, now_ns);
             if (header.kind == EMU_FRAME_DATA) {

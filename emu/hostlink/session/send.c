@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * send.c - data frames from their first byte until the peer has them, and acknowledgments.
+ * send.c - data frames, from their first byte until the peer has received them, and
+ * acknowledgments.
  *
- * The header and tag of a frame are made just before it is passed to the port, anew for each
- * transmission: with a new packet number, the current acknowledgment and the time. A frame that the
- * port does not take stays unchanged until it does.
+ * The header and tag of a frame are written just before it is passed to the port. Each transmission
+ * gets new ones, with a new packet number, the current acknowledgment, and the current time. A
+ * frame that the port does not take stays unchanged until the port takes it.
  */
 #include "emu/hostlink/session/internal.h"
 
-#define SEND_BURSTS    4u              /* most bursts per step */
-#define SEND_LAG       16u             /* frames received before an acknowledgment is sent */
-#define SEND_LAG_NS    UINT64_C(50000) /* longest delay of an acknowledgment */
+#define SEND_BURSTS 4u /* most bursts of frames sent per step */
+/* an acknowledgment is sent after so many frames were received, */
+#define SEND_LAG       16u
+#define SEND_LAG_NS    UINT64_C(50000) /* or so long after the first of them */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
 
 void session_send_begin(struct emu_session *s)
@@ -52,7 +54,7 @@ uint32_t emu_session_record_max(const struct emu_session *session)
     return session->body_max;
 }
 
-/* Start the next frame. */
+/* Begin to fill the next frame. Return false if the window is full or no frame is free. */
 static bool send_open(struct emu_session *s)
 {
     struct session_send *send = &s->send;
@@ -70,7 +72,7 @@ static bool send_open(struct emu_session *s)
     return true;
 }
 
-/* Finish the frame being filled. */
+/* Complete the frame being filled. */
 static void send_close(struct emu_session *s)
 {
     struct session_send *send = &s->send;
@@ -129,7 +131,10 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
     for (uint32_t i = 0; i < sent; i++) {
         struct session_slot *slot = send->out[i].slot;
 
-        /* The peer may have an earlier transmission; then the slot may be reused. */
+        /*
+         * The peer may already have an earlier transmission of the frame. Then the slot may be in
+         * use for another frame.
+         */
         if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
             session_loss_sent(s, slot, now_ns);
     }
@@ -141,7 +146,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
         send->stuck = true;
 }
 
-/* Write the header and tag of a frame whose body is complete. Returns its packet number. */
+/* Write the header and tag of a frame whose body is complete. Return its packet number. */
 static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
                           enum emu_frame_kind kind, uint32_t seq, uint16_t body_bytes,
                           uint64_t now_ns)
@@ -169,7 +174,10 @@ static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
     return header.packet;
 }
 
-/* Make the slot's frame writable, by replacing it with a copy while the port still holds it. */
+/*
+ * Make the slot's frame writable. If the port still holds it, replace it with a copy. Return false
+ * if no frame is free for the copy.
+ */
 static bool send_own(struct emu_session *s, struct session_slot *slot)
 {
     struct emu_hostframe *copy;
@@ -191,7 +199,7 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
 {
     if (!send_own(s, slot))
         return false;
-    emu_list_del(&slot->link); /* from the list of lost frames */
+    emu_list_del(&slot->link); /* from the list of lost frames, if it is in it */
     slot->packet = send_seal(s, slot->frame, EMU_FRAME_DATA, seq, slot->body_bytes, now_ns);
     slot->state = SLOT_OUT;
     s->port->ops->keep(s->port, slot->frame);
@@ -200,8 +208,8 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
 }
 
 /*
- * Queue a burst, lost frames first: the peer needs them to deliver later ones. Returns false if
- * nothing was queued.
+ * Queue a burst of frames. Lost frames come first, because without them the peer cannot deliver
+ * later ones. Return false if nothing was queued.
  */
 static bool send_burst(struct emu_session *s, uint64_t now_ns)
 {
@@ -225,7 +233,7 @@ static bool send_burst(struct emu_session *s, uint64_t now_ns)
     return send->outs != before;
 }
 
-/* Acknowledge received frames, with a map of those after a gap. */
+/* Send an ACK frame. If frames are missing, it has a map of those received after them. */
 static bool send_ack(struct emu_session *s, uint64_t now_ns)
 {
     uint32_t words = (s->receive.high - s->receive.next + 63) / 64;
@@ -251,14 +259,17 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/* Must an ACK frame be sent now? @told: a data frame was, which acknowledges, too. */
-static bool send_must_ack(const struct emu_session *s, bool told, uint64_t now_ns)
+/*
+ * Return whether an ACK frame must be sent now. @sent_data: data frames were just sent, which also
+ * acknowledge.
+ */
+static bool send_must_ack(const struct emu_session *s, bool sent_data, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;
 
     if (now_ns - s->send.last_ns >= s->keep_ns || receive->ack_now)
         return true;
-    if (told && !session_gap(s)) /* data frames have no map */
+    if (sent_data && !session_gap(s)) /* a data frame has no map */
         return false;
     return receive->ack_pending && now_ns >= session_ack_due_ns(s);
 }
@@ -266,18 +277,18 @@ static bool send_must_ack(const struct emu_session *s, bool told, uint64_t now_n
 void session_send(struct emu_session *s, uint64_t now_ns)
 {
     uint64_t packet = s->send.packet;
-    bool told;
+    bool acked;
 
     session_loss_find(s, now_ns);
     for (uint32_t i = 0; i < SEND_BURSTS && !s->send.outs && send_burst(s, now_ns); i++)
         session_flush(s, now_ns);
     s->send.hold = false;
-    told = s->send.packet != packet;
-    if (s->send.outs < EMU_HOSTLINK_BURST && send_must_ack(s, told, now_ns))
-        told = send_ack(s, now_ns);
+    acked = s->send.packet != packet;
+    if (s->send.outs < EMU_HOSTLINK_BURST && send_must_ack(s, acked, now_ns))
+        acked = send_ack(s, now_ns);
     else
-        told = told && !session_gap(s);
-    if (told) {
+        acked = acked && !session_gap(s);
+    if (acked) {
         s->receive.ack_pending = 0;
         s->receive.ack_now = false;
     }
@@ -295,7 +306,7 @@ static void acked_slot(struct emu_session *s, struct session_slot *slot, uint64_
     slot->state = SLOT_HAS;
 }
 
-/* Handle the map of frames after a gap. Returns false if it names frames that were never sent. */
+/* Process the map of an ACK frame. Return false if it has frames that were never sent. */
 static bool acked_map(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     uint32_t sent = s->send.ready - s->send.unacked, words = header->body_bytes / 8u;
@@ -321,7 +332,7 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
     uint32_t more = header->ack - send->unacked;
 
     if ((int32_t)more < 0)
-        return; /* older than a later one received before */
+        return; /* an older frame, which was overtaken by one with a later acknowledgment */
     if (more > send->ready - send->unacked) {
         emu_count(&s->counts.malformed, 1);
         return;

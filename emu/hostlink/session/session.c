@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* session.c - creating, stepping and querying a session. */
+/* session.c - create, step and query a session. */
 #include "emu/hostlink/session/internal.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 
 #include "emu/util/alloc.h"
 
-#define SESSION_KEEP_NS  UINT64_C(100000000) /* most interval of keep-alives */
-#define SESSION_QUIET_NS UINT64_C(1000000)   /* least `silent_ns` */
-#define SESSION_PACKETS  1024u               /* more packets than a step sends */
+#define SESSION_KEEP_NS  UINT64_C(100000000) /* longest interval of keep-alives */
+#define SESSION_QUIET_NS UINT64_C(1000000)   /* smallest silent_ns */
+#define SESSION_PACKETS  1024u               /* more packet numbers than a step uses */
 #define SESSION_RETRY_NS UINT64_C(20000) /* retry interval when the port was full or had no frame */
 
 static bool config_is_good(const struct emu_session_config *config)
@@ -55,7 +55,7 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
     if (!s)
         return -ENOMEM;
     s->config = *config;
-    s->config.key = NULL; /* the caller's, valid for this call only */
+    s->config.key = NULL; /* valid only during this call */
     s->port = config->port;
     s->mask = config->window - 1;
     s->body_max = s->port->frame_bytes - emu_frame_bytes(0);
@@ -83,7 +83,8 @@ int emu_session_create(struct emu_session **ret, const struct emu_session_config
 void session_down(struct emu_session *s, enum emu_session_state state)
 {
     if (session_is(s, EMU_SESSION_UP) || state == EMU_SESSION_REFUSED) {
-        session_set(&s->handshake.past_strange, emu_count_read(&s->handshake.strange));
+        session_set(&s->handshake.past_key_mismatches,
+                    emu_count_read(&s->handshake.key_mismatches));
         session_set(&s->handshake.past_forged, emu_count_read(&s->counts.forged));
     }
     session_send_end(s);
@@ -106,7 +107,7 @@ void emu_session_destroy(struct emu_session *session)
 
 /* --- common header fields --------------------------------------------------------------- */
 
-/* The low bits of a time, but never 0. */
+/* Return the low 32 bits of a time, but never 0. */
 static uint32_t session_time32(uint64_t ns)
 {
     return (uint32_t)ns ? (uint32_t)ns : 1;
@@ -137,7 +138,11 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
     if (!header->echo_ns || trip_ns > INT32_MAX)
         return UINT64_MAX;
     session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
-    /* Otherwise data frames are measured, including late ones but no retransmissions. */
+    /*
+     * While data frames are in flight, their acknowledgments give the round trip
+     * (session_loss_has()). The echo is used if there are none, or if a time-out was doubled since
+     * the last measurement.
+     */
     if (emu_list_empty(&s->lost.flight) || s->lost.late)
         session_loss_trip(s, trip_ns);
     return trip_ns;
@@ -145,7 +150,7 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
 
 /* --- steps ------------------------------------------------------------------------------- */
 
-/* Does the incarnation end: the peer is silent, or packet numbers run out? */
+/* Return whether the incarnation must end: the peer is silent, or the packet numbers run out. */
 static bool session_is_over(const struct emu_session *s, uint64_t now_ns)
 {
     return now_ns - s->heard_ns >= s->config.silent_ns ||
@@ -158,16 +163,17 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * A busy owner steps every keep_ns. If this host paused (no core was free, or the machine was
- * suspended) it received nothing, which does not mean that the peer was silent. Each step counts at
- * most an eighth of silent_ns, so a failed peer is still detected after a bounded number of steps.
+ * Extend the wait for a silent peer if this host paused, because no core was free or the machine
+ * was suspended. During a pause this host receives nothing, which does not mean that the peer is
+ * silent. (Without pauses even a busy owner steps every keep_ns.) A pause counts as an eighth of
+ * silent_ns, so that a failed peer is still detected after a bounded number of steps.
  */
-static void session_stood(struct emu_session *s, uint64_t now_ns)
+static void session_excuse_pause(struct emu_session *s, uint64_t now_ns)
 {
-    uint64_t stood_ns = now_ns - s->stepped_ns;
+    uint64_t paused_ns = now_ns - s->stepped_ns;
 
-    if (stood_ns > s->config.silent_ns / 4)
-        s->heard_ns = earlier(now_ns, s->heard_ns + stood_ns - s->config.silent_ns / 8);
+    if (paused_ns > s->config.silent_ns / 4)
+        s->heard_ns = earlier(now_ns, s->heard_ns + paused_ns - s->config.silent_ns / 8);
     s->stepped_ns = now_ns;
 }
 
@@ -177,7 +183,7 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
 
     session->send.stuck = false;
     now_ns = session_now(session, now_ns);
-    session_stood(session, now_ns);
+    session_excuse_pause(session, now_ns);
     if (session_is(session, EMU_SESSION_UP) && session_is_over(session, now_ns))
         session_down(session, EMU_SESSION_CONNECTING);
     session_flush(session, now_ns);
@@ -189,7 +195,7 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     return (uint32_t)(emu_count_read(&session->counts.frames_sent) - before);
 }
 
-/* When something is due while up, if the port takes it. */
+/* Return when something is due while the session is up. 0: now, if the port takes it. */
 static uint64_t session_incarnation_next_ns(const struct emu_session *s)
 {
     const struct session_send *send = &s->send;
@@ -248,36 +254,41 @@ const struct emu_session_counts *emu_session_counts(const struct emu_session *se
     return &session->counts;
 }
 
-/* Why a peer never connected, or not again; NULL: unknown. */
-static const char *session_unmet(const struct emu_session *s)
+/*
+ * Return why a peer never connected or did not connect again, if the keys seem to differ; else
+ * NULL.
+ */
+static const char *session_key_mismatch(const struct emu_session *s)
 {
-    if (emu_count_read(&s->handshake.strange) != emu_count_read(&s->handshake.past_strange))
+    if (emu_count_read(&s->handshake.key_mismatches) !=
+        emu_count_read(&s->handshake.past_key_mismatches))
         return emu_auth_handshake_check(s->auth) == EMU_AUTH_CRC
                    ? "the other host has a key, and this one has none"
                    : "the other host has no key, and this one has";
     if (emu_count_read(&s->counts.forged) != emu_count_read(&s->handshake.past_forged))
-        return "frames came whose check is wrong: has the other host the same key?";
+        return "frames with a wrong checksum or tag arrived: does the other host have the same "
+               "key?";
     return NULL;
 }
 
 bool emu_session_is_refused(const struct emu_session *session)
 {
     return session_is(session, EMU_SESSION_REFUSED) ||
-           (!session_is(session, EMU_SESSION_UP) && session_unmet(session));
+           (!session_is(session, EMU_SESSION_UP) && session_key_mismatch(session));
 }
 
-/* Describe why a host was rejected. */
+/* Write why a host was rejected. */
 static void session_refusal(enum session_refusal refusal, uint64_t version, char *text,
                             size_t bytes)
 {
     if (refusal == SESSION_VERSION)
         snprintf(text, bytes,
-                 "the other host speaks version %" PRIu64 " of host links, this one version %u",
+                 "the other host uses version %" PRIu64 " of host links, this one version %u",
                  version, EMU_FRAME_VERSION);
     else if (refusal == SESSION_DIGEST)
         snprintf(text, bytes, "the other host has another cluster file, network or profile");
     else
-        snprintf(text, bytes, "the hosts have no check of frames in common");
+        snprintf(text, bytes, "the hosts support no common check of frames");
 }
 
 bool emu_session_impostor(const struct emu_session *session, char *text, size_t bytes)
@@ -299,18 +310,18 @@ bool emu_session_impostor(const struct emu_session *session, char *text, size_t 
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes)
 {
     uint64_t refusal = emu_count_read(&session->handshake.refusal);
-    const char *unmet = session_unmet(session);
+    const char *mismatch = session_key_mismatch(session);
 
     if (session_is(session, EMU_SESSION_UP))
         snprintf(text, bytes, "up");
-    else if (unmet) /* may also arise after a rejection */
-        snprintf(text, bytes, "%s", unmet);
+    else if (mismatch) /* checked first, because keys may also differ after a rejection */
+        snprintf(text, bytes, "%s", mismatch);
     else if (refusal != SESSION_NOT_REFUSED)
         session_refusal((enum session_refusal)refusal, emu_count_read(&session->handshake.version),
                         text, bytes);
     else
         snprintf(text, bytes, "%s",
                  emu_count_read(&session->counts.incarnations)
-                     ? "the other host has said nothing for too long"
-                     : "nothing was heard of the other host");
+                     ? "nothing has arrived from the other host for too long"
+                     : "no frame has arrived from the other host");
 }

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * session.h - reliable, authenticated delivery of records between two hosts: each once, in order
- * and unchanged.
+ * session.h - reliable, authenticated delivery of records between two hosts: each record once, in
+ * order and unchanged.
  *
- * A session is one endpoint of a connection between two hosts over one Ethernet port each. Its
- * owner steps it and passes the time; it never blocks. The owner puts *records* in (a few bytes
- * with a kind, wire.h) and gets the peer's records out in the order in which they were put in.
- * Records are packed into frames. Frames are numbered, acknowledged cumulatively and with a bit map
- * of those received out of order, kept until acknowledged, and sent again when a gap or a time-out
- * shows that they were lost (RFC 6298, RFC 9002). Both hosts begin with a handshake of fresh random
- * numbers, so frames of an earlier session and replayed frames are recognized. With a key every
- * frame carries a tag (AES-256-GCM over the whole frame), without one a CRC-32C.
+ * A *session* is one endpoint of a connection between two hosts, over one Ethernet port each. The
+ * endpoint on the other host is the *peer*. The session never blocks. Its owner steps it, and
+ * passes the current time. The owner puts *records* in (a few bytes with a kind, wire.h), and gets
+ * the peer's records out, in the order in which the peer's owner put them in.
  *
- * A peer that sends nothing for `silent_ns` has failed: the session goes down, drops everything in
- * it, and a new handshake starts the next incarnation, numbered by `life`. A host that claims to be
- * the peer but must be rejected does not end the session: emu_session_impostor() reports it.
+ * Records are packed into frames. A frame has a sequence number. The receiver acknowledges frames
+ * cumulatively, and those that arrived out of order by a bit map. The sender keeps a frame until it
+ * is acknowledged, and sends it again when a gap or a time-out shows that it was lost (RFC 6298,
+ * RFC 9002). Each transmission of a frame is a *packet*, with a packet number of its own. With a
+ * key every frame has a tag of AES-256-GCM over the whole frame, without a key a CRC-32C.
+ *
+ * A session begins with a handshake of fresh random numbers. By these numbers, frames of an earlier
+ * session and replayed frames are recognized. If nothing arrives from the peer for `silent_ns`, the
+ * peer has failed. Then the session goes down and drops everything in it, and a new handshake
+ * begins the next *incarnation* of the session. A host that claims to be the peer but must be
+ * rejected does not end the session; emu_session_impostor() reports such a host.
  */
 #ifndef EMU_HOSTLINK_SESSION_H
 #define EMU_HOSTLINK_SESSION_H
@@ -27,160 +31,171 @@
 #include "emu/hostlink/session/frame.h"
 #include "emu/hostlink/port/port.h"
 
-/* Most frames of the port that a session holds. */
+/* Most frames of the port that a session uses at a time. */
 #define EMU_SESSION_FRAMES(window) (2 * (window) + 64)
 
 struct emu_session;
 
 struct emu_session_config {
     struct emu_hostport *port; /* borrowed */
-    uint64_t fabric;           /* fabric's number: frames of other fabrics are dropped */
-    uint16_t host;             /* number of this host in the cluster file, and of the peer */
-    uint16_t peer;
-    /* digest of the cluster file; the handshake compares it */
+    uint64_t fabric;           /* number of the fabric; frames of other fabrics are dropped */
+    uint16_t host;             /* number of this host in the cluster file */
+    uint16_t peer;             /* number of the peer */
+    /* digest of the cluster file; the handshake compares those of both hosts */
     uint8_t digest[EMU_FRAME_DIGEST_BYTES];
-    const uint8_t *key; /* EMU_AUTH_KEY_BYTES; NULL: none */
-    uint64_t silent_ns; /* the peer has failed after this long without a frame; UINT64_MAX: never */
+    const uint8_t *key; /* EMU_AUTH_KEY_BYTES bytes; NULL: no key */
+    uint64_t silent_ns; /* after so long without a frame, the peer has failed; UINT64_MAX: never */
     /*
-     * Most frames in flight, and kept out of order here; a power of two, 64 to 4096. The smaller of
-     * both hosts' values applies. The port needs EMU_SESSION_FRAMES(window) frames per session
-     * besides those in its queues. With fewer, a peer whose frames have gaps can hold so many that
-     * the frames of other hosts find none free.
+     * Most frames in flight, and most frames kept here out of order; a power of two, 64 to 4096.
+     * The smaller value of both hosts applies. For each session the port needs
+     * EMU_SESSION_FRAMES(window) frames, besides those in its queues. If it has fewer, a peer whose
+     * frames have gaps can use so many that no frame is free for other hosts.
      */
     uint32_t window;
-    /* MAC address of the peer's port; zeros: learned from its handshake, which is broadcast */
+    /* MAC address of the peer's port; zeros: taken from the peer's handshake, which is broadcast */
     uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
     /*
-     * Only one incarnation: after its end nothing more is sent, so that a host that is exiting does
-     * not take the place of its successor.
+     * The session has only one incarnation. After its end nothing more is sent. Therefore a host
+     * that is about to exit cannot connect in place of a newly started one.
      */
     bool once;
-    uint64_t (*random)(void *ctx); /* numbers of the handshake; NULL: the system's secure ones */
+    /* random numbers for the handshake; NULL: from the system's secure generator */
+    uint64_t (*random)(void *ctx);
     void *random_ctx;
     /* For tests; 0 otherwise. */
-    uint32_t first_seq;    /* sequence number of the first data frame */
-    uint64_t first_packet; /* number of the first packet; the session ends when they run out */
-    uint32_t checks;       /* with a key: allowed enum emu_auth_check, by bit; 0: all */
+    uint32_t first_seq; /* sequence number of the first data frame */
+    /* number of the first packet; when the numbers run out, the incarnation ends */
+    uint64_t first_packet;
+    uint32_t checks; /* with a key: allowed kinds of enum emu_auth_check, by bit; 0: all */
 };
 
 enum emu_session_state {
     EMU_SESSION_CONNECTING, /* handshake in progress */
     EMU_SESSION_UP,         /* records are sent and received */
-    EMU_SESSION_REFUSED     /* the peer has another cluster file or version: see why() */
+    EMU_SESSION_REFUSED     /* the peer has another cluster file or version: emu_session_why() */
 };
 
-/* Counters; read by any thread. */
+/* Counters. Any thread may read them. */
 struct emu_session_counts {
     _Atomic uint64_t frames_sent;
-    _Atomic uint64_t frames_received; /* valid ones of this session */
+    _Atomic uint64_t frames_received; /* valid frames of this session */
     _Atomic uint64_t sent_again;
     _Atomic uint64_t timeouts;
-    _Atomic uint64_t doubles;      /* duplicates: dropped */
-    _Atomic uint64_t out_of_order; /* received before earlier ones: kept */
-    _Atomic uint64_t beyond;       /* beyond the window: dropped */
-    _Atomic uint64_t malformed;    /* too short, another version, or inconsistent lengths */
-    _Atomic uint64_t foreign;      /* of another fabric, host or session: dropped */
-    _Atomic uint64_t forged;       /* wrong tag or checksum: dropped */
+    _Atomic uint64_t doubles;      /* duplicates, which were dropped */
+    _Atomic uint64_t out_of_order; /* frames that arrived before earlier ones, and were kept */
+    _Atomic uint64_t beyond;       /* frames beyond the window, which were dropped */
+    /* frames that are too short, of another version, or with wrong lengths */
+    _Atomic uint64_t malformed;
+    /* frames of another fabric, host or session, which were dropped */
+    _Atomic uint64_t foreign;
+    _Atomic uint64_t forged;       /* frames with a wrong tag or checksum, which were dropped */
     _Atomic uint64_t incarnations; /* handshakes that succeeded */
 };
 
 /**
- * emu_session_create - make a session, not connected yet. Errors: -ENOMEM, -EINVAL (config),
- * -ENOTSUP (keys are not supported: emu_auth_missing()).
+ * emu_session_create - make a session that is not connected. Errors: -ENOMEM; -EINVAL: @config is
+ * invalid; -ENOTSUP: keys are not supported (emu_auth_missing()).
  */
 int emu_session_create(struct emu_session **ret, const struct emu_session_config *config);
 void emu_session_destroy(struct emu_session *session);
 
 /**
- * emu_session_state, emu_session_incarnation - its state; the number of handshakes completed so
- * far.
+ * emu_session_state - return the state. emu_session_incarnation - return the number of the
+ * incarnation: how many handshakes have succeeded.
  */
 enum emu_session_state emu_session_state(const struct emu_session *session);
 uint64_t emu_session_incarnation(const struct emu_session *session);
 
 /**
- * emu_session_end - end the incarnation: everything in it is dropped, and a new handshake begins.
+ * emu_session_end - end the incarnation. Everything in it is dropped, and a new handshake begins.
  * Must not be called from within emu_session_receive().
  */
 void emu_session_end(struct emu_session *session);
 
 /**
- * emu_session_is_idle - does the peer have all our records, and have we acknowledged all of its
- * own?
+ * emu_session_is_idle - return whether the peer has all our records, and we have acknowledged all
+ * of its records.
  */
 bool emu_session_is_idle(const struct emu_session *session);
 
 /**
- * emu_session_is_refused - true in state EMU_SESSION_REFUSED, and when the session is down and
- * frames with another key arrived since it went down.
+ * emu_session_is_refused - return whether the other host is incompatible: the state is
+ * EMU_SESSION_REFUSED, or the session is down, and frames with another key have arrived since it
+ * went down.
  */
 bool emu_session_is_refused(const struct emu_session *session);
 
-/** emu_session_why - why the session is not up: one line for the user. */
+/** emu_session_why - write why the session is not up, one line for the user. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 
 /**
- * emu_session_impostor - was a host rejected that claimed to be the peer while the session was up?
- * The session stays up. Then @text says which host and why: one line for the user. Any thread.
+ * emu_session_impostor - return whether a host that claimed to be the peer was rejected while the
+ * session was up. The session stays up. @text: one line for the user, which host and why. Thread:
+ * any.
  */
 bool emu_session_impostor(const struct emu_session *session, char *text, size_t bytes);
 
 /**
- * emu_session_room - where a record of @bytes can be written now, or NULL: the window is full, no
- * frame is free, or the session is not up. The caller writes it at once and calls
- * emu_session_put(), with no other call in between.
- * @bytes: at most emu_session_record_max(), the smaller of both ports' limits, which a handshake
- * may change; never below EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0).
+ * emu_session_room - return where a record of @bytes can be written now. Returns NULL if the window
+ * is full, no frame is free, or the session is not up. The caller must write the record at once and
+ * then call emu_session_put(), with no other call in between.
+ * @bytes: at most emu_session_record_max(). That is the smaller limit of the two ports, so that a
+ * handshake may change it, but at least EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0).
  */
 uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes);
 void emu_session_put(struct emu_session *session, uint32_t bytes);
 
 /**
- * emu_session_left - bytes that can be written there: at least those requested, maybe more for
- * further records. Between emu_session_room() and emu_session_put(). Pure.
+ * emu_session_left - return how many bytes can be written where emu_session_room() says. That is at
+ * least what was requested, and may suffice for further records. To be called between
+ * emu_session_room() and emu_session_put(). Pure.
  */
 uint32_t emu_session_left(const struct emu_session *session);
 uint32_t emu_session_record_max(const struct emu_session *session);
 
 /**
- * emu_session_hold - keep the frame being filled for more records in the next step only. For an
- * owner that will have more.
+ * emu_session_hold - do not send the unfinished frame in the next step, because the owner will soon
+ * have more records for it.
  */
 void emu_session_hold(struct emu_session *session);
 
 /**
- * emu_session_receive - handle a received frame whose Ethernet header and host numbers match this
- * session (emu_session_peek()). The session drops it, now or later. Records that are next in order
- * are passed to @records, all of one frame together: @bytes bytes, valid until it returns. They
- * belong to the incarnation that emu_session_incarnation() returns then: a new one begins in this
- * function and ends here or in a step. @records may put records in; it must not step or receive.
- * @now_ns: as in emu_session_step(); any monotonic clock.
+ * emu_session_receive - process a received frame, after emu_session_peek() has said that it is for
+ * this session. The session drops the frame, now or later. Records that are next in order are
+ * passed to @records, all records of one frame in one call: @bytes bytes, which are valid until
+ * @records returns. They belong to the incarnation that emu_session_incarnation() returns during
+ * that call. A new incarnation begins only in this function, and ends in this function or in a
+ * step. @records may put records in; it must not step the session or receive. @now_ns: from any
+ * monotonic clock, as in emu_session_step().
  */
 void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,
                          void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
                          void *ctx);
 
 /**
- * emu_session_peek - which host sent @frame, and to which host of @fabric. Returns false if it is
- * not of this fabric; @malformed: it has our EtherType but not our format.
+ * emu_session_peek - find out which host sent @frame to which host. Returns false if the frame is
+ * not of fabric @fabric. Then *@malformed says whether it has our EtherType but not our format.
  */
 bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16_t *from,
                       uint16_t *to, bool *malformed);
 
 /**
- * emu_session_step - send what is due: the frame being filled, retransmissions, acknowledgments (at
- * most a few frames late), handshakes, and keep-alives. Returns the number of frames sent. A full
- * send queue of the port is no error: the next step sends the rest.
+ * emu_session_step - send everything that is due: the unfinished frame, retransmissions,
+ * acknowledgments (at most a few frames late), handshakes, and keep-alives. Returns the number of
+ * frames sent. If the port's send queue is full, the next step sends the rest.
  */
 uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns);
 
-/** emu_session_next_ns - when it must be stepped next if nothing else happens. */
+/**
+ * emu_session_next_ns - return when the session must be stepped next, if nothing arrives and
+ * nothing is put in before.
+ */
 uint64_t emu_session_next_ns(const struct emu_session *session);
 
-/** emu_session_trip_ns - smoothed round-trip time; 0: unknown. Any thread. */
+/** emu_session_trip_ns - return the smoothed round-trip time; 0: unknown. Thread: any. */
 uint64_t emu_session_trip_ns(const struct emu_session *session);
 
-/** emu_session_counts - valid as long as the session. */
+/** emu_session_counts - return the counters, which exist as long as the session. */
 const struct emu_session_counts *emu_session_counts(const struct emu_session *session);
 
 #endif

@@ -51,7 +51,7 @@ struct nic_control {
     pthread_t watcher;
     bool watched;
     _Atomic bool detaching;
-    const char *why; /* why the fabric has ended, as it said last; used only by the watcher */
+    const char *why; /* why this process ends when the connection does; used by the watcher */
 
     struct control_line line; /* read by nic_control_attach(), later by the watcher */
     bool seated;              /* during attach: the fabric has given this process a node */
@@ -351,7 +351,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
         return -ENOMEM;
     memcpy(c->line.passed, (const int[])EMU_JSON_NONE, sizeof c->line.passed);
     c->detach_ms = DETACH_EARLY_MS;
-    c->why = "its control socket closed";
+    c->why = "the fabric is gone (its control socket closed)";
     pthread_mutex_init(&c->request, NULL);
     pthread_mutex_init(&c->lock, NULL);
     nic_cond_init(&c->replied);
@@ -387,18 +387,18 @@ bool nic_control_in_other_session(const struct nic_control *control)
 
 static _Noreturn void control_end(const struct nic_control *c)
 {
-    fprintf(stderr, "fabemu: the fabric is gone (%s); ending this process\n", c->why);
+    fprintf(stderr, "fabemu: %s; ending this process\n", c->why);
     _exit(1);
 }
 
 static void control_event(struct nic_control *c, const char *event, struct json_object *object)
 {
     if (strcmp(event, "shutdown") == 0) {
-        c->why = "it was shut down";
+        c->why = "the fabric is gone (it was shut down)";
     } else if (strcmp(event, "stopped") == 0) {
-        c->why = "it detached this process, which was stopped for too long";
+        c->why = "the fabric has detached this process, which was stopped for too long";
     } else if (strcmp(event, "cut_off") == 0) {
-        c->why = "it detached this process, which did not receive its segments";
+        c->why = "the fabric has detached this process, which did not receive its segments";
         if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
             control_end(c);
     } else {
@@ -429,7 +429,7 @@ static void *control_watch(void *argument)
         pthread_mutex_unlock(&c->lock);
     }
     if (err == -EPROTO || err == -EMSGSIZE)
-        c->why = "it sent a line that the control protocol does not allow";
+        c->why = "the fabric has sent a line that the control protocol does not allow";
     if (!atomic_load_explicit(&c->detaching, memory_order_acquire))
         control_end(c);
     pthread_mutex_lock(&c->lock);

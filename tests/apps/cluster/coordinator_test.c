@@ -361,10 +361,10 @@ static const struct flood {
     const char *why; /* NULL: a correct host may send it */
 } floods[] = {
     {"{\"x\":[0", ",[]", "]}\n", HOSTS_AGENT_CONTAINERS - 2, 1, NULL},
-    {"{\"x\":[0", ",[]", "]}\n", HOSTS_AGENT_CONTAINERS - 1, 1, "is no message"},
-    {"{\"x\":[0", ",{}", "]}\n", 1 << 20, 1, "is no message"},
-    {"{\"x\":\"\\\"", "[{", "\"}\n", 1 << 20, 1, NULL},       /* brackets in a string */
-    {"{'\"':[0", ",{}", "]}\n", 1 << 20, 1, "is no message"}, /* json-c takes this name */
+    {"{\"x\":[0", ",[]", "]}\n", HOSTS_AGENT_CONTAINERS - 1, 1, "not a valid message"},
+    {"{\"x\":[0", ",{}", "]}\n", 1 << 20, 1, "not a valid message"},
+    {"{\"x\":\"\\\"", "[{", "\"}\n", 1 << 20, 1, NULL},             /* brackets in a string */
+    {"{'\"':[0", ",{}", "]}\n", 1 << 20, 1, "not a valid message"}, /* json-c takes this name */
     {"{\"x\":\"", "12345678", "\"}\n", 1 << 20, 1, "longer line"},
     {"{\"x\":\"", "12345678", "\"}\n", 1 << 17, 16, NULL},
     {"{\"x\":\"", "12345678", "\"}\n", 1 << 17, 65, "does not answer"}, /* 65 MiB */
@@ -1121,7 +1121,7 @@ static void connect__ends_on_request(void)
         *error = '\0';
         CU_ASSERT_EQUAL(coordinator_open(&stage.hosts, &stage.config, error, sizeof error),
                         -ECANCELED);
-        CU_ASSERT_STRING_EQUAL(error, "ended before all hosts were there");
+        CU_ASSERT_STRING_EQUAL(error, "ended before all hosts were connected");
         stage.hosts = NULL;
         stage_close();
     }

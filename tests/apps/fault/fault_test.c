@@ -467,7 +467,7 @@ static void fault_parse__reports_the_wrong_value(void)
         {"slow-link link=0:1 factor=1.0001", "too fine", "thousandths"},
         {"node-slow node=0 share=1", "share=1 is too large", "below 1"},
         {"node-slow node=0 share=0", "share=0 is too small", "above 0"},
-        {"noise node=0 period=1ms length=1ms", "nothing of the period", "less than 'period'"},
+        {"noise node=0 period=1ms length=1ms", "lose all of its time", "less than 'period'"},
         {"partition node=any", "no other nodes", "nodes=0-3"},
     };
 

@@ -107,7 +107,7 @@ static void sample(struct net *net)
     t->samples++;
     for (uint32_t i = 0; i < 2 * net->cables; i++)
         if (test_draw(&net->seed, 1, share) == 1)
-            change(net, TELEMETRY_WAYS, i);
+            change(net, TELEMETRY_DIRECTIONS, i);
     for (uint32_t i = 0; i < net->cables; i++)
         if (test_draw(&net->seed, 1, share + 1) == 1)
             t->cable[i] = (struct telemetry_cable_entry){

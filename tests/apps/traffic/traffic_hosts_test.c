@@ -571,7 +571,7 @@ static void barrier_sync__protocol_violation_ends_it(void)
         fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
     fixture_go(&fixture, liar_main);
     for (uint32_t h = 0; h < 2; h++)
-        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "broke the rules"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[h].error, "violated the protocol"));
     CU_ASSERT_EQUAL(fixture.host[0].err, -EPROTO);
     CU_ASSERT_EQUAL(fixture.host[1].err, -ECONNABORTED);
     fixture.hosts = HOSTS_MOST;
@@ -732,12 +732,12 @@ static void traffic_run__with_a_lying_host_ends(void)
         void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
         const char *why;
     } lies[] = {
-        {"uniform", wants_the_past, "a time in the past"},
-        {"uniform", turns_time_back, "an entry of a time that is over"},
-        {"uniform", names_no_node, "an entry that cannot be on that cable"},
+        {"uniform", wants_the_past, "the next event of a host is in the past"},
+        {"uniform", turns_time_back, "an entry with a time in the past"},
+        {"uniform", names_no_node, "an entry that is invalid on its cable"},
         {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
-        {"uniform", floods_a_superstep, "host green broke the rules: more than 32768 bytes"},
+        {"uniform", floods_a_superstep, "host green violated the protocol: more than 32768 bytes"},
         {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},
     };
 

@@ -235,7 +235,7 @@ static void start__late_host_connects_at_once(void)
         CU_ASSERT_EQUAL(emu_session_state(talk.end[first].session), EMU_SESSION_CONNECTING);
         CU_ASSERT_PTR_NULL(emu_session_room(talk.end[first].session, 1));
         emu_session_why(talk.end[first].session, why, sizeof why);
-        CU_ASSERT_STRING_EQUAL(why, "nothing was heard of the other host");
+        CU_ASSERT_STRING_EQUAL(why, "no frame has arrived from the other host");
         CU_ASSERT_EQUAL(talk_start(&talk, !first), 0);
         CU_ASSERT(talk_until_done(&talk, MS));
         CU_ASSERT(all_arrived(&talk));

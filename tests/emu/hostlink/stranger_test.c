@@ -215,7 +215,7 @@ static void third__refused_ends_no_session(void)
         talk_stop(&talk, end);
         talk_for(&talk, 2 * S);
         CU_ASSERT(!emu_session_is_refused(talk.end[!end].session));
-        expect_why(&talk, !end, "said nothing for too long");
+        expect_why(&talk, !end, "nothing has arrived from the other host for too long");
         CU_ASSERT_EQUAL(talk_start(&talk, end), 0);
         CU_ASSERT(talk_until_done(&talk, S));
         CU_ASSERT_EQUAL(emu_session_incarnation(talk.end[!end].session), 2);

@@ -1601,11 +1601,11 @@ class Recorded(InBrowser):
               ret.push([m.sample, Math.round(m.at * 1e12), m.totals.hops]);
             }
             return ret;""")
-        state_of = lambda line: [line["sample"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
-        self.assertEqual(looks[-2], state_of(lines[-1]))
-        self.assertEqual(looks[-1], state_of(lines[1]))  # and back to the first
-        self.assertIn(state_of(lines[begins[1] - 1]), looks)  # the first run, to its end,
-        self.assertIn(state_of(lines[begins[1] + 1]), looks)  # and the second, from its start
+        point = lambda line: [line["sample"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
+        self.assertEqual(looks[-2], point(lines[-1]))
+        self.assertEqual(looks[-1], point(lines[1]))  # and back to the first
+        self.assertIn(point(lines[begins[1] - 1]), looks)  # the first run, to its end,
+        self.assertIn(point(lines[begins[1] + 1]), looks)  # and the second, from its start
         self.check_no_complaints()
 
     def test_events_of_many_are_one_line(self):

@@ -153,7 +153,7 @@ static void kept__is_sent_again(void)
 static void send__takes_as_many_as_fit(void)
 {
     struct emu_hostport *port = port_open(RING);
-    struct emu_hostframe *frame, *received[EMU_HOSTLINK_BURST];
+    struct emu_hostframe *frame, *burst[EMU_HOSTLINK_BURST];
     uint32_t sent = 0, received = 0, got;
 
     if (!port)
@@ -168,9 +168,9 @@ static void send__takes_as_many_as_fit(void)
     }
     port->ops->drop(port, frame); /* for the frame that was refused */
     CU_ASSERT(sent > 0);
-    while ((got = port->ops->receive(port, received, EMU_HOSTLINK_BURST)) > 0)
+    while ((got = port->ops->receive(port, burst, EMU_HOSTLINK_BURST)) > 0)
         for (received += got; got > 0; got--)
-            port->ops->drop(port, received[got - 1]);
+            port->ops->drop(port, burst[got - 1]);
     CU_ASSERT_EQUAL(received, sent);
     CU_ASSERT_TRUE(port->ops->is_alone(port, frame));
     port->ops->drop(port, frame);

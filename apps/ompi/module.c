@@ -60,10 +60,7 @@ static bool counts_for(ompi_communicator_t *comm)
     return opal_compare_proc(here->super.proc_name, there->super.proc_name) < 0;
 }
 
-/*
- * Return a reason why all collectives of @comm run over messages, or COLL_FABEMU_FRESH if none is
- * known.
- */
+/* Return why all collectives of @comm run over messages; COLL_FABEMU_FRESH: no reason is known. */
 static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
 {
     if (!component->enable)

@@ -25,15 +25,10 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 
-/*
- * How long conditionals for which the link engine had no slot wait before they are sent again: 1
- * ms.
- */
+/* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
 #define AGAIN_NS 1000000u
 
-/*
- * Send @condition to the link engine, or remove it from there. Returns false if there is no space.
- */
+/* Send @condition to the link engine, or remove it there. Returns false if the up ring is full. */
 static bool condition_put(const struct nic_condition *condition, enum emu_test_until until)
 {
     struct emu_word ask = {.value = condition->value,

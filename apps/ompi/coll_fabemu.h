@@ -65,7 +65,7 @@ struct coll_fabemu_slower {
 
 /*
  * The component's state for one communicator. MPI requires that a program serialises the
- * collectives of a communicator, so the thread that runs a collective owns all of it.
+ * collectives of a communicator, so the thread that runs a collective owns the whole state.
  */
 struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
@@ -83,8 +83,7 @@ struct mca_coll_fabemu_module_t {
     struct coll_fabemu_slower slower[FABEMU_COLLS];
 
     /* For large operations: a group with a wide window, requested when it is first needed. */
-    /* as standing, for the wide group: COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or
-       FABEMU_WHY_WINDOW */
+    /* as standing: COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
     int wide_standing;
     struct fabemu_group *wide; /* NULL until joined */
 
@@ -111,17 +110,11 @@ struct coll_fabemu_component {
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
-/**
- * coll_fabemu_repair - install repair.c, which corrects addresses in persistent sends. May be
- * called again.
- */
+/** coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. */
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
 
-/**
- * coll_fabemu_windows - install window.c, which makes one-sided calls return errors. May be called
- * again.
- */
+/** coll_fabemu_windows - install window.c (errors of one-sided calls). May be called again. */
 void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
 
@@ -143,10 +136,7 @@ void coll_fabemu_fragments_undo(void);
  */
 uint64_t coll_fabemu_location(const struct fabemu *fab);
 
-/**
- * coll_fabemu_comm_query - return a module for @comm, or NULL if there is no memory. Does not
- * communicate.
- */
+/** coll_fabemu_comm_query - return a module for @comm; NULL: no memory. Does not communicate. */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 
 /**

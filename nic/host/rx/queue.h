@@ -43,8 +43,7 @@ struct fabemu_queue {
     struct emu_list active;     /* receives that have matched and are not complete */
     /* notices (struct nic_notice) that no call has received, oldest first */
     struct emu_list notices;
-    struct emu_list awaiting; /* receives of notices, oldest first; empty unless `notices` is empty
-                                 */
+    struct emu_list awaiting; /* receives of notices, oldest first; empty if there are notices */
     struct emu_list opened;   /* entry in fab->opened */
     uint16_t id;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */

@@ -149,10 +149,7 @@ fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_pe
     return found;
 }
 
-/*
- * Return the index of an entry to write: a removed one, or the next unused one. AV_NONE: there is
- * none.
- */
+/* Return the index of an entry to write: a removed one, or the next unused one. AV_NONE: none. */
 static uint32_t av_entry_get(struct ofi_av *av)
 {
     uint32_t count = atomic_load_explicit(&av->count, memory_order_relaxed);

@@ -307,7 +307,7 @@ struct fabemu_iov {
 };
 
 /**
- * fabemu_send - send a message. It is complete when the buffer may be reused.
+ * fabemu_send - send a message. The send completes when the buffer may be reused.
  * @iov, @iovs: the message in pieces (at most 4; the array may be freed on return).
  *
  * Messages between one pair of queues match in the order in which they were sent. When a send has
@@ -426,8 +426,9 @@ FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
 FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event *event);
 
 /**
- * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. It is
- * complete when the data is in the destination memory; for a put, the peer has confirmed that.
+ * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. The
+ * operation completes when the data is in the destination memory; for a put, the peer has confirmed
+ * that.
  * Status: -EACCES, the peer has no such region or not with this access; -EHOSTUNREACH.
  */
 FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,

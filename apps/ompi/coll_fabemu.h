@@ -121,8 +121,7 @@ void coll_fabemu_windows_undo(void);
 /**
  * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of
  * one-sided communication. Call it with true before a window is made, and with false afterwards.
- * coll_fabemu_fragments_again - post the discarded receives again. Called in each round of
- * progress.
+ * coll_fabemu_fragments_again - post the discarded receives again. Called by window_progress().
  */
 void coll_fabemu_fragments_learn(bool learns);
 void coll_fabemu_fragments_again(void);
@@ -147,8 +146,8 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
                       enum fabemu_coll call);
 
 /**
- * coll_fabemu_join_wide - make a group with a wide window, as coll_fabemu_join() does, and after
- * it. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ * coll_fabemu_join_wide - make a group with a wide window in the same way, after coll_fabemu_join()
+ * has made a group. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
  */
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                            enum fabemu_coll call);

@@ -31,8 +31,8 @@
  * is called most often. Open MPI's own progress function is called now and then, because peers may
  * need replies from this process (for one-sided windows or non-blocking collectives) before they
  * reach the collective. It is not called in every round, because it polls every transport. With
- * mpi_yield_when_idle it yields by itself if it found nothing, so fabemu_idle() is not called after
- * it, which would yield a second time.
+ * mpi_yield_when_idle it yields by itself if it found nothing, so this function then does not call
+ * fabemu_idle(), which would yield a second time.
  */
 #define OPAL_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
 

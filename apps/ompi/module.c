@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * module.c - the module that the component makes for each communicator: create it, place it above
- * the modules below, free it.
+ * module.c - the module that the component makes for each communicator: create it, save the
+ * functions of the modules below it, free it.
  */
 #include "coll_fabemu.h"
 

@@ -91,7 +91,7 @@ static void av_slot_add(struct ofi_av *av, uint64_t key, uint32_t index)
     av->slots_used++;
 }
 
-/* Make a new hash table with at least four slots per key, without tombs. */
+/* Make a new hash table with at least four slots per key, and without AV_TOMB. */
 static int av_slots_renew(struct ofi_av *av)
 {
     struct av_slot *old = av->slot;
@@ -322,7 +322,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 {
     struct ofi_av *av;
 
-    /* a table with a name is shared, one with FI_EVENT is asynchronous */
+    /* not supported: tables with a name, which are shared, and asynchronous ones (FI_EVENT) */
     if (attr->name || attr->flags & FI_EVENT)
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);

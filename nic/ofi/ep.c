@@ -271,7 +271,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *bytes)
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
     if (!ep->enabled)
-        return -FI_EOPBADSTATE; /* it has no queues before it is enabled */
+        return -FI_EOPBADSTATE; /* an endpoint has no queues before it is enabled */
     return ofi_addr_copy(&ep->source, addr, bytes);
 }
 

@@ -78,7 +78,7 @@
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 /* Operation flags that an endpoint may have by default. */
-/* the two mean the same for this provider */
+/* both flags mean the same for this provider */
 #define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
 #define OFI_OP_FLAGS_RX FI_COMPLETION
@@ -202,7 +202,7 @@ struct ofi_ep {
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */
     struct ofi_op *free;  /* operations that can be used; filled from spare when empty */
-    /* operations that keep a claimed message, until its receive; identified by context */
+    /* operations that keep a claimed message until it is received; found by their context */
     struct ofi_op *claims;
     struct ofi_slab *slabs;
     uint32_t slab_count;
@@ -288,7 +288,7 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
     return atomic_exchange_explicit(&stack->top, NULL, memory_order_acquire); /* S2 */
 }
 
-/* prov.c; libfabric modifies its field context, and nothing else modifies it */
+/* defined in prov.c; not const, because libfabric modifies its field context */
 extern struct fi_provider ofi_prov;
 
 /** ofi_errno - return the positive FI_E number for a negative errno of fabemu.h. */
@@ -399,7 +399,7 @@ struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum o
 /** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
-/** ofi_op_read - return an operation whose entry was read to the pool. Thread: application's. */
+/** ofi_op_read - after its entry was read, return @op to the pool. Thread: the application's. */
 void ofi_op_read(struct ofi_op *op);
 
 /**

@@ -138,7 +138,7 @@ void ofi_op_finish(struct ofi_op *op)
         ofi_op_put(op);
 }
 
-/* An operation whose entry would have a flag of OFI_FROM_PEER waits for a peer: not counted. */
+/* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
     for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)

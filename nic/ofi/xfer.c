@@ -149,7 +149,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/* Find the source that a receive names (any without FI_DIRECTED_RECV) and its incarnation. */
+/* Find the source that a receive names, or any without FI_DIRECTED_RECV, and its incarnation. */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *incarnation)
 {
@@ -206,8 +206,8 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 }
 
 /*
- * Complete a peek. Its completion entry always appears: with the properties of the message that was
- * found, or with FI_ENOMSG.
+ * Complete a peek. It always makes a completion entry, with the properties of the message that was
+ * found or with FI_ENOMSG.
  */
 static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
@@ -268,8 +268,8 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        /* let other threads run: a caller that polls by peeking always finds an entry, so its reads
-           never do this */
+        /* yield after some peeks: a caller that polls by peeking finds an entry in each read of its
+           queue, so its reads never yield */
         ofi_cq_poll_missed(ep->rx.cq);
     xfer_peek_answer(answer, &found, err);
     return 0;

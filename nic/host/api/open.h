@@ -20,7 +20,7 @@ void nic_close(struct fabemu *fab);
 
 /**
  * nic_leave - wait until the peers have received everything that completed operations of this
- * process have sent, and their data has arrived here.
+ * process have sent, and until the peers' data has arrived here.
  * @limit_ns: longest time to wait.
  * Returns the number of peers that may lack data of ours, or whose data has not all arrived here,
  * and reports them on stderr.

@@ -123,7 +123,7 @@ struct fabemu {
     uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
     bool timed; /* written once: the clock has times */
-    /* written once: the fabric runs in another session, so a yield does not let it run */
+    /* written once: the fabric is in another session, so a yield does not let it run */
     bool apart;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
     /* this process is a forked child, or the fabric has ended. Read without the lock */

@@ -46,11 +46,11 @@ static_assert(sizeof(struct nic_failure) <= sizeof(((struct fabemu_req *)0)->opa
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
 /** nic_event_check - check that the events of @req are open on @fab. Error: -EINVAL. Lock: none. */
 int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);
-/** nic_event_counts - add @n to the count of @event; if @status is not 0, fail it with that. */
+/** nic_event_counts - add @n to the count of @event, or fail it with @status if that is not 0. */
 void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status);
 /** nic_event_arm - start @post when the count of @ev reaches the threshold of its request. */
 void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post);
-/** nic_event_run - start the armed operations whose thresholds their events have reached. */
+/** nic_event_run - start the armed operations whose events have reached their thresholds. */
 void nic_event_run(struct fabemu *fab);
 /** nic_event_end - close the event, and cancel the operations that are armed on it. */
 void nic_event_end(struct fabemu *fab, struct nic_event *ev);

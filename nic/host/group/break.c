@@ -37,7 +37,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
-    if (!g) /* the report is of a member that joined before this process */
+    if (!g) /* the reporting member has joined before this process */
         g = nic_group_early(fab, id);
     if (!g)
         return;

@@ -14,7 +14,7 @@
 #include "nic/host/base/complete.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_GROUP_BURST 128u /* segments sent per group and turn */
+#define NIC_GROUP_BURST 128u /* segments per group and burst */
 
 /* A collective operation, in req->opaque. */
 struct nic_coll {

@@ -97,7 +97,7 @@ static int group_request_join(struct fabemu *fab, uint32_t id, uint32_t members)
     return err == -ENOENT && members == 1 ? 0 : err;
 }
 
-/* Enter the group into the table before the request, so that early segments are kept. */
+/* Enter the group into the table before asking the fabric, so that early segments are kept. */
 static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
 {
     struct fabemu_group *g;

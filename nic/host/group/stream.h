@@ -21,7 +21,7 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
  * to nic_stream_receive().
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most);
-/** nic_stream_needs - return whether the stream still needs @seg, ours, which was dropped. */
+/** nic_stream_needs - return whether the stream still needs our segment @seg, which was dropped. */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg);
 /** nic_stream_what - describe @c, so that it can be compared with the other members' operations. */
 struct emu_pending_what nic_stream_what(const struct nic_coll *c);

@@ -73,7 +73,7 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
-/* Handle a query with another check: it was answered before, or its sender is unknown. */
+/* Handle a query whose check is not the pair's: it was answered or its sender is unknown. */
 static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
                                     const struct nic_wire_disconnect *ask)
 {

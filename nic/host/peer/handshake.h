@@ -42,7 +42,7 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss);
 void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want);
 /** nic_peer_connect - start a handshake with the node's process, or check that it still answers. */
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_unknown - handle a segment of a process that we do not know, or that knows us not. */
+/** nic_peer_unknown - handle a segment of a process, because one of us does not know the other. */
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
 /**
  * nic_peer_probe - send a hello to check that the node can be reached. With acknowledgments the

@@ -64,11 +64,11 @@ static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic
 
 static enum emu_pending_kind op_kind(const struct nic_op *op)
 {
+    /* the kinds left out serve a peer, belong to a group, or wait for an event or a notice */
     static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
         [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
         [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC,
-        /* the other kinds serve a peer, belong to a group, or wait for an event or a notice */
     };
 
     return kinds[op->kind];

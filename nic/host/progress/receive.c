@@ -176,7 +176,7 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
-/* Return whether a FIN with @status may end @op. Status 0 may only after all bytes were moved. */
+/* Return whether a FIN with @status may end @op. Status 0 requires that all bytes were moved. */
 static bool fin_is_sane(const struct nic_op *op, int32_t status)
 {
     if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
@@ -185,7 +185,7 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
                   : nic_op_traits(op)->succeeds && op->moved == op->bytes;
 }
 
-/* Return whether the target of @op, a put or get, refused it only because it had no free slot. */
+/* Return whether the peer refused @op, a put or get, only because it serves too many requests. */
 static bool fin_wants_retry(const struct nic_op *op, int32_t status)
 {
     return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&

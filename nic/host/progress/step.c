@@ -82,7 +82,8 @@ uint32_t nic_step(struct fabemu *fab)
            completed. */
         atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_release);
     }
-    if (has_endings(fab)) /* after nic_receive() has handled their last segments */
+    /* not before nic_receive(), which handles the last segments of processes that have ended */
+    if (has_endings(fab))
         nic_peer_check_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);

@@ -33,7 +33,7 @@ static void queue_probe(struct fabemu *fab)
     }
 }
 
-/* Return whether this process waits for the peer without an operation that has an id. */
+/* Return whether the peer owes this process something for which no operation has an id. */
 static bool peer_is_awaited(const struct nic_peer *peer)
 {
     if (!peer->sendq.next)

@@ -362,7 +362,7 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->recv) {
         nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
-        /* messages to queues that are not open count against a limit, so none is kept broken */
+        /* messages to queues that are not open count against a limit, so keep no broken one */
     } else if (!msg->queue->open) {
         fab->parked--;
         msg_free(fab, msg);

@@ -105,7 +105,7 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
-/* Start an operation that serves the request @mem. NULL: too many; the peer gets the error. */
+/* Start an operation that serves @mem. If there are too many, notify the peer and return NULL. */
 static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
                                   struct nic_region *region, const struct nic_wire_mem *mem)
 {

@@ -16,9 +16,8 @@ struct nic_ctl {
 };
 
 /**
- * nic_answer - send a short answer now, or queue it. Returns false if the answer was dropped,
- * because there is no memory, or because it may be dropped and NIC_CTL_MAX others of this sort
- * wait.
+ * nic_answer - send a short answer now, or queue it. Returns false if the answer was dropped:
+ * without memory, or if it is a hello, acknowledgment or disconnect and NIC_CTL_MAX of these wait.
  */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_answers_send - send queued answers. Returns the number of segments sent. */
@@ -33,7 +32,7 @@ void nic_ack(struct fabemu *fab, struct nic_peer *peer);
 void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);
 /**
  * nic_peer_consumed - the application has received a message of @bytes that arrived with @check.
- * Count it, so that the next segment acknowledges it, if it is longer than NIC_INLINE_BYTES.
+ * If it is longer than NIC_INLINE_BYTES, count its bytes, which the next segment acknowledges.
  */
 void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 

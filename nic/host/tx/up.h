@@ -54,7 +54,7 @@ static inline struct emu_seg *nic_claim_to(struct fabemu *fab, uint32_t node)
     return node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
 }
 
-/** nic_claim - return a slot for a segment to @node, with the header nic_hdr(); NULL: no space. */
+/** nic_claim - return a slot for a segment to @node, with a nic_hdr() header; NULL: no space. */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
     struct emu_seg *seg = nic_claim_to(fab, node);

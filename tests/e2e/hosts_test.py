@@ -321,7 +321,8 @@ def mismatches(cwd):
     return (("another network", [], "--topo kary:8,2", another),
             ("another profile", [], "--profile qsnet3", another),
             ("another cluster file", [], f"--cluster {other}", another),
-            ("another key", ["--key"], f"--cluster {keyed}", "has the other host the same key"),
+            ("another key", ["--key"], f"--cluster {keyed}",
+             r"does the other host have the same key\?"),
             ("a key", [], f"--cluster {keyed}", "has (no|a) key, and this one has( none)?"))
 
 

@@ -153,7 +153,7 @@ void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *na
 {
     struct emu_pending_call call = {.since_ns = emu_now_ns(), .members = members};
 
-    if ((unsigned)coll >= FABEMU_COLLS)
+    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
         return;
     call.kind = kinds[coll];
     snprintf(call.name, sizeof call.name, "%s", name);
@@ -164,6 +164,8 @@ void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *na
 
 void fabemu_call_end(struct fabemu *fab)
 {
+    if (nic_is_defunct(fab))
+        return;
     nic_lock(fab);
     fab->pending.call.since_ns = 0;
     nic_unlock(fab);

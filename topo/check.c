@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - verify a graph: first its cables and tables, then that routes arrive without deadlock.
+ * check.c - verify a graph: first its cables and tables, then that all routes arrive and that
+ * segments cannot deadlock.
  */
 #include "topo/check.h"
 
 #include <errno.h>
 #include <stdarg.h>
 
-#define LOOKUPS_MAX (UINT64_C(1) << 28) /* more than that are checked by levels */
+#define LOOKUPS_MAX (UINT64_C(1) << 28) /* a network with more lookups is checked by levels */
 
 int check_fail(const struct check *c, const char *format, ...)
 {
@@ -32,7 +33,7 @@ static int check_node(struct check *c, uint32_t n)
         const struct topo_link *link = &node->link[i];
 
         if (link->sw == TOPO_NONE)
-            continue; /* the cable was removed */
+            continue; /* topo_without() removed the cable */
         if (link->sw >= graph->switches || link->port >= graph->ports)
             return check_fail(c, "%s: no switch %u port %u", name, link->sw, link->port);
         const struct topo_end *end = &graph->sw[link->sw].end[link->port];
@@ -44,7 +45,7 @@ static int check_node(struct check *c, uint32_t n)
     return 0;
 }
 
-/* Does the other end of the cable name this end, too? */
+/* Return whether the remote end of a cable names this end, too. */
 static bool ends_agree(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
@@ -82,7 +83,7 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
     return 0;
 }
 
-/* Are the route's fields valid? */
+/* Check that the fields of a switch's routing table are valid. */
 static int check_route(struct check *c, uint32_t s)
 {
     const struct topo_graph *graph = c->graph;
@@ -117,13 +118,15 @@ static int check_route(struct check *c, uint32_t s)
 /*
  * --- levels ---------------------------------------------------------------------------
  *
- * For regular tables: every candidate goes down if the node is below, else up. Levels are finite,
- * so no path has a cycle, and a path can end only at its node. A segment waits for higher switches
- * on the way up, and for lower ones on the way down, so there is no cycle of waits either.
+ * These functions check a network with regular tables: every candidate port must lead down if the
+ * node is below, and else up. The number of levels is finite, so no path has a cycle, and a path
+ * can end only at its node. A segment waits for higher switches on the way up, and for lower ones
+ * on the way down, so there is no cycle of waits either.
  */
 
 /*
- * Does the port lead to node @first (@span 1), or to a lower switch that has all @span nodes below?
+ * Return whether a port leads to node @first, which must be the only one (@span is 1), or to a
+ * lower switch that has all @span nodes from @first on below it.
  */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* check.h - a check in progress. Inside topo/ only. */
+/* check.h - the state of topo_check(), shared by check.c and check_waits.c. Inside topo/ only. */
 #ifndef TOPO_CHECK_H
 #define TOPO_CHECK_H
 
@@ -12,11 +12,14 @@ struct check {
     size_t error_bytes;
 };
 
-/** check_fail - write the line. Returns -EINVAL. */
+/** check_fail - write the line for the user. Returns -EINVAL. */
 __attribute__((format(printf, 2, 3))) int check_fail(const struct check *c, const char *format,
                                                      ...);
 
-/** check_waits - check that all routes arrive, and no cycle of waits. Errors: as topo_check(). */
+/**
+ * check_waits - check that all routes arrive, and that the waits for channels form no cycle.
+ * Errors: as topo_check().
+ */
 int check_waits(struct check *c);
 
 #endif

@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_waits.c - list which channel may wait for which, and check that these waits form no cycle.
+ * check_waits.c - list which channel may wait for which other one, and check that these waits form
+ * no cycle. A cycle would be a possible deadlock.
  *
- * A channel is a direction of a cable between switches, named by the receiving switch and port. A
- * segment that arrived on one and wants another occupies a buffer of the first while it waits for
- * one of the second. Cables of nodes are in no cycle: an adapter takes everything and forwards
- * nothing.
+ * A *channel* is one direction of a cable between two switches, named by the receiving switch and
+ * its port. Suppose that a segment has arrived on channel A and must leave on channel B. Until it
+ * gets a buffer of B's receiver, it occupies a buffer of A's receiver. So A waits for B. Cables of
+ * nodes are in no cycle, because an adapter accepts every segment and forwards none.
  *
- * Routes: for each destination all paths that candidates allow, from every switch with nodes.
- * Multicasts, and results on their way down, follow trees: any tree of topo_tree_build() climbs
- * from its members and descends to them, so a segment from below may want any other port, and one
- * from above those down. Contributions add no waits: each ends at the next combine unit, whose
- * states were reserved when the group was made; and a result waits in its state.
+ * There are two kinds of waits:
+ * - Waits of unicasts: for each destination, those on all paths from every switch with nodes,
+ * whichever of the candidate ports the switches choose.
+ * - Waits of multicasts, and of results on their way down, which follow collective trees. Every
+ * tree of topo_tree_build() climbs from its members to its root and descends from there. So a
+ * segment that came from a lower switch may leave by any other port, and a segment that came from a
+ * higher switch only by a port to a lower one.
  *
- * Consecutive destinations that all switches except their own treat alike are checked once.
+ * Contributions add no waits. Each ends at the next combine unit, where a state (the storage of one
+ * operation) was reserved when the group was made. A result that cannot leave yet waits in that
+ * state, not in a buffer of a channel.
+ *
+ * If all switches, except the nodes' own, have the same candidate ports for consecutive nodes, only
+ * the first of these nodes is checked as a destination.
  */
 #include "topo/check.h"
 
@@ -27,12 +35,12 @@
 struct waits {
     struct check *check;
     const struct topo_graph *graph;
-    emu_ports *wants; /* by channel: outputs of its switch that segments may want */
+    emu_ports *wants; /* by channel: ports by which segments that arrived on it may leave */
     emu_ports *in;    /* by switch: ports where segments for the current destination arrive */
-    emu_ports *out;   /* by switch: its candidate ports */
-    uint32_t *queue;  /* switches on routes to it */
-    bool *is_new;     /* by node: routed differently from the previous one */
-    bool *is_source;  /* by switch: it has nodes */
+    emu_ports *out;   /* by switch: its candidate ports for that destination */
+    uint32_t *queue;  /* switches on routes to that destination */
+    bool *is_new;     /* by node: some switch routes it differently from the previous node */
+    bool *is_source;  /* by switch: whether it has nodes */
 };
 
 static int waits_new(struct waits *w, struct check *check)
@@ -100,7 +108,7 @@ static void find_new(struct waits *w)
     }
 }
 
-/* Do the node's own switches deliver to it, and only to it? */
+/* Check that the switches of node @n send segments for it only to ports where it is plugged in. */
 static int check_delivery(const struct waits *w, uint32_t n)
 {
     const struct topo_graph *graph = w->graph;
@@ -125,7 +133,10 @@ static int check_delivery(const struct waits *w, uint32_t n)
     return 0;
 }
 
-/* Follow @port of switch @s towards node @dst. *@is_new: the next switch was not reached before. */
+/*
+ * Follow @port of switch @s towards node @dst. *@is_new: whether the next switch was reached for
+ * the first time.
+ */
 static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool *is_new)
 {
     const struct topo_end *end = &w->graph->sw[s].end[port];
@@ -144,7 +155,10 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
                       topo_show_node(w->graph, dst, to));
 }
 
-/* Find all routes to @dst. The queue begins with the sources. Returns its length. */
+/*
+ * Find all routes to @dst from the @sources switches at the front of the queue, and append all
+ * other switches on these routes. Returns the length of the queue, or a negative error.
+ */
 static int64_t find_routes_to(struct waits *w, uint32_t dst, uint32_t sources)
 {
     uint32_t count = sources;
@@ -202,7 +216,10 @@ static int add_routes(struct waits *w)
     return 0;
 }
 
-/* Add the waits of trees: from below any other port, from above those down. */
+/*
+ * Add the waits of collective trees: a segment that came from a lower switch may leave by any other
+ * port, one that came from a higher switch by any port to a lower switch.
+ */
 static void add_trees(struct waits *w)
 {
     const struct topo_graph *graph = w->graph;
@@ -234,7 +251,7 @@ struct cycle {
     uint32_t length; /* of the path */
 };
 
-/* Wanted outputs of a channel that are channels, too. */
+/* Return those of the channel's wanted ports that lead to switches. Only these begin channels. */
 static emu_ports wants_of(const struct waits *w, uint32_t channel)
 {
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];
@@ -255,7 +272,10 @@ static void cycle_step_in(struct cycle *cycle, uint32_t channel)
     cycle->length++;
 }
 
-/* Returns the channel at which a cycle closes, or TOPO_NONE. */
+/*
+ * Search for a cycle among the channels that can be reached from @from. Returns the channel at
+ * which the cycle closes, or TOPO_NONE.
+ */
 static uint32_t cycle_search(struct cycle *cycle, uint32_t from)
 {
     const struct topo_graph *graph = cycle->waits->graph;
@@ -282,7 +302,7 @@ static uint32_t cycle_search(struct cycle *cycle, uint32_t from)
     return TOPO_NONE;
 }
 
-/* A channel in a message: the sending switch and its port. */
+/* Write a channel for a message: the sending switch and its port. */
 static int show_channel(const struct topo_graph *graph, uint32_t channel, char *text, size_t bytes)
 {
     const struct topo_end *from = &graph->sw[channel / graph->ports].end[channel % graph->ports];

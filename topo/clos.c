@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clos.c - folded Clos networks by their parameters.
+ * clos.c - folded Clos networks, given by their parameters.
  *
  * A switch of level l has down[l] ports down and up[l] ports up. cables[l] parallel cables join it
- * to each of its neighbours at level l - 1 (nodes have one). So it has down[l] / cables[l] children
- * and up[l] / cables[l + 1] parents. Its digits are, most significant first: the index of each
- * subtree among its parent's children, then its index among the parents that share children. A
- * child and a parent are cabled if their other digits agree.
+ * to each of its children at level l - 1 (one cable to each node at level 0). So it has down[l] /
+ * cables[l] children and up[l] / cables[l + 1] parents. The number of a switch in its level
+ * consists of one digit for each other level. For each higher level i, the digit is the index of a
+ * subtree among the children of its parent at level i; these digits are the most significant. For
+ * each lower level, the digit is an index among parents that share their children. Two switches of
+ * neighbouring levels are cabled if their digits for all other levels agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -23,20 +25,24 @@
 
 struct clos {
     uint32_t levels;
-    uint32_t down[LEVELS_MAX];   /* ports of a switch */
-    uint32_t up[LEVELS_MAX];     /* ports; 0 at the top */
-    uint32_t cables[LEVELS_MAX]; /* between this level and the one below; cables[0] is 1 */
+    uint32_t down[LEVELS_MAX]; /* ports of a switch */
+    uint32_t up[LEVELS_MAX];   /* ports; 0 at the top */
+    /* parallel cables between a switch of this level and one of the level below; cables[0] is 1 */
+    uint32_t cables[LEVELS_MAX];
 
-    uint32_t children[LEVELS_MAX]; /* of a switch; nodes at level 0 */
+    uint32_t children[LEVELS_MAX]; /* children of a switch; at level 0 these are nodes */
     uint32_t parents[LEVELS_MAX];
     uint32_t switches[LEVELS_MAX];
-    uint32_t first[LEVELS_MAX]; /* the level's first switch */
+    uint32_t first[LEVELS_MAX]; /* number of the level's first switch */
     uint32_t nodes;
     uint32_t all; /* number of switches */
     uint32_t ports;
 };
 
-/* Scan "24x36", at most LEVELS_MAX numbers. Returns how many; 0: none. */
+/*
+ * Scan a list such as "24x36", of at most LEVELS_MAX numbers. Returns how many there are; 0: none,
+ * or too many.
+ */
 static uint32_t scan_list(const char **at, uint32_t *list)
 {
     uint32_t count = 0;
@@ -49,7 +55,7 @@ static uint32_t scan_list(const char **at, uint32_t *list)
     return count;
 }
 
-/* Set down and up ports from radix=, levels= and over=. */
+/* Set down[] and up[] from radix=, levels= and over=. Returns NULL, or what is wrong. */
 static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, uint32_t over)
 {
     if (levels < 1 || levels > LEVELS_MAX)
@@ -117,7 +123,7 @@ static const char *clos_options(struct clos *c, const char *at)
     return NULL;
 }
 
-/* Compute children, parents and switches of all levels. */
+/* Compute children, parents and switches of all levels. Returns NULL, or what is wrong. */
 static const char *clos_size(struct clos *c)
 {
     uint64_t nodes = 1;
@@ -153,17 +159,18 @@ static const char *clos_size(struct clos *c)
             return "too large: at most 1048576 switches";
     }
     if ((uint64_t)c->all * c->switches[0] > TOPO_ROUTES_MAX)
-        return "too large: switches times switches next to nodes is at most " TEXT(TOPO_ROUTES_MAX);
+        return "too large: the number of switches times the number of those with nodes is at "
+               "most " TEXT(TOPO_ROUTES_MAX);
     return NULL;
 }
 
 /*
- * Cable switch @w of level @l to its parents. The digits of @w are its indexes among the children
- * at levels l + 1 and up, then among the parents below.
+ * Cable switch @w of level @l to its parents. The most significant digits of @w are indexes among
+ * the children of levels l + 1 and up, the others indexes among the parents of the levels below.
  */
 static void plug_up(struct topo_graph *graph, const struct clos *c, uint32_t l, uint32_t w)
 {
-    uint32_t copies = 1; /* switches of this level with the same nodes below */
+    uint32_t copies = 1; /* number of switches of this level that have the same nodes below */
 
     for (uint32_t i = 0; i < l; i++)
         copies *= c->parents[i];

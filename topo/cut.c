@@ -2,12 +2,16 @@
 /*
  * cut.c - assign switches to hosts.
  *
- * Switches with nodes come first: the order of partition.c is cut where each host has its share of
- * the nodes. A switch without nodes goes with the one before it. For a tree numbered along its
- * branches this is optimal. Numbers of other networks may say nothing about locality, so a second
- * order is grown along the cables. Each is improved by exchanges: two switches with as many nodes
- * swap hosts, or one without nodes moves, if fewer cables cross, or as many but more evenly between
- * pairs of hosts. The better result is taken.
+ * The first assignment follows an order of the switches, that of partition.c. Each host in turn
+ * gets switches with nodes until it has its share of the nodes. A switch without nodes goes to the
+ * host of the switch before it. For a tree whose switches are numbered along its branches this is
+ * optimal. In other networks the numbers may say nothing about locality. So a second order is
+ * built, which follows the cables.
+ *
+ * Each of the two assignments is improved by exchanges: two switches with equally many nodes swap
+ * their hosts, or a switch without nodes moves to another host. An exchange is kept if fewer cables
+ * cross between hosts, or as many, but more evenly over the pairs of hosts. The better one of the
+ * two results is taken.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,21 +20,21 @@
 
 #include "topo/graph.h"
 
-#define CUT_ROUNDS 16u   /* passes over all exchanges */
-#define CUT_EVEN   256u  /* above, no exchange is tried for evenness only */
-#define CUT_GROWN  4096u /* above, no second order is grown */
+#define CUT_ROUNDS 16u   /* most times that all exchanges are tried */
+#define CUT_EVEN   256u  /* with more switches, no exchange is tried for evenness only */
+#define CUT_GROWN  4096u /* with more switches, no second order is built */
 
 struct cut {
     const struct topo_graph *graph;
     uint32_t hosts;
-    uint64_t shares; /* sum over all hosts */
+    uint64_t shares; /* sum of the shares of all hosts */
     uint32_t *order;
-    uint32_t *nodes;   /* by switch: its nodes */
-    uint32_t *begin;   /* by switch: its first neighbour in far[] */
+    uint32_t *nodes;   /* by switch: number of its nodes */
+    uint32_t *begin;   /* by switch: index of its first neighbour in remote[] */
     uint32_t *remote;  /* neighbours of all switches, one per cable */
-    uint32_t *to;      /* by switch and host: cables from it to that host */
-    uint32_t *between; /* by pair of hosts, in both orders: cables */
-    uint32_t *has;     /* by host: switches */
+    uint32_t *to;      /* by switch and host: number of cables from the switch to the host */
+    uint32_t *between; /* by pair of hosts, in both orders: number of cables */
+    uint32_t *has;     /* by host: number of its switches */
     uint32_t *least, *most;
     uint32_t *host_of;
     uint64_t crossing;
@@ -39,7 +43,10 @@ struct cut {
 
 /* --- neighbours --------------------------------------------------------------------- */
 
-/* The neighbour at a port; for a node's cable, the switch that hosts the node. TOPO_NONE: none. */
+/*
+ * Return the neighbour of switch @s at a port, or TOPO_NONE. For the cable of a node with several
+ * links, this may be another switch: the one that determines the node's host.
+ */
 static uint32_t cut_remote(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
@@ -75,7 +82,7 @@ uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of
     return count;
 }
 
-/* Call @fn for both directions of each cable that can cross. */
+/* Call @fn for both directions of each cable that can cross between hosts. */
 static void cut_each_remote(const struct cut *c,
                             void (*fn)(const struct cut *c, uint32_t, uint32_t))
 {
@@ -97,7 +104,10 @@ static void cut_count(const struct cut *c, uint32_t s, uint32_t remote)
     c->begin[s + 1]++;
 }
 
-/* Advances begin[] to the end of each list, where the next one begins. */
+/*
+ * Add @remote to the neighbours of @s. This advances begin[s] to the end of its list, which is the
+ * beginning of the next one.
+ */
 static void cut_list(const struct cut *c, uint32_t s, uint32_t remote)
 {
     c->remote[c->begin[s]++] = remote;
@@ -124,7 +134,10 @@ static int cut_neighbours(struct cut *c)
 
 /* --- the first assignment ----------------------------------------------------------- */
 
-/* In order, give switches with nodes to one host after the other until each has its share. */
+/*
+ * In the order of the switches, give those with nodes to the first host until it has its share of
+ * the nodes, then to the next host, and so on.
+ */
 static void cut_leaves(const struct cut *c, const uint32_t *share)
 {
     uint32_t left = 0, host = 0;
@@ -143,7 +156,10 @@ static void cut_leaves(const struct cut *c, const uint32_t *share)
         left--;
         if (host + 1 == c->hosts)
             continue;
-        /* Does the next switch bring this host nearer to its share? But each host gets one. */
+        /*
+         * Go on with this host if the next switch brings it nearer to its share, and if enough
+         * switches are left for the other hosts.
+         */
         want = c->graph->nodes * shares;
         with = 0;
         for (uint32_t next = i + 1; !with && next < c->graph->switches; next++)
@@ -197,7 +213,7 @@ static void cut_count_all(struct cut *c)
 
 /* --- exchanges ---------------------------------------------------------------------- */
 
-/* Count a cable between two hosts, or with @more -1 remove it. */
+/* Add a cable between two hosts (@more is 1), or remove one (@more is -1). */
 static void cut_between(struct cut *c, uint32_t a, uint32_t b, int more)
 {
     uint32_t *one = &c->between[a * c->hosts + b], *other = &c->between[b * c->hosts + a];
@@ -228,7 +244,7 @@ static void cut_move(struct cut *c, uint32_t s, uint32_t host)
     c->host_of[s] = host;
 }
 
-/* How many fewer cables cross if @s moves to @host. */
+/* Return how many fewer cables cross if @s moves to @host. */
 static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
 {
     const uint32_t *to = &c->to[(size_t)s * c->hosts];
@@ -236,19 +252,19 @@ static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
     return (int64_t)to[host] - to[c->host_of[s]];
 }
 
-/* Fewer crossings than before, or as many and more even? */
+/* Return whether fewer cables cross than before, or as many, but more evenly. */
 static bool cut_is_better(const struct cut *c, uint64_t crossing, uint64_t uneven)
 {
     return c->crossing < crossing || (c->crossing == crossing && c->uneven < uneven);
 }
 
-/* Can an exchange with this gain be an improvement? */
+/* Return whether an exchange with this gain can be an improvement. */
 static bool cut_may_gain(const struct cut *c, int64_t gain)
 {
     return gain > 0 || (gain == 0 && c->graph->switches <= CUT_EVEN);
 }
 
-/* Move switch @s, without nodes, if that is better. */
+/* Move switch @s to another host if that is better. Only a switch without nodes is moved. */
 static bool cut_try_move(struct cut *c, uint32_t s)
 {
     uint64_t crossing = c->crossing, uneven = c->uneven;
@@ -267,7 +283,7 @@ static bool cut_try_move(struct cut *c, uint32_t s)
     return false;
 }
 
-/* Swap the hosts of @a and @b if that is better. */
+/* Swap the hosts of @a and @b if that is better. They must have equally many nodes. */
 static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
 {
     uint64_t crossing = c->crossing, uneven = c->uneven;
@@ -285,7 +301,7 @@ static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Can moving @s gain anything? */
+/* Return whether moving @s to another host can be an improvement. */
 static bool cut_may_leave(const struct cut *c, uint32_t s)
 {
     if (c->graph->switches <= CUT_EVEN)
@@ -314,7 +330,9 @@ static void cut_improve(struct cut *c)
 
 /* --- balance of switches ------------------------------------------------------------ */
 
-/* The switch without nodes that costs least to move from @from to @to, or TOPO_NONE. */
+/*
+ * Return the switch without nodes that is best to move from host @from to host @to, or TOPO_NONE.
+ */
 static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
 {
     uint32_t best = TOPO_NONE;
@@ -326,13 +344,16 @@ static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
     return best;
 }
 
-/* How many switches host @h has above its bound. */
+/* Return by how many switches host @h exceeds its bound. */
 static int64_t cut_above(const struct cut *c, uint32_t h, const uint32_t *bound)
 {
     return (int64_t)c->has[h] - bound[h];
 }
 
-/* Move a switch from a host with too many to one with too few. */
+/*
+ * Move a switch from a host with too many switches to one with too few. Returns false if there is
+ * nothing to move.
+ */
 static bool cut_balance(struct cut *c)
 {
     uint32_t poor = 0;
@@ -362,7 +383,10 @@ static bool cut_balance(struct cut *c)
 
 /* --- an order along the cables ------------------------------------------------------ */
 
-/* Is @s a better next switch than @than? It has more cables to those already in the order. */
+/*
+ * Return whether @s is a better next switch of the order than @than: it has more cables to the
+ * switches already in the order or, with equally many, a lower level.
+ */
 static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
 {
     if (than == TOPO_NONE || cables[s] != cables[than])
@@ -370,7 +394,7 @@ static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s,
     return c->graph->sw[s].level < c->graph->sw[than].level;
 }
 
-/* Replace c->order. Errors: -ENOMEM. */
+/* Replace c->order by one that follows the cables. Errors: -ENOMEM. */
 static int cut_grow(struct cut *c)
 {
     uint32_t switches = c->graph->switches;
@@ -429,7 +453,7 @@ static void cut_free(struct cut *c)
     free(c->most);
 }
 
-/* From the current order to the best assignment that exchanges reach. */
+/* Assign the switches by the current order, then improve the assignment by exchanges. */
 static void cut_search(struct cut *c, const uint32_t *share)
 {
     cut_leaves(c, share);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* file.c - topology files: from the disk to a checked network. */
+/* file.c - read topology files, from the disk to a checked network. */
 #include "topo/file.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #define FILE_CHUNK 65536
 
-/* The end of a long file name, which is more specific than its beginning. */
+/* Return the last @most bytes of a file name, which are more specific than the first. */
 static const char *name_tail(const char *name, size_t most)
 {
     size_t length = strlen(name);
@@ -16,7 +16,7 @@ static const char *name_tail(const char *name, size_t most)
     return length > most ? name + length - most : name;
 }
 
-/* Check levels given by the file: cables must join different levels. */
+/* Check the levels that the file gives: a cable must join different levels. */
 static int check_given(const struct file *file, const struct topo_graph *graph)
 {
     char a[TOPO_SHOWN_BYTES], b[TOPO_SHOWN_BYTES];
@@ -35,7 +35,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
     return 0;
 }
 
-/* Set the name, without control characters. */
+/* Set graph->spec to @name, without control characters. */
 static void graph_call(struct topo_graph *graph, const char *name)
 {
     snprintf(graph->spec, sizeof graph->spec, "%s", name);
@@ -44,7 +44,10 @@ static void graph_call(struct topo_graph *graph, const char *name)
             *p = '?';
 }
 
-/* Add levels and routes, and check the graph, since files are not trusted. */
+/*
+ * Add levels and routes, and check the graph, because files are not trusted. Frees @graph on
+ * failure.
+ */
 static int file_finish(struct topo_graph **ret, struct topo_graph *graph, const struct file *file)
 {
     char why[TOPO_ERROR_BYTES];

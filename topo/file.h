@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file.h - a topology file between its text (file_scan.c) and the graph (file_build.c). Inside
- * topo/ only. The format is ibnetdiscover's: docs/topo.md.
+ * file.h - the contents of a topology file: file_scan.c reads them from the text, and file_build.c
+ * makes the graph from them. Inside topo/ only. The format is ibnetdiscover's: docs/topo.md.
  */
 #ifndef TOPO_FILE_H
 #define TOPO_FILE_H
@@ -22,15 +22,15 @@ enum device_kind {
 
 struct device {
     enum device_kind kind;
-    const char *name; /* in the text, not terminated */
+    const char *name; /* in the text of the file, without NUL */
     uint32_t length;
-    const char *title; /* description, in the text, unchecked; NULL: none */
+    const char *title; /* description, in the text of the file, unchecked; NULL: none */
     uint32_t title_length;
     uint64_t guid; /* 0: not in the file */
     uint32_t line;
     uint32_t ports;  /* 1 to FILE_PORTS_MAX */
-    uint32_t level;  /* of a switch, if given; else TOPO_NONE */
-    uint32_t number; /* index of the graph's switch or node */
+    uint32_t level;  /* level of a switch, if given; else TOPO_NONE */
+    uint32_t number; /* number of the switch or node in the graph */
     uint32_t next;   /* next device with the same hash, or TOPO_NONE */
 };
 
@@ -40,7 +40,8 @@ struct plug {
     uint32_t port; /* from 1 */
     uint32_t remote_device;
     uint32_t remote_port;
-    const char *remote; /* the remote device's name in the text, until all are known */
+    /* name of the remote device in the text, used until all devices have been read */
+    const char *remote;
     uint32_t remote_length;
     uint32_t line;
     uint8_t rate; /* topo_rate_scan(); 0: not given */
@@ -53,32 +54,32 @@ struct file {
 
     struct device *device;
     uint32_t devices, devices_room;
-    uint32_t *bucket; /* hash table of devices by name; twice devices_room */
+    uint32_t *bucket; /* hash table of devices by name, with 2 * devices_room elements */
     struct plug *plug;
     uint32_t plugs, plugs_room;
-    uint32_t count[3]; /* devices by kind */
-    uint32_t levels;   /* switches with a level */
+    uint32_t count[3]; /* number of devices, by kind */
+    uint32_t levels;   /* number of switches with a level */
 
-    uint32_t line;    /* current line */
-    uint32_t current; /* device whose ports are listed, or TOPO_NONE */
-    uint32_t level;   /* for the next switch, or TOPO_NONE */
-    uint64_t guid;    /* for the next device, or 0 */
+    uint32_t line;    /* number of the current line */
+    uint32_t current; /* device whose ports the current lines list, or TOPO_NONE */
+    uint32_t level;   /* level for the next switch, or TOPO_NONE */
+    uint64_t guid;    /* GUID for the next device, or 0 */
 };
 
 /** file_fail - write one line for the user; @line 0: no particular line. Returns -EINVAL. */
 __attribute__((format(printf, 3, 4))) int file_fail(const struct file *file, uint32_t line,
                                                     const char *format, ...);
 
-/** file_scan - read devices and plugs. Errors: -EINVAL, -ENOMEM. */
+/** file_scan - read devices and ends of cables from the text. Errors: -EINVAL, -ENOMEM. */
 int file_scan(struct file *file, const char *text, size_t bytes);
 
 /** file_find - find a device by name; TOPO_NONE: there is none. */
 uint32_t file_find(const struct file *file, const char *name, uint32_t length);
 
-/** file_text_is_clean - is it UTF-8 without control characters? Pure. */
+/** file_text_is_clean - return whether a text is UTF-8 without control characters. Pure. */
 bool file_text_is_clean(const char *text, size_t bytes);
 
-/** file_label - name the devices of a graph. Errors: -ENOMEM. */
+/** file_label - give the switches and nodes of a graph their labels. Errors: -ENOMEM. */
 int file_label(struct topo_graph *graph, const struct file *file);
 
 /** file_graph - build the graph without levels and routes. Errors: -EINVAL, -ENOMEM. */

@@ -2,9 +2,9 @@
 /*
  * file_build.c - build the graph that a topology file describes.
  *
- * A line about a cable gives both of its ends. All ends are sorted by device and port, and those of
- * one port must agree. So cables may be listed from one side or from both, and a device may be
- * described twice, as ibnetdiscover -g does, but not contradictorily.
+ * A line about a cable gives both of its ends. All ends are sorted by device and port. All lines
+ * about one port must say the same. So a cable may be listed at one of its devices or at both, and
+ * a device may be described twice, as ibnetdiscover -g does.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static int by_port(const void *left, const void *right)
     return (a->line > b->line) - (a->line < b->line);
 }
 
-/* Add the reverse of each cable, and sort. */
+/* Add the opposite end of each cable, and sort all ends by device and port. */
 static int ends_mirror(struct file *file)
 {
     struct plug *both = realloc(file->plug, 2 * ((size_t)file->plugs + 1) * sizeof *both);
@@ -71,7 +71,7 @@ static int ends_mirror(struct file *file)
     return 0;
 }
 
-/* The lower of the rates that the two ends' lines give. */
+/* Return the lower one of the rates that two lines about a cable give; 0: not given. */
 static uint8_t lower_rate(uint8_t a, uint8_t b)
 {
     if (!a || !b)
@@ -79,7 +79,10 @@ static uint8_t lower_rate(uint8_t a, uint8_t b)
     return topo_rate_ps(a) >= topo_rate_ps(b) ? a : b;
 }
 
-/* Keep one end per port; they must agree. Drop cables that leave the network. */
+/*
+ * Keep one end per port; all ends of a port must agree. Drop cables to devices that are no part of
+ * the network, and cables from a device to itself.
+ */
 static int ends_merge(struct file *file, struct topo_parts *parts)
 {
     uint32_t kept = 0;
@@ -120,7 +123,7 @@ static int ends_merge(struct file *file, struct topo_parts *parts)
     return 0;
 }
 
-/* The ends of one device: plug[from..to). */
+/* The ends of one device: file->plug[from..to). */
 struct ends {
     uint32_t from;
     uint32_t to;
@@ -135,7 +138,10 @@ static struct ends ends_of(const struct file *file, uint32_t device, uint32_t fr
     return ends;
 }
 
-/* Do a switch's port numbers exceed what we can represent? Then used ports are renumbered. */
+/*
+ * Return whether the ports of a switch must be renumbered, because its highest used port number is
+ * too large for this program.
+ */
 static bool is_renumbered(const struct file *file, const struct device *device, struct ends ends)
 {
     return device->kind == DEVICE_SWITCH && device->ports > TOPO_PORTS_MAX && ends.to > ends.from &&
@@ -208,7 +214,7 @@ static int devices_number(struct file *file, struct topo_size *size)
     return 0;
 }
 
-/* The port of the switch that end @i of @ends is plugged into. */
+/* Return the graph's port for end @i. @ends: all ends of its device. */
 static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i)
 {
     const struct plug *plug = &file->plug[i];
@@ -218,7 +224,7 @@ static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i
     return plug->port - 1;
 }
 
-/* The index of end @i's opposite end. */
+/* Return the index of the opposite end of end @i. */
 static uint32_t remote_end(const struct file *file, uint32_t i)
 {
     const struct plug key = {.device = file->plug[i].remote_device,
@@ -226,7 +232,7 @@ static uint32_t remote_end(const struct file *file, uint32_t i)
                              .line = UINT32_MAX};
     uint32_t low = 0, high = file->plugs;
 
-    while (high - low > 1) { /* find the last that is not above the key */
+    while (high - low > 1) { /* find the last end that is not above the key */
         uint32_t mid = low + (high - low) / 2;
 
         if (by_port(&file->plug[mid], &key) > 0)
@@ -269,7 +275,7 @@ static void plug_node(struct topo_graph *graph, const struct file *file, struct 
 static int graph_plug(struct topo_graph *graph, const struct file *file)
 {
     uint32_t *port =
-        malloc(((size_t)file->plugs + 1) * sizeof *port); /* by end: port of a switch */
+        malloc(((size_t)file->plugs + 1) * sizeof *port); /* by end: the graph's port */
     struct ends ends = {0, 0};
 
     if (!port)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file_label.c - name the devices of a topology file.
+ * file_label.c - give names to the devices of a topology file.
  *
- * A device has an identity, "H-0002c903000e0b72", and in the comment after it a description that
- * the device itself has sent: "node01 HCA-1", "MF0;leaf1:MSB7700/U1". Its name is the host in its
- * description if no other device has the same host; else the whole description if it is unique;
- * else the identity. So names are unique.
+ * A device has an identity, such as "H-0002c903000e0b72". The comment after it contains a
+ * description that the device itself has sent, such as "node01 HCA-1" or "MF0;leaf1:MSB7700/U1".
+ * The device's name is the host in its description if no other device has the same host, else the
+ * whole description if it is unique, else the identity. So names are unique.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,10 @@
 
 /* --- clean texts -------------------------------------------------------------------- */
 
-/* Length of the UTF-8 character at @at, its code point in *@code; 0: invalid. Source: RFC 3629. */
+/*
+ * Return the length of the UTF-8 character at @at; 0: it is invalid. *@code: gets its code point.
+ * Source: RFC 3629.
+ */
 static size_t scan_character(const char *at, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -35,7 +38,9 @@ static size_t scan_character(const char *at, size_t left, uint32_t *code)
     return length;
 }
 
-/* Is it a control character, or one that changes the direction of writing? */
+/*
+ * Return whether a character is a control character or one that changes the direction of writing.
+ */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code < 0x202f) ||
@@ -55,7 +60,10 @@ bool file_text_is_clean(const char *text, size_t bytes)
     return true;
 }
 
-/* Copy at most TOPO_NAME_MAX bytes, and a NUL; unprintable ones become '?'. Returns the length. */
+/*
+ * Copy at most TOPO_NAME_MAX bytes, and a NUL. Unprintable characters become '?'. Returns the
+ * length.
+ */
 static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 {
     uint32_t used = 0, code;
@@ -90,10 +98,10 @@ struct texts {
 struct candidate {
     const char *text;
     uint32_t device;
-    bool title; /* the whole description; else the host */
+    bool title; /* true: the whole description; false: the host */
 };
 
-/* Is it an adapter's name after a host's: "HCA-1", "mlx5_0"? */
+/* Return whether a word is the name of an adapter, such as "HCA-1" or "mlx5_0". */
 static bool is_adapter(const char *word)
 {
     static const char *const names[] = {"HCA-", "mlx4_", "mlx5_", "mthca", "hfi1_", "qib"};
@@ -109,7 +117,7 @@ static bool is_adapter(const char *word)
 
 /*
  * Find the host in a description: "node01" in "node01 HCA-1", "leaf1" in "MF0;leaf1:MSB7700/U1".
- * *@ret: its beginning. Returns its length; 0: none.
+ * *@ret: gets its beginning. Returns its length; 0: there is none.
  */
 static size_t find_host(const char *title, const char **ret)
 {
@@ -155,7 +163,7 @@ static void labels_name(struct topo_label *label, const struct file *file,
     }
 }
 
-/* The GUID from the file, or from an identity such as "H-0002c903000e0b72". */
+/* Return the GUID that the file gives, or the one in an identity such as "H-0002c903000e0b72". */
 static uint64_t guid_of(const struct device *device)
 {
     char text[17], *end;
@@ -169,7 +177,10 @@ static uint64_t guid_of(const struct device *device)
     return strspn(text, "0123456789abcdefABCDEF") == 16 ? guid : 0;
 }
 
-/* Add the texts of device @d. Returns how many names it proposes in @candidate. */
+/*
+ * Add the texts of device @d, and add those that may become its name to @candidate. Returns how
+ * many these are.
+ */
 static uint32_t label_fill(struct topo_label *label, const struct device *device, uint32_t d,
                            struct texts *texts, struct candidate *candidate)
 {
@@ -193,7 +204,10 @@ static uint32_t label_fill(struct topo_label *label, const struct device *device
     return count;
 }
 
-/* Put the labels in the graph's order, in one allocation with their texts. */
+/*
+ * Sort the labels in the order of the graph's switches and nodes, in one allocation with their
+ * texts.
+ */
 static int labels_order(struct topo_graph *graph, const struct file *file,
                         const struct topo_label *label, const struct texts *texts)
 {

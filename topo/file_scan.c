@@ -7,10 +7,10 @@
  *     Ca      2 "H-0002c903000e0b72"    # "node01 HCA-1"
  *     [1](2c903000e0b73)   "S-0002c90200404728"[1]     # lid 4 lmc 0 "leaf 1" lid 1 4xQDR
  *
- * Used are kinds, names, port numbers, level=N, the GUIDs of devices, and from comments a device's
- * description and a cable's rate. Other settings, GUIDs of ports, external port numbers, headings
- * and other comments are ignored. The text is not trusted: every number is bounded, every line has
- * a maximal length, and names are clean (file_label.c).
+ * This file reads the kinds, names and GUIDs of devices, port numbers and level=N, and from
+ * comments a device's description and a cable's rate. It ignores other settings, GUIDs of ports,
+ * external port numbers, headings and other comments. The text is not trusted: numbers and lengths
+ * of lines are limited, and names must have no control characters (file_label.c).
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "emu/util/nearest.h"
 #include "topo/file.h"
 
-#define SHOWN 40 /* bytes of the text in a message */
+#define SHOWN 40 /* bytes of the file's text that a message quotes */
 
 struct cursor {
     const char *at;
@@ -96,7 +96,7 @@ static int devices_grow(struct file *file)
     return 0;
 }
 
-/* Begin the device of a header line: a new one, or one described before. */
+/* Begin the device of a header line. It is new, or was described before. */
 static int device_begin(struct file *file, const struct device *given)
 {
     uint32_t i = file_find(file, given->name, given->length);
@@ -155,7 +155,7 @@ static bool take_number(struct cursor *c, uint32_t *ret)
     return c->at > from;
 }
 
-/* A name in quotes. */
+/* Take a name in quotes. */
 static bool take_name(struct cursor *c, const char **name, uint32_t *length)
 {
     if (!take(c, "\""))
@@ -167,7 +167,7 @@ static bool take_name(struct cursor *c, const char **name, uint32_t *length)
     return *length >= 1 && *length <= FILE_NAME_MAX && take(c, "\"");
 }
 
-/* "0x2c903000e0b72" */
+/* Take a GUID: "0x2c903000e0b72". */
 static uint64_t take_guid(struct cursor *c)
 {
     uint64_t guid = 0;
@@ -180,13 +180,13 @@ static uint64_t take_guid(struct cursor *c)
     return guid;
 }
 
-/* "[3]" */
+/* Take a port: "[3]". */
 static bool take_port(struct cursor *c, uint32_t *port)
 {
     return take(c, "[") && take_number(c, port) && take(c, "]");
 }
 
-/* Skip any number of "(2c903000e0b73)" and "[ext 5]". */
+/* Skip any number of GUIDs "(2c903000e0b73)" and external port numbers "[ext 5]". */
 static void skip_extras(struct cursor *c)
 {
     const char *close;
@@ -206,7 +206,9 @@ static void skip_extras(struct cursor *c)
 
 /* --- comments ----------------------------------------------------------------------- */
 
-/* The description of a device: the quoted text in the comment. It may itself contain quotes. */
+/*
+ * Read the description of a device: the quoted text in the comment. It may itself contain quotes.
+ */
 static void read_title(struct device *device, const struct cursor *c)
 {
     size_t left = (size_t)(c->end - c->at);
@@ -220,14 +222,14 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* Report a word that resembles a rate, such as "4xFRD". */
+/* Report an error if a word only resembles a rate, such as "4xFRD". */
 static int check_rate(const struct file *file, const char *word, size_t length)
 {
     char text[SHOWN], names[TOPO_RATES][16];
 
     if (length >= sizeof text)
         return 0;
-    memcpy(text, word, length); /* the file may end after the word without a NUL */
+    memcpy(text, word, length); /* copied because no NUL follows the word */
     text[length] = '\0';
     size_t digits = strspn(text, "0123456789");
     if (!digits || length < digits + 3 || text[digits] != 'x' ||
@@ -242,7 +244,7 @@ static int check_rate(const struct file *file, const char *word, size_t length)
                      nearest_question(&nearest, "").text);
 }
 
-/* The rate of a cable: a word in the comment after all quoted text. Errors: -EINVAL. */
+/* Read the rate of a cable: a word in the comment after all quoted text. Errors: -EINVAL. */
 static int read_rate(const struct file *file, const struct cursor *c, uint8_t *ret)
 {
     const char *comment = memchr(c->at, '#', (size_t)(c->end - c->at));
@@ -297,7 +299,7 @@ static int scan_header(struct file *file, struct cursor *c, enum device_kind kin
     if (kind == DEVICE_SWITCH)
         given.level = file->level;
     else if (memmem(c->at, (size_t)(c->end - c->at), "Aggregation Node", 16))
-        given.kind = DEVICE_OTHER; /* a unit of the switch that it is plugged into */
+        given.kind = DEVICE_OTHER; /* it is a unit of the switch into which it is plugged */
     read_title(&given, c);
     return device_begin(file, &given);
 }

@@ -3,8 +3,8 @@
  * file_write.c - write a network as a topology file that file_scan.c can read.
  *
  * Ports count from 1, as everywhere in InfiniBand. A network from a file keeps its port numbers and
- * the GUIDs of its devices. A generated network gets GUIDs derived from the numbers of switches and
- * nodes, for other programs that read such files. Ports have no GUIDs.
+ * the GUIDs of its devices. For other programs that read such files, a generated network gets
+ * GUIDs, which are derived from the numbers of its switches and nodes. Ports get no GUIDs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,10 @@
 #define SWITCH_GUID UINT64_C(0x0002000000000000)
 #define NODE_GUID   UINT64_C(0x0003000000000000)
 
-/* The GUID of switch @i, or, from graph->switches on, of a node. 0: none. */
+/*
+ * Return the GUID of switch @i or, if @i is graph->switches or more, of node @i - graph->switches.
+ * 0: it has none.
+ */
 static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label)
@@ -22,7 +25,7 @@ static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
     return i < graph->switches ? SWITCH_GUID + i : NODE_GUID + (i - graph->switches);
 }
 
-/* Write the identity in quotes. */
+/* Write the identity of a switch or node, in quotes. */
 static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label)
@@ -31,7 +34,9 @@ static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
         fprintf(to, "\"%c-%016" PRIx64 "\"", i < graph->switches ? 'S' : 'H', guid_of(graph, i));
 }
 
-/* Write the comment after a device, or after a cable to it. @rate: the cable's; 0: none. */
+/*
+ * Write the comment after a device, or after a cable to it. @rate: the cable's rate; 0: not given.
+ */
 static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, uint8_t rate)
 {
     const char *title = graph->label ? graph->label_text + graph->label[i].title : "";
@@ -48,7 +53,7 @@ static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, 
     fputc('\n', to);
 }
 
-/* A port's number in the file. */
+/* Return the number of a switch's port in the file. */
 static uint32_t switch_port(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     uint32_t number = graph->sw[s].end[port].number;
@@ -104,7 +109,7 @@ static void write_node(FILE *to, const struct topo_graph *graph, uint32_t n)
         const struct topo_link *link = &node->link[i];
 
         if (link->sw == TOPO_NONE)
-            continue; /* cable removed */
+            continue; /* topo_without() removed the cable */
         fprintf(to, "[%u]\t", node_port(graph, n, i));
         write_name(to, graph, link->sw);
         fprintf(to, "[%u]", switch_port(graph, link->sw, link->port));

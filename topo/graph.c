@@ -25,7 +25,7 @@ struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets
     graph->slab = graph;
     graph->bytes = bytes;
 
-    /* The strictest alignment first, so that no padding is needed. */
+    /* Arrays with the strictest alignment come first, so that no padding is needed. */
     graph->sw = (struct topo_switch *)(graph + 1);
     emu_ports *first_set = (emu_ports *)(graph->sw + size->switches);
     struct topo_end *end = (struct topo_end *)(first_set + size->sets);
@@ -33,7 +33,7 @@ struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets
     for (uint32_t s = 0; s < size->switches; s++) {
         graph->sw[s].end = end + (size_t)s * size->ports;
         graph->sw[s].route.stride = 1;
-        graph->sw[s].low = 1; /* no node below */
+        graph->sw[s].low = 1; /* low > high: there is no node below */
     }
     if (sets)
         *sets = first_set;
@@ -106,7 +106,7 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
     return graph;
 }
 
-/* Labels are one allocation. */
+/* Copy the labels and their texts, which are in one allocation. */
 static int graph_copy_labels(struct topo_graph *graph, const struct topo_graph *from)
 {
     struct topo_label *label;
@@ -252,7 +252,9 @@ uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t 
     return number ? number : port;
 }
 
-/* Are the switches of two nodes connected by cables at all? */
+/*
+ * Return whether any path of cables joins the switches of two nodes. @a must have its first link.
+ */
 static bool is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
     bool *seen = calloc(graph->switches, sizeof *seen);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* graph.h - functions that generators build a graph with. Inside topo/ only. */
+/* graph.h - functions by which generators build a graph. Inside topo/ only. */
 #ifndef TOPO_GRAPH_H
 #define TOPO_GRAPH_H
 
 #include "topo/topo.h"
 
-#define TOPO_ERROR_BYTES 320 /* for one line with the reason, without the SPEC */
+#define TOPO_ERROR_BYTES 320 /* size of one line that says what is wrong, without the SPEC */
 
 /* A macro's value as a string literal. */
 #define TEXT_OF(x) #x
@@ -16,18 +16,19 @@ struct topo_size {
     uint32_t nodes;
     uint32_t switches;
     uint32_t ports;  /* per switch */
-    uint32_t levels; /* 0: unknown, topo_route_graph() counts them */
-    uint32_t sets;   /* port sets of all routes; switches may share them */
+    uint32_t levels; /* 0: unknown; topo_route_graph() counts them */
+    uint32_t sets;   /* number of port sets of all routes; switches may share sets */
 };
 
 /**
- * topo_graph_new - a graph without cables and with empty routes, in one allocation. NULL: no
+ * topo_graph_new - make a graph without cables and with empty routes, in one allocation. NULL: no
  * memory. @sets: gets the array of port sets for the generator's routes; may be NULL.
  */
 struct topo_graph *topo_graph_new(const struct topo_size *size, emu_ports **sets);
 
 /**
- * topo_ports_fit - can this program's port sets hold @ports ports? Errors: -EOVERFLOW, @why is set.
+ * topo_ports_fit - check that this program's port sets can contain @ports ports. Errors:
+ * -EOVERFLOW, with one line in @why.
  */
 int topo_ports_fit(uint32_t ports, char *why, size_t why_bytes);
 
@@ -38,26 +39,27 @@ void topo_plug_node(struct topo_graph *graph, uint32_t node, uint32_t sw, uint32
 void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint32_t b,
                      uint32_t b_port);
 
-/* Pairs of a switch with nodes and a destination without a route. */
+/* Missing routes: pairs of a switch with nodes and a destination to which it has no route. */
 struct topo_gap {
     uint64_t pairs;
-    uint32_t src; /* nodes of the first pair */
+    uint32_t src; /* src, dst: a node at the switch of the first pair, and the destination */
     uint32_t dst;
 };
 
 /**
- * topo_route_graph - compute all routes from cables and levels: the shortest of those that go up,
- * then down, and down as soon as they can. Every port that begins one is a candidate. So a segment
- * that has come down never goes up again, and routes are free of deadlock. Also sets levels,
- * longest, and every switch's low and high.
- * @gap: pairs without a route.
- * Cost: switches x clusters x ports steps, and 8 bytes for each switch and cluster meanwhile.
- * Errors: -ENOMEM; -E2BIG with constant text in *why: beyond TOPO_ROUTES_MAX, or too irregular.
+ * topo_route_graph - compute all routes from cables and levels. A route goes up, then down, and
+ * goes down as soon as it can; of these routes, the shortest are used. Every port that begins one
+ * is a candidate. Because a segment that has come down never goes up again, routes are free of
+ * deadlock. Also sets levels, longest, and every switch's low and high.
+ * @gap: gets the missing routes.
+ * Cost: switches x clusters x ports steps, and 8 bytes of memory for each pair of a switch and a
+ * cluster meanwhile. Errors: -ENOMEM; -E2BIG, more than TOPO_ROUTES_MAX pairs or too irregular. On
+ * failure *why is a constant text.
  * Source: Schroeder et al., Autonet (up-star, down-star routes).
  */
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why);
 
-/* switches x clusters: 512 MB while routes are computed */
+/* most pairs of a switch and a cluster; they take 512 MB while routes are computed */
 #if EMU_PORT_WORDS == 1
 #define TOPO_ROUTES_MAX 67108864
 #else
@@ -65,17 +67,20 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
 #endif
 
 /**
- * topo_find_levels - find levels for any cables: by the distance from nodes or, if that leaves
- * pairs without routes or makes paths longer than necessary, from a central switch. A disconnected
- * network gets levels, too; topo_route_graph() reports it. Errors: -ENOMEM.
+ * topo_find_levels - find levels for any cables, by several guesses (levels.c). A network that is
+ * not connected gets levels, too; topo_route_graph() reports the missing routes. Errors: -ENOMEM.
  */
 int topo_find_levels(struct topo_graph *graph);
 
-/** topo_port_number - a port's number in a message: from 0, or as in the file. */
+/**
+ * topo_port_number - return a port's number as messages show it: the one in the file, or else from
+ * 0.
+ */
 uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port);
 
 /*
- * A generator builds a graph from @args, the SPEC after its colon. @why: gets one line on failure.
+ * A generator builds a graph from @args, the part of the SPEC after the colon. @why: gets one line
+ * on failure.
  */
 typedef int topo_generator(struct topo_graph **ret, const char *args, char *why, size_t why_bytes);
 
@@ -83,21 +88,32 @@ topo_generator topo_kary;  /* "4,2" */
 topo_generator topo_qsnet; /* "1024,links=2" */
 topo_generator topo_clos;  /* "down=16x32,up=16" */
 
-/** topo_build - compute routes and check that none is missing. Frees @graph on failure. */
+/**
+ * topo_build - compute the routes of @graph and check that none is missing. Frees @graph on
+ * failure. @graph may be NULL: no memory. @why: gets one line on failure.
+ */
 int topo_build(struct topo_graph **ret, struct topo_graph *graph, char *why, size_t why_bytes);
 
-/** topo_load - topo_read() of the file @name. */
+/** topo_load - do topo_read() with the text of the file @name. */
 int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes);
 
-/** topo_order - all switches, those with much mutual traffic close together. NULL: no memory. */
+/**
+ * topo_order - return an array of all switches in which switches with much mutual traffic are close
+ * together. The caller frees it. NULL: no memory.
+ */
 uint32_t *topo_order(const struct topo_graph *graph);
 
 /* --- parsing SPECs: numbers, names and commas (spec.c) ------------------------------ */
 
-/** topo_scan_number - scan digits at *@at and advance it; large numbers become UINT32_MAX. */
+/**
+ * topo_scan_number - scan digits at *@at and advance *@at behind them. Larger numbers become
+ * UINT32_MAX. Returns false if there is no digit.
+ */
 bool topo_scan_number(const char **at, uint32_t *ret);
 
-/** topo_scan_word - scan @word at *@at and advance it. */
+/**
+ * topo_scan_word - scan @word at *@at and advance *@at behind it. Returns false if it is not there.
+ */
 bool topo_scan_word(const char **at, const char *word);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * kary.c - k-ary n-trees.
  *
- * Switches are numbered level * k^(n-1) + w, where w has n - 1 digits in base k. Switches at levels
- * l and l + 1 are cabled if all their digits except digit l agree; the digit l of each is the
- * other's port (plus k at the child, where it is an up port). So a path up may choose digit l
- * freely, and the path down corrects it.
+ * Switches are numbered level * k^(n-1) + w, where w has n - 1 digits in base k. A switch at level
+ * l and one at level l + 1 are cabled if all their digits except digit l agree. Digit l of the
+ * child is the port at the parent. Digit l of the parent, plus k, is the port at the child, where
+ * ports from k on lead up. So a path up may choose digit l freely, and the path down corrects it.
  */
 #include "topo/graph.h"
 
@@ -17,7 +17,7 @@ struct kary {
     uint32_t k;
     uint32_t n;
     uint32_t nodes;
-    uint32_t row; /* switches per level */
+    uint32_t row; /* number of switches per level */
 };
 
 static int kary_size(struct kary *tree, const char *args, const char **why)
@@ -50,7 +50,10 @@ static int kary_size(struct kary *tree, const char *args, const char **why)
     return 0;
 }
 
-/* @unit: k^level, the weight of this level's digit. */
+/*
+ * Set up switch @w of a level: its nodes, its cables to parents, and its routing table. @unit:
+ * k^level, the weight of digit number @level.
+ */
 static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint32_t level,
                         uint32_t unit, uint32_t w, emu_ports *sets)
 {
@@ -107,7 +110,7 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
     snprintf(graph->spec, sizeof graph->spec, "kary:%u,%u", tree.k, tree.n);
     graph->longest = 2 * tree.n - 1;
     for (uint32_t port = 0; port < tree.k; port++)
-        sets[port] = emu_port(port); /* at every switch, block i is below port i */
+        sets[port] = emu_port(port); /* at every switch, the i-th block of nodes is below port i */
     for (uint32_t level = 0, unit = 1; level < tree.n; level++, unit *= tree.k)
         for (uint32_t w = 0; w < tree.row; w++)
             kary_switch(graph, &tree, level, unit, w, sets);

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * levels.c - find which direction is up in a network that does not say so itself.
+ * levels.c - find which direction is up in a network whose file does not give the levels.
  *
- * Of four guesses the best is taken: the one that leaves the fewest pairs without a route, then has
- * the shortest paths in sum, then the most candidates.
+ * Four guesses are compared. A guess gives each switch a *height*; of two switches of equal height,
+ * the one with the larger number counts as higher. From the heights the levels are counted, from
+ * the lowest switches up, so that a cable never joins equal levels. The best guess is the one that
+ * leaves the fewest pairs without a route. Among several of these it has the smallest sum of
+ * distances, and then the most candidate ports.
  *
- * 1. The distance from switches with many nodes. A few nodes on a spine, often service nodes, must
- *    not make it a leaf.
- * 2. The same, but with one leaf and everything above it inverted: that leaf is the top. So nodes
- *    on different spines have routes, and no path gets longer.
- * 3. The distance from any node.
- * 4. The nearer to a central switch, the higher: gives routes wherever cables connect.
+ * 1. The height is the distance from switches with many nodes (leaves). A spine with a few nodes,
+ *    which often are service nodes, must not count as a leaf.
+ * 2. As guess 1, but the heights of one leaf and of all switches above it are inverted, so that
+ *    this leaf is at the top. Then nodes on different spines have routes, too, and no path is
+ *    longer than in guess 1.
+ * 3. The height is the distance from any switch with nodes.
+ * 4. The nearer a switch is to a central switch, the higher it is. This gives routes between all
+ *    switches that cables connect.
  *
- * A guess is a height for each switch; at equal height the larger number is higher. Levels are then
- * counted from below, so a cable never joins equal levels.
  * Source: Schroeder et al., Autonet, for guess 4 and numbers as a tie-break.
  */
 #include <errno.h>
@@ -25,25 +28,29 @@
 #define MANY_SHARE  4  /* many nodes: at least a quarter of the largest number at a switch */
 #define LEAVES_SEEN 64 /* leaves that are tried for inversion */
 
-/* Properties of the routes that some levels give. */
+/* How good the routes are that a guess gives. */
 struct quality {
     uint64_t unreachable; /* pairs of a switch with nodes and a cluster without a route */
-    uint64_t hops;        /* of all other pairs, summed */
-    uint64_t choices;     /* candidates at the first switch, summed */
-    bool flat;            /* cables join switches of equal height */
+    uint64_t hops;        /* sum of the distances of all other pairs */
+    uint64_t choices;     /* sum of the numbers of candidate ports at the first switch */
+    bool flat;            /* some cable joins switches of equal height */
 };
 
 struct guess {
     const struct topo_graph *graph;
     const struct clusters *clusters;
-    uint32_t *nodes;  /* by switch: links of nodes */
+    uint32_t *nodes;  /* by switch: number of links of nodes */
     uint32_t *height; /* by switch: the guess */
     uint32_t *level;  /* by switch: the resulting level */
     uint32_t *queue;
     emu_ports *sets;
 };
 
-/* Breadth-first distances from the queue's @count switches. Other heights are TOPO_NONE. */
+/*
+ * Set height[] by a breadth-first search: the distance from the first @count switches of the queue,
+ * whose heights are set. All others must be TOPO_NONE. Returns the number of switches reached,
+ * which are in the queue.
+ */
 static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -61,7 +68,7 @@ static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
     return count;
 }
 
-/* Heights by distance from switches with at least @least nodes. */
+/* Guess heights: the distance from switches with at least @least nodes. */
 static void guess_distance(struct guess *g, uint32_t least)
 {
     uint32_t count = 0;
@@ -74,13 +81,16 @@ static void guess_distance(struct guess *g, uint32_t least)
     spread(g, g->height, count);
     for (uint32_t s = 0; s < g->graph->switches; s++)
         if (g->height[s] == TOPO_NONE)
-            g->height[s] = 0; /* not connected to such a switch */
+            g->height[s] = 0; /* it is not connected to such a switch */
 }
 
-/* Put @from and all switches that paths up from it reach into the queue. Returns how many. */
+/*
+ * Put @from and all switches that can be reached by going up from it into the queue. Returns how
+ * many there are.
+ */
 static uint32_t above(struct guess *g, uint32_t from)
 {
-    uint32_t *seen = g->level; /* free until levels are counted */
+    uint32_t *seen = g->level; /* level[] is unused until levels are counted */
     uint32_t count = 0;
 
     memset(seen, 0, g->graph->switches * sizeof *seen);
@@ -99,7 +109,10 @@ static uint32_t above(struct guess *g, uint32_t from)
     return count;
 }
 
-/* Guess 1, with the leaf that has most switches above it inverted together with these. */
+/*
+ * Guess 2: as guess 1, but the heights of one leaf and all switches above it are inverted. The leaf
+ * is the one with the most switches above it.
+ */
 static void guess_inverted(struct guess *g, uint32_t least)
 {
     uint32_t best = 0, best_count = 0, seen = 0, most = 0;
@@ -120,7 +133,7 @@ static void guess_inverted(struct guess *g, uint32_t least)
         g->height[g->queue[i]] = 2 * most - g->height[g->queue[i]];
 }
 
-/* The switch farthest from @from. */
+/* Return the switch that is farthest from @from. */
 static uint32_t farthest(struct guess *g, uint32_t from)
 {
     memset(g->level, 0xff, g->graph->switches * sizeof *g->level);
@@ -129,7 +142,10 @@ static uint32_t farthest(struct guess *g, uint32_t from)
     return g->queue[spread(g, g->level, 1) - 1];
 }
 
-/* A switch half way along a longest path, found by two searches. */
+/*
+ * Return a switch half way along a longest path. Two searches find this path: one from @from, one
+ * from its farthest switch.
+ */
 static uint32_t middle(struct guess *g, uint32_t from)
 {
     uint32_t end = farthest(g, farthest(g, from));
@@ -146,7 +162,7 @@ static uint32_t middle(struct guess *g, uint32_t from)
     return end;
 }
 
-/* In each connected part: the nearer to its centre, the higher. */
+/* Guess 4: in each connected part of the network, the nearer to the central switch, the higher. */
 static void guess_middle(struct guess *g)
 {
     uint32_t switches = g->graph->switches;
@@ -171,8 +187,9 @@ static bool is_above(const struct guess *g, uint32_t a, uint32_t b)
 }
 
 /*
- * Count levels from below: a switch is one above the highest below it. It is done once all below it
- * are; @left counts ports down that are not done. Returns quality.flat.
+ * Count levels from below: the level of a switch is one more than the highest level below it. A
+ * switch is counted when all switches below it have been. @left: by switch: ports down to switches
+ * that were not counted yet. Returns quality.flat.
  */
 static bool count_levels(struct guess *g, uint32_t *left)
 {
@@ -209,7 +226,7 @@ static bool count_levels(struct guess *g, uint32_t *left)
     return flat;
 }
 
-/* Compute the properties of a guess. */
+/* Compute how good a guess is. */
 static int evaluate(struct guess *g, struct quality *quality)
 {
     struct paths paths;
@@ -242,7 +259,10 @@ static bool is_better(const struct quality *a, const struct quality *b)
     return a->hops != b->hops ? a->hops < b->hops : a->choices > b->choices;
 }
 
-/* Try all guesses and keep the best; the first immediately if it gives a plain tree. */
+/*
+ * Try all guesses and keep the best one. If the first one gives all routes and no cable joins equal
+ * heights, it is taken at once.
+ */
 static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
     size_t bytes = g->graph->switches * sizeof *g->level;
@@ -286,7 +306,7 @@ static const struct {
     [TOPO_UP_KNOWN] = {"known", "as the file says"},
     [TOPO_UP_DISTANCE] = {"distance", "away from the switches with many nodes"},
     [TOPO_UP_FLIPPED] = {"turned",
-                         "away from the switches with many nodes, but one, which is the top"},
+                         "away from the switches with many nodes, except one, which is at the top"},
     [TOPO_UP_ANY] = {"any", "away from all nodes"},
     [TOPO_UP_MIDDLE] = {"middle", "towards one switch in the middle"},
 };

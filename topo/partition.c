@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * partition.c - assign switches to workers, and the order of switches that this is based on.
+ * partition.c - assign switches to workers, and compute the order of the switches that is used for
+ * this.
  *
- * Every switch gets a position among the nodes: those that span the same nodes are spread evenly
- * over them. So each is near the switches below it and its share of those above, and equal sections
- * of the order cut few cables.
+ * In this order, each switch has a position between the nodes. Switches that have the same nodes
+ * below are spread evenly over these nodes. So each switch is near to the switches below it and to
+ * its share of the switches above it. If the order is cut into equal sections, few cables lead from
+ * one section to another.
  */
 #include <stdlib.h>
 
@@ -16,7 +18,7 @@ struct position {
     uint32_t level;
     uint32_t first; /* nodes below: [first, first + span) */
     uint32_t span;
-    uint64_t at; /* position among the nodes */
+    uint64_t at; /* position, as the number of a node */
 };
 
 static int compare(uint64_t a, uint64_t b)
@@ -43,7 +45,7 @@ static int position_by_position(const void *left, const void *right)
     return order ? order : compare(a->sw, b->sw);
 }
 
-/* Spread adjacent switches that span the same nodes evenly over them. */
+/* Spread adjacent switches that have the same nodes below evenly over these nodes. */
 static void positions_spread(struct position *position, uint32_t count)
 {
     for (uint32_t from = 0, to; from < count; from = to) {
@@ -96,7 +98,10 @@ void topo_partition_of_host(const struct topo_graph *graph, const uint32_t *host
     for (uint32_t s = 0; s < graph->switches; s++)
         count += !host_of || host_of[s] == host;
     for (uint32_t i = 0; i < graph->switches; i++) {
-        uint32_t s = order ? order[i] : i; /* without memory by number: as even, less local */
+        /*
+         * without memory for the order, use the numbers: as even, but more cables between workers
+         */
+        uint32_t s = order ? order[i] : i;
 
         if (host_of && host_of[s] != host)
             worker_of[s] = TOPO_NONE;

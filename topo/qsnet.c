@@ -2,18 +2,18 @@
 /*
  * qsnet.c - networks of QsNet III, from 2 to 16384 nodes.
  *
- * Routers have 32 ports. A node switch is a chassis of two stages: 8 lower routers with 16 links to
- * nodes each, 8 upper ones with 16 links out each, and a backplane with two links between any two
- * of them. N chassis need 128 top switches of N ports; link j of every chassis goes to top switch
- * j:
+ * A router, which is one switch of the graph, has 32 ports. A chassis for nodes has two stages: 8
+ * lower routers with 16 links to nodes each, and 8 upper routers with 16 links out of the chassis
+ * each. Its backplane has two links between each lower and each upper router. N such chassis need
+ * 128 top switches of N ports. Link j of every chassis goes to top switch j:
  *
- *   N = 1        nothing above. Up to 32 links to nodes need one router and no chassis.
+ *   N = 1        no top switches. Up to 32 links to nodes need only one router and no chassis.
  *   N = 2        no top switches: link j goes to link j of the other chassis.
- *   3 to 32      one router holds 32 / N top switches, 6 of 5 ports or 3 of 10. They are one
- *                switch here, and their links to one chassis are one set of candidates.
- *   33 to 128    a chassis like the nodes' holds 2 top switches of 64 ports, or one of 128.
+ *   3 to 32      one router contains 32 / N top switches, for example 6 of 5 ports or 3 of 10. Its
+ *                links to the same chassis are one set of candidate ports.
+ *   33 to 128    a chassis like those for nodes contains 2 top switches of 64 ports, or one of 128.
  *
- * Cards that would have no cable are omitted. Source: QsNet III §V, Table I, Figures 3 to 5.
+ * Routers that would have no cable are omitted. Source: QsNet III §V, Table I, Figures 3 to 5.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,12 +22,12 @@
 #include "topo/graph.h"
 
 #define RADIX       32
-#define HALF        16  /* ports of a router in either direction */
-#define STAGE       8   /* routers of a stage */
-#define PAIR        2   /* links between a lower and an upper router of a chassis */
-#define M           128 /* links of a chassis to nodes, and out: the paper's name for it */
+#define HALF        16  /* ports of a router in each of the two directions */
+#define STAGE       8   /* routers of a stage of a chassis */
+#define PAIR        2   /* links between a lower and an upper router of the same chassis */
+#define M           128 /* links of a chassis to nodes, and also links out. M is the paper's name */
 #define CHASSIS_MAX 128
-#define CARDS       8 /* routers for top switches in one chassis */
+#define CARDS       8 /* routers with top switches that fit into one chassis */
 
 #define WANT                                                                           \
     "want qsnet:N with N from 2 to 16384 nodes, then any of links=1|2|4, rails=1..4, " \
@@ -37,22 +37,25 @@ enum apart { APART_NOT, APART_ROUTER, APART_CHASSIS };
 
 struct qsnet {
     uint32_t nodes;
-    uint32_t links; /* of a node, per network */
-    uint32_t rails; /* networks */
-    uint32_t tops;  /* top switches: M, fewer if oversubscribed */
+    uint32_t links; /* links of a node to each network */
+    uint32_t rails; /* number of networks */
+    uint32_t tops;  /* number of top switches: M, or fewer if the network is oversubscribed */
     enum apart apart;
 
     uint32_t chassis;
-    uint32_t lowers;      /* routers with nodes, per network */
-    uint32_t last_lowers; /* of those, in the last chassis (in each of the last @links if apart) */
+    uint32_t lowers; /* lower routers, which have nodes, per network */
+    /*
+     * lower routers of the last chassis or, with APART_CHASSIS, of each of the last `links` chassis
+     */
+    uint32_t last_lowers;
     bool has_uppers;
-    uint32_t per_router;  /* top switches per router; 0: none, or they are chassis */
+    uint32_t per_router;  /* top switches per router; 0: there are none, or they are chassis */
     uint32_t per_chassis; /* top switches per chassis; 0: they are not chassis */
-    uint32_t top_lowers;  /* lower routers of such a top switch */
-    uint32_t switches;    /* per network */
+    uint32_t top_lowers;  /* lower routers of a top switch that is a chassis or half of one */
+    uint32_t switches;    /* switches per network */
 };
 
-/* One network under construction: the first switch of each kind. */
+/* One network under construction. The numbers are those of its first switch of each kind. */
 struct rail {
     struct topo_graph *graph;
     const struct qsnet *q;
@@ -108,12 +111,12 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* Compute the chassis, and the routers with nodes. */
+/* Compute the numbers of chassis and of lower routers. */
 static void qsnet_lower(struct qsnet *q)
 {
-    /* chassis that are filled together */
+    /* chassis that are filled together, a row */
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
-    uint32_t per_row = M * in_row / q->links; /* nodes in those */
+    uint32_t per_row = M * in_row / q->links; /* nodes in a row */
     uint32_t rows = divide_up(q->nodes, per_row);
     uint32_t last = q->nodes - (rows - 1) * per_row;
 
@@ -123,7 +126,7 @@ static void qsnet_lower(struct qsnet *q)
     else
         q->last_lowers = divide_up(last * q->links / in_row, HALF);
     if (q->chassis == 1 && q->apart == APART_NOT && q->nodes * q->links <= RADIX)
-        q->last_lowers = 1; /* one router with all of its links to nodes */
+        q->last_lowers = 1; /* a single router, all of whose links lead to nodes */
     q->lowers = (rows - 1) * in_row * STAGE + in_row * q->last_lowers;
     q->has_uppers = q->lowers > 1;
 }
@@ -152,7 +155,7 @@ static void set_level(const struct rail *rail, uint32_t from, uint32_t to, uint3
 static void plug_link(const struct rail *rail, uint32_t n, uint32_t link)
 {
     const struct qsnet *q = rail->q;
-    uint32_t port = n * q->links + link; /* index among all ports to nodes */
+    uint32_t port = n * q->links + link; /* number of the port among all ports to nodes */
     uint32_t lower = port / HALF;
 
     if (!q->has_uppers)
@@ -171,7 +174,7 @@ static void plug_link(const struct rail *rail, uint32_t n, uint32_t link)
     topo_plug_node(rail->graph, n, rail->lower + lower, port % (q->has_uppers ? HALF : RADIX));
 }
 
-/* Lower routers of chassis @c. */
+/* Return the number of lower routers of chassis @c. */
 static uint32_t lowers_of(const struct qsnet *q, uint32_t c)
 {
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
@@ -179,7 +182,9 @@ static uint32_t lowers_of(const struct qsnet *q, uint32_t c)
     return c + in_row < q->chassis ? STAGE : q->last_lowers;
 }
 
-/* Connect each of @lowers routers from @lower on to each of STAGE from @upper on. */
+/*
+ * Connect each of the @lowers routers from @lower on to each of the STAGE routers from @upper on.
+ */
 static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, uint32_t upper)
 {
     for (uint32_t l = 0; l < lowers; l++)
@@ -190,7 +195,10 @@ static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, u
     rail->graph->parts.backplane += lowers * STAGE * PAIR;
 }
 
-/* Router and port of link @j out of chassis @c. Links are spread evenly over the routers. */
+/*
+ * Return the router and port of link @j out of chassis @c. These links are spread evenly over the
+ * chassis's upper routers.
+ */
 static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
 {
     uint32_t u = j * STAGE / rail->q->tops;
@@ -199,7 +207,7 @@ static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
     return (struct topo_at){rail->upper + c * STAGE + u, HALF + j - first};
 }
 
-/* Router and port for chassis @c at top switch @j. */
+/* Return the router and port for chassis @c at top switch @j. */
 static struct topo_at port_at_top(const struct rail *rail, uint32_t j, uint32_t c)
 {
     const struct qsnet *q = rail->q;
@@ -258,7 +266,7 @@ static void qsnet_rail(struct topo_graph *graph, const struct qsnet *q, uint32_t
     }
     for (uint32_t c = 0; q->chassis > 2 && c < q->chassis; c++)
         plug_out(&rail, c);
-    if (q->chassis == 2) { /* one of the two serves as the top */
+    if (q->chassis == 2) { /* one of the two chassis serves as the top */
         set_level(&rail, rail.upper + STAGE, rail.top, 2);
         plug_out(&rail, 0);
     }

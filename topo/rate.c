@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rate.c - rates of InfiniBand cables: a width ("4x") and a speed ("FDR"). A rate is a small
- * number: 1 + index of the speed * number of widths + index of the width.
+ * rate.c - rates of InfiniBand cables. A rate is a width ("4x") and a speed ("FDR"). As a number it
+ * is 1 + (index of the speed) * (number of widths) + index of the width.
  */
 #include <assert.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 static const uint8_t widths[] = {1, 2, 4, 8, 12};
 
-/* Time per byte of data on one lane. */
+/* The speeds, with the time per byte of data on one lane. */
 static const struct {
     const char *name;
     uint32_t lane_fs; /* femtoseconds */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * route.c - compute routes for any cables: up, then down, and as short as that allows.
+ * route.c - compute routes for any cables. A route goes up, then down, and is as short as that
+ * allows.
  *
- * A switch that has the node below sends down, by every port that begins a shortest path down; any
- * other sends up, by every port that begins a shortest path. So segments that have come down stay
- * down, tables depend on the destination only, and a switch waits for higher ones on the way up and
- * for lower ones on the way down: no cycle.
+ * A switch that has a node below it sends segments for this node down, by every port that begins a
+ * shortest path down. Every other switch sends them up, by every port that begins a shortest path.
+ * So a segment that has come down stays down, and tables depend on the destination only. On the way
+ * up a segment waits for higher switches, and on the way down for lower ones, so waits cannot form
+ * a cycle.
  */
 #include "topo/route.h"
 
@@ -17,7 +19,7 @@
 
 /* --- clusters: nodes with the same switches, which all other switches treat alike ----- */
 
-/* The switches of @node: ascending, each once. */
+/* Return a cluster with the switches of @node. */
 static struct cluster cluster_of(const struct topo_node *node)
 {
     struct cluster key = {.members = 1, .next = TOPO_NONE};
@@ -27,7 +29,7 @@ static struct cluster cluster_of(const struct topo_node *node)
         uint32_t at = key.switches;
 
         if (sw == TOPO_NONE)
-            continue; /* cable removed */
+            continue; /* topo_without() removed the cable */
         while (at && key.sw[at - 1] > sw)
             at--;
         if (at && key.sw[at - 1] == sw)
@@ -39,7 +41,10 @@ static struct cluster cluster_of(const struct topo_node *node)
     return key;
 }
 
-/* Find or add the cluster like @key in the list that begins with *@head. */
+/*
+ * Find the cluster with the switches of @key in the list that begins with *@head, or add it. Counts
+ * a member. Returns the cluster's number.
+ */
 static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const struct cluster *key)
 {
     for (uint32_t c = *head; c != TOPO_NONE; c = clusters->at[c].next) {
@@ -59,7 +64,8 @@ static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const 
 
 int clusters_find(struct clusters *ret, const struct topo_graph *graph)
 {
-    uint32_t *head = malloc((graph->switches + 1) * sizeof *head); /* last: nodes without a cable */
+    /* last element: the cluster of nodes without a cable */
+    uint32_t *head = malloc((graph->switches + 1) * sizeof *head);
 
     *ret = (struct clusters){
         .at = malloc(graph->nodes * sizeof *ret->at),
@@ -112,7 +118,10 @@ static int sort_by_level(struct paths *paths, const uint32_t *level, uint32_t sw
     return 0;
 }
 
-/* List the cables of switch @s that lead down, or up. */
+/*
+ * List the cables of switch @s that lead up if @up, else those that lead down. Returns how many
+ * there are.
+ */
 static uint32_t cables_list(const struct topo_graph *graph, const uint32_t *level, uint32_t s,
                             bool up, struct cable *to)
 {
@@ -179,7 +188,10 @@ void topo_paths_free(struct paths *paths)
     free(paths->hops);
 }
 
-/* The ports of @cable[from..to) that begin a shortest path; *@hops: its length from here. */
+/*
+ * Return those ports of paths->cable[from..to) that begin a shortest path. *@hops: gets the length
+ * of this path, or ROUTE_UNREACHABLE.
+ */
 static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to, uint16_t *hops)
 {
     uint16_t least = ROUTE_UNREACHABLE;
@@ -228,7 +240,7 @@ void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
     }
 }
 
-/* A node of switch @s, or TOPO_NONE. */
+/* Return a node of switch @s, or TOPO_NONE. */
 static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
 {
     for (uint32_t port = 0; port < graph->ports; port++)
@@ -237,7 +249,10 @@ static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
     return TOPO_NONE;
 }
 
-/* Record the longest path to cluster @c, and switches without one. */
+/*
+ * Update graph->longest by the longest path to cluster @c, and @gap by the switches that have nodes
+ * but no path to it. @a_node: by switch: one of its nodes.
+ */
 static void note_hops(struct topo_graph *graph, const struct paths *paths,
                       const struct clusters *clusters, uint32_t c, const uint32_t *a_node,
                       struct topo_gap *gap)
@@ -258,7 +273,7 @@ static void note_hops(struct topo_graph *graph, const struct paths *paths,
     }
 }
 
-/* Find the candidates of every switch for every cluster, then make the tables. */
+/* Find the candidate ports of every switch for every cluster, then make the routing tables. */
 static int route_clusters(struct topo_graph *graph, const struct clusters *clusters,
                           const struct paths *paths, struct topo_gap *gap)
 {
@@ -280,7 +295,7 @@ static int route_clusters(struct topo_graph *graph, const struct clusters *clust
     return err;
 }
 
-/* Number of different switches in @cable[from..to). */
+/* Return the number of different switches in paths->cable[from..to). */
 static uint32_t count_switches(const struct paths *paths, uint32_t from, uint32_t to)
 {
     uint32_t count = 0;
@@ -295,7 +310,7 @@ static uint32_t count_switches(const struct paths *paths, uint32_t from, uint32_
     return count;
 }
 
-/* From below to above, count the switches that paths up to each have chosen among. */
+/* Set route.spread of all switches, from the lowest to the highest. */
 static void note_spreads(struct topo_graph *graph, const struct paths *paths)
 {
     for (uint32_t s = 0; s < graph->switches; s++)
@@ -344,8 +359,8 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
     if (err)
         return err;
     if ((uint64_t)graph->switches * clusters.count > TOPO_ROUTES_MAX) {
-        *why = "too large: switches times sorts of destinations (nodes on different switches) is "
-               "at most 67108864";
+        *why = "too large: the number of switches times the number of different sets of switches "
+               "that nodes are plugged into is at most " TEXT(TOPO_ROUTES_MAX);
         err = -E2BIG;
         goto free_clusters;
     }
@@ -354,7 +369,7 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
         goto free_clusters;
     err = route_clusters(graph, &clusters, &paths, gap);
     if (err == -E2BIG)
-        *why = "too irregular: a switch has more than 32000 different sets of ports to send by";
+        *why = "too irregular: a switch has more than 32000 different sets of output ports";
     note_spreads(graph, &paths);
     topo_paths_free(&paths);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spec.c - SPECs: the text by which a user names a network. */
+/* spec.c - parse SPECs, the texts by which users name networks. */
 #include "topo/graph.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "emu/util/nearest.h"
 
 #define SHOWN_BYTES 48 /* bytes of the user's text in an error, NUL included */
-#define RADIX_K     16 /* suggested trees have switches of at most 32 ports */
+#define RADIX_K     16 /* largest k of a suggested tree: switches of at most 32 ports */
 
 bool topo_scan_number(const char **at, uint32_t *ret)
 {
@@ -37,7 +37,7 @@ bool topo_scan_word(const char **at, const char *word)
     return true;
 }
 
-/* The user's text without control characters. */
+/* Copy the user's text for an error message, without control characters, and cut to SHOWN_BYTES. */
 static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 {
     int len = snprintf(shown, SHOWN_BYTES, "%s", spec);
@@ -52,7 +52,7 @@ static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 static const struct {
     const char *kind;
     topo_generator *generate;
-    const char *machine; /* whose network it is, or NULL */
+    const char *machine; /* the machine whose networks these are, or NULL */
 } generators[] = {
     {"kary:", topo_kary, NULL},
     {"qsnet:", topo_qsnet, "qsnet3"},

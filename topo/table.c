@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - make routing tables from candidates: regular where possible, else general ones. */
+/*
+ * table.c - make routing tables from candidate ports: a regular table where possible, else a
+ * general one (struct topo_route).
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,36 +11,37 @@
 #include "emu/util/random.h"
 #include "topo/route.h"
 
-#define BLOCKS_MAX 512 /* a regular table of that many sets is always small enough */
+#define BLOCKS_MAX 512 /* a regular table of so many blocks is always small enough */
 
-/* Nodes from..to - 1 are in one cluster. */
+/* A run of consecutive nodes, from `from` to `to` - 1, that are in one cluster. */
 struct run {
     uint32_t from;
     uint32_t to;
     uint32_t cluster;
 };
 
-/* A set and its index in the current table. */
+/* A set of ports and its index in the current general table. */
 struct known {
     emu_ports set;
     uint32_t index;
-    uint32_t table; /* number of that table: other entries are empty */
+    uint32_t table; /* number of the table; an entry of an earlier table counts as empty */
 };
 
 struct tables {
     struct topo_graph *graph;
     const struct clusters *clusters;
     const struct paths *paths;
-    const emu_ports *found; /* candidates by switch and cluster */
+    const emu_ports *found; /* candidate ports by switch and cluster */
     struct run *run;
     uint32_t runs;
 
-    emu_ports *set; /* of all switches */
+    emu_ports *set; /* the sets of all switches */
     size_t sets, sets_room;
-    uint16_t *set_of; /* of all general tables */
+    uint16_t *set_of; /* the set_of[] of all general tables, one after the other */
     size_t set_ofs, set_ofs_room;
-    size_t *sets_at;   /* by switch: its first set */
-    size_t *set_of_at; /* by switch: its first set_of; SIZE_MAX: regular */
+    size_t *sets_at; /* by switch: index of its first set in set[] */
+    /* by switch: index of its first element in set_of[]; SIZE_MAX: its table is regular */
+    size_t *set_of_at;
 
     struct known *known;
     uint32_t known_mask;
@@ -59,7 +63,7 @@ static int grow(void **array, size_t *room, size_t used, size_t more, size_t siz
     return 0;
 }
 
-/* The ports of switch @s to node @n. */
+/* Return the ports at which node @n is plugged into switch @s. */
 static emu_ports own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n)
 {
     const struct topo_node *node = &graph->node[n];
@@ -87,11 +91,11 @@ static uint32_t gcd(uint32_t a, uint32_t b)
     return a;
 }
 
-/* Properties of a switch's regular table. */
+/* The regular table that a switch could have. */
 struct shape {
     bool fits;
-    uint32_t low, high; /* nodes below; none: low > high */
-    uint32_t stride;    /* 0: no boundary between sets so far */
+    uint32_t low, high; /* the nodes below are low to high; low > high: there are none */
+    uint32_t stride;    /* size of a block; 0: no boundary between two sets was found so far */
     emu_ports elsewhere;
     bool any_elsewhere;
 };
@@ -105,7 +109,8 @@ static void shape_above(struct shape *shape, emu_ports set)
 }
 
 /*
- * @changes: the set differs from that of the node before; @each: each node of the run has its own.
+ * Add a run of nodes below the switch. @changes: its set differs from that of the node before it.
+ * @each: each node of the run has its own set.
  */
 static void shape_below(struct shape *shape, const struct run *run, bool changes, bool each)
 {
@@ -185,7 +190,10 @@ static uint32_t set_hash(emu_ports set)
     return (uint32_t)(hash >> 32);
 }
 
-/* Index of a set in the current general table; adds it if needed. */
+/*
+ * Return the index of a set in the current general table, whose first set is number @first. Adds
+ * the set if needed.
+ */
 static uint32_t set_index(struct tables *t, size_t first, emu_ports set)
 {
     uint32_t at = set_hash(set) & t->known_mask;
@@ -200,7 +208,7 @@ static uint32_t set_index(struct tables *t, size_t first, emu_ports set)
     return t->known[at].index;
 }
 
-/* Add one set per member of each cluster that is plugged in here. */
+/* For each cluster that is plugged into switch @s, add one set per member. */
 static void make_members(struct tables *t, uint32_t s, uint16_t *set_of)
 {
     size_t first = t->sets_at[s];
@@ -280,7 +288,7 @@ static int make_known(struct tables *t)
     return t->known ? 0 : -ENOMEM;
 }
 
-/* Move all tables to one allocation, which the graph keeps. */
+/* Copy all tables into one allocation, which belongs to the graph. */
 static int tables_keep(struct tables *t)
 {
     struct topo_graph *graph = t->graph;
@@ -294,7 +302,7 @@ static int tables_keep(struct tables *t)
     uint32_t *wheres = (uint32_t *)(set + t->sets);
     uint16_t *set_of = (uint16_t *)(wheres + where);
 
-    if (t->sets) /* empty if no switch reaches a node */
+    if (t->sets) /* there is no set if no switch has a path to a node */
         memcpy(set, t->set, t->sets * sizeof *set);
     if (where) {
         memcpy(wheres, t->clusters->where, where * sizeof *wheres);

@@ -2,8 +2,8 @@
 /*
  * topo.h - graphs of nodes, switches and cables; routes; collective trees.
  *
- * Pure functions on data: no threads, no clocks. A graph does not change once it is built and may
- * then be read by any thread.
+ * Pure functions on data, without threads and clocks. A graph does not change once it is built, and
+ * may then be read by any thread.
  */
 #ifndef TOPO_TOPO_H
 #define TOPO_TOPO_H
@@ -21,8 +21,8 @@
 #define TOPO_SPEC_BYTES     256
 
 /*
- * Most ports of a switch: in this program (some numbers of a set are for combine units), and in the
- * program for large switches (emu/util/ports.h).
+ * Most ports of a switch: TOPO_PORTS_WIDE in the program for large switches, TOPO_PORTS_MAX in this
+ * program (emu/util/ports.h). A set of ports has a few more numbers, which are for combine units.
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1
@@ -41,46 +41,60 @@ enum topo_end_kind {
 struct topo_end {
     uint8_t kind;   /* enum topo_end_kind */
     uint8_t port;   /* port of the switch, or link of the node */
-    uint8_t number; /* of this port in the file; 0: no file */
-    uint8_t rate;   /* of the cable, the same at both ends: topo_rate_ps(); 0: unknown */
+    uint8_t number; /* number of this port in the file; 0: no file */
+    uint8_t rate;   /* rate of the cable, the same at both ends: see topo_rate_ps(); 0: unknown */
     uint32_t id;    /* node or switch */
 };
 
-#define TOPO_MEMBER_BITS 8      /* nodes with the same switches: fewer than 256 */
-#define TOPO_PER_MEMBER  0x8000 /* in set_of[]: one set per member from there on */
+/* bits of a node's index in its cluster: fewer than 256 nodes have the same switches */
+#define TOPO_MEMBER_BITS 8
+/* flag in set_of[]: each member of the cluster has its own set, from the given index on */
+#define TOPO_PER_MEMBER 0x8000
 
 /*
  * The routing table of a switch: a set of candidate ports for each destination, in one of two
  * forms.
  *
- * Regular: destinations [first, first + span) are below the switch, in blocks of stride nodes. Each
- * block has a set. All other destinations have the set `elsewhere`, the up ports.
+ * Regular: destinations [first, first + span) are below the switch, in blocks of `stride` nodes.
+ * Each block has a set. All other destinations have the set `elsewhere`, which contains ports up.
  *
- * General (span is 0, set_of is not NULL): nodes with the same switches are a cluster and share a
- * set. Only in those switches themselves each node has a set of its own, found by its index in the
- * cluster.
+ * General (span is 0, set_of is not NULL): nodes that are plugged into the same switches are a
+ * *cluster* and share a set. Only in these switches themselves, each node has a set of its own,
+ * which is found by the node's index in the cluster.
  */
 struct topo_route {
-    uint32_t first;  /* node */
-    uint32_t span;   /* nodes; a multiple of stride, or up to the last node */
+    uint32_t first; /* node */
+    /* number of nodes; a multiple of stride, unless the range ends with the last node */
+    uint32_t span;
     uint32_t stride; /* nodes per block, at least 1 */
-    /* switches that a path up to here has chosen among, in all; at least 1 */
+    /*
+     * on a path up to this switch, each switch chose one of its parents: product of the numbers of
+     * parents; at least 1
+     */
     uint32_t spread;
-    uint32_t set_count;  /* general: number of sets */
-    emu_ports elsewhere; /* candidate ports; 0: unreachable, or the general form */
-    /* one per block, or those that set_of[] names; switches may share them */
+    uint32_t set_count; /* general: number of sets */
+    /*
+     * candidate ports to other nodes; empty: they are unreachable, or the table has the general
+     * form
+     */
+    emu_ports elsewhere;
+    /* regular: one set per block; general: the sets that set_of[] names. Switches may share sets */
     emu_ports *sets;
     const uint16_t
-        *set_of; /* general, by cluster: index into sets; TOPO_PER_MEMBER: first of many */
-    /* general, by node: its cluster << TOPO_MEMBER_BITS | index in it */
+        /*
+         * general, by cluster: index of its set, or TOPO_PER_MEMBER | index of its first member's
+         * set
+         */
+        *set_of;
+    /* general, by node: its cluster << TOPO_MEMBER_BITS | its index in the cluster */
     const uint32_t *where;
 };
 
 struct topo_switch {
-    uint32_t level; /* cables lead up to higher levels, never to the same */
-    /* nodes below are within low to high, inclusive; none: low > high */
+    uint32_t level; /* a cable joins switches of different levels */
+    /* all nodes below are in low to high, inclusive; low > high: there are none */
     uint32_t low, high;
-    uint32_t ports;       /* including unused ones, from the file; 0: no file */
+    uint32_t ports;       /* number of ports in the file, with unused ones; 0: no file */
     struct topo_end *end; /* graph->ports elements */
     struct topo_route route;
 };
@@ -89,45 +103,48 @@ struct topo_switch {
 struct topo_link {
     uint32_t sw; /* TOPO_NONE: removed by topo_without() */
     uint8_t port;
-    uint8_t number; /* of the adapter's port in the file; 0: no file */
+    uint8_t number; /* number of the adapter's port in the file; 0: no file */
 };
 
 struct topo_node {
     uint8_t links; /* 1 to TOPO_NODE_LINKS_MAX */
-    uint8_t ports; /* of its adapter in the file; 0: no file */
+    uint8_t ports; /* number of ports of its adapter in the file; 0: no file */
     struct topo_link link[TOPO_NODE_LINKS_MAX];
 };
 
-/* How the levels were found. */
+/* How the levels of a graph were found. */
 enum topo_up {
     TOPO_UP_KNOWN,    /* by the generator or the file */
-    TOPO_UP_DISTANCE, /* guesses of topo_find_levels(), docs/topo.md */
+    TOPO_UP_DISTANCE, /* this and the following: guesses of topo_find_levels(), see docs/topo.md */
     TOPO_UP_FLIPPED,
     TOPO_UP_ANY,
     TOPO_UP_MIDDLE
 };
 
-/** topo_up_name, topo_up_text - @up for programs ("middle") and for people. Pure. */
+/**
+ * topo_up_name, topo_up_text - return a name of @up for programs ("middle"), and a text for people.
+ * Pure.
+ */
 const char *topo_up_name(enum topo_up up);
 const char *topo_up_text(enum topo_up up);
 
-/* What a QsNet III network is built from, and what was ignored in a file. */
+/* The parts of which a QsNet III network is built, and what was ignored in a file. */
 struct topo_parts {
     uint32_t node_chassis; /* 0: chassis are unknown */
     uint32_t top_chassis;
-    uint32_t top_switches; /* in the paper's sense: several may share a router */
-    uint32_t top_cables;   /* between chassis */
-    uint32_t backplane;    /* links inside chassis, which are no cables */
-    uint32_t left_out;     /* devices that are neither nodes nor switches */
-    uint32_t loops;        /* cables from a switch to itself */
+    uint32_t top_switches; /* top switches in the paper's sense; several may share a router */
+    uint32_t top_cables;   /* cables between chassis */
+    uint32_t backplane;    /* links inside chassis, which need no cables */
+    uint32_t left_out;     /* devices in the file that are neither nodes nor switches */
+    uint32_t loops;        /* cables in the file from a switch to itself */
 };
 
 /*
- * Names of a switch or node in a file. The texts are UTF-8 of at most TOPO_NAME_MAX bytes without
- * control characters; each is an offset in label_text.
+ * Names of a switch or node in a file. The texts are UTF-8 without control characters, of at most
+ * TOPO_NAME_MAX bytes. Each field but guid is the offset of a text in label_text.
  */
 struct topo_label {
-    /* unique, for people: the host, else the title, else the identity: file_label.c */
+    /* unique name for people: the host, else the title, else the identity. See file_label.c */
     uint32_t name;
     uint32_t id;    /* the identity: "H-0002c903000e0b72" */
     uint32_t title; /* the device's description, "node01 HCA-1"; may be "" */
@@ -137,7 +154,7 @@ struct topo_label {
 #define TOPO_NAME_MAX 63
 
 struct topo_graph {
-    /* canonical SPEC, such as "kary:4,2"; or the end of a file's name */
+    /* SPEC in its canonical form, such as "kary:4,2", or the end of a file's name */
     char spec[TOPO_SPEC_BYTES];
     uint32_t nodes;
     uint32_t switches;
@@ -148,35 +165,41 @@ struct topo_graph {
     struct topo_switch *sw; /* `switches` elements */
     struct topo_node *node; /* `nodes` elements */
     struct topo_parts parts;
-    /* switches, then nodes; one allocation with the texts. NULL: the network is not from a file */
+    /*
+     * labels of switches, then of nodes, in one allocation with the texts. NULL: the network is not
+     * from a file
+     */
     const struct topo_label *label;
     const char *label_text;
-    size_t label_bytes; /* of that allocation */
-    void *slab;         /* allocation of the graph and the arrays above */
-    void *routes;       /* sets and tables made later */
-    size_t bytes;       /* memory in total */
+    size_t label_bytes; /* size of the allocation of labels and texts */
+    void *slab;         /* allocation that contains the graph, nodes, switches and ends */
+    void *routes; /* allocation of the sets and tables that topo_route_graph() made, or NULL */
+    size_t bytes; /* total size of these allocations */
 };
 
 /**
- * topo_parse - build the network that a SPEC names: docs/topo.md lists them.
- * @spec: "kary:K,N", "qsnet:N...", "clos:..."; or a file in ibnetdiscover's format, if it has a '/'
- * or ends in .topo, .txt or .net.
- * @error: on failure, one line for the user: what is wrong with the SPEC and what would be right.
- * Generated networks are free of deadlock by construction; a file is checked (topo_check()).
- * Errors: -EINVAL, the SPEC or the file is wrong; -ENOMEM; -E2BIG, too large; -EIO, the file cannot
- * be read; -EHOSTUNREACH, nodes without a route; -EDEADLK; -EOVERFLOW, switches with more ports
- * than TOPO_PORTS_MAX, and no more than TOPO_PORTS_WIDE.
+ * topo_parse - build the network that @spec names. docs/topo.md lists all SPECs.
+ * @spec: "kary:K,N", "qsnet:N..." or "clos:..."; or the name of a file in ibnetdiscover's format,
+ * which contains a '/' or ends in .topo, .txt or .net.
+ * @error: gets one line for the user on failure, which says what is wrong and what would be right.
+ * Generated networks are free of deadlock by construction. A network from a file is checked by
+ * topo_check(). Errors: -EINVAL, the SPEC or the file is wrong; -ENOMEM; -E2BIG, too large; -EIO,
+ * the file cannot be read; -EHOSTUNREACH, there are nodes without a route; -EDEADLK, segments could
+ * deadlock; -EOVERFLOW, a switch has too many ports for this program, but not for fabemu-wide.
  * Source: output-queued routers §2.2; Petrini and Vanneschi, k-ary n-trees; QsNet III §V.
  */
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes);
 
-/** topo_machine - the machine that a SPEC's kind is named after ("qsnet3"), or NULL. Pure. */
+/**
+ * topo_machine - return the name of the machine ("qsnet3") whose networks this kind of SPEC
+ * describes, or NULL. Pure.
+ */
 const char *topo_machine(const char *spec);
 
 /**
  * topo_read - build a network from @text in ibnetdiscover's format.
- * @name: of the file, for messages and graph->spec. Errors: as topo_parse(), with the line if
- * known.
+ * @name: the file's name, for messages and graph->spec. Errors: as topo_parse(). The error text
+ * names the line if it is known.
  */
 int topo_read(struct topo_graph **ret, const char *name, const char *text, size_t bytes,
               char *error, size_t error_bytes);
@@ -185,14 +208,18 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
 int topo_write(const struct topo_graph *graph, FILE *to);
 
 /**
- * topo_label_name - the name of switch @i, or, from graph->switches on, of a node; NULL: no file.
+ * topo_label_name - return the name of switch @i or, if @i is graph->switches or more, of node @i -
+ * graph->switches. NULL: the network is not from a file.
  */
 static inline const char *topo_label_name(const struct topo_graph *graph, uint32_t i)
 {
     return graph->label ? graph->label_text + graph->label[i].name : NULL;
 }
 
-/** topo_switch_name, topo_node_name - the same for a switch or a node. */
+/**
+ * topo_switch_name, topo_node_name - return the name of a switch or node in the file. NULL: the
+ * network is not from a file.
+ */
 static inline const char *topo_switch_name(const struct topo_graph *graph, uint32_t sw)
 {
     return topo_label_name(graph, sw);
@@ -205,7 +232,10 @@ static inline const char *topo_node_name(const struct topo_graph *graph, uint32_
 
 #define TOPO_SHOWN_BYTES 96
 
-/** topo_show_switch, topo_show_node - for people: "switch 3" or "switch 3 (leaf1)", in @text. */
+/**
+ * topo_show_switch, topo_show_node - write "switch 3" or "switch 3 (leaf1)" to @text, and return
+ * it.
+ */
 const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
                              char text[static TOPO_SHOWN_BYTES]);
 const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
@@ -213,50 +243,60 @@ const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
 
 #define TOPO_CABLE_BYTES (2 * TOPO_NAME_MAX + 16)
 
-/** topo_show_cable - a cable's ends in the file: " (leaf1:5, node01:1)", or "". In @text. */
+/**
+ * topo_show_cable - write the ends that a cable has in the file, " (leaf1:5, node01:1)", or "" to
+ * @text, and return it.
+ */
 const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                             char text[static TOPO_CABLE_BYTES]);
 
-/** topo_find_switch, topo_find_node - find by name or identity; TOPO_NONE: none. Cost: linear. */
+/**
+ * topo_find_switch, topo_find_node - find a switch or node by its name or identity in the file;
+ * TOPO_NONE: there is none. Cost: linear.
+ */
 uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length);
 uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length);
 
 /* --- rates of cables (rate.c) ------------------------------------------------------- */
 
-#define TOPO_RATES 46 /* rates of cables, including unknown */
+#define TOPO_RATES 46 /* number of rates of cables, including unknown */
 
-/** topo_rate_scan - the rate named @text ("4xFDR", "2xhdr"); 0: none. Pure. */
+/**
+ * topo_rate_scan - return the rate that is named @text ("4xFDR", "2xhdr"); 0: no rate has this
+ * name. Pure.
+ */
 uint8_t topo_rate_scan(const char *text, size_t length);
 
-/** topo_rate_name - the name of @rate. Returns @text. Pure. */
+/** topo_rate_name - write the name of @rate to @text, and return it. Pure. */
 const char *topo_rate_name(uint8_t rate, char text[static 16]);
 
 /**
- * topo_rate_ps - ps per byte of data, rounded: the line rate less its coding (8b/10b up to QDR,
- * 64b/66b from FDR on). 0: unknown. Pure.
+ * topo_rate_ps - return the time per byte of data, in ps, rounded; 0: unknown. It includes the
+ * line's coding (8b/10b up to QDR, 64b/66b from FDR10 on). Pure.
  * Source: InfiniBand Architecture Specification, volume 1, "Link Width" and "Link Speed".
  */
 uint32_t topo_rate_ps(uint8_t rate);
 
-/* Rates of a network's cables. */
+/* Statistics of the rates of a network's cables. */
 struct topo_rates {
-    uint32_t cables[TOPO_RATES]; /* by rate */
-    uint8_t fastest;             /* 0: all rates are unknown */
+    uint32_t cables[TOPO_RATES]; /* number of cables, by rate */
+    uint8_t fastest;             /* the fastest rate of a cable; 0: all rates are unknown */
 };
 
 /** topo_rates - count the cables by rate. Pure. */
 void topo_rates(const struct topo_graph *graph, struct topo_rates *ret);
 
 /**
- * topo_spec_for_nodes - the SPEC of a tree for @nodes nodes: two levels while the radix allows (k
- * up to 16), then more levels of k = 16. Errors: -EINVAL with one line in @error.
+ * topo_spec_for_nodes - write the SPEC of a k-ary n-tree for at least @nodes nodes. It has two
+ * levels if k = 16 or less suffices; otherwise k is 16, with more levels. Errors: -EINVAL with one
+ * line in @error.
  */
 int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *error,
                         size_t error_bytes);
 
 void topo_free(struct topo_graph *graph);
 
-/* topo_route_ports() of the general form. */
+/* Do topo_route_ports() for a table of the general form. */
 static inline emu_ports topo_route_lookup(const struct topo_route *route, uint32_t dst)
 {
     uint32_t where = route->where[dst];
@@ -268,8 +308,8 @@ static inline emu_ports topo_route_lookup(const struct topo_route *route, uint32
 }
 
 /*
- * The block of node first + @off. Most strides are powers of two; always dividing would make a hop
- * on clock raw take 5 % longer.
+ * Return the block of node first + @off. Most strides are powers of two, for which this shifts.
+ * Always dividing would make a hop on clock raw take 5 % longer.
  */
 static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t off)
 {
@@ -278,50 +318,57 @@ static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t
 }
 
 /**
- * topo_route_ports - candidate output ports towards node @dst, 0 if none: every port that begins a
- * shortest path to any of the node's links. Paths go up, then down, and down as soon as the node is
- * below. Inline: the switch's hot path.
+ * topo_route_ports - return the candidate output ports to node @dst: every port that begins a
+ * shortest path to any of the node's links. If there is none, the set is empty. A path goes up,
+ * then down, and goes down as soon as the node is below. Inline, because switches call it for each
+ * segment.
  */
 static inline emu_ports topo_route_ports(const struct topo_route *route, uint32_t dst)
 {
-    uint32_t off = dst - route->first; /* below first it wraps to a large number */
+    uint32_t off = dst - route->first; /* if @dst is below `first`, this wraps to a large number */
 
     if (off < route->span)
         return route->sets[topo_route_block(route, off)];
-    /* in this order, so that regular tables read no more */
+    /* `elsewhere` is tested first, so that a regular table needs no other field */
     if (emu_ports_any(route->elsewhere) || !route->set_of)
         return route->elsewhere;
     return topo_route_lookup(route, dst);
 }
 
-/* The extent of a check. */
+/* What a check has covered. */
 struct topo_checked {
-    uint64_t cables;   /* to nodes and between switches */
-    uint64_t routes;   /* pairs of a switch and a destination */
+    uint64_t cables;   /* cables to nodes and between switches */
+    uint64_t routes;   /* pairs of a switch and a destination node */
     uint64_t channels; /* directions of cables between switches */
-    uint64_t waits;    /* pairs of channels: a segment may hold one and wait for the other */
-    /* too large to list waits; checked that all routes go up, then down */
+    /* pairs of channels, where a segment may hold a buffer of one and wait for one of the other */
+    uint64_t waits;
+    /*
+     * the network was too large to list its waits; instead, the check found that all routes go up,
+     * then down
+     */
     bool by_levels;
 };
 
 /**
- * topo_check - verify a graph: cables agree at both ends; from every node every route arrives,
- * whichever candidates are chosen; and nothing can deadlock.
+ * topo_check - verify a graph. Cables must agree at both ends, every route from every node must
+ * arrive, whichever candidates are chosen, and segments must not be able to deadlock.
  *
- * Deadlock: a segment that arrived on one channel (a direction of a cable) and wants another waits
- * with the first one's buffer for the second one's. The graph of those waits must have no cycle:
- * waits of routes (every candidate), of multicasts and results (any tree that topo_tree_build() may
- * build), of contributions (they end at the next combine unit, which is a sink). A cycle is named.
- * @what: the extent of the check, or NULL.
+ * A segment that has arrived on one channel (a direction of a cable) and must leave on another
+ * holds a buffer of the first while it waits for a buffer of the second. The graph of these waits
+ * must have no cycle. It includes the waits of unicasts (for every candidate port), and of
+ * multicasts and results (for any tree that topo_tree_build() may build). Contributions add none,
+ * because each ends at the next combine unit. The error text names a cycle.
+ * @what: gets what the check covered; may be NULL.
  * Cost: switches x nodes lookups and switches x clusters x ports steps: below 1 s for 16384 nodes.
- * Beyond 2^28 lookups, if all routes are regular, levels prove it with one check of each port set.
- * Errors: -EINVAL, -EDEADLK, -ENOMEM with one line in @error.
+ * With more than 2^28 lookups, if all routes are regular, the check instead tests each set of ports
+ * once: if all sets lead up, then down, there is no cycle. Errors: -EINVAL, -EDEADLK, -ENOMEM with
+ * one line in @error.
  * Source: Dally and Seitz, deadlock-free routing; here with candidates, multicast and combining.
  */
 int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *error,
                size_t error_bytes);
 
-/** topo_below - does the route from switch @sw to node @node only go down? */
+/** topo_below - return whether the route from switch @sw to node @node only goes down. */
 static inline bool topo_below(const struct topo_graph *graph, uint32_t sw, uint32_t node)
 {
     const struct topo_switch *at = &graph->sw[sw];
@@ -340,7 +387,8 @@ struct topo_at {
 };
 
 /**
- * topo_without - copy the network without some cables: levels stay, routes are recomputed.
+ * topo_without - copy the network without some cables. The levels stay, and all routes are computed
+ * again.
  * @cut: one end of each cable, at a switch.
  * @unreachable: gets the number of pairs of a switch with nodes and a destination without a route.
  * Errors: -EINVAL, an end has no cable; -ENOMEM; -E2BIG.
@@ -348,37 +396,44 @@ struct topo_at {
 int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
                  uint32_t count, uint64_t *unreachable);
 
-/** topo_hops - switches on the path from @src's first link to @dst; 0: no path. */
+/**
+ * topo_hops - return the number of switches on a path from @src's first link to @dst; 0: there is
+ * no path.
+ */
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
 
 /* One switch of a collective tree. */
 struct topo_tree_switch {
     uint32_t sw;
     int16_t up;      /* port towards the root; -1 at the root */
-    emu_ports ports; /* all ports of the tree at this switch, up included */
+    emu_ports ports; /* all ports of the tree at this switch, including `up` */
 };
 
-/* A collective tree: undirected; switches[0] is the root. */
+/* A collective tree. switches[0] is the root. Segments may go in both directions of its cables. */
 struct topo_tree {
     uint32_t count;
     struct topo_tree_switch *switches;
 };
 
 /**
- * topo_tree_build - the paper's buildTree (§2.1), with its gaps closed: climb from the first
- * member's switch to one that spans all members, by the least loaded parent, then descend to the
- * members; both ends of every tree edge are set once. A parent from which no spanning switch can be
- * reached is abandoned for the next. A member with several links uses one: topo_tree_link().
- * @members: distinct nodes, at least 2. @load: per switch, trees through it; see
+ * topo_tree_build - plan a collective tree, as the paper's buildTree does (§2.1). Climb from the
+ * first member's switch, always by the least loaded parent, to a switch that has all members below.
+ * Then descend to the members. The paper leaves some cases open. Here both ends of every edge are
+ * set once. If no switch with all members below can be reached by a parent, the next parent is
+ * tried. A member with several links uses one of them: topo_tree_link().
+ * @members: distinct nodes, at least 2. @load: by switch: number of trees through it, see
  * topo_tree_charge().
- * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch spans them all
- * (in a damaged network); -ENOMEM.
- * Among equally loaded parents the lowest port is taken: same input, same tree.
+ * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch has all members
+ * below (in a damaged network); -ENOMEM.
+ * Among equally loaded parents the one at the lowest port is taken, so the same input gives the
+ * same tree.
  */
 int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, const uint32_t *members,
                     uint32_t count, const uint32_t *load);
 
-/** topo_tree_link - the link by which @node is in the tree; TOPO_NONE: it is not. */
+/**
+ * topo_tree_link - return the link by which @node is in the tree; TOPO_NONE: it is not in the tree.
+ */
 uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
                         uint32_t node);
 
@@ -388,26 +443,30 @@ void topo_tree_charge(const struct topo_tree *tree, uint32_t *load, int delta);
 void topo_tree_release(struct topo_tree *tree);
 
 /**
- * topo_partition - assign switches to @workers workers so that those with much mutual traffic share
- * a worker; numbers differ by one at most. @workers: at least 1; those beyond the number of
- * switches get none. @worker_of: gets graph->switches elements.
+ * topo_partition - assign switches to @workers workers so that switches with much mutual traffic
+ * share a worker. The numbers of switches per worker differ by one at most. @workers: at least 1;
+ * if there are more workers than switches, some get none. @worker_of: gets graph->switches
+ * elements.
  */
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of);
 
-/** topo_partition_of_host - the same for the switches of @host (topo_cut()); others: TOPO_NONE. */
+/**
+ * topo_partition_of_host - assign the switches of host @host (topo_cut()) to workers as
+ * topo_partition() does. Switches of other hosts get TOPO_NONE.
+ */
 void topo_partition_of_host(const struct topo_graph *graph, const uint32_t *host_of, uint32_t host,
                             uint32_t workers, uint32_t *worker_of);
 
-/* Statistics of segments between random nodes: */
+/* Statistics of segments between random nodes. */
 struct topo_crossings {
     uint64_t segments; /* number of segments */
     uint64_t cables;   /* hops from switch to switch */
-    uint64_t others;   /* of those, hops between workers */
+    uint64_t others;   /* those hops that lead from one worker to another */
 };
 
 /**
- * topo_partition_crossings - estimate a partition's cost: a cable between two workers moves cache
- * lines between cores. @worker_of: from topo_partition(). Pure.
+ * topo_partition_crossings - estimate the cost of a partition. A hop between two workers moves
+ * cache lines between cores. @worker_of: from topo_partition(). Pure.
  */
 void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *worker_of,
                               struct topo_crossings *ret);
@@ -416,7 +475,10 @@ void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *wo
 
 #define TOPO_HOSTS_MAX 64
 
-/** topo_first_link - the first link not removed. Its switch's host and worker are the node's. */
+/**
+ * topo_first_link - return the node's first link that was not removed. The node belongs to the same
+ * host and worker as the switch of this link.
+ */
 static inline const struct topo_link *topo_first_link(const struct topo_graph *graph, uint32_t node)
 {
     const struct topo_link *link = graph->node[node].link;
@@ -427,25 +489,27 @@ static inline const struct topo_link *topo_first_link(const struct topo_graph *g
 }
 
 /**
- * topo_cut - assign the switches to @hosts hosts: each gets its share of the nodes, to within the
- * nodes of one switch, and of the switches, to within two if possible; few cables cross, and
- * similar numbers between any two hosts. Deterministic.
- * @share: by host, above 0: twice the share gets twice the nodes; NULL: equal shares.
+ * topo_cut - assign the switches to @hosts hosts. Each host gets its share of the nodes, to within
+ * the nodes of one switch, and its share of the switches, to within two switches if possible. Few
+ * cables cross between hosts, and their number is similar for any two hosts. Deterministic.
+ * @share: by host, above 0: a host with twice the share gets twice the nodes; NULL: equal shares.
  * @host_of: gets graph->switches elements.
- * A local search that stops where no exchange of two switches is better: optimal for regular trees,
- * good for others. Every host gets a switch, and one with nodes, even if that is more than its
- * share; if fewer switches have nodes than there are hosts, the first hosts get one each.
+ * This is a local search that stops when no exchange of two switches is an improvement. The result
+ * is optimal for regular trees and good for other networks. Every host gets a switch with nodes,
+ * even if that is more than its share. If fewer switches have nodes than there are hosts, the first
+ * hosts get one each, and the others a switch without nodes.
  * Cost: switches x hosts, and exchanges: below 1 s for 4096 switches.
- * Errors: -EINVAL, no host, or more than switches or TOPO_HOSTS_MAX, with one line in @error;
- * -ENOMEM.
+ * Errors: -EINVAL with one line in @error: there is no host, or there are more than TOPO_HOSTS_MAX
+ * or than switches; -ENOMEM.
  * Source: Kernighan and Lin, An efficient heuristic procedure for partitioning graphs.
  */
 int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *share,
              uint32_t *host_of, char *error, size_t error_bytes);
 
 /**
- * topo_cut_cables - count cables that cross between hosts. A node's cable crosses if its switch is
- * on another host than the node. @between: gets hosts x hosts counts, in both orders; may be NULL.
+ * topo_cut_cables - count the cables that cross between hosts. A node's cable crosses if the switch
+ * at its end is on another host than the node. @between: gets the number for each pair of hosts, in
+ * both orders: hosts x hosts elements; may be NULL.
  */
 uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of, uint32_t hosts,
                          uint32_t *between);

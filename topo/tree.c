@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree.c - collective trees.
+ * tree.c - plan collective trees.
  *
- * A tree goes up to a switch that spans the members, then down to each, so no segment on a tree
- * goes up again after it has come down. It grows member by member: the path from the root down to a
- * member joins the tree at its last switch that is already in the tree, and all switches from there
- * on are new. So the tree stays connected and free of cycles even where a graph offers several
- * paths down.
+ * A tree goes up to a switch that has all members below, then down to each member. So a segment on
+ * a tree never goes up again after it has come down. The tree grows member by member. The path from
+ * the root down to a member leaves the tree at its last switch that is already in the tree; the
+ * switches after this one are added. So the tree stays connected and free of cycles, even in a
+ * graph with several paths down.
  */
 #include "topo/topo.h"
 
@@ -24,10 +24,13 @@ struct grow {
     uint32_t members_count;
     struct topo_tree_switch *switches;
     uint32_t count;
-    uint32_t *index; /* per switch of the graph: 1 + its index in switches; 0: none */
+    uint32_t *index; /* by switch of the graph: 1 + its index in switches[]; 0: not in the tree */
 };
 
-/* The port of @set with the least loaded neighbour, the lowest of equals; -1: @set is empty. */
+/*
+ * Return the port in @set with the least loaded neighbour; of several, the lowest port. -1: @set is
+ * empty.
+ */
 static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
 {
     uint32_t least = 0;
@@ -45,13 +48,13 @@ static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
     return best;
 }
 
-/* The same for the candidate ports towards @dst. */
+/* Return the candidate port to @dst with the least loaded neighbour, or -1. */
 static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
 {
     return least_loaded(g, sw, topo_route_ports(&g->graph->sw[sw].route, dst));
 }
 
-/* The first member that is not below @sw; TOPO_NONE: it spans them all. */
+/* Return the first member that is not below @sw, or TOPO_NONE. */
 static uint32_t not_below(const struct grow *g, uint32_t sw)
 {
     for (uint32_t i = 0; i < g->members_count; i++)
@@ -60,7 +63,7 @@ static uint32_t not_below(const struct grow *g, uint32_t sw)
     return TOPO_NONE;
 }
 
-/* The ports of @sw that lead up. */
+/* Return the ports of @sw that lead up. */
 static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 {
     const struct topo_switch *from = &graph->sw[sw];
@@ -76,11 +79,14 @@ static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 /* A switch on the climb. */
 struct step {
     uint32_t sw;
-    emu_ports best; /* candidates towards a member that is not below; not yet tried */
-    emu_ports rest; /* the other ports up, which are tried after them */
+    emu_ports best; /* ports not yet tried: candidates to the first member that is not below */
+    emu_ports rest; /* ports not yet tried: the others that lead up, which are tried after `best` */
 };
 
-/* Returns whether @sw spans all members, so that the climb is over. */
+/*
+ * Go on with the climb at @sw. Returns whether @sw has all members below, so that the climb is
+ * over.
+ */
 static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
 {
     uint32_t missing = not_below(g, sw);
@@ -94,7 +100,10 @@ static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
     return false;
 }
 
-/* The least loaded parent not tried yet, the lowest port of equals; -1: none. */
+/*
+ * Return the port to the least loaded parent that was not tried yet, or -1. It counts as tried from
+ * now on.
+ */
 static int climb_port(const struct grow *g, struct step *step)
 {
     emu_ports *set = emu_ports_any(step->best) ? &step->best : &step->rest;
@@ -106,8 +115,9 @@ static int climb_port(const struct grow *g, struct step *step)
 }
 
 /*
- * Climb from @sw to a switch that spans all members; TOPO_NONE: none. Greedy with backtracking.
- * @step: one element per level. @seen: by switch.
+ * Climb from @sw to a switch that has all members below, and return it; TOPO_NONE: there is none.
+ * The search is greedy, with backtracking.
+ * @step: one element per level of the graph. @seen: by switch: whether the climb has visited it.
  */
 static uint32_t grow_climb(const struct grow *g, uint32_t sw, struct step *step, bool *seen)
 {
@@ -135,7 +145,10 @@ static uint32_t grow_climb(const struct grow *g, uint32_t sw, struct step *step,
     return TOPO_NONE;
 }
 
-/* Climb from the first member, by its least loaded link first, the lowest of equals. */
+/*
+ * Climb from the first member, trying its links in the order of load. Of equally loaded links the
+ * lowest comes first. Returns the switch at the top, or TOPO_NONE.
+ */
 static uint32_t grow_top(const struct grow *g, struct step *step, bool *seen)
 {
     const struct topo_node *node = &g->graph->node[g->members[0]];
@@ -163,7 +176,10 @@ static void grow_add(struct grow *g, uint32_t sw, int up, emu_ports ports)
     g->index[sw] = ++g->count;
 }
 
-/* The last switch of the tree on the path from the root to @dst; TOPO_NONE: no path. */
+/*
+ * Return the last switch of the tree on the path from the root to @dst; TOPO_NONE: there is no
+ * path.
+ */
 static uint32_t grow_join(const struct grow *g, uint32_t dst)
 {
     uint32_t sw = g->switches[0].sw;
@@ -196,7 +212,7 @@ static int grow_member(struct grow *g, uint32_t dst)
         struct topo_tree_switch *from = &g->switches[g->index[sw] - 1];
 
         if (emu_ports_has(from->ports, port))
-            return -EINVAL; /* repeated */
+            return -EINVAL; /* the member is repeated */
         from->ports |= emu_port(port);
         if (end->kind == TOPO_END_NODE)
             return 0;
@@ -206,15 +222,17 @@ static int grow_member(struct grow *g, uint32_t dst)
 }
 
 /*
- * In a damaged network all members may be below one switch that the climb did not visit. Then
- * switches above it have one tree port and nothing to do.
+ * Remove switches from the top of the tree that have only one port in it. In a damaged network, all
+ * members may be below a switch that the climb did not visit. Then the switches of the tree above
+ * this one have nothing to combine or copy.
  */
 static void drop_idle_tops(struct grow *g)
 {
     uint32_t idle = 0;
 
     while (emu_ports_count(g->switches[idle].ports) == 1) {
-        struct topo_tree_switch *next = &g->switches[++idle]; /* it was added first */
+        /* the next switch down, which was added right after this one */
+        struct topo_tree_switch *next = &g->switches[++idle];
 
         next->ports &= ~emu_port((uint32_t)next->up);
         next->up = -1;

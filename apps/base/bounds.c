@@ -47,7 +47,7 @@ static bool read_tries(const char *text, uint64_t *ret)
     return *text >= '0' && *text <= '9' && !*end && *ret && *ret <= TRIES_MOST;
 }
 
-/* Parse one bound of the list; @name ends at its '='. */
+/* Parse one bound of the list. @name: not ended by NUL. @right: set to a text of what is right. */
 static bool read_one(struct emu_bounds *bounds, const char *name, size_t length, const char *value,
                      const char **right)
 {

@@ -34,8 +34,8 @@ struct proc {
     pid_t pid;
     pid_t parent;
     char state;
-    int exit_code; /* of a zombie: status as of wait() */
-    bool below;    /* a descendant of the root */
+    int exit_code; /* of a zombie: the status that wait() will return */
+    bool below;    /* mark of procs_descendants(): a descendant of its root */
 };
 
 static bool read_stat(pid_t pid, struct proc *ret)
@@ -50,7 +50,7 @@ static bool read_stat(pid_t pid, struct proc *ret)
     size_t bytes = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[bytes] = '\0';
-    char *at = strrchr(line, ')'); /* the name before it may have any byte */
+    char *at = strrchr(line, ')'); /* the last one, because the name may contain any byte */
     if (!at || sscanf(at + 1, " %c %d", &ret->state, &ret->parent) != 2)
         return false;
     char *last = strrchr(line, ' ');
@@ -68,8 +68,8 @@ bool procs_is_stopped(pid_t pid)
 }
 
 /*
- * Context switches of the main thread of @pid, which grow whenever it runs after a stop. 0: not
- * visible.
+ * Return the number of context switches of the main thread of @pid, which grows whenever it runs
+ * after a stop. 0: it is not visible.
  */
 static uint64_t switches_of(pid_t pid)
 {
@@ -130,7 +130,7 @@ bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_b
         snprintf(how, how_bytes, "%s", exited ? exited : "closed its connection without detaching");
         return false;
     }
-    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent has the status */
+    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent has reaped it */
         snprintf(how, how_bytes, "%s",
                  exited ? exited : "ended without detaching: it was killed, or called _exit()");
     else if (WIFSIGNALED(proc.exit_code))
@@ -141,7 +141,7 @@ bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_b
     return true;
 }
 
-/* All processes, as an array to free. */
+/* Return all processes in an array, which the caller frees; NULL: no memory. */
 static struct proc *read_all(size_t *count)
 {
     size_t room = 256;
@@ -247,7 +247,7 @@ void procs_signal(const pid_t *pids, size_t count, int signal)
 
 /* --- processes that faults stop --------------------------------------------------------- */
 
-/* Remove processes that have ended. */
+/* Remove processes that have ended from the list. */
 static void frozen_sweep(struct procs_frozen *frozen)
 {
     for (uint32_t i = frozen->count; i--;) {
@@ -294,7 +294,7 @@ void procs_thaw(struct procs_frozen *frozen)
 
 /* --- processes of a run ----------------------------------------------------------------- */
 
-/* Is @mark one of the NUL-separated strings of the process's initial environment? */
+/* Return whether @mark is one of the strings of the process's initial environment. */
 static bool has_mark(pid_t pid, const char *mark)
 {
     char path[64];
@@ -326,7 +326,7 @@ static size_t marked(const char *mark, pid_t *ret, size_t max)
     return found;
 }
 
-/* Wait until one of them ends, at most @timeout_ms. */
+/* Wait until one of the processes ends, but at most @timeout_ms. */
 static void wait_for_one(const pid_t *pids, size_t count, int timeout_ms)
 {
     struct pollfd *ends = calloc(count, sizeof *ends);

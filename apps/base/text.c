@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FIRST_BYTES  4096u
-#define NUMBER_BYTES 20u /* digits of 2^64 - 1 */
+#define NUMBER_BYTES 20u /* number of digits of 2^64 - 1 */
 
 void text_buf_free(struct text_buf *text)
 {

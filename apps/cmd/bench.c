@@ -19,7 +19,7 @@ struct benchmark {
     const char *about;
     void (*run)(struct bench *bench, int arg);
     int arg;
-    bool mpi; /* needs mpirun and the programs of tests/mpi */
+    bool mpi; /* it needs mpirun and the bench programs of tests/mpi */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -39,7 +39,7 @@ static const struct benchmark benchmarks[] = {
 
 /* --- --only and --list -------------------------------------------------------------- */
 
-/* Does a word of --only select the benchmark? "mpi" selects all that begin with "mpi.". */
+/* Return whether a word of --only selects a benchmark. "mpi" selects all names "mpi.…". */
 static bool selects(const char *word, size_t bytes, const char *name)
 {
     return strncmp(word, name, bytes) == 0 && (name[bytes] == '\0' || name[bytes] == '.');
@@ -56,7 +56,7 @@ static bool selected(const char *only, const struct benchmark *benchmark)
     return !only;
 }
 
-/* The name of the benchmark that prints row @row, or NULL. */
+/* Return the name of the benchmark that prints row @row, or NULL. */
 static const char *benchmark_of(const char *row, size_t bytes)
 {
     for (size_t i = 0; i < BENCHMARKS; i++) {
@@ -81,7 +81,7 @@ static int unknown_name(const char *word, size_t bytes)
                                shown, word);
 }
 
-/* Every word of --only must select a benchmark. Returns 0 or an exit status. */
+/* Check that every word of --only selects a benchmark. Returns 0 or an exit status. */
 static int check_only(const char *only)
 {
     if (only && !*only)
@@ -157,7 +157,7 @@ static const struct options_command bench_command = {
             "run.",
 };
 
-/* Returns -1 to go on, or an exit status. */
+/* Parse the command line. Returns -1 to go on, or an exit status. */
 static int parse(struct arguments *arguments, int argc, char **argv)
 {
     const struct option_table own = OPTION_TABLE(rows, arguments);
@@ -203,6 +203,6 @@ int bench_main(int argc, char **argv)
     bench_end(bench);
     if (skipped)
         print_message("no MPI rows: %s", missing);
-    /* Without --only the MPI rows are optional. */
+    /* if --only does not name them, it is no error that MPI rows were not measured */
     return bench->failed || (skipped && arguments.only) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

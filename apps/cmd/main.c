@@ -76,7 +76,7 @@ static int check_output(int status)
 {
     if (fflush(stdout))
         print_message("standard output: %s", strerror(errno));
-    else if (ferror(stdout)) /* an earlier write failed: write again to get errno */
+    else if (ferror(stdout)) /* an earlier write failed: write again to get its errno */
         print_message("standard output: %s",
                       write(STDOUT_FILENO, "\n", 1) < 0 ? strerror(errno) : "some output is lost");
     else

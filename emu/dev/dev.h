@@ -108,7 +108,7 @@ struct emu_oversub {
     bool answer; /* the worker waits for the reply of a process, and not for a device */
     /* replies in a row that did not come in time, or for which the worker did not wait */
     uint32_t misses;
-    uint32_t turns;   /* passes since the affinity was last checked */
+    uint32_t turns;   /* time slices since the affinity was last checked */
     uint64_t wait_ns; /* keep the core and wait until this time; 0: not waiting */
 };
 

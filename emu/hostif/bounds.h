@@ -11,7 +11,10 @@
 
 #define EMU_BOUND_OFF UINT64_MAX /* wait without limit */
 
-/* The fabric's bounds. A row is X(field, NAME, default in ms, help); default 0: the profile's. */
+/*
+ * The fabric's bounds. A row is X(field, NAME, default in ms, help). With default 0, the profile's
+ * value holds.
+ */
 #define EMU_BOUNDS_FABRIC(X)                                                               \
     X(cut_off, "cut-off", 5000,                                                            \
       "a process takes fewer than 64 segments from its full receive ring")                 \
@@ -21,7 +24,10 @@
     X(stuck, "stuck", 1000, "a port has a segment and a credit, and sends nothing")        \
     X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is then sent again")
 
-/* The bounds of a process's library, which receives them when it attaches: struct fabemu_bounds. */
+/*
+ * The bounds of a process's library, which receives them when the process attaches: struct
+ * fabemu_bounds.
+ */
 #define EMU_BOUNDS_LIBRARY(X)                                                            \
     X(silence, "silence", 10000, "a peer that has to answer is silent")                  \
     X(successor, "successor", 1000,                                                      \
@@ -44,7 +50,7 @@
 
 #define EMU_BOUNDS(X) EMU_BOUNDS_FABRIC(X) EMU_BOUNDS_LIBRARY(X) EMU_BOUNDS_RUN(X)
 
-/* Values in ms, or EMU_BOUND_OFF. 0: the default, see emu_bounds_filled(). */
+/* Values in ms, or EMU_BOUND_OFF. 0 stands for the default: emu_bounds_filled(). */
 struct emu_bounds {
 #define EMU_BOUND_FIELD(field, name, ms, what) uint64_t field##_ms;
     EMU_BOUNDS(EMU_BOUND_FIELD)

@@ -4,14 +4,16 @@
  * They are in the host interface's memory, written by the process's library and read by the fabric.
  *
  * A message costs two adds, to a cache line shared by four peers; a collective three, to a line of
- * its own. Collectives are timed so that reports can show where time goes. As reading the clock
- * costs about a hundredth of a short collective, only the first EMU_COMM_TIMED of each kind and
- * size in a group are timed, then one in EMU_COMM_TIMED_EACH, which counts for that many. The
- * choice depends on the collective's number only, so all members choose the same.
+ * its own. Collectives are timed so that reports can show where time goes. Reading the clock costs
+ * about a hundredth of a short collective. So only the first EMU_COMM_TIMED of each kind and size
+ * in a group are all timed. After them, one in EMU_COMM_TIMED_EACH is timed and counts for that
+ * many. The choice depends only on the collective's number, so all members of the group choose the
+ * same collectives.
  *
- * Some timed collectives are also recorded one by one in a ring (emu/hostif/finished.h). The
- * members' records show which member arrived last. Recorded are the first EMU_COMM_REPORTED, then
- * about half as many whenever the number doubles.
+ * Some timed collectives are also recorded one by one in a ring (emu/hostif/finished.h). By
+ * comparing the members' records, a report shows which member arrived last. The first
+ * EMU_COMM_REPORTED collectives are recorded, then about half as many each time that the number of
+ * collectives doubles.
  */
 #ifndef EMU_COMM_H
 #define EMU_COMM_H
@@ -44,10 +46,10 @@ struct emu_comm_cell {
     alignas(32) _Atomic uint64_t calls;
     _Atomic uint64_t bytes;
     _Atomic uint64_t ns;         /* total duration, scaled up from those that were timed */
-    _Atomic uint64_t longest_ns; /* of those that were timed */
+    _Atomic uint64_t longest_ns; /* longest duration of those that were timed */
 };
 
-/* Messages to one node: emu_hostif_sent(). */
+/* Messages to one node, counted by emu_hostif_sent(). */
 struct emu_comm_peer {
     _Atomic uint64_t messages;
     _Atomic uint64_t bytes;
@@ -57,7 +59,7 @@ struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** emu_comm_size - the class of a size. Pure. */
+/** emu_comm_size - the class of a size in bytes. Pure. */
 static inline uint32_t emu_comm_size(uint64_t bytes)
 {
     uint32_t size = bytes <= 8 ? bytes > 0 : (64u - (uint32_t)__builtin_clzll(bytes - 1) + 1) / 2;
@@ -81,7 +83,10 @@ struct emu_comm_draw {
     uint8_t report_bits;
 };
 
-/** emu_comm_draw - for collective @number, from 0, of its kind and size in its group. Pure. */
+/**
+ * emu_comm_draw - how to count collective @number, from 0, among those of one kind and size in a
+ * group. Pure.
+ */
 static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
 {
     uint32_t draw = (number * UINT32_C(0x9e3779b1)) >> 8; /* Fibonacci hashing: 24 bits */
@@ -96,14 +101,14 @@ static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
                                                      : (uint8_t)report_bits};
 }
 
-/** emu_comm_called - count a completed collective. Thread: the process, one at a time. */
+/** emu_comm_called - count a completed collective. Thread: the process, one thread at a time. */
 static inline void emu_comm_called(struct emu_comm_cell *cell, uint64_t bytes)
 {
     emu_count(&cell->calls, 1);
     emu_count(&cell->bytes, bytes);
 }
 
-/** emu_comm_timed - add its duration, weighted by 2^@weight_bits. */
+/** emu_comm_timed - add the duration of a timed collective, weighted by 2^@weight_bits. */
 static inline void emu_comm_timed(struct emu_comm_cell *cell, uint64_t ns, uint8_t weight_bits)
 {
     emu_count(&cell->ns, ns << weight_bits);

@@ -21,7 +21,7 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
     atomic_store_explicit(&to->count, count + 1, memory_order_release); /* F1: F2 */
 }
 
-/* Copy entry @n. False: it has been overwritten. */
+/* Copy entry @n. Returns false if it has been overwritten. */
 static bool entry_copy(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t n)
 {
     uint64_t word[EMU_FINISHED_WORDS];
@@ -56,7 +56,8 @@ uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared 
     uint64_t begin = *at, first = begin;
     uint32_t count = 0;
 
-    if (end - begin >= EMU_FINISHED_SLOTS) /* also after an impossible decrease */
+    /* also if the count has decreased, which no correct writer does */
+    if (end - begin >= EMU_FINISHED_SLOTS)
         first = end >= EMU_FINISHED_SLOTS ? end - EMU_FINISHED_SLOTS + 1 : 0;
     for (uint64_t n = first; n != end; n++)
         if (entry_copy(&ret[count], from, n) && entry_check(&ret[count], now_ns()))

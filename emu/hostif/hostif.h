@@ -3,16 +3,18 @@
  * hostif.h - the host interface: the cable between an application's process and the fabric.
  *
  * It is a shared memory region with a ring of whole segments in each direction: `up` from the
- * adapter to the fabric, `down` from the fabric to the adapter. A process maps only its own region,
- * and its switch's shared multicast buffer for reading (fabric/mcast_buf.h). Both sides keep
- * private copies of what they wrote. The fabric trusts nothing that it reads: an index out of
- * range, a bad header or a foreign source is counted and dropped.
+ * adapter (the process's library) to the fabric, `down` from the fabric to the adapter. A process
+ * maps its own region and, read-only, the shared multicast buffer of its switch
+ * (fabric/mcast_buf.h). Each side keeps private copies of the indexes that it writes. The fabric
+ * trusts nothing that it reads. It counts and ignores an index out of range, counts and drops a
+ * segment with a bad header, and writes the source of each segment itself.
  *
- * The fabric's side keeps the adapter's credits on the wire (link.c): the up ring is the adapter's
- * transmit queue, not the wire.
+ * The up ring is the adapter's transmit queue, not the wire. The wire's credits are kept by the
+ * fabric (link.c).
  *
- * The region also holds, written by the fabric, the incarnation of the process on each node
- * (emu_incarnation_first), and, written by the process, its message counters (emu/hostif/comm.h).
+ * The region also contains the number of each node's process (its incarnation, see
+ * EMU_INCARNATION_NO_LINK), which the fabric writes, and message counters, which the process writes
+ * (emu/hostif/comm.h).
  */
 #ifndef EMU_HOSTIF_H
 #define EMU_HOSTIF_H
@@ -30,7 +32,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC 0x656764656d756266u /* "fbumedge" */
-/* Of the region, the blocks in it, and the control protocol. */
+/* version of the region, of the blocks in it, and of the control protocol */
 #define EMU_HOSTIF_VERSION 16u
 
 /*
@@ -40,22 +42,22 @@
 #define EMU_HOSTIF_COLLS   4
 #define EMU_HOSTIF_REASONS 9
 /*
- * Slots of each ring; a power of two. A ring exceeds a core's private caches: by the time the
- * reader wants a line it is in the shared cache, from where it comes in a third of the time that it
- * takes from another core's cache (12 ns a segment, not 31 to 41; with 1024 slots 1 MB broadcasts
- * took 1.3 times as long, messages of 1 MB 1.13 times).
+ * Slots of each ring; a power of two. A ring is larger than a core's private caches. So when the
+ * reader reads a line, the writer's core has already evicted it to the shared cache, which takes a
+ * third of the time of reading it from the other core's cache (12 ns a segment, not 31 to 41). With
+ * 1024 slots, 1 MB broadcasts took 1.3 times as long, and messages of 1 MB 1.13 times.
  */
 #define EMU_HOSTIF_SLOTS 4096
 /*
- * A writer that finds its ring empty after at least this many slots starts again at the first slot.
- * Otherwise light traffic would walk through the whole ring and fault in each page: 2 us a page in
- * one process, 1 us in the other, for 16 segments.
+ * A writer that finds its ring empty after at least this many slots continues at the first slot.
+ * Otherwise light traffic would use all slots of the ring in turn, and each new page would be
+ * faulted in: for each 16 segments, 2 us in one process and 1 us in the other.
  */
 #define EMU_HOSTIF_WRAP 1024u
 
 /*
- * Slots of a shared multicast buffer (emu/hostif/fabric/mcast_buf.h) and of each part; powers of
- * two.
+ * Slots of a shared multicast buffer, and of each of its blocks; powers of two. See
+ * emu/hostif/fabric/mcast_buf.h.
  */
 #define EMU_MCAST_BUF_SLOTS   8192u
 #define EMU_MCAST_BLOCK_SLOTS 1024u
@@ -68,12 +70,12 @@ struct emu_hostif_slot {
     struct emu_seg seg;
 };
 
-/* A shared multicast buffer, as all map it (emu/hostif/fabric/mcast_buf.h). */
+/* The memory of a shared multicast buffer (emu/hostif/fabric/mcast_buf.h). */
 struct emu_mcast_buf_shared {
     alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_MCAST_BUF_SLOTS];
 };
 
-#define EMU_STREAM_SEGS  16u /* this many segments in a row are a stream */
+#define EMU_STREAM_SEGS  16u /* so many segments published at once are part of a stream */
 #define EMU_HOSTIF_AHEAD 8   /* prefetch distance in slots */
 
 /** emu_seg_prefetch - prefetch all lines of @seg. */
@@ -90,8 +92,8 @@ static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 }
 
 /*
- * Slots are mostly in another core's cache, so both sides prefetch the slot that they use
- * EMU_HOSTIF_AHEAD later. They never pass @end, whose slot still belongs to the peer.
+ * Prefetch the slot that comes EMU_HOSTIF_AHEAD after @index, because slots are mostly in another
+ * core's cache. Slots from @end on still belong to the peer and are not prefetched.
  */
 static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint32_t index,
                                        uint32_t end, bool write)
@@ -100,17 +102,21 @@ static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint3
         emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
-/* Counters of the process about itself; the fabric copies them when it detaches. */
+/*
+ * Counters of collectives, written by the process. The fabric copies them when the process
+ * detaches.
+ */
 struct emu_hostif_stats {
-    _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* by enum fabemu_coll */
-    /* by enum fabemu_coll, enum fabemu_why */
+    _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* run in the network; by enum fabemu_coll */
+    /* not run in the network; by enum fabemu_coll, enum fabemu_why */
     _Atomic uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS];
 };
 
 /*
- * Processes that attach to a node are numbered from 1; the number is the process's incarnation. One
- * word per node holds twice the number of the last one, less 1 while it is attached; 0 before the
- * first. The word only grows, except that its highest bit is set while no link of the node is up.
+ * The processes that attach to a node one after the other are numbered from 1. The number is a
+ * process's *incarnation*. A word per node gives the state of the node's last process: twice its
+ * incarnation, less 1 while it is attached; 0 before the first process. So the word only grows,
+ * except that its highest bit is set while no link of the node is up.
  */
 #define EMU_INCARNATION_NO_LINK (UINT64_C(1) << 63)
 
@@ -119,14 +125,15 @@ static inline uint64_t emu_incarnation_state(uint64_t incarnation, bool attached
     return 2 * incarnation - attached;
 }
 
-/** emu_incarnation_attached - is the node's last process still attached? Pure. */
+/** emu_incarnation_attached - return whether the node's last process is still attached. Pure. */
 static inline bool emu_incarnation_attached(uint64_t word)
 {
     return word & 1;
 }
 
 /**
- * emu_incarnation_first - the incarnation of the attached process, or else of the next one. Pure.
+ * emu_incarnation_first - return the incarnation of the attached process or, if none is attached,
+ * of the next one. Pure.
  */
 static inline uint64_t emu_incarnation_first(uint64_t word)
 {
@@ -141,43 +148,58 @@ struct emu_hostif_shared {
     uint32_t node;
     uint32_t nodes;
     uint32_t timed;           /* 1: clock real, entries carry times */
-    uint32_t device_threads;  /* 1: --threads device: the process steps its adapter */
+    uint32_t device_threads;  /* 1: with --threads device, the process itself steps its adapter */
     uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
-    uint64_t nic_send_ps;     /* profile: from post to wire */
-    uint32_t mcast_buf_slots; /* of the shared multicast buffer; 0: there is none */
+    uint64_t nic_send_ps;     /* from the profile: time from post to wire */
+    uint32_t mcast_buf_slots; /* slots of the shared multicast buffer; 0: there is none */
 
     /* Written by the adapter; read by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */
-    _Atomic uint32_t up_core; /* 1 + the core that posts a stream; 0: none. A hint */
-    /* 1 + the core of the latest post, where threads outnumber cores; 0: unknown. A hint */
+    /* 1 + the core of the thread that posts a stream; 0: no stream. A hint */
+    _Atomic uint32_t up_core;
+    /*
+     * 1 + the core of the thread that posted last; 0: unknown. Written only while threads outnumber
+     * cores. A hint
+     */
     _Atomic uint32_t post_core;
     _Atomic uint32_t up_shift; /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
-    alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments taken, free-running */
+    alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments read, free-running */
 
     /* Written by the fabric; read by the adapter. */
-    alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments that are in the fabric */
+    alignas(EMU_LINE) _Atomic uint32_t up_head;   /* segments that have entered the fabric */
     alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments written */
-    _Atomic uint32_t down_shift;                  /* as up_shift */
+    _Atomic uint32_t down_shift;                  /* segment n is in slot n + down_shift */
 
-    /* Set by the fabric's worker before it sleeps: the events to ring the bell for. */
+    /*
+     * Set by the fabric's worker before it sleeps: the events for which the adapter rings the bell.
+     */
     alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_HOSTIF_RING_* */
 
-    /* Set to 1 by the adapter before it sleeps on it (futex); the fabric sets 0 and wakes it. */
+    /*
+     * Set to 1 by the adapter before it sleeps on this futex. The fabric sets 0 and wakes the
+     * adapter.
+     */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
-    /* Set to 1 by the fabric when it cuts the process off, which did not take its segments. */
+    /*
+     * Set to 1 by the fabric when it cuts off the process because the process does not take its
+     * segments.
+     */
     alignas(EMU_LINE) _Atomic uint32_t cut_off;
-    /* processes that have ended, on all nodes: a change means that incarnations[] changed */
+    /*
+     * number of processes that have ended, on all nodes; it changes after incarnations[] has
+     * changed
+     */
     _Atomic uint32_t endings;
-    /* 1: workers and attached processes outnumber the cores: yield soon */
+    /* 1: workers and attached processes outnumber the cores, so a waiting thread yields soon */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t watched; /* 1: somebody watches finished collectives */
-    /* 1 + bytes: messages of at least that size are recorded, too; 0: no messages are. */
+    _Atomic uint32_t watched; /* 1: a client watches finished collectives */
+    /* 1 + bytes: messages of at least this size are recorded, too; 0: no messages are recorded */
     _Atomic uint64_t watched_bytes;
     /*
-     * Written about once a second by the fabric's manager: for how long processes of this host or
-     * the fabric have had no core (fabric_starved()), and emu_now_ns() of the last update; 0 if not
-     * counted.
+     * Written about once a second by the fabric's manager. starved_ns: for how long processes of
+     * this host or the fabric have had no core (fabric_starved()). counted_ns: emu_now_ns() of the
+     * last update; 0 if this is not counted.
      */
     _Atomic uint64_t starved_ns;
     _Atomic uint64_t counted_ns;
@@ -185,34 +207,42 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) struct emu_hostif_stats stats;
 
     /*
-     * Written by the adapter: collectives that emu_comm_draw() selects. The fabric reads the count
-     * once a second, so it is in the first page, which is mapped anyway: a page of its own cost 1
-     * ms for 256 nodes.
+     * Written by the adapter: the finished collectives that emu_comm_draw() selects. The fabric
+     * reads the count once a second. The count is in the first page, which is mapped anyway; on a
+     * page of its own it cost 1 ms for 256 nodes.
      */
     struct emu_finished_shared drawn;
 
-    /* Written by the adapter about once a second; read by the fabric. */
+    /*
+     * What the process waits for. Written by the adapter about once a second; read by the fabric.
+     */
     struct emu_pending_shared pending;
 
-    /* Written by the adapter while it is watched; read by the fabric. */
+    /* Finished operations. Written by the adapter while a client watches; read by the fabric. */
     struct emu_finished_shared finished;
 
-    /* Written by the adapter; read by the fabric. Messages by peer: emu_hostif_peer(). */
+    /* Written by the adapter; read by the fabric. emu_hostif_peer() has the messages by peer. */
     struct emu_comm_shared comm;
 
-    /* When an entry is due: up, earliest departure; down, arrival in memory. ps, modulo 2^64. */
+    /*
+     * When each slot's segment is due, in ps modulo 2^64: up, the earliest departure; down, the
+     * arrival in memory.
+     */
     alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
-    /* Where a segment of the down ring is stored: emu_on(); 0: in its slot of the ring. */
+    /*
+     * By slot of the down ring: 0 if the slot contains the segment itself, or emu_on() of a slot of
+     * the shared multicast buffer that contains it.
+     */
     alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
 
-    /* Written by the fabric; read by the adapter: one word per node (emu_incarnation_state). */
+    /* Written by the fabric; read by the adapter. One word per node: emu_incarnation_state(). */
     alignas(EMU_LINE) _Atomic uint64_t incarnations[];
 };
 
-/** emu_hostif_bytes - size of the region in a fabric of @nodes. Pure. */
+/** emu_hostif_bytes - size of the region in a fabric of @nodes nodes. Pure. */
 static inline size_t emu_hostif_bytes(uint32_t nodes)
 {
     return sizeof(struct emu_hostif_shared) +
@@ -221,8 +251,8 @@ static inline size_t emu_hostif_bytes(uint32_t nodes)
 }
 
 /**
- * emu_hostif_peer - the counters for @node. They follow incarnations[], and none spans two cache
- * lines. Pure.
+ * emu_hostif_peer - the counters of messages to @node. These counters follow incarnations[], and
+ * none spans two cache lines. Pure.
  */
 static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *shared,
                                                     uint32_t nodes, uint32_t node)
@@ -230,13 +260,16 @@ static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *sh
     return (struct emu_comm_peer *)(void *)&shared->incarnations[nodes + nodes % 2] + node;
 }
 
-/** emu_hostif_peers - after these, one bit per node with messages, for fast reading. Pure. */
+/**
+ * emu_hostif_peers - one bit per node, set if messages were sent to it. So the fabric finds the
+ * counters in use quickly. The bits follow the counters of emu_hostif_peer(). Pure.
+ */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
 }
 
-/** emu_hostif_sent - count a message to @node. Thread: the process, one at a time. */
+/** emu_hostif_sent - count a message to @node. Thread: the process, one thread at a time. */
 static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t nodes, uint32_t node,
                                    uint64_t bytes)
 {
@@ -248,7 +281,10 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/* The descriptors that a process receives. It maps both memories, and may then close them. */
+/*
+ * The descriptors that a process receives when it attaches. It maps both memories, and may then
+ * close their descriptors.
+ */
 struct emu_hostif_fds {
     int memory;    /* the region */
     int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
@@ -267,13 +303,14 @@ struct emu_hostif_nic {
     uint32_t down_head; /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail;            /* copy of shared->down_tail: may lag */
-    uint32_t up_shift, down_shift; /* for the segments between those heads and tails */
+    uint32_t up_shift, down_shift; /* shifts of the segments between these heads and tails */
 };
 
 /**
- * emu_hostif_slot_at - the slot of segment @number. The writer of a ring owns its shift, which
- * changes only while the ring is empty and is written before the tail. A reader that has seen a
- * tail, and has not published a head that reaches it, knows the shift of all segments before it.
+ * emu_hostif_slot_at - the slot of segment @number in a ring. The writer of a ring owns the ring's
+ * shift. It changes the shift only while the ring is empty, and writes it before the tail. So a
+ * reader that has seen a tail knows the shift of all segments before it, as long as the reader has
+ * not published a head that reaches this tail.
  */
 static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 {
@@ -281,7 +318,8 @@ static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 }
 
 /**
- * emu_hostif_may_wrap - may a writer at slot @at restart at 0? @unnotified: unpublished entries.
+ * emu_hostif_may_wrap - return whether a writer at slot @at may continue at slot 0, if the ring is
+ * empty. @unnotified: entries that it has not published yet.
  */
 static inline bool emu_hostif_may_wrap(uint32_t at, uint32_t unnotified)
 {
@@ -289,8 +327,8 @@ static inline bool emu_hostif_may_wrap(uint32_t at, uint32_t unnotified)
 }
 
 /**
- * emu_hostif_show - publish an index of a ring. Not an exchange, which would wait for the index's
- * line until all segment lines have arrived here.
+ * emu_hostif_show - publish an index of a ring. This is no atomic exchange, because an exchange
+ * would wait until the lines of all segments and of the index have arrived at this core.
  */
 static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 {
@@ -298,8 +336,8 @@ static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 }
 
 /**
- * emu_hostif_shown - fence after publishing one or more indexes: the peer may be about to sleep.
- * The caller then reads, seq_cst, whether it does.
+ * emu_hostif_shown - fence after publishing one or more indexes. The peer may be about to sleep, so
+ * the caller then reads with seq_cst whether it does.
  */
 static inline void emu_hostif_shown(void)
 {
@@ -307,24 +345,28 @@ static inline void emu_hostif_shown(void)
 }
 
 /**
- * emu_hostif_nic_open - map a host interface that the fabric handed over.
+ * emu_hostif_nic_open - map the host interface of this process.
  * Errors: -EPROTO, not of this version; -errno of mmap. On success @nic owns the bell.
  */
 int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds *fds);
-void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps, closes bell */
+void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes the bell */
 
 /**
- * emu_hostif_nic_leave - stop reading the shared multicast buffer. Segments there are dropped when
- * they come up. Call before asking to detach, since the fabric then reuses the buffer.
+ * emu_hostif_nic_leave - stop reading the shared multicast buffer. Segments in it are dropped when
+ * their turn comes. Call before asking the fabric to detach, because the fabric then reuses the
+ * buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
-/* Set *up_shift so that the next slot is the first, if the ring is empty. Returns the next slot. */
+/*
+ * If the ring is empty, set up_shift so that the next slot is the first one. Returns the next slot.
+ */
 uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
- * emu_hostif_nic_claim - the next free up slot, to be filled in place, or NULL when the ring is
- * full. Several may be claimed before publishing. @due_ps: earliest departure; clock raw: 0.
+ * emu_hostif_nic_claim - return the next free slot of the up ring, which the caller fills in place,
+ * or NULL if the ring is full. Several slots may be claimed before they are published. @due_ps:
+ * earliest departure; clock raw: 0.
  */
 static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, uint64_t due_ps)
 {
@@ -348,9 +390,9 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
     return &shared->up[at].seg;
 }
 
-/** emu_hostif_nic_stream - publish on which core this process writes a stream. */
+/** emu_hostif_nic_stream - publish on which core this thread posts a stream. */
 void emu_hostif_nic_stream(struct emu_hostif_nic *nic);
-/** emu_hostif_nic_streamed - the stream is over. */
+/** emu_hostif_nic_streamed - publish that the stream has ended. */
 static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 {
     if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
@@ -358,7 +400,8 @@ static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 }
 
 /**
- * emu_hostif_nic_taken - segments that the fabric has taken so far, modulo 2^32. Orders nothing.
+ * emu_hostif_nic_taken - number of segments that the fabric has taken so far, modulo 2^32. The load
+ * is relaxed and orders no other access.
  */
 static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 {
@@ -366,8 +409,8 @@ static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 }
 
 /**
- * emu_hostif_nic_incarnation - the word of @node. Y7 pairs with X5: a process that has learned by
- * any message that a process attached or ended sees it here.
+ * emu_hostif_nic_incarnation - the word of incarnations[] for @node. Y7 pairs with X5: if any
+ * message has told this process that another one attached or ended, the word shows it.
  */
 static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *nic, uint32_t node)
 {
@@ -377,20 +420,21 @@ static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *n
 
 /**
  * emu_hostif_nic_endings - number of processes that have ended, modulo 2^32. Y8 pairs with X6: the
- * words in incarnations[] show that they have ended.
+ * words in incarnations[] show the ends of all that are counted.
  */
 static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
 }
 
-#define EMU_STARVED_SHARE   32u                  /* 1/32 of the time counts, even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* not updated for longer: it had no core */
+#define EMU_STARVED_SHARE 32u /* 1/32 of the time counts as silence even without a core */
+/* if counted_ns is older than this, the manager had no core */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000)
 
 /**
- * emu_starved_ns - during @since_ns a thread had no core for @waited_ns: returns how much of that
- * time bounds on silence do not count. A part always counts, so that each bound is reached: after
- * EMU_STARVED_SHARE times its length if the host never has a core. Pure.
+ * emu_starved_ns - return how much of the time @since_ns does not count for bounds on silence, if a
+ * thread had no core for @waited_ns of it. A part always counts, so that each bound is reached:
+ * after EMU_STARVED_SHARE times its length if the host never has a core to spare. Pure.
  */
 static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 {
@@ -402,9 +446,10 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 }
 
 /**
- * emu_hostif_nic_starved - nanoseconds for which processes of this host, or the fabric, have had no
- * core since the fabric's start, estimated for @now_ns; 0 if not counted. May decrease a little,
- * since it is estimated while the manager has no core. Relaxed loads: they order no other access.
+ * emu_hostif_nic_starved - for how many ns, from the fabric's start to @now_ns, processes of this
+ * host or the fabric have had no core; 0 if this is not counted. The time since the manager's last
+ * update is estimated, so later results may be a little smaller. The loads are relaxed and order no
+ * other access.
  */
 static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, uint64_t now_ns)
 {
@@ -415,13 +460,15 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
 }
 
 /**
- * emu_hostif_nic_publish - publish all claimed slots and ring the bell if asked to. Once per burst.
+ * emu_hostif_nic_publish - publish all claimed slots, and ring the bell if the worker wants it.
+ * Call once per burst.
  */
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
- * One line of down_on[] covers 16 segments: at the start of a line prefetch the next but one. A
- * writer, too, reads first: unchanged lines stay in the reader's cache.
+ * Prefetch down_on[]. A cache line has the entries of 16 segments. At the start of a line, the line
+ * after the next one is prefetched. It is prefetched for reading, because the writer does not write
+ * unchanged entries, so that their lines stay in the reader's cache.
  */
 static inline void emu_hostif_prefetch_on(const struct emu_hostif_shared *shared, uint32_t index)
 {
@@ -443,7 +490,10 @@ static inline uint32_t emu_on_slot(uint32_t on)
     return (on >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
-/* Segment @number of the down ring; NULL: in the shared buffer that the process no longer reads. */
+/*
+ * Return segment @number of the down ring, or NULL if it is in the shared multicast buffer and the
+ * process no longer reads that.
+ */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {
@@ -454,10 +504,16 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
     return nic->mcast_buf ? &nic->mcast_buf->slot[emu_on_slot(on)].seg : NULL;
 }
 
-/** emu_hostif_nic_skip - drop segments in the shared buffer that is no longer read, then peek. */
+/**
+ * emu_hostif_nic_skip - drop the next segments that are in the shared multicast buffer, which is no
+ * longer read; then peek at the next one.
+ */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
-/** emu_hostif_nic_peek - the next segment due by @now_ps, valid until nic_consumed(), or NULL. */
+/**
+ * emu_hostif_nic_peek - return the next segment that is due by @now_ps, or NULL. It is valid until
+ * emu_hostif_nic_consumed().
+ */
 static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     struct emu_hostif_shared *shared = nic->shared;
@@ -491,13 +547,16 @@ static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
     nic->down_head++;
 }
 
-/** emu_hostif_nic_consumed - publish how far the ring was read; ring the bell. Once per burst. */
+/**
+ * emu_hostif_nic_consumed - publish how far the down ring was read, and ring the bell if the worker
+ * wants it. Call once per burst.
+ */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**
- * emu_hostif_nic_sleep - sleep until the fabric has written something new or @timeout_ns passed.
- * @seen_down_tail: the tail up to which the caller has read; returns immediately if there is more.
- * Thread: any; needs no lock.
+ * emu_hostif_nic_sleep - sleep until the fabric has published a segment or @timeout_ns have passed.
+ * @seen_down_tail: the tail up to which the caller has read; if the ring has more, the function
+ * returns immediately. Thread: any; needs no lock.
  */
 void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,
                           uint64_t timeout_ns);

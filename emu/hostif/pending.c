@@ -8,7 +8,7 @@
 #include "emu/util/combine.h"
 #include "emu/util/printable.h"
 
-#define PENDING_TRIES 4u /* do not wait for a busy writer */
+#define PENDING_TRIES 4u /* then give up, as the process may never finish writing */
 
 void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from)
 {
@@ -60,7 +60,7 @@ static void op_check(struct emu_pending_op *op, uint32_t nodes, uint64_t now_ns)
         op->kind = EMU_PENDING_NOTHING;
 }
 
-/* False: there is no such collective. */
+/* Correct @what. Returns false if there is no such collective. */
 static bool what_check(struct emu_pending_what *what, uint32_t nodes)
 {
     bool has_op = what->kind < EMU_KINDS && emu_kind_traits(what->kind)->has_op;
@@ -129,7 +129,7 @@ bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, u
 
 /* --- times of another host's clock -------------------------------------------------- */
 
-/* A time before this host's boot becomes 1. */
+/* Convert a time. One that is before this host's boot becomes 1, because 0 means none. */
 static uint64_t time_shifted(uint64_t at_ns, uint64_t there_ns, uint64_t here_ns)
 {
     uint64_t ago_ns = there_ns > at_ns ? there_ns - at_ns : 0;

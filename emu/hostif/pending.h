@@ -7,10 +7,11 @@
  * become "unknown". A process can lie about itself or others here; the only effect is a misleading
  * line in a report.
  *
- * It is a sequence lock: the writer makes `turn` odd, writes the words, makes it even. A reader
- * that finds the same even turn before and after has a consistent copy. K1 pairs with K3: a reader
- * that sees a word sees that the turn is odd, or a later turn. K2 pairs with K4: a reader that sees
- * an even turn sees its words.
+ * A sequence lock protects the block. The writer makes `sequence` odd, writes the words, and makes
+ * it even again. If a reader finds the same even number before and after it copies the words, the
+ * copy is consistent. K1 pairs with K3: a reader that sees a new word then also sees the odd number
+ * or a later one. K2 pairs with K4: a reader that sees an even number sees the words that belong to
+ * it.
  */
 #ifndef EMU_PENDING_H
 #define EMU_PENDING_H
@@ -23,7 +24,7 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_PENDING_GROUPS 64u /* groups of a process listed at most */
+#define EMU_PENDING_GROUPS 64u /* groups that a process lists at most */
 #define EMU_PENDING_NAME   40u /* bytes of a group's name with its NUL */
 #define EMU_PENDING_ANY    UINT32_MAX
 
@@ -38,74 +39,79 @@ enum emu_pending_kind {
 };
 
 enum emu_pending_state {
-    EMU_PENDING_UNSENT,    /* not sent: the peer has not answered yet, or has no space */
-    EMU_PENDING_UNMATCHED, /* no receive at the peer, or no message here, matches it */
-    EMU_PENDING_MOVING,    /* matched, not complete */
+    EMU_PENDING_UNSENT, /* not sent yet, because the peer has not replied yet or has no space */
+    /* of a send: no receive at the peer matches it; of a receive: no message here does */
+    EMU_PENDING_UNMATCHED,
+    EMU_PENDING_MOVING, /* matched, not complete */
     EMU_PENDING_STATES
 };
 
 /* An operation with one other process. */
 struct emu_pending_op {
-    uint64_t since_ns; /* when a sample first found it; by emu_now_ns() */
+    uint64_t since_ns; /* when a sample first found this operation pending, by emu_now_ns() */
     uint64_t tag;
-    uint64_t ignore; /* receives: bits of the tag that are not compared */
+    uint64_t ignore; /* of a receive: bits of the tag that are not compared */
     uint64_t bytes;
-    uint32_t node; /* the peer; EMU_PENDING_ANY: any */
+    uint32_t node; /* the peer's node; EMU_PENDING_ANY: any node */
     uint8_t kind;  /* enum emu_pending_kind */
     uint8_t state; /* enum emu_pending_state */
     uint8_t spare[2];
 };
 
-/* A collective, as its segments describe it, and its root. */
+/* A collective: its root, and what its segments say about it. */
 struct emu_pending_what {
-    uint64_t bytes; /* of the operation, or of one segment */
-    uint32_t root;  /* node; EMU_PENDING_ANY: none or unknown */
+    uint64_t bytes; /* payload of the operation, or of one segment */
+    uint32_t root;  /* the root's node; EMU_PENDING_ANY: none or unknown */
     uint8_t kind;   /* enum emu_kind */
-    uint8_t op;     /* reductions: enum emu_op, enum emu_type */
-    uint8_t type;
+    uint8_t op;     /* of a reduction: enum emu_op */
+    uint8_t type;   /* of a reduction: enum emu_type */
     uint8_t spare;
 };
 
 /* A group of the process. */
 struct emu_pending_group {
-    uint64_t begun;               /* collectives that the process has begun in it */
-    uint64_t number;              /* of the oldest unfinished one, from 1 */
-    uint64_t since_ns;            /* when a sample first found that; 0: none is unfinished */
-    struct emu_pending_what what; /* that collective */
+    uint64_t begun;  /* collectives that the process has begun in the group */
+    uint64_t number; /* number of the oldest unfinished collective, from 1 */
+    /* when a sample first found this collective unfinished; 0: none is unfinished */
+    uint64_t since_ns;
+    struct emu_pending_what what; /* the oldest unfinished collective */
     uint32_t id;
-    uint32_t seq;  /* emu_hdr.seq of the segment that it waits for */
+    uint32_t seq;  /* emu_hdr.seq of the segment for which the process waits */
     uint32_t sent; /* 1: the process has sent its contribution, or has none */
     uint32_t spare;
-    char name[EMU_PENDING_NAME]; /* given by the program; may be "" */
+    char name[EMU_PENDING_NAME]; /* the program's name for the group; may be "" */
 };
 
-/* A collective call whose communicator still forms its group. Messages for that are not shown. */
+/*
+ * A collective call that waits because its communicator still forms its group. The messages that
+ * form the group are not shown.
+ */
 struct emu_pending_call {
-    uint64_t since_ns; /* 0: none */
-    uint32_t members;  /* of the communicator */
+    uint64_t since_ns; /* since when the call waits; 0: there is none */
+    uint32_t members;  /* members of the communicator */
     uint8_t kind;      /* enum emu_kind */
     uint8_t spare[3];
-    char name[EMU_PENDING_NAME]; /* of the communicator */
+    char name[EMU_PENDING_NAME]; /* the communicator's name */
 };
 
-/* Members of a group called different collectives: the first mismatch that this process saw. */
+/* The first time that this process saw members of a group call different collectives. */
 struct emu_pending_mismatch {
-    uint32_t group;  /* id */
-    uint32_t node;   /* sender of the segment; EMU_PENDING_ANY: no mismatch */
-    uint64_t number; /* of the collective, or a later one */
+    uint32_t group;  /* the group's id */
+    uint32_t node;   /* sender of the segment that did not match; EMU_PENDING_ANY: no mismatch */
+    uint64_t number; /* number of the collective, or of a later one */
     struct emu_pending_what mine, other;
-    char name[EMU_PENDING_NAME]; /* of the group */
+    char name[EMU_PENDING_NAME]; /* the group's name */
 };
 
 struct emu_pending {
-    uint64_t written_ns; /* 0: never */
-    uint64_t quiet_ns;   /* nothing has begun, progressed or completed since */
+    uint64_t written_ns; /* when the block was last written; 0: never */
+    uint64_t quiet_ns;   /* since when no operation has begun, progressed or completed */
     uint32_t waits;      /* 1: the program polls for completions and finds none */
-    uint32_t groups;     /* entries in group[] */
+    uint32_t groups;     /* number of entries in group[] */
     uint32_t more;       /* 1: further groups did not fit */
-    uint32_t unexpected; /* received messages that no receive has matched */
+    uint32_t unexpected; /* number of received messages that no receive has matched */
     struct emu_pending_op send,
-        receive;                 /* the oldest of each; put, get and atomic count as sends */
+        receive; /* the oldest send and receive; puts, gets and atomics count as sends */
     struct emu_pending_op early; /* the oldest unexpected message */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_call call;
@@ -114,27 +120,34 @@ struct emu_pending {
 #define EMU_PENDING_WORDS (sizeof(struct emu_pending) / sizeof(uint64_t))
 static_assert(sizeof(struct emu_pending) % sizeof(uint64_t) == 0, "words");
 
-/* In the host interface's memory. */
+/* The block in the host interface's memory. */
 struct emu_pending_shared {
-    alignas(EMU_LINE) _Atomic uint32_t sequence; /* odd: being written */
+    alignas(EMU_LINE) _Atomic uint32_t sequence; /* odd while the words are being written */
     _Atomic uint64_t word[EMU_PENDING_WORDS];
 };
 
-/** emu_pending_write - publish @from. Thread: the process, one at a time. */
+/** emu_pending_write - publish @from. Thread: the process, one thread at a time. */
 void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *from);
 
 /**
- * emu_pending_read - copy and check the latest block. All counts and enums are in range, nodes are
- * below @nodes or EMU_PENDING_ANY, no time is after @now_ns, names are printable. False: never
- * written, or being written; then @to is unchanged.
+ * emu_pending_read - copy the latest block and correct invalid values. In the copy all counts and
+ * enums are in range, nodes are below @nodes or EMU_PENDING_ANY, no time is after @now_ns, and
+ * names are printable. Returns false and leaves @to unchanged if the block was never written or is
+ * being written.
  */
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);
 
-/** emu_pending_check - the same checks on a copy received from another host. */
+/**
+ * emu_pending_check - correct invalid values as emu_pending_read() does, in a copy that another
+ * host has sent.
+ */
 void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
 
-/** emu_pending_shift - convert times of a host whose clock showed @there_ns at our @here_ns. */
+/**
+ * emu_pending_shift - convert times of another host to this host's clock. When this host's clock
+ * showed @here_ns, the other's showed @there_ns.
+ */
 void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns);
 
 #endif

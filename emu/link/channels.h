@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * channels.h - a cable with channels (emu/packet/packet.h): its rings, departures and credits. The
- * devices count the slots of its channels themselves (emu/packet/vc.h).
+ * channels.h - a cable with virtual channels (emu/packet/packet.h): its rings, departures and
+ * credits. The devices themselves count which slots of the channels are free (emu/packet/vc.h).
  */
 #ifndef EMU_LINK_CHANNELS_H
 #define EMU_LINK_CHANNELS_H
 
 #include "emu/link/link.h"
 
-#define EMU_VC_SLOTS     128u /* of its rings, or EMU_VC_SLOTS_MAX */
+#define EMU_VC_SLOTS     128u /* slots of the rings, if these are enough */
 #define EMU_VC_SLOTS_MAX (2 * EMU_VC_SLOTS)
 
 /**
- * emu_vc_slots - ring slots that may be in use: one per buffer slot for its segment, and two per
- * channel for replies: that of the current packet, and one that was sent just before the other end
- * gave up the previous packet. Pure.
+ * emu_vc_slots - number of ring slots that may be in use at once: one per buffer slot of the
+ * receiver, and two per channel for replies. The second one is for a reply that was sent just
+ * before the other end gave up the channel's previous packet. Pure.
  */
 static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
 {
     return 3 * profile->channels + profile->pool_slots;
 }
 
-/** emu_vc_ring - slots of the rings, with spares because faults may forge credits. Pure. */
+/** emu_vc_ring - slots of the rings. Some are spare, because faults may forge credits. Pure. */
 static inline uint32_t emu_vc_ring(const struct emu_profile *profile)
 {
     return emu_vc_slots(profile) < EMU_VC_SLOTS ? EMU_VC_SLOTS : EMU_VC_SLOTS_MAX;
 }
 
-/** emu_tx_has_slot - is the ring's next slot empty? Replies take it without a credit. */
+/**
+ * emu_tx_has_slot - return whether the ring's next slot is empty. A reply needs it, but no credit.
+ */
 static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 {
     return emu_ring_has_slot(&tx->data);
@@ -35,7 +37,8 @@ static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 
 /**
  * emu_tx_depart_packet - timed: put a segment or reply on the wire; its head leaves at @depart_ps,
- * no earlier than tx->busy_ps. The caller has checked credits and slot.
+ * no earlier than tx->busy_ps. The caller has checked that there is a credit (unless it is a reply)
+ * and a slot.
  */
 static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *entry,
                                         uint64_t depart_ps)

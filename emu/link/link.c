@@ -69,7 +69,8 @@ int emu_link_unfuse(struct emu_rx *rx)
         slot->stamp = 0;
     }
     tx->credit = back;
-    emu_tx_next_credit(tx); /* the sender may be about to send: emu_tx_earliest_ps() */
+    /* the sender may already have planned a departure by emu_tx_earliest_ps() */
+    emu_tx_next_credit(tx);
     rx->credit = owed;
     tx->fused = rx->fused = false;
     return 0;
@@ -154,7 +155,10 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
     return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
 }
 
-/* When the outbox is full, use the ring and a signal as between workers without outboxes. */
+/*
+ * Send a segment to another worker's device through the outbox. If the outbox is full, use the ring
+ * and a signal, as between workers without outboxes.
+ */
 static void send_cross_worker(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->credits--;
@@ -242,7 +246,8 @@ const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t cred
     uint32_t flying = rx->tx->data.at - rx->data.at;
     uint64_t sum = emu_link_credits(rx) + flying + held + rx->owed;
 
-    if (sum != credits && !rx->beyond) /* to another host: counted there */
+    /* if the cable leads to another host, the credits are checked there */
+    if (sum != credits && !rx->beyond)
         return emu_credits_wrong(sum, credits);
     return emu_link_check_segments(rx);
 }
@@ -302,7 +307,7 @@ void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps)
     tx->credit_ps = emu_rebased_ps(tx->credit_ps, by_ps);
 }
 
-/* Times of segments, and of credits in empty slots. */
+/* Subtract @by_ps from the times of segments, and of the credits in empty slots. */
 static void rebase_fused(struct emu_ring_end *end, uint64_t by_ps)
 {
     for (uint32_t i = 0; i <= end->mask; i++) {

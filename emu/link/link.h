@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.h - one direction of a cable: segments forward, credits back.
+ * link.h - one direction of a cable: segments go from a sender to a receiver, credits come back.
  *
  * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns it when its
  * buffer policy allows. A *local* link is a pair of rings between two devices of this process. A
  * *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h); while
- * no process is attached, segments sent there are dropped and counted. Comments that begin with
- * "raw" or "timed" hold for that kind of clock only (emu/util/clock.h).
+ * no process is attached, segments sent there are dropped and counted. A comment that begins with
+ * "raw:" is about clock raw only, and one with "timed:" about clocks with times only
+ * (emu/util/clock.h).
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H
@@ -30,19 +31,19 @@ enum emu_link_kind {
 /* Counters of a sender. Written by its device only. */
 struct emu_port_counts {
     _Atomic uint64_t segments; /* sent */
-    _Atomic uint64_t stalls;   /* a segment waited for a credit */
-    _Atomic uint64_t dropped;  /* sent while no process was attached */
+    _Atomic uint64_t stalls;   /* times that a segment waited for a credit */
+    _Atomic uint64_t dropped;  /* segments sent while no process was attached */
 };
 
-/* The attachment of a hostif link, in place of the two rings. */
+/* The process that is attached to a hostif link. This takes the place of the two rings. */
 struct emu_plug {
     _Atomic(struct emu_hostif *) hostif; /* set by the manager (RCU); NULL: no process */
     struct emu_hostif *plugged;          /* copy of hostif, refreshed once per pass */
 };
 
 /*
- * The sender. Owned by the sending device, except plug.hostif. With the switch's own fields it
- * takes two cache lines; a segment on a fused cable touches only the first.
+ * The sender. Owned by the sending device, except plug.hostif. Together with a switch's own fields
+ * for the port it takes two cache lines. Sending a segment on a fused cable touches only the first.
  */
 struct emu_tx {
     union {
@@ -53,18 +54,26 @@ struct emu_tx {
             bool cross_worker : 1; /* another worker steps the receiver: emu_link_cross_worker() */
             bool fused : 1;        /* the credits are in `data`: emu_link_join_fused() */
         };
-        uint16_t shape; /* kind and flags, to test at once; EMU_LINK_LOCAL: plain, no flag is set */
+        /*
+         * kind and flags, to test them at once. It equals EMU_LINK_LOCAL on a local link without
+         * flags
+         */
+        uint16_t shape;
     };
     uint16_t unnotified; /* segments sent since the receiver was last signalled */
     uint32_t credits;    /* segments that may be sent; fused: always 0 */
     uint64_t busy_ps;    /* the wire is busy until then; raw: 0; EMU_NEVER: port stuck */
     union {
-        struct emu_ring_end data; /* EMU_LINK_LOCAL: producer */
+        struct emu_ring_end data; /* EMU_LINK_LOCAL: the producer's end */
         struct emu_plug plug;     /* EMU_LINK_HOSTIF */
     };
     struct emu_peer peer; /* EMU_LINK_LOCAL */
     struct emu_port_counts counts;
-    uint64_t credit_ps; /* arrival of the latest credit; raw: 0; stuck: earliest departure */
+    /*
+     * arrival of the latest credit, raw: 0. While the port is stuck: earliest time of the next
+     * departure
+     */
+    uint64_t credit_ps;
     /* EMU_LINK_LOCAL only: */
     struct emu_credit_end credit; /* consumer */
     struct emu_worker *remote;    /* worker of the remote device */
@@ -79,10 +88,11 @@ struct emu_tx {
 struct emu_rx {
     union {
         struct {
-            uint8_t kind;    /* enum emu_link_kind */
-            bool tapped : 1; /* credits, and segments from a process, are reported: emu_tap_*() */
-            bool cross_worker : 1; /* as in the sender, for credits */
-            bool fused : 1;        /* as in the sender; only credit.at is used */
+            uint8_t kind; /* enum emu_link_kind */
+            /* emu_tap_*() is called for credits, and for segments from a process */
+            bool tapped : 1;
+            bool cross_worker : 1; /* another worker steps the sender */
+            bool fused : 1;        /* the credits are in `data`; of `credit` only `at` is used */
         };
         uint16_t shape; /* as in the sender */
     };
@@ -99,40 +109,44 @@ struct emu_rx {
             struct emu_worker *remote;
             struct emu_tx *tx; /* the sender; not accessed while workers run */
             /*
-             * If the cable leads to another host, the sender belongs to a host link. Then this is 1
-             * + the number of the device at its other end, switches counted before nodes; else 0.
+             * 0, or if the cable leads to another host: 1 + the number of the device at its remote
+             * end, where switches are numbered before nodes. In this case `tx` belongs to a host
+             * link.
              */
             uint32_t beyond;
         };
         struct { /* EMU_LINK_HOSTIF */
             struct emu_plug plug;
             struct emu_credits
-                *credits; /* allocated by emu_link_hostif(), kept when processes change */
+                *credits; /* allocated by emu_link_hostif(); kept when another process attaches */
         };
     };
     struct emu_dev *owner;
 };
-static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "what each pass touches is in one line");
+static_assert(offsetof(struct emu_rx, tx) == EMU_LINE, "the fields of each pass are in one line");
 
-/* The code compares `shape` with a kind, which must be its lower byte. */
+/* The code compares `shape` with a value of `kind`, which must therefore be its lower byte. */
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower byte comes first");
 static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, unnotified) == 2,
-              "kind and bits, and no more");
+              "shape is kind and the flags, no more");
 
-/* Flags as bits of `shape`: the sender's apart and fused, the receiver's fused. */
+/* Flags as bits of `shape`: cross_worker and fused of the sender, fused of the receiver. */
 #define EMU_SHAPE_CROSS_WORKER 0x400u
 #define EMU_SHAPE_FUSED        0x800u
 #define EMU_TX_FUSED           (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
 #define EMU_RX_FUSED           (EMU_LINK_LOCAL | 0x400u)
 
-/** emu_tx_is_cable - is the link local, with no flag set other than apart and fused? */
+/**
+ * emu_tx_is_cable - return whether the link is local and has no flag set except cross_worker and
+ * fused.
+ */
 static inline bool emu_tx_is_cable(const struct emu_tx *tx)
 {
     return (tx->shape & ~(EMU_SHAPE_CROSS_WORKER | EMU_SHAPE_FUSED)) == EMU_LINK_LOCAL;
 }
 
-/* A sender whose time per byte differs from its device's profile. */
+/* The profile of a sender whose time per byte differs from that of its device. */
 struct emu_slow {
     struct emu_profile profile;    /* a copy with another link_ps_per_byte */
     const struct emu_profile *own; /* the device's profile; NULL if not slow */
@@ -150,19 +164,22 @@ void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
- * emu_tx_late_ps - timed, slow wire: how much later than by the profile the last of @bytes arrives.
- * The first byte may be forwarded only that much later, since what follows must be there when sent
- * at the profile's rate.
+ * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes. The next device
+ * forwards a segment at the profile's rate and must not run out of bytes. So the arrival of the
+ * head is delayed by this much, too.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
 /**
- * emu_tx_stick - stop sending, or if not @stuck allow it again from @at_ps on (raw: 0).
+ * emu_tx_stick - stop sending (@stuck), or allow it again from @at_ps on (raw: 0).
  * Thread: any, while the device is stopped.
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
-/** emu_tx_is_stuck - was sending stopped? Thread: any, while the device is stopped. */
+/**
+ * emu_tx_is_stuck - return whether emu_tx_stick() has stopped sending. Thread: any, while the
+ * device is stopped.
+ */
 static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
 {
     return tx->busy_ps == EMU_NEVER;
@@ -179,16 +196,20 @@ static inline void emu_rx_notify(const struct emu_rx *rx, const struct emu_worke
     emu_signal(rx->remote, rx->peer.index, from, EMU_EVENT_CREDIT, emu_port_signal(rx->peer.port));
 }
 
-/** emu_link_join - connect @tx of @from and @rx of @to, with @credits credits. Errors: -ENOMEM. */
+/**
+ * emu_link_join - connect sender @tx of device @from with receiver @rx of @to; the sender gets
+ * @credits credits. Errors: -ENOMEM.
+ */
 int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, struct emu_rx *rx,
                   struct emu_dev *to, uint8_t to_port, uint32_t credits,
                   const struct emu_profile *profile);
 
 /**
- * emu_link_join_fused - emu_link_join(), but each credit is stored in the ring slot that it stands
- * for. Taking a credit and sending touch one cache line instead of two, and there is no ring of
- * credits: 1.1 times the hops a second on clock virtual. For timed clocks, two devices of one
- * worker, and senders that read credits only by emu_tx_earliest_ps() and send by @profile.
+ * emu_link_join_fused - like emu_link_join(), but a credit is stored in the empty ring slot for
+ * which it stands, and there is no ring of credits. So taking the credit and sending the segment
+ * touch one cache line instead of two, which makes the hops per second on clock virtual 1.1 times
+ * as many. Only for timed clocks, for two devices of one worker, and for senders that read credits
+ * by emu_tx_earliest_ps() alone and send at the rate of @profile.
  * Errors: -ENOMEM.
  */
 int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
@@ -196,7 +217,7 @@ int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_po
                         const struct emu_profile *profile);
 
 /**
- * emu_link_unfuse - convert a fused cable to what emu_link_join() makes, with its segments and
+ * emu_link_unfuse - convert a fused cable, with its segments and credits, to one with a ring of
  * credits. Errors: -ENOMEM. Thread: any, while both workers are stopped.
  */
 int emu_link_unfuse(struct emu_rx *rx);
@@ -204,7 +225,7 @@ int emu_link_unfuse(struct emu_rx *rx);
 /**
  * emu_link_cross_worker - clock virtual: if different workers step the two devices, exchange
  * segments and credits through their outboxes from now on (emu/dev/outbox.h). Only for cables whose
- * ends are used inside windows, never between them. Call before emu_outbox_open().
+ * two ends are used inside windows and never between two windows. Call before emu_outbox_open().
  * Errors: -ENOMEM. Thread: any, while both workers are stopped.
  */
 int emu_link_cross_worker(struct emu_tx *tx, struct emu_rx *rx);
@@ -215,7 +236,10 @@ static inline size_t emu_link_bytes(uint32_t credits)
     return emu_ring_bytes(credits) + emu_credit_bytes(credits);
 }
 
-/** emu_link_credits - credits at the sender or on their way back. Thread: any, both stopped. */
+/**
+ * emu_link_credits - number of credits at the sender or on their way back to it. Thread: any, while
+ * both workers are stopped.
+ */
 uint64_t emu_link_credits(const struct emu_rx *rx);
 
 /** emu_link_unjoin - free what emu_link_join() made, after the workers have stopped. */
@@ -232,8 +256,8 @@ int emu_link_hostif(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, u
 void emu_link_free_hostif(struct emu_rx *rx);
 
 /**
- * emu_tx_rebase, emu_rx_rebase - subtract @by_ps from all times of a sender or receiver. The
- * receiver's includes the rings of a local cable. Thread: any, while workers are stopped.
+ * emu_tx_rebase, emu_rx_rebase - subtract @by_ps from all times of a sender or receiver.
+ * emu_rx_rebase() includes the rings of a local cable. Thread: any, while both workers are stopped.
  */
 void emu_tx_rebase(struct emu_tx *tx, uint64_t by_ps);
 void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
@@ -246,28 +270,34 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_link_check_segments - the part of emu_link_check() about segments. */
+/** emu_link_check_segments - do the part of emu_link_check() that checks segments. */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
 /** emu_hostif_check - check the credits of a hostif link as emu_link_check() does. */
 const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_credits_wrong - the error text if @sum credits were found in place of @credits. */
+/** emu_credits_wrong - return the error text for @sum credits where there should be @credits. */
 static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 {
     return sum < credits ? "credits were lost on the cable to here"
                          : "credits were made on the cable to here";
 }
 
-/** emu_link_bufs - references to pool buffers on a local cable, else 0. Thread: as above. */
+/**
+ * emu_link_bufs - number of references to pool buffers on a local cable; 0 for other links. Thread:
+ * any, while both workers are stopped.
+ */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
-/** emu_link_holds - is a segment of group @id on a local cable? Thread: as emu_link_bufs(). */
+/**
+ * emu_link_holds - return whether a segment of group @id is on a local cable. Thread: as
+ * emu_link_bufs().
+ */
 bool emu_link_holds(const struct emu_rx *rx, uint32_t id);
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/** emu_tx_take_credits - raw: collect the credits that have come back. */
+/** emu_tx_take_credits - raw: add the credits that have come back to tx->credits. */
 static inline void emu_tx_take_credits(struct emu_tx *tx)
 {
     const struct emu_credit *back;
@@ -281,8 +311,8 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_room - segments that may be sent now. Reads the attachment of a hostif link: the process
- * may detach at any time, but its interface is not freed during this pass.
+ * emu_tx_room - number of segments that may be sent now. On a hostif link, reads which process is
+ * attached. The process may detach at any time, but its interface is not freed during this pass.
  */
 static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
@@ -294,8 +324,8 @@ static inline uint32_t emu_tx_room(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_has_room - may @count segments be sent? For a caller that may have nothing to send: unlike
- * emu_tx_room() it does not record that the sender waits.
+ * emu_tx_has_room - return whether @count segments may be sent. Unlike emu_tx_room(), this does not
+ * record that the sender waits for space, so it may be called without a segment to send.
  */
 static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
 {
@@ -309,7 +339,9 @@ static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
 /** emu_tx_drop - drop and count a segment that was sent while no process is attached. */
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 
-/** emu_tx_send_else - the slow path of emu_tx_send(): hostif links, slow or tapped cables. */
+/**
+ * emu_tx_send_else - the slow path of emu_tx_send(), for all links but a local one without flags.
+ */
 void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry);
 
 /**
@@ -330,7 +362,9 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-/** emu_tx_send_plain - raw: emu_tx_send() on a plain local link. Returns the credits left. */
+/**
+ * emu_tx_send_plain - raw: emu_tx_send() on a local link without flags. Returns the credits left.
+ */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_ring_put_at(&tx->data, entry, 0);
@@ -339,9 +373,9 @@ static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_ent
 }
 
 /**
- * emu_tx_slot, emu_tx_show - emu_tx_send() without a copy, on a local link with no flag set.
- * emu_tx_slot() returns the next slot, of which the caller fills all but the stamp, or NULL for
- * other links. emu_tx_show() then sends it.
+ * emu_tx_slot, emu_tx_show - send a segment on a local link without flags, writing it directly to
+ * the ring. emu_tx_slot() returns the next slot, or NULL for other links. The caller fills in all
+ * of it but the stamp. Then emu_tx_show() sends it.
  */
 static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
 {
@@ -355,7 +389,10 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
     emu_ring_show(emu_ring_next(&tx->data), time_ps);
 }
 
-/** emu_tx_sent - raw: account for @count segments put into the ring through the copy @data. */
+/**
+ * emu_tx_sent - raw: count @count segments as sent that the caller has put into the ring through
+ * @data, its copy of tx->data.
+ */
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
 {
     tx->data = *data;
@@ -363,13 +400,19 @@ static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *dat
     tx->credits -= count;
 }
 
-/** emu_tx_copies_out - is the payload copied (or dropped) during the call? True on hostif links. */
+/**
+ * emu_tx_copies_out - return whether emu_tx_send() copies (or drops) the payload during the call,
+ * as it does on hostif links.
+ */
 static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 {
     return tx->kind == EMU_LINK_HOSTIF;
 }
 
-/* Account for a segment to a process. Returns its interface, or NULL if the segment is dropped. */
+/*
+ * Count a segment to a process, and record it if the link is tapped. Returns the process's
+ * interface, or NULL if the segment is dropped.
+ */
 static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
                                             const struct emu_seg *payload)
 {
@@ -381,7 +424,9 @@ static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_
     return tx->plug.plugged;
 }
 
-/** emu_tx_put - raw: send a segment on a hostif link. @payload: at a cache line, or NULL. */
+/**
+ * emu_tx_put - raw: send a segment on a hostif link. @payload: aligned to a cache line, or NULL.
+ */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -391,7 +436,10 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
         emu_hostif_put(hostif, hdr, payload);
 }
 
-/** emu_tx_put_run - raw: emu_tx_put() of the @count segments in the pool's @bufs, in order. */
+/**
+ * emu_tx_put_run - raw: do emu_tx_put() for the @count segments in the pool's buffers @bufs, in
+ * order.
+ */
 static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, const uint32_t *bufs,
                                   uint32_t count)
 {
@@ -405,8 +453,8 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
 }
 
 /**
- * emu_tx_pass_run - raw: emu_hostif_pass_run() of up to @most segments, for which the caller has
- * checked the space. Returns how many were sent, 0 if none can be sent this way.
+ * emu_tx_pass_run - raw: send up to @most segments by emu_hostif_pass_run(); the caller has checked
+ * that they fit. Returns how many were sent; 0 if none can be sent this way.
  */
 static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *from, uint32_t dst,
                                        uint32_t most)
@@ -419,7 +467,10 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *fro
     return run;
 }
 
-/** emu_tx_refer - raw: send segment @on of the shared multicast buffer; the rest for captures. */
+/**
+ * emu_tx_refer - raw: send segment @on of the shared multicast buffer. @hdr, @payload: the segment,
+ * for captures.
+ */
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
 {
@@ -430,7 +481,8 @@ static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu
 }
 
 /**
- * emu_tx_refers - raw: may emu_tx_refer_run() be used? Not on a tapped link or without a process.
+ * emu_tx_refers - raw: return whether emu_tx_refer_run() may be used: a process is attached, and
+ * the link has no tap.
  */
 static inline bool emu_tx_refers(const struct emu_tx *tx)
 {
@@ -438,7 +490,8 @@ static inline bool emu_tx_refers(const struct emu_tx *tx)
 }
 
 /**
- * emu_tx_refer_run - raw: emu_tx_refer() of @count segments in one part of the buffer, from @on on.
+ * emu_tx_refer_run - raw: do emu_tx_refer() for the @count segments from @on on, which are in one
+ * block of the buffer.
  */
 static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
 {
@@ -446,7 +499,7 @@ static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t cou
     emu_hostif_refer(tx->plug.plugged, on, count);
 }
 
-/* Timed, not fused: take the next batch of credits. False: none is on its way. */
+/* Timed, not fused: take the next batch of credits. Returns false if none is on its way. */
 static inline bool emu_tx_next_credit(struct emu_tx *tx)
 {
     const struct emu_credit *back = emu_credit_front(&tx->credit);
@@ -461,12 +514,13 @@ static inline bool emu_tx_next_credit(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_earliest_ps - timed: when a segment that is ready at @ready_ps may leave: once it is
- * ready, the wire is free and a credit has arrived.
+ * emu_tx_earliest_ps - timed: return when a segment that is ready at @ready_ps may leave: the wire
+ * is free and a credit has arrived by then.
  *
  * Credits are taken one batch at a time, when none is left, so that a segment leaves no earlier
- * than its own credit arrives. A credit still on its way may be taken early because nothing
- * overtakes it. Returns EMU_NEVER if none is on its way; EMU_EVENT_CREDIT follows.
+ * than its own credit arrives. A credit that is still on its way may be taken early, because
+ * nothing overtakes it. Returns EMU_NEVER if no credit is here or on its way. The device then gets
+ * EMU_EVENT_CREDIT when one is sent.
  */
 static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct emu_tx *tx,
                                                                          uint64_t ready_ps)
@@ -485,7 +539,10 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 
-/** emu_tx_has_credit - local link: is a credit here or on its way? Thread: the device's. */
+/**
+ * emu_tx_has_credit - local link: return whether a credit is here or on its way. Thread: the
+ * device's.
+ */
 static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 {
     if (tx->fused)
@@ -496,7 +553,7 @@ static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 /** emu_tx_depart_else - the slow path of emu_tx_depart(). */
 void emu_tx_depart_else(struct emu_tx *tx, const struct emu_entry *entry, uint64_t depart_ps);
 
-/* Put a segment on a cable of @dev, without taking a credit. */
+/* Put a segment on a local cable of @dev without taking a credit. */
 static inline void emu_tx_depart_by(struct emu_tx *tx, struct emu_dev *dev,
                                     const struct emu_profile *profile,
                                     const struct emu_entry *entry, uint64_t depart_ps)
@@ -508,7 +565,7 @@ static inline void emu_tx_depart_by(struct emu_tx *tx, struct emu_dev *dev,
     emu_ring_put_at(&tx->data, entry, time_ps);
 }
 
-/* emu_tx_depart() on a local link with no flag set, without counting the segment. */
+/* Do emu_tx_depart() on a local link without flags, except for counting the segment. */
 static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry *entry,
                                        uint64_t depart_ps)
 {
@@ -519,9 +576,10 @@ static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry
 /**
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
- * Stamps it with the time at which its head has passed the remote ingress: cable plus switch (to a
- * node: emu_profile_node_ps()). So no device acts on another in less than
- * emu_profile_lookahead_ps(). A process sees a segment once all of it is in memory.
+ * Stamps the segment with the time at which its head has passed the input of the next device. This
+ * is the cable's delay plus the switch's (to a node: emu_profile_node_ps()) after @depart_ps. So no
+ * device acts on another in less than emu_profile_lookahead_ps(). A process sees a segment once all
+ * of it is in memory.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
 static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
@@ -535,7 +593,7 @@ static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entr
     tx->unnotified++;
 }
 
-/** emu_tx_flush - signal the receiver. Once per burst. */
+/** emu_tx_flush - signal the receiver that segments were sent. Call once per burst. */
 static inline void emu_tx_flush(struct emu_tx *tx)
 {
     if (!tx->unnotified)
@@ -551,8 +609,9 @@ static inline void emu_tx_flush(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_show_few - raw: publish what was written for the process if it is a short message:
- * emu_hostif_show_few(), whose further steps the caller takes. False: nothing was published.
+ * emu_tx_show_few - raw: if the segments written for the process since it was last notified are a
+ * short message, publish them. The caller then continues as emu_hostif_show_few() says. Returns
+ * false if nothing was published.
  */
 static inline bool emu_tx_show_few(struct emu_tx *tx)
 {
@@ -563,9 +622,9 @@ static inline bool emu_tx_show_few(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_depart_notify - emu_tx_depart() and emu_tx_flush() of a single segment, after earlier ones
- * were flushed. @dev, @profile: the sender's; the caller has them in registers, a load would cost a
- * cache line.
+ * emu_tx_depart_notify - do emu_tx_depart() and emu_tx_flush() for a single segment. The caller has
+ * flushed earlier ones. @dev, @profile: the sender's. They are parameters because the caller has
+ * them in registers, while loading them would cost a cache line.
  */
 static inline __attribute__((always_inline)) void emu_tx_depart_notify(
     struct emu_tx *tx, struct emu_dev *dev, const struct emu_profile *profile,
@@ -588,7 +647,10 @@ static inline __attribute__((always_inline)) void emu_tx_depart_notify(
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/** emu_rx_begin - before a burst: read the attachment of a hostif link: see emu_tx_room(). */
+/**
+ * emu_rx_begin - call before a burst: reads which process is attached to a hostif link, as
+ * emu_tx_room() does.
+ */
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_HOSTIF)
@@ -608,7 +670,10 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
-/** emu_rx_arrived - emu_rx_front() after emu_rx_front_ps() has shown that a segment has arrived. */
+/**
+ * emu_rx_arrived - like emu_rx_front(), for a caller that knows from emu_rx_front_ps() that a
+ * segment has arrived.
+ */
 static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
 {
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
@@ -635,8 +700,8 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 }
 
 /**
- * emu_rx_front_ps - timed: when the oldest segment arrives; EMU_NEVER if none is known. @until_ps:
- * how far ahead to fetch segments from a hostif link.
+ * emu_rx_front_ps - timed: return when the oldest segment arrives, or EMU_NEVER if none is known.
+ * @until_ps: up to which time to fetch segments from a hostif link.
  */
 static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
 {
@@ -652,7 +717,7 @@ static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
     return entry ? entry->time_ps : emu_hostif_next_ps(rx->plug.plugged);
 }
 
-/** emu_rx_next_ps - emu_rx_front_ps() without fetching from a hostif link. */
+/** emu_rx_next_ps - like emu_rx_front_ps(), but without fetching segments from a hostif link. */
 static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
 {
     return emu_rx_front_ps(rx, 0);
@@ -675,7 +740,7 @@ void emu_rx_pay_cross_worker(struct emu_rx *rx, uint32_t count, uint32_t channel
 /** emu_rx_pay_else - the slow path of emu_rx_pay(). */
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps);
 
-/* Return @owed credits on a local cable that is not fused. */
+/* Return @owed credits on a local cable that is not fused, and signal the sender. */
 static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
@@ -684,7 +749,7 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
     emu_signal_credit(rx->remote, rx->peer.index, dev->worker, rx->peer.port);
 }
 
-/* The same on a fused cable. */
+/* Return @owed credits on a fused cable, and signal the sender. */
 static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
@@ -696,8 +761,9 @@ static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint
 }
 
 /**
- * emu_rx_pay - return the owed credits, of which there is at least one. They arrive at @arrive_ps.
- * Raw: once per burst; timed: immediately. @dev: the receiver's, see emu_tx_depart_notify().
+ * emu_rx_pay - return all owed credits, at least one. They arrive at @arrive_ps. Call once per
+ * burst on clock raw, and for each credit on timed clocks. @dev: the receiver's, a parameter as in
+ * emu_tx_depart_notify().
  */
 static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t arrive_ps)
 {
@@ -712,13 +778,17 @@ static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t a
         emu_rx_pay_else(rx, dev, owed, arrive_ps);
 }
 
-/** emu_rx_fetch, emu_tx_fetch - prefetch the ring's lines used next: emu_fetch_fn. */
+/**
+ * emu_rx_fetch, emu_tx_fetch - prefetch the cache lines of the rings that are used next. For an
+ * emu_fetch_fn.
+ */
 static inline void emu_rx_fetch(const struct emu_rx *rx)
 {
     if (rx->kind != EMU_LINK_LOCAL)
         return;
     emu_fetch_line(emu_ring_slot(&rx->data));
-    emu_fetch_line(emu_ring_after(&rx->data)); /* read when the one before it is removed */
+    /* emu_ring_skip() reads it when it removes the one before */
+    emu_fetch_line(emu_ring_after(&rx->data));
     if (!rx->fused)
         emu_fetch_line(emu_credit_slot(&rx->credit));
 }

@@ -13,8 +13,9 @@ struct tap_note {
     uint32_t iface;
     uint64_t time;
     struct emu_tap_head head;
-    const void *hdr;           /* EMU_HDR_BYTES of header; NULL: the record is a head only */
-    const struct emu_hdr *own; /* header of the segment in a packet; may be NULL */
+    const void *hdr; /* EMU_HDR_BYTES of header; NULL: the record is a head only */
+    /* header of the segment that a part of a packet carries; may be NULL */
+    const struct emu_hdr *own;
     const uint8_t *payload;
     uint32_t payload_bytes;
 };
@@ -33,7 +34,7 @@ void emu_taps_sort(struct emu_taps *taps)
     qsort(taps->end, taps->ends, sizeof taps->end[0], by_address);
 }
 
-/* NULL: no tap on @end. */
+/* Return the tap on @end, or NULL. */
 static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 {
     struct emu_tap_end key = {.end = end};
@@ -44,8 +45,9 @@ static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 /* --- the ring ----------------------------------------------------------------------- */
 
 /*
- * P4 pairs with P3: the reader has finished with the records it took, so they may be overwritten.
- * With an impossible count of records taken, the ring counts as full.
+ * Return the slot for the next record. If the ring is full, count a missed record and return NULL.
+ * P4 pairs with P3: the reader has finished with the records that it took, so they may be
+ * overwritten. If the reader's count of records taken is impossible, the ring counts as full.
  */
 static struct emu_tap_record *taps_slot(struct emu_taps *taps, struct emu_tap_iface *iface)
 {
@@ -97,7 +99,10 @@ static bool taps_want(const struct emu_taps *taps, enum emu_tap_what what)
     return taps->filter.what >> what & 1;
 }
 
-/* The record's time of @at_ps. Clock raw has no simulated times: the current time. */
+/*
+ * Return the time that a record shows for @at_ps. On clock raw, which has no simulated times, it is
+ * the current time.
+ */
 static uint64_t taps_time(const struct emu_taps *taps, const struct emu_dev *dev, uint64_t at_ps)
 {
     switch (taps->clock) {
@@ -116,7 +121,8 @@ static uint64_t before_ps(uint64_t at_ps, uint64_t by_ps)
 }
 
 /*
- * When the head of a segment left that arrives at entry->time_ps: the inverse of emu_tx_depart().
+ * Return when the first byte left of a segment that arrives at entry->time_ps. This is the inverse
+ * of emu_tx_depart().
  */
 static uint64_t depart_ps(const struct emu_tx *tx, const struct emu_entry *entry, bool packets)
 {
@@ -151,7 +157,10 @@ static const struct emu_seg *payload_of(const struct emu_dev *dev, const struct 
     return emu_pool_payload(dev->worker->cache.pool, entry->buf);
 }
 
-/* Record a segment that is on interface @iface at @at_ps. @head: has the other fields. */
+/*
+ * Record a segment that begins on interface @iface at @at_ps. @head: has its flags, number and
+ * note.
+ */
 static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
                         uint64_t at_ps, const struct emu_hdr *hdr, const struct emu_seg *payload,
                         struct emu_tap_head head)
@@ -255,7 +264,7 @@ void emu_tap_peeked(const struct emu_rx *rx, uint32_t hostif, uint32_t at,
 {
     struct emu_taps *taps = rx->owner->worker->taps;
     struct emu_tap_end *end = taps_find(taps, rx);
-    uint64_t peeked = (uint64_t)hostif << 32 | at; /* not 0: serial numbers begin at 1 */
+    uint64_t peeked = (uint64_t)hostif << 32 | at; /* not 0, because serial numbers begin at 1 */
 
     if (!end || end->takes == EMU_TAP_NOWHERE || end->peeked == peeked)
         return;

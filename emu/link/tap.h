@@ -2,15 +2,17 @@
 /*
  * tap.h - record the traffic of chosen links in rings, for captures (docs/capture.md).
  *
- * A tap is set on a sender, or on a receiver of a hostif link. It records what the device sends or
- * takes: segments, parts of packets, replies, credits, link-level retry's ACKs and NACKs. Each
- * worker fills its own ring, which a reader in this or another process empties (tap_area.h). When
- * the ring is full, records are dropped and counted per interface: the fabric never waits. The
- * reader is not trusted: the worker reads only its count of records taken, and a wrong count loses
- * records and does no other harm.
+ * A *tap* is set on an end of a link. On a sender (emu_tx) it records the segments, parts of
+ * packets and replies that the device sends. On a receiver (emu_rx) it records the credits and
+ * link-level retry's ACKs and NACKs that the device sends back, and on a receiver of a hostif link
+ * also the segments that the device takes from the process. Each direction of a cable is an
+ * *interface* of the capture. Each worker fills its own ring, which a reader in this or another
+ * process empties (tap_area.h). When the ring is full, the worker drops records and counts them per
+ * interface, so the fabric never waits. The reader is not trusted. The worker reads only the
+ * reader's count of records taken; a wrong count loses records and does no other harm.
  *
- * A link without a tap costs nothing: `tapped` is next to `kind`, and emu_tx_send() and
- * emu_rx_pay() compare both at once. The manager sets it while it holds the workers.
+ * A link without a tap has no extra cost, because `tapped` is next to `kind`, and emu_tx_send() and
+ * emu_rx_pay() compare both at once. The manager sets `tapped` while it holds the workers.
  */
 #ifndef EMU_TAP_H
 #define EMU_TAP_H
@@ -29,19 +31,19 @@ struct emu_tap_iface;
 struct emu_tap_ring;
 struct emu_tx;
 
-/* Type of a record, as in the capture's header. */
+/* Type of a record; the capture file contains these numbers. */
 enum emu_tap_what {
-    EMU_TAP_SEGMENT = 1, /* on a cable without channels or a hostif link */
-    EMU_TAP_PACKET,      /* on a cable with channels: a packet's head or continuation */
-    EMU_TAP_REPLY,       /* on a cable with channels: an ACK or a NACK */
-    EMU_TAP_CREDITS,     /* for segments of the opposite direction */
-    EMU_TAP_ANSWER       /* link-level retry, about the opposite direction */
+    EMU_TAP_SEGMENT = 1, /* a segment on a cable without channels, or on a hostif link */
+    EMU_TAP_PACKET,      /* a packet's head or continuation, on a cable with channels */
+    EMU_TAP_REPLY,       /* an ACK or a NACK of a packet, on a cable with channels */
+    EMU_TAP_CREDITS,     /* credits for segments of the opposite direction */
+    EMU_TAP_ANSWER       /* link-level retry's ACK or NACK of segments of the opposite direction */
 };
 
 enum emu_tap_flags {
     EMU_TAP_NUMBERED = 1, /* SEGMENT: `number` is its sequence number in link-level retry */
-    EMU_TAP_AGAIN = 2,    /* SEGMENT: and it is a retransmission */
-    EMU_TAP_CARRIES = 4   /* PACKET: the buffered segment follows, header first */
+    EMU_TAP_AGAIN = 2,    /* SEGMENT: the numbered segment is a retransmission */
+    EMU_TAP_CARRIES = 4   /* PACKET: the segment that it carries follows, header first */
 };
 
 #define EMU_TAP_VERSION    1u
@@ -59,23 +61,24 @@ struct emu_tap_head {
     uint32_t about; /* CREDITS: channel; ANSWER: enum emu_answer */
     uint32_t note;  /* fourth word of a descriptor. PACKET: its CRC-32; SEGMENT: emu_entry.note */
 };
-static_assert(sizeof(struct emu_tap_head) == EMU_TAP_HEAD_BYTES, "a format of files");
+static_assert(sizeof(struct emu_tap_head) == EMU_TAP_HEAD_BYTES, "this is part of a file format");
 
 /* A slot of a worker's ring. */
 struct emu_tap_record {
     alignas(EMU_LINE) uint64_t time; /* ns of CLOCK_MONOTONIC; clock virtual: simulated ps */
     uint32_t iface;
-    uint16_t bytes;              /* of `data` */
-    uint16_t whole;              /* without truncation */
+    uint16_t bytes;              /* of `data` that are used */
+    uint16_t whole;              /* what `bytes` would be without truncation to snap_bytes */
     uint64_t missed;             /* records that its interface has dropped so far */
     uint8_t data[EMU_TAP_BYTES]; /* head, headers, payload */
 };
 
 /* Selects the records to keep. */
 struct emu_tap_filter {
-    struct emu_fault_aim aim; /* for segments, and parts of packets by their segment */
-    uint32_t what;            /* bits 1 << enum emu_tap_what */
-    uint32_t snap_bytes;      /* payload bytes kept, at most */
+    /* selects segments, and heads and continuations by the segments that they carry */
+    struct emu_fault_aim aim;
+    uint32_t what;       /* types of records: bits 1 << enum emu_tap_what */
+    uint32_t snap_bytes; /* payload bytes kept, at most */
 };
 
 #define EMU_TAP_NOWHERE UINT32_MAX
@@ -83,10 +86,10 @@ struct emu_tap_filter {
 /* A link end with a tap. */
 struct emu_tap_end {
     const void *end; /* emu_tx or emu_rx */
-    uint32_t sends;  /* interface for what it sends; an emu_rx: credits, answers */
+    uint32_t sends;  /* interface for what it sends; an emu_rx sends credits and answers */
     uint32_t takes;  /* emu_rx of a hostif link: interface for arrivals; else EMU_TAP_NOWHERE */
     bool packets;    /* the cable has channels */
-    uint64_t peeked; /* hostif link: the last segment recorded before it was taken */
+    uint64_t peeked; /* hostif link: the last segment that emu_tap_peeked() recorded */
 };
 
 /* The taps of a worker. Owned by the worker while it runs. */
@@ -103,33 +106,50 @@ struct emu_taps {
     struct emu_tap_end end[]; /* sorted by address */
 };
 
-/** emu_taps_sort - call after all ends are added, before the worker gets @taps. */
+/** emu_taps_sort - sort the ends. Call when all are added, before the worker gets @taps. */
 void emu_taps_sort(struct emu_taps *taps);
 
-/* Called where a tapped link is used. Thread: the device's worker. Bounded; no allocation. */
+/*
+ * The functions below are called for tapped links. Thread: the device's worker. They do a bounded
+ * amount of work and allocate nothing.
+ */
 
-/** emu_tap_sent - @entry was sent; its time, if any, is its arrival. */
+/** emu_tap_sent - record that @entry was sent. entry->time_ps is its arrival; raw: 0. */
 void emu_tap_sent(const struct emu_tx *tx, const struct emu_entry *entry);
 
-/** emu_tap_copied - raw: emu_tap_sent() of a segment copied to a process. @payload: may be NULL. */
+/**
+ * emu_tap_copied - raw: record that a segment was sent to a process by a copy into its ring.
+ * @payload: may be NULL.
+ */
 void emu_tap_copied(const struct emu_tx *tx, const struct emu_hdr *hdr,
                     const struct emu_seg *payload);
 
-/** emu_tap_numbered - link-level retry sends @entry, which arrives at @there_ps. */
+/**
+ * emu_tap_numbered - record that link-level retry sends @entry with sequence number @number. It
+ * arrives at @there_ps. @again: it is a retransmission.
+ */
 void emu_tap_numbered(const struct emu_tx *tx, const struct emu_entry *entry, uint32_t number,
                       bool again, uint64_t there_ps);
 
-/** emu_tap_took - the device took @entry from a process. */
+/** emu_tap_took - record that the device took @entry from a process. */
 void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry);
 
-/** emu_tap_peeked - raw: slot @at of interface number @hostif is used. Recorded once. */
+/**
+ * emu_tap_peeked - raw: record that the device reads segment number @at of the up ring of host
+ * interface @hostif (emu_hostif.serial). Further calls for this segment record nothing.
+ */
 void emu_tap_peeked(const struct emu_rx *rx, uint32_t hostif, uint32_t at,
                     const struct emu_hdr *hdr, const struct emu_seg *payload);
 
-/** emu_tap_credits - credits are returned and arrive at @there_ps. */
+/**
+ * emu_tap_credits - record that @count credits of @channel are returned. They arrive at @there_ps.
+ */
 void emu_tap_credits(const struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t there_ps);
 
-/** emu_tap_answer - link-level retry acknowledges. @answer: enum emu_answer. */
+/**
+ * emu_tap_answer - record link-level retry's ACK or NACK. @number: cumulative acknowledgment.
+ * @answer: enum emu_answer.
+ */
 void emu_tap_answer(const struct emu_rx *rx, uint32_t number, uint32_t answer, uint64_t there_ps);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tap_area.h - the rings of a capture: memory that the fabric fills and a reader empties.
+ * tap_area.h - the memory of a capture: rings that the fabric fills and a reader empties.
  *
- * The memory is a sealed file, so a reader in another process cannot shrink it. It holds the
- * interfaces (one per direction of a cable) with their counters, and one ring per worker.
+ * The memory is a sealed file, so that a reader in another process cannot shrink it. The file
+ * contains the interfaces (one per direction of a cable) with their counters, and one ring per
+ * worker.
  */
 #ifndef EMU_TAP_AREA_H
 #define EMU_TAP_AREA_H
@@ -14,18 +15,21 @@
 #define EMU_TAP_NAME_BYTES  48u
 #define EMU_TAP_ABOUT_BYTES 144u
 
-/* One direction of a cable. The counters are written by the sending worker; anyone reads. */
+/*
+ * An interface: one direction of a cable. The worker of the sending device writes the counters;
+ * anyone may read them.
+ */
 struct emu_tap_iface {
     alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES]; /* "3:5>7:1", "n4:0>1:0" */
-    _Atomic uint64_t seen;                           /* records that the filter passed */
-    _Atomic uint64_t missed;         /* of those, dropped because the ring was full */
+    _Atomic uint64_t seen;                           /* records that passed the filter */
+    _Atomic uint64_t missed;         /* those of them that were dropped because the ring was full */
     char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names and the direction: "leaf1>spine2, up" */
 };
 static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "its own cache lines");
 
 struct emu_tap_ring {
-    alignas(EMU_LINE) _Atomic uint64_t put;   /* by the worker: records written */
-    alignas(EMU_LINE) _Atomic uint64_t taken; /* by the reader: records read */
+    alignas(EMU_LINE) _Atomic uint64_t put;   /* written by the worker: records so far */
+    alignas(EMU_LINE) _Atomic uint64_t taken; /* written by the reader: records read so far */
     struct emu_tap_record record[];
 };
 
@@ -39,21 +43,25 @@ struct emu_tap_area {
     uint32_t clock; /* enum emu_clock_mode */
     uint32_t snap_bytes;
     uint32_t spare;
-    uint64_t bytes; /* of the file */
+    uint64_t bytes; /* size of the file */
 };
 
 /**
- * emu_tap_area_create - @plan: rings, ifaces, slots, clock and snap_bytes. The caller owns @memfd.
- * Errors: -ENOMEM, -EMFILE, others of memfd_create() and mmap().
+ * emu_tap_area_create - create the memory of a capture. @plan: gives rings, ifaces, slots, clock
+ * and snap_bytes. The caller owns *@memfd. Errors: -ENOMEM, -EMFILE, others of memfd_create() and
+ * mmap().
  */
 int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *plan, int *memfd);
 
-/** emu_tap_area_open - map an area; @memfd may then be closed. Errors: -EPROTO; of mmap(). */
+/**
+ * emu_tap_area_open - map the memory of a capture. The caller may then close @memfd. Errors:
+ * -EPROTO; of mmap().
+ */
 int emu_tap_area_open(struct emu_tap_area **ret, int memfd);
 
 /**
- * emu_tap_area_close - @bytes: area->bytes, as read when the area was made or opened; the other
- * process may have changed it since. @area may be NULL.
+ * emu_tap_area_close - unmap the memory. @bytes: area->bytes as it was when the area was created or
+ * opened, since the other process may have changed it. @area may be NULL.
  */
 void emu_tap_area_close(struct emu_tap_area *area, size_t bytes);
 
@@ -66,7 +74,10 @@ static inline uint64_t emu_tap_there(struct emu_tap_ring *ring)
     return atomic_load_explicit(&ring->put, memory_order_acquire); /* P2: P1 */
 }
 
-/** emu_tap_done - all records before @taken have been read. Thread: the reader. */
+/**
+ * emu_tap_done - publish that the reader has read all records before number @taken. Thread: the
+ * reader.
+ */
 static inline void emu_tap_done(struct emu_tap_ring *ring, uint64_t taken)
 {
     atomic_store_explicit(&ring->taken, taken, memory_order_release); /* P3: P4 */

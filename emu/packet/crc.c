@@ -2,13 +2,15 @@
 /*
  * crc.c - checksums by tables, or by instructions where the processor has them.
  *
- * The CRC-32 instruction takes three cycles, and one can start in each. So long data are processed
- * as three independent lanes, and 1 KB as four. To combine them, a lane's checksum is advanced over
- * the following lanes: a carry-less multiplication by a constant, then the instruction again for
- * the remainder. With VPCLMULQDQ, segments of packets and frames between hosts are folded 256 bytes
- * at a time: each register is advanced by 256 bytes by such multiplications, and the next 256 bytes
- * are added. At the end four registers, then the four lanes of one, are advanced to the last
- * position in parallel, since a chain of dependent steps costs time.
+ * The CRC-32 instruction takes three cycles, but one can start in each cycle. So long data are
+ * divided into three independent lanes, and 1 KB into four. To combine the lanes, each lane's
+ * checksum is *advanced* over the lanes that follow it: it is multiplied (carry-less) by a
+ * constant, and the CRC-32 instruction reduces the product. With VPCLMULQDQ, segments of packets
+ * and frames between hosts are folded 256 bytes at a time: such multiplications advance each
+ * register by 256 bytes, and the next 256 bytes are added to the registers. At the end the four
+ * registers are advanced to the position of the last one, and then the four lanes of this register
+ * to its last lane. Each of these two steps is done in parallel, because a chain of dependent steps
+ * would take longer.
  * Sources: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction", Intel
  * 2011, and "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
  */
@@ -23,7 +25,7 @@ static uint32_t crc32_byte(uint32_t crc, uint8_t byte)
     return crc >> 8 ^ crc32_table[0][(crc ^ byte) & 255];
 }
 
-/* Eight bytes at a time, each by the table for its distance from the end. */
+/* Process eight bytes at a time, each by the table for its distance from the last of the eight. */
 static uint32_t crc32_tables(uint32_t crc, const uint8_t *data, size_t bytes)
 {
     for (; bytes >= 8; data += 8, bytes -= 8) {
@@ -53,13 +55,13 @@ static inline uint64_t crc32_word(const uint8_t *data)
     return word;
 }
 
-/* The carry-less product of @crc and @by, not yet reduced. */
+/* Return the carry-less product of @crc and @by, not reduced. */
 CRC32_TARGET static inline __m128i crc32_times(uint64_t crc, uint32_t by)
 {
     return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi64_si128(by), 0);
 }
 
-/* Three adjacent lanes. */
+/* Process three adjacent lanes. */
 CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *data)
 {
     const uint8_t *second = data + CRC32_LANE, *third = second + CRC32_LANE;
@@ -77,7 +79,7 @@ CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *dat
                          crc32_word(third + CRC32_LANE - 8) ^ (uint64_t)_mm_cvtsi128_si64(moved));
 }
 
-/* Four pieces, each a lane: one combining step for all four. */
+/* Process four pieces, each as a lane, and combine all four in one step. */
 CRC32_TARGET static inline uint64_t crc32_four(uint64_t crc, const void *const piece[4])
 {
     const uint8_t *const a = piece[0], *const b = piece[1], *const c = piece[2],
@@ -135,7 +137,7 @@ CRC32_TARGET static uint32_t crc32_pieces_lanes(uint32_t crc, const void *const 
 
 #define CRC32_WIDE_TARGET __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
 
-/* Advance each 16 bytes of @at by the constant @by, and add @data. */
+/* Advance each 16 bytes of @at by the constant @by, and add @data to them. */
 CRC32_WIDE_TARGET static inline __m512i crc32_fold(__m512i at, __m512i by, __m512i data)
 {
     return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(at, by, 0x00),
@@ -147,7 +149,7 @@ CRC32_WIDE_TARGET static inline __m512i crc32_fold_by(uint32_t low, uint32_t hig
     return _mm512_broadcast_i32x4(_mm_set_epi64x(high, low));
 }
 
-/* Reduce 64 bytes to 16: the first three lanes are advanced to the fourth. */
+/* Reduce the 64 bytes of @at to 16, by advancing its first three lanes to the fourth. */
 CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
 {
     const __m512i by = _mm512_set_epi64(0, 0, CRC32_FOLD_16_HIGH, CRC32_FOLD_16_LOW,
@@ -160,7 +162,10 @@ CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
     return _mm_xor_si128(_mm256_castsi256_si128(two), _mm256_extracti128_si256(two, 1));
 }
 
-/* Reduce 256 bytes, following @crc, which is added last: consecutive segments overlap. */
+/*
+ * Return the checksum of the 256 bytes in @at, which follow data with checksum @crc. @crc is added
+ * last, so that the processor can work on consecutive segments at the same time.
+ */
 CRC32_WIDE_TARGET static inline uint64_t crc32_last(uint64_t crc, const __m512i at[4])
 {
     __m512i sum = crc32_fold(at[2], crc32_fold_by(CRC32_FOLD_64_LOW, CRC32_FOLD_64_HIGH), at[3]);
@@ -188,7 +193,9 @@ CRC32_WIDE_TARGET static uint32_t crc32_segment(uint32_t crc, const uint8_t *dat
     return (uint32_t)crc32_last(crc, at);
 }
 
-/* Load the first 256 bytes, following @crc; crc32_go_on() adds 256 more. */
+/*
+ * Load the first 256 bytes, which follow data with checksum @crc. Each crc32_go_on() adds 256 more.
+ */
 CRC32_WIDE_TARGET static inline void crc32_begin(__m512i at[4], uint32_t crc, const uint8_t *data)
 {
     for (unsigned i = 0; i < 4; i++)

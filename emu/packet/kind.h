@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kind.h - properties of each kind of segment (enum emu_kind), and of the collective made of it.
- * Code that runs per segment compares the kind instead, which is cheaper than a load.
+ * kind.h - properties of each kind of segment (enum emu_kind), and of the collective that consists
+ * of such segments. Code that runs per segment compares kinds instead, because a comparison is
+ * cheaper than a load.
  */
 #ifndef EMU_KIND_H
 #define EMU_KIND_H
@@ -18,13 +19,15 @@ enum emu_root {
 struct emu_kind_traits {
     const char *name;
     const char *collective; /* name in reports and telemetry; NULL: not a collective */
-    const char *spoken;     /* name in sentences; NULL likewise */
+    const char *spoken;     /* name in sentences; NULL: not a collective */
     enum emu_root root;
     bool folds;  /* contributions of the members are combined */
     bool has_op; /* contributions have an operation and a type (enum emu_op, emu_type) */
 };
 
-/** emu_kind_traits - of an enum emu_kind, EMU_SET and EMU_TEST included. Pure. */
+/**
+ * emu_kind_traits - return the properties of a kind, which may also be EMU_SET or EMU_TEST. Pure.
+ */
 static inline const struct emu_kind_traits *emu_kind_traits(unsigned kind)
 {
     static const struct emu_kind_traits traits[] = {

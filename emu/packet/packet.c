@@ -2,8 +2,9 @@
 /*
  * packet.c - pack and unpack headers.
  *
- * A header, low bit first: channel 5, priority 2, group 1, dst 16, bytes 13, stamp 10, more 1,
- * CRC-16. A continuation: channel 5, priority 2, index 5, last 1, three bits 0, CRC-16.
+ * The fields of a header and their bits, lowest first: channel 5, priority 2, group 1, dst 16,
+ * bytes 13, stamp 10, more 1, CRC-16. Those of a continuation: channel 5, priority 2, index 5, last
+ * 1, three bits that are 0, CRC-16.
  */
 #include "emu/packet/packet.h"
 

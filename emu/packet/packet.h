@@ -2,28 +2,29 @@
 /*
  * packet.h - the packet of QsNet III on the wire.
  *
- * A packet carries up to 4 KB in segments of 256 bytes: a header of 8 bytes and up to 248 of
- * payload, then continuations of 4 bytes and up to 252 each; the last segment ends with 8 bytes: a
- * CRC-32 over the payload and the packet's id. Each header and continuation has a CRC-16,
- * recomputed at every hop because the virtual channel changes.
+ * A packet carries up to 4 KB of payload in segments of up to 256 bytes. The first segment, the
+ * *head*, begins with a header of 8 bytes. Each other segment is a *continuation* and begins with 4
+ * bytes. After the payload, the last segment has another 8 bytes: a CRC-32 of the payload, and the
+ * packet's id. The header and the first bytes of a continuation include a CRC-16, which each hop
+ * computes again because it changes the virtual channel.
  * Source: QsNet III §IV-B. The paper gives the fields; their widths and order are ours.
  *
  * On a cable between two devices a segment is a descriptor (ring.h) whose header is a struct
- * emu_packet_hdr. Cables with channels guarantee:
+ * emu_packet_hdr. Such a cable has virtual channels (here: channels). It keeps these rules:
  *
  * - The sender opens a channel for a packet when it sends the head, and keeps it open until the
- *   packet's reply comes back in the opposite direction of the cable. A channel carries one packet
- *   at a time; its segments stay in order.
- * - The receiver has one slot per channel and a shared pool of slots. A segment is sent only if its
- *   channel's slot or a pool slot is free (vc.h); its credit is returned when it leaves the
- *   receiver.
- * - A reply needs no slot: there is at most one per open channel.
- * - The source assigns a packet's tag, which is in each of its segments and in its reply. An entry
- *   whose tag is not the open channel's is stale: it is counted, its credit is returned, and it is
- *   dropped. A head on a channel that the receiver considers open means that the sender gave the
- *   earlier packet up; the receiver then does the same.
- * - A reply is sent when the packet's last segment has been received and checked, or when the
- *   receiver gives up waiting for it (a NACK).
+ * packet's reply comes back in the opposite direction of the cable. A channel carries one packet at
+ * a time, and the packet's segments stay in order.
+ * - The receiver has one slot per channel and a pool of slots that the channels share. The sender
+ * sends a segment only if the slot of its channel or a slot of the pool is free (vc.h). When the
+ * segment leaves the receiver, the receiver returns its credit.
+ * - A reply needs no slot, because there is at most one per open channel.
+ * - Each packet has a *tag*, a number that its source assigns. All segments of the packet and its
+ * reply carry the tag. An entry is stale if its channel is open for a packet with another tag: the
+ * receiver counts it, returns its credit and drops it. If a head arrives on a channel that is open
+ * at the receiver, the sender has given up the earlier packet, and the receiver gives it up, too.
+ * - The receiver sends the reply when it has received and checked the packet's last segment. If it
+ * gives up waiting for this segment, it sends a NACK.
  */
 #ifndef EMU_PACKET_H
 #define EMU_PACKET_H
@@ -39,13 +40,13 @@
 #define EMU_VCS          32u   /* virtual channels of a link */
 #define EMU_PRIORITIES   4u    /* 0 is bulk */
 #define EMU_PACKET_BYTES 4096u /* payload, at most */
-#define EMU_HEAD_BYTES   8u    /* at the front of the first segment */
-#define EMU_CONT_BYTES   4u    /* at the front of the others */
+#define EMU_HEAD_BYTES   8u    /* at the front of the head */
+#define EMU_CONT_BYTES   4u    /* at the front of a continuation */
 #define EMU_TAIL_BYTES   8u    /* CRC-32 and id, after the payload */
 #define EMU_REPLY_BYTES  8u    /* an ACK or a NACK on the wire */
-#define EMU_INDEXES      32u   /* limit of a continuation's segment index */
+#define EMU_INDEXES      32u   /* a continuation's segment index is below this */
 
-/* Segments on a cable with channels. Distinct from enum emu_kind. */
+/* Kinds of segments on a cable with channels. None has the value of an enum emu_kind. */
 enum emu_packet_kind {
     EMU_PACKET_HEAD = 16, /* first segment: `head` */
     EMU_PACKET_CONT,      /* further segment: `cont` */
@@ -53,7 +54,7 @@ enum emu_packet_kind {
     EMU_PACKET_NACK       /* reply: not accepted by at least one; send again */
 };
 
-/* The header of a descriptor on such a cable, in place of struct emu_hdr. */
+/* The header of a descriptor on a cable with channels, in place of struct emu_hdr. */
 struct emu_packet_hdr {
     union {
         uint64_t head; /* emu_head_pack() */
@@ -61,19 +62,21 @@ struct emu_packet_hdr {
     };
     union {
         struct {
-            uint32_t tag; /* of the packet, assigned by its source */
+            uint32_t tag; /* the packet's tag */
             uint8_t kind; /* enum emu_packet_kind; same offset as emu_hdr.kind */
             uint8_t wire; /* bytes on the wire - 1 */
-            /* on this cable: copy of that in head or cont, which the CRC-16 protects */
+            /*
+             * channel on this cable; a copy of the one in head or cont, which the CRC-16 protects
+             */
             uint8_t channel;
             uint8_t last; /* 1: the packet's last segment */
         };
-        uint64_t rest; /* all of these, to compare at once */
+        uint64_t rest; /* the five fields above, to compare them at once */
     };
 };
 static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of struct emu_hdr");
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
-              "a kind is a kind");
+              "kind is at the same offset in both");
 
 /* The fields of a header. */
 struct emu_head {
@@ -94,10 +97,13 @@ struct emu_cont {
     bool last;
 };
 
-/** emu_head_pack - the 8 bytes of a header, its CRC-16 in the upper two. Pure. */
+/** emu_head_pack - return the 8 bytes of a header, with the CRC-16 in the upper two. Pure. */
 uint64_t emu_head_pack(const struct emu_head *head);
 
-/** emu_head_unpack - false: bad CRC-16 or length. Pure. */
+/**
+ * emu_head_unpack - unpack the 8 bytes of a header. Returns false if its CRC-16 or its payload
+ * length is wrong. Pure.
+ */
 static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
 {
     uint64_t word = wire & (((uint64_t)1 << 48) - 1);
@@ -117,7 +123,10 @@ static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
 #define EMU_CONT_INDEX 7u         /* position of the index in a continuation's word */
 #define EMU_CONT_LAST  (1u << 12) /* flag of the last segment */
 
-/** emu_cont_pack, emu_cont_unpack - the same for the 4 bytes of a continuation. Pure. */
+/**
+ * emu_cont_pack, emu_cont_unpack - pack and unpack the 4 bytes of a continuation, with the CRC-16
+ * in the upper two. Unpacking returns false if the CRC-16 is wrong. Pure.
+ */
 static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 {
     uint32_t word = cont->channel | (uint32_t)cont->priority << 5 |
@@ -128,15 +137,16 @@ static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
 
 /**
- * emu_cont_other - the change of a continuation's word, CRC-16 included, when the field bits @bits
- * flip: a CRC is linear. So all continuations of a packet derive from one. Pure.
+ * emu_cont_other - return the bits of a continuation's word, including those of its CRC-16, that
+ * change if the field bits @bits flip. A CRC is linear, so each continuation of a packet is another
+ * one of the packet XOR such bits. Pure.
  */
 static inline uint32_t emu_cont_other(uint32_t bits)
 {
     return bits | (uint32_t)(emu_crc16_table[1][bits & 255] ^ emu_crc16_table[0][bits >> 8]) << 16;
 }
 
-/** emu_packet_segments - segments of a packet with @bytes payload, at least 1. Pure. */
+/** emu_packet_segments - number of segments, at least 1, of a packet with @bytes payload. Pure. */
 static inline uint32_t emu_packet_segments(uint32_t bytes)
 {
     uint32_t rest = bytes + EMU_TAIL_BYTES;
@@ -147,14 +157,19 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_most - the most payload in @segments segments, 1 or more. Bytes. Pure. */
+/**
+ * emu_packet_most - the most bytes of payload that fit into @segments segments, at least 1. Pure.
+ */
 static inline uint32_t emu_packet_most(uint32_t segments)
 {
     return EMU_SEG_BYTES - EMU_HEAD_BYTES - EMU_TAIL_BYTES +
            (segments - 1) * (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/** emu_packet_last_wire - bytes on the wire of the last of @segments segments. Pure. */
+/**
+ * emu_packet_last_wire - bytes on the wire of the last segment of a packet with @bytes payload and
+ * @segments segments. Pure.
+ */
 static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
 {
     if (segments == 1)
@@ -162,7 +177,10 @@ static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
     return EMU_CONT_BYTES + bytes - emu_packet_most(segments - 1);
 }
 
-/** emu_packet_wire_bytes - bytes on the wire of segment @index, of @bytes payload. Pure. */
+/**
+ * emu_packet_wire_bytes - bytes on the wire of segment @index of a packet with @bytes payload.
+ * Pure.
+ */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
     uint32_t segments = emu_packet_segments(bytes);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile.c - the parameters of a machine: built in, from a file, from --set.
- *
- * The file and --set use the same table of fields.
+ * profile.c - the parameters of a machine: built-in profiles, files, and --set. Files and --set use
+ * the same table of fields.
  */
 #include "emu/packet/profile.h"
 
@@ -26,9 +25,9 @@ struct field {
     size_t offset; /* in struct emu_profile */
     enum field_kind kind;
     uint64_t least, most;      /* range of a number */
-    const char *const *values; /* FIELD_NAMED: names of the enum's values in order, then NULL */
+    const char *const *values; /* FIELD_NAMED: the names of the enum's values in order, then NULL */
     size_t raw;    /* offset of the raw_ field that is set along with this one; 0: none */
-    unsigned uses; /* 1 << enum use: configurations that use the field */
+    unsigned uses; /* bits IN(enum use): the field has an effect only if all these hold */
 };
 
 #define FIELD(field, ...)                                                          \
@@ -46,13 +45,13 @@ struct field {
     FIELD(field, .kind = FIELD_NAMED, .uses = (where), \
           .values = (const char *const[]){__VA_ARGS__, NULL})
 
-/* A configuration that uses a field. */
+/* A property of a configuration, on which the effect of a field depends. */
 enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
 
 #define ALL     0u
 #define IN(use) (1u << (use))
 
-/* The configurations that a profile makes on a clock: bits IN(enum use). */
+/* Return which properties a profile has on a clock: bits IN(enum use). */
 static unsigned uses_of(const struct emu_profile *profile, enum emu_clock_mode mode)
 {
     bool raw = mode == EMU_CLOCK_RAW;
@@ -60,7 +59,8 @@ static unsigned uses_of(const struct emu_profile *profile, enum emu_clock_mode m
     unsigned uses = emu_profile_acknowledged(profile) ? IN(ACKS) : IN(NO_ACKS);
 
     uses |= raw ? IN(RAW) : IN(TIMES);
-    if (!raw || emu_profile_retries(profile)) /* for the time-out of link-level retry */
+    /* link-level retry uses cable times for its time-out */
+    if (!raw || emu_profile_retries(profile))
         uses |= IN(CABLE_TIMES);
     uses |= xpoints ? IN(XPOINTS) : IN(INPUTS);
     if (profile->buffers == EMU_BUFFERS_INPUT_XPOINT ||
@@ -131,7 +131,7 @@ static const struct field fields[] = {
 
 #define FIELDS (sizeof fields / sizeof fields[0])
 
-/* Common to both built-in routers. */
+/* The values of a switch that both built-in profiles share. */
 #define ROUTER                                                                               \
     .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
     .raw_xpoint_slots = 0, .input_slots = 8, .combine_states = 65536,                        \
@@ -139,7 +139,7 @@ static const struct field fields[] = {
     .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
     .routing = EMU_ROUTING_ADAPTIVE
 
-/* QsNet III's values, used by any profile with acknowledged transport. */
+/* QsNet III's values for acknowledged transport, also used if the profile oq2004 is set to it. */
 #define ACKNOWLEDGMENTS                                                                            \
     .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
     .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
@@ -309,7 +309,10 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
     return field_text(profile, field, equals + 1, error, error_bytes);
 }
 
-/* Fields for clock raw only are set last, since other fields set some of them, too. */
+/*
+ * Return whether a field is for clock raw only. Such fields are set last, because other fields set
+ * some of them, too.
+ */
 static bool is_for_raw(const char *name)
 {
     return strncmp(name, "raw_", 4) == 0;
@@ -359,7 +362,7 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
     return -ENOENT;
 }
 
-/* The name is printed: no control characters. */
+/* Return whether a name may be printed, that is, has no control characters. */
 static bool name_ok(const char *name, const char *end)
 {
     while (name < end && (unsigned char)*name >= ' ' && *name != 127)
@@ -382,7 +385,7 @@ static int file_name(struct emu_profile *profile, struct json_object *value, cha
     return 0;
 }
 
-/* One member of the file's object except "base". */
+/* Set a field from one member of the file's object, which is not "base". */
 static int file_member(struct emu_profile *profile, const char *key, struct json_object *value,
                        char *error, size_t error_bytes)
 {
@@ -400,7 +403,10 @@ static int file_member(struct emu_profile *profile, const char *key, struct json
                  field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
 }
 
-/* Members of a file's object: those for clock raw only, or all others. */
+/*
+ * Set fields from the members of a file's object: those for clock raw only if @raw, else all
+ * others.
+ */
 static int file_members(struct emu_profile *profile, struct json_object *object, bool raw,
                         char *error, size_t error_bytes)
 {
@@ -415,7 +421,7 @@ static int file_members(struct emu_profile *profile, struct json_object *object,
     return 0;
 }
 
-/* Without a name in the file the profile is named after the file. */
+/* Name the profile after its file. The file may contain another name. */
 static void name_after(struct emu_profile *profile, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -460,7 +466,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
     return 0;
 }
 
-/* The JSON text of a file, or NULL with the reason in @why. */
+/* Return the JSON value in a file, or NULL with the reason in @why. */
 static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
 {
     char *text = NULL;
@@ -502,10 +508,10 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* What a credit of a cable into a switch stands for. */
+/* The buffers for which the credits of a cable into a switch stand. */
 struct buffers {
-    size_t slots; /* offset of the number of slots in struct emu_profile */
-    bool has_raw; /* clock raw: exactly raw_xpoint_slots; false: at least that many */
+    size_t slots; /* offset of the number of buffers in struct emu_profile */
+    bool has_raw; /* on clock raw there are raw_xpoint_slots buffers; false: at least so many */
 };
 
 static const struct buffers buffers[] = {
@@ -522,10 +528,10 @@ uint32_t emu_profile_credits(const struct emu_profile *profile)
     return slots;
 }
 
-/* links with full channels that may delay a reply: on its path, or on those it waits for */
+/* number of links with full channels that may delay a reply, on its own path or on others */
 #define LINKS_AHEAD 16u
 
-/* On clock raw a cable's round trip is a pass of the host's threads. */
+/* Give a cable enough credits for clock raw, where their round trip takes a pass of the worker. */
 static void profile_raw_credits(struct emu_profile *raw)
 {
     const struct buffers *at = &buffers[raw->buffers];
@@ -537,8 +543,8 @@ static void profile_raw_credits(struct emu_profile *raw)
 }
 
 /*
- * The least time-out of replies: threads wait for cores, and on timed clocks all channels of the
- * links on a path may be full.
+ * Return the least time-out of replies. Threads may wait for cores, and on timed clocks all
+ * channels of the links on a path may be full.
  */
 static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
 {

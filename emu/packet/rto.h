@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rto.h - retransmission time-outs: of a link engine that waits for a reply, and of a cable with
- * link-level retry (emu/retry/replay.h) that waits for an answer.
+ * rto.h - retransmission time-outs: of a link engine that waits for the reply to a packet, and of a
+ * cable with link-level retry (emu/retry/replay.h) that waits for an ACK or NACK.
  *
  * In simulated time the profile gives the time-out. On clock raw a reply takes as long as the
- * host's threads need: microseconds if each has a core, many milliseconds if they share one. There
- * the time-out follows measured round trips as TCP's does (RFC 6298): their smoothed mean plus four
- * times their mean deviation, doubled when a reply does not come, until the next round trip. A
- * retransmitted packet gives no round trip, since its reply may belong to any transmission (Karn).
- * Each further transmission of a packet waits twice as long as the one before.
+ * host's threads need: microseconds if each has a core, many milliseconds if they share one. On
+ * clock raw the time-out therefore follows measured round trips, as TCP's does (RFC 6298). It is
+ * their smoothed mean plus four times their mean deviation. When a reply does not come in time, the
+ * time-out is doubled until the next round trip is measured. A retransmitted packet gives no round
+ * trip, since its reply may belong to any of its transmissions (Karn). Each further transmission of
+ * a packet waits twice as long as the one before.
  *
- * If it is too short, a packet arrives twice, which the receiver detects; if it is too long, the
- * flow of a lost packet stalls meanwhile.
+ * If the time-out is too short, a packet arrives twice, which the receiver detects. If it is too
+ * long, the flow of a lost packet stalls until it expires.
  *
  * Owner: the worker of the engine or of the cable's sender.
  */
@@ -20,25 +21,28 @@
 
 #include <stdint.h>
 
-/* clock raw: at least 5 ms, since a thread may wait for a core */
+/* clock raw: the time-out is at least 5 ms, because a thread may wait for a core */
 #define EMU_RTO_LEAST_PS UINT64_C(5000000000)
 
 struct emu_rto {
     uint64_t least_ps;
-    uint64_t most_ps;   /* the profile's; equal to least_ps if not adaptive */
+    uint64_t most_ps;   /* the profile's; equal to least_ps if the time-out is constant */
     uint64_t first_ps;  /* for a packet's first transmission */
     uint64_t mean_ps;   /* of round trips, smoothed: 7/8 of the old value */
     uint64_t spread_ps; /* mean deviation, smoothed: 3/4 of the old value */
     uint64_t samples;
 };
 
-/** emu_rto_init - a constant @most_ps. */
+/** emu_rto_init - make the time-out constant: @most_ps. */
 static inline void emu_rto_init(struct emu_rto *rto, uint64_t most_ps)
 {
     *rto = (struct emu_rto){.least_ps = most_ps, .most_ps = most_ps, .first_ps = most_ps};
 }
 
-/** emu_rto_adapt - adapt to round trips, between @least_ps and the current value. */
+/**
+ * emu_rto_adapt - make the time-out follow measured round trips, between @least_ps and
+ * rto->most_ps.
+ */
 static inline void emu_rto_adapt(struct emu_rto *rto, uint64_t least_ps)
 {
     if (least_ps < rto->most_ps)
@@ -52,7 +56,7 @@ static inline uint64_t emu_rto_within(const struct emu_rto *rto, uint64_t ps)
     return ps < rto->most_ps ? ps : rto->most_ps;
 }
 
-/** emu_rto_ps - time-out of a packet after @tries transmissions, 1 or more. */
+/** emu_rto_ps - return the time-out of a packet that has been sent @tries times, 1 or more. */
 static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t tries)
 {
     uint32_t doublings = tries <= 1 ? 0 : tries - 1;
@@ -62,7 +66,10 @@ static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t tries)
     return rto->first_ps << doublings;
 }
 
-/** emu_rto_sample - the reply to a packet that was sent once took @trip_ps. */
+/**
+ * emu_rto_sample - take into account that the reply to a packet arrived after @trip_ps. The packet
+ * was sent only once.
+ */
 static inline void emu_rto_sample(struct emu_rto *rto, uint64_t trip_ps)
 {
     uint64_t off_ps;
@@ -82,7 +89,7 @@ static inline void emu_rto_sample(struct emu_rto *rto, uint64_t trip_ps)
     rto->first_ps = emu_rto_within(rto, rto->mean_ps + 4 * rto->spread_ps);
 }
 
-/** emu_rto_late - a reply did not come in time. */
+/** emu_rto_late - take into account that a reply did not come in time. */
 static inline void emu_rto_late(struct emu_rto *rto)
 {
     rto->first_ps = emu_rto_within(rto, 2 * rto->first_ps);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rule.h - a fault rule: the entries of a cable that it matches, how often it hits, its effect. */
+/*
+ * rule.h - a fault rule: which entries of a cable it matches, how many of them it hits, and what
+ * happens to these.
+ */
 #ifndef EMU_FAULT_RULE_H
 #define EMU_FAULT_RULE_H
 
@@ -10,21 +13,21 @@
 #include "emu/packet/seg.h"
 
 #define EMU_FAULT_ANY UINT32_MAX                  /* any node, any group */
-#define EMU_FAULT_ONE ((uint32_t)1000 * 1000000u) /* a rate of 1: rates are in billionths */
+#define EMU_FAULT_ONE ((uint32_t)1000 * 1000000u) /* a rate of 1; rates are in billionths */
 
-/* What an entry on a cable is, as bits. Without acknowledgments every segment is a head. */
+/* Types of entries on a cable, as bits. Without acknowledgments every segment counts as a head. */
 enum emu_fault_packet {
     EMU_FAULT_HEAD = 1,
     EMU_FAULT_CONT = 2,
     EMU_FAULT_ACK = 4,
     EMU_FAULT_NACK = 8,
-    EMU_FAULT_CREDIT = 16 /* not an entry: a credit on its way back */
+    EMU_FAULT_CREDIT = 16 /* no entry, but a credit on its way back */
 };
 
 #define EMU_FAULT_ENTRIES (EMU_FAULT_HEAD | EMU_FAULT_CONT | EMU_FAULT_ACK | EMU_FAULT_NACK)
 #define EMU_FAULT_KINDS   ((UINT32_C(1) << (EMU_TEST + 1)) - 1) /* all of enum emu_kind */
 
-/* Matches entries that have all of these properties. */
+/* What a rule or filter matches: entries that have all of these properties. */
 struct emu_fault_aim {
     uint32_t packets; /* bits of enum emu_fault_packet */
     uint32_t kinds;   /* bits 1 << enum emu_kind */
@@ -33,7 +36,7 @@ struct emu_fault_aim {
     uint32_t group;   /* without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
 };
 
-/** emu_fault_packet_of - the enum emu_fault_packet of an entry's kind. Pure. */
+/** emu_fault_packet_of - return the type of an entry of this kind. Pure. */
 static inline enum emu_fault_packet emu_fault_packet_of(unsigned kind)
 {
     switch (kind) {
@@ -53,7 +56,7 @@ static inline bool emu_fault_is(uint32_t wanted, uint32_t is)
     return wanted == EMU_FAULT_ANY || wanted == is;
 }
 
-/** emu_fault_aim_is_any - does it match any segment in an entry? Pure. */
+/** emu_fault_aim_is_any - return whether @aim matches every segment, whatever its header. Pure. */
 static inline bool emu_fault_aim_is_any(const struct emu_fault_aim *aim)
 {
     return aim->src == EMU_FAULT_ANY && aim->dst == EMU_FAULT_ANY && aim->group == EMU_FAULT_ANY &&
@@ -61,8 +64,9 @@ static inline bool emu_fault_aim_is_any(const struct emu_fault_aim *aim)
 }
 
 /**
- * emu_fault_aimed - does it match this entry? @hdr: NULL if the entry carries no segment header;
- * then it matches only if emu_fault_aim_is_any(). Pure.
+ * emu_fault_aimed - return whether @aim matches an entry of type @packet. @hdr: header of the
+ * segment in the entry; NULL if it has none, and then @aim matches only if emu_fault_aim_is_any().
+ * Pure.
  */
 static inline bool emu_fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
                                    const struct emu_hdr *hdr)
@@ -86,21 +90,24 @@ enum emu_fault_what {
     EMU_FAULT_LOSE,
     EMU_FAULT_FLIP_ANY, /* one bit, anywhere */
     EMU_FAULT_FLIP_HEADER,
-    EMU_FAULT_FLIP_PAYLOAD, /* one bit; without a payload, of the header */
+    EMU_FAULT_FLIP_PAYLOAD, /* one bit of the payload, or of the header if there is no payload */
     EMU_FAULT_DOUBLE,       /* a duplicate follows */
     EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
-    EMU_FAULT_SLOW,         /* only counted; other code does the slowing */
-    EMU_FAULT_STICK,        /* not a rule: it waited at a stuck port */
-    /* only logged, no hit: the nth matching entry of a group. In a combine unit, the first */
-    EMU_FAULT_SEE /* contribution to each operation matches */
+    EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
+    EMU_FAULT_STICK,        /* no rule's effect: the entry waited at a stuck port */
+    /*
+     * no hit: the nth matching entry of a group is only logged. In a combine unit, the first
+     * contribution to each operation matches
+     */
+    EMU_FAULT_SEE
 };
 
 struct emu_fault_rule {
     enum emu_fault_what what;
-    uint32_t rate; /* of EMU_FAULT_ONE: how often a matching entry is hit */
+    uint32_t rate; /* share of the matching entries that are hit, as a part of EMU_FAULT_ONE */
     struct emu_fault_aim aim;
-    uint64_t nth;              /* only the nth matching entry, from 1; 0: all */
-    uint64_t most;             /* hits at most; 0: no limit */
+    uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: any */
+    uint64_t most;             /* most entries that are hit; 0: no limit */
     uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY */
 };
 

@@ -6,7 +6,10 @@
 #include "emu/packet/profile.h"
 #include "emu/util/combine.h"
 
-/** emu_hdr_is_sane - can switches handle it, in a fabric of @nodes nodes? Pure. */
+/**
+ * emu_hdr_is_sane - return whether switches of a fabric with @nodes nodes can handle a segment with
+ * this header. Pure.
+ */
 static inline bool emu_hdr_is_sane(const struct emu_hdr *hdr, const struct emu_profile *profile,
                                    uint32_t nodes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * seg.h - the segment, the unit that moves through the fabric: 256 bytes on the wire, of which a
- * 16-byte header that switches read, and up to 240 bytes of payload that only adapters and combine
- * units read.
+ * seg.h - the segment, the unit that moves through the fabric: up to 256 bytes on the wire.
+ * Switches read its 16-byte header. Only adapters and combine units read its payload of up to 240
+ * bytes.
  */
 #ifndef EMU_SEG_H
 #define EMU_SEG_H
@@ -22,8 +22,8 @@
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload has no buffer */
 
 /*
- * Prefetch the line of @at for writing. GCC emits prefetchw only with a target option; processors
- * without it treat it as a no-op.
+ * Prefetch the cache line of @at for writing. This is in assembler because GCC emits prefetchw only
+ * with a target option. Processors without this instruction ignore it.
  */
 static inline void emu_prefetch_to_write(const void *at)
 {
@@ -35,55 +35,66 @@ static inline void emu_prefetch_to_write(const void *at)
 }
 
 /*
- * A group's collectives form one stream: every segment of every operation takes the next sequence
- * number, the same at every member. A switch has a state for each number in the group's window. The
- * last number of each half window is a token, a barrier of the adapters themselves: no member
- * starts half window h before the token of h - 2 has come back, so states are reused safely.
+ * All collectives of a group form one stream: every segment of every operation takes the next
+ * sequence number, and takes the same number at every member. A switch has a *state* (the storage
+ * of one operation) for each number in the group's *window*. The last number of each half window is
+ * a *token*, a barrier of the adapters themselves. No member begins half window h before the token
+ * of half window h - 2 has returned, so states are reused safely.
  *
- * The window limits how far members run ahead of each other, and every token waits for the last
- * member. Where processes outnumber cores that is a round of the scheduler, so operations of many
- * segments use a wide window. Others use the narrow one, whose states stay in the caches. A bit of
- * the address selects it.
+ * The window limits how far a member may run ahead of the others, because every token waits for the
+ * last member. If processes outnumber cores, this wait lasts until the scheduler has run all of
+ * them. So groups with operations of many segments use a wide window. Other groups use a narrow
+ * one, whose states stay in the caches. The bit EMU_GROUP_WIDE of a group's address selects the
+ * wide window.
  */
 #define EMU_WINDOW      256
 #define EMU_WINDOW_WIDE 2048
-#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* in the address of a group with a wide window */
+#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* set in the address of a group with a wide window */
 
-/** emu_window - sequence numbers of the group in flight at most; a power of two. Pure. */
+/** emu_window - number of sequence numbers in the group's window; a power of two. Pure. */
 static inline uint32_t emu_window(uint32_t group)
 {
     return group & EMU_GROUP_WIDE ? EMU_WINDOW_WIDE : EMU_WINDOW;
 }
 
-/* What a segment requests of a switch (the paper's tag, §2.1). */
+/* The kind of a segment: what a switch does with it (the paper's tag, §2.1). */
 enum emu_kind {
     EMU_UNICAST,   /* dst is a node */
-    EMU_MULTICAST, /* dst is a group: sent by all ports of its tree except the input */
-    /* dst is a group: k - 1 contributions are combined, the result leaves by the k-th port */
+    EMU_MULTICAST, /* dst is a group: copied to all ports of its tree except the input */
+    /* dst is a group: k - 1 contributions are combined, and the result leaves by the k-th port */
     EMU_REDUCE,
-    EMU_ALLREDUCE, /* dst is a group: combined up to the root of the tree, multicast from there */
-    EMU_BARRIER,   /* an all-reduce without payload */
-    EMU_KINDS,     /* those for switches; only with acknowledgments: */
-    EMU_SET = EMU_KINDS, /* host to its own adapter: struct emu_word */
-    EMU_TEST /* network conditional over a group: struct emu_word; the adapter answers with the same
-                header, its op EMU_TEST_TRUE or EMU_TEST_FALSE */
+    /* dst is a group: combined on the way up to the root of the tree, and multicast from there */
+    EMU_ALLREDUCE,
+    EMU_BARRIER, /* an all-reduce without payload */
+    EMU_KINDS,   /* number of the kinds that switches handle */
+
+    /* Kinds between a host and its adapter, only with acknowledgments. Payload: struct emu_word. */
+    EMU_SET = EMU_KINDS, /* set a word of the group in the host's own adapter */
+    /*
+     * test a network conditional over a group; the adapter replies with the same header, in which
+     * op is EMU_TEST_TRUE or EMU_TEST_FALSE
+     */
+    EMU_TEST
 };
 
-#define EMU_KIND_MASK 7u /* of emu_hdr.kind; the other bits are enum emu_kind_bits */
+/* bits of emu_hdr.kind with the enum emu_kind; the others are enum emu_kind_bits */
+#define EMU_KIND_MASK 7u
 
 /* Flags in emu_hdr.kind. Only with acknowledgments. */
 enum emu_kind_bits {
-    /* set by a host in EMU_UNICAST or EMU_MULTICAST to be notified once all receivers have it, and
-       by its adapter in the notification: the same header without payload */
+    /*
+     * A host sets this in a unicast or multicast to be notified when all receivers have the
+     * segment. The notification is the same header, with this bit and without payload.
+     */
     EMU_NOTIFY = 32,
-    EMU_FAILED = 64, /* in a notification to the sender: the segment was given up */
-    EMU_STORED =
-        128 /* for code that stores headers with payloads; never on a cable or host interface */
+    EMU_FAILED = 64, /* in a notification: the network gave up the segment */
+    EMU_STORED = 128 /* free for code that stores headers; never set on a cable or host interface */
 };
 
 /*
- * Words of a group. Each member's adapter has EMU_WORDS words per group, initially 0. Its host
- * writes them; a conditional compares the same word of all members and is true if all match.
+ * Words of a group. Each member's adapter has EMU_WORDS words per group, initially 0. The member's
+ * host writes them. A network conditional compares the same word of all members with a value, and
+ * is true if all match.
  * Source: QsNet III §IV-A.
  */
 #define EMU_WORDS 16
@@ -93,7 +104,7 @@ enum emu_test {
     EMU_TEST_REACHED /* word - value modulo 2^64 is below 2^63 */
 };
 
-/** emu_word_is - does @word match? @test: enum emu_test. Pure. */
+/** emu_word_is - return whether @word matches @value. @test: enum emu_test. Pure. */
 static inline bool emu_word_is(uint64_t word, uint64_t value, unsigned test)
 {
     return test == EMU_TEST_REACHED ? word - value < UINT64_C(1) << 63 : word == value;
@@ -102,12 +113,15 @@ static inline bool emu_word_is(uint64_t word, uint64_t value, unsigned test)
 enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
 
 enum emu_test_until {
-    EMU_TEST_ONCE,     /* any NACK makes it false */
-    EMU_TEST_UNTIL,    /* repeated until true. False: the adapter has too many of these; retry */
-    EMU_TEST_TAKE_BACK /* cancel the test with this number */
+    EMU_TEST_ONCE, /* test once; any NACK makes the conditional false */
+    /*
+     * test again until true. The answer false means that the adapter has too many such tests; retry
+     */
+    EMU_TEST_UNTIL,
+    EMU_TEST_TAKE_BACK /* cancel the test with the number hdr.seq */
 };
 
-/* Payload of EMU_SET and EMU_TEST. hdr.dst is the group, hdr.seq the host's own number. */
+/* Payload of EMU_SET and EMU_TEST. hdr.dst is the group, hdr.seq a number that the host chooses. */
 struct emu_word {
     uint64_t value;
     uint32_t word; /* below EMU_WORDS */
@@ -120,18 +134,22 @@ static_assert(sizeof(struct emu_word) == 16, "wire format");
 struct emu_hdr {
     uint32_t dst; /* node; collective kinds: address of the group */
     uint32_t src; /* sending node, written by the fabric's end of the host interface */
-    uint32_t seq; /* collective kinds: number in the group's stream; unicast: used by adapters */
+    /* collective kinds: sequence number in the group's stream; unicast: for adapters */
+    uint32_t seq;
     uint8_t kind; /* enum emu_kind, and with acknowledgments enum emu_kind_bits */
     uint8_t len;  /* payload bytes, 0 to EMU_PAYLOAD_BYTES */
-    /* a process's unicasts: lowest byte of the receiver's and of the sender's incarnation */
+    /*
+     * op and type. In a process's unicasts: lowest bytes of the receiver's and the sender's
+     * incarnation
+     */
     uint8_t op;   /* reductions: enum emu_op */
     uint8_t type; /* reductions: enum emu_type */
 };
 static_assert(sizeof(struct emu_hdr) == EMU_HDR_BYTES, "the header is 16 bytes");
 
 /**
- * emu_hdr_from - @word, the first word of a header, with source @src. Stored as one word, since
- * loading a word after storing a part of it stalls. Pure.
+ * emu_hdr_from - return @word, the first word of a header, with its source replaced by @src. The
+ * header is made as a whole word because loading a word after storing a part of it stalls. Pure.
  */
 static inline uint64_t emu_hdr_from(uint64_t word, uint32_t src)
 {
@@ -146,7 +164,7 @@ static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LI
  * worker on one core.
  */
 struct emu_hdr_words {
-    uint64_t ends;   /* dst, src in the upper half */
+    uint64_t ends;   /* dst, and src in the upper half */
     uint64_t fields; /* seq, and above it kind, len, op, type: emu_hdr_fields() */
 };
 static_assert(offsetof(struct emu_hdr, seq) == 8 && offsetof(struct emu_hdr, kind) == 12 &&
@@ -167,25 +185,28 @@ static inline void emu_hdr_store(struct emu_hdr *to, struct emu_hdr_words words)
     memcpy(to, &words, sizeof words);
 }
 
-/** emu_hdr_fields - the second word of a header, with seq 0. Pure. */
+/** emu_hdr_fields - return the second word of a header, with seq 0. Pure. */
 static inline uint64_t emu_hdr_fields(uint8_t kind, uint8_t len, uint8_t op, uint8_t type)
 {
     return (uint64_t)(kind | (uint32_t)len << 8 | (uint32_t)op << 16 | (uint32_t)type << 24) << 32;
 }
 
-/** emu_hdr_next - the same word with the next seq, which wraps. Pure. */
+/**
+ * emu_hdr_next - return @fields, the second word of a header, with seq increased by 1, modulo 2^32.
+ * Pure.
+ */
 static inline uint64_t emu_hdr_next(uint64_t fields)
 {
     return (fields & ~(uint64_t)UINT32_MAX) | (uint32_t)(fields + 1);
 }
 
-/** emu_hdr_kind - enum emu_kind without the flags. Pure. */
+/** emu_hdr_kind - return the enum emu_kind of a header, without the flags. Pure. */
 static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & EMU_KIND_MASK;
 }
 
-/** emu_hdr_is_token - is it a group's token? Pure. */
+/** emu_hdr_is_token - return whether the segment is a group's token. Pure. */
 static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
 {
     uint32_t last = emu_window(hdr->dst) / 2 - 1;
@@ -193,7 +214,7 @@ static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
     return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
 }
 
-/** emu_hdr_is_of - is it a segment of group @id? Pure. */
+/** emu_hdr_is_of - return whether the segment belongs to group @id. Pure. */
 static inline bool emu_hdr_is_of(const struct emu_hdr *hdr, uint32_t id)
 {
     return emu_hdr_kind(hdr) != EMU_UNICAST && hdr->dst == id;
@@ -206,12 +227,15 @@ struct emu_seg {
 static_assert(sizeof(struct emu_seg) == EMU_SEG_BYTES, "a segment is 256 bytes");
 
 /**
- * emu_copy - memcpy() as a library call. For lengths that GCC knows to be short it would inline
- * "rep movs", whose start-up takes as long as the library's copy of a segment.
+ * emu_copy - memcpy() that is always a library call. For lengths that GCC knows to be short, GCC
+ * would inline "rep movs", whose start-up takes as long as the library's copy of a whole segment.
  */
 extern void *emu_copy(void *to, const void *from, size_t bytes) __asm__("memcpy");
 
-/* Copy a segment with @len bytes of payload, in whole cache lines. Both are aligned to a line. */
+/*
+ * Copy a segment with @len bytes of payload, in whole cache lines. @to and @from are aligned to a
+ * line.
+ */
 static inline void emu_seg_copy(struct emu_seg *to, const struct emu_seg *from, uint32_t len)
 {
     void *dst = __builtin_assume_aligned(to, EMU_LINE);

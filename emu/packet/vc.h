@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vc.h - a sender's state of the virtual channels of a cable: which are open, and how many slots
- * the receiver has free.
+ * vc.h - a sender's state of the virtual channels (here: channels) of a cable: which are open, and
+ * how many free slots the receiver has.
  *
- * The receiver has a slot of 256 bytes per channel and a shared pool of slots (QsNet III §IV-B). A
- * channel's first segment there uses its own slot, the others use the pool. The number of open
- * channels is the number of pending acknowledgments: the load that adaptive routing compares.
+ * The receiver has a slot of 256 bytes per channel and a shared pool of slots (QsNet III §IV-B).
+ * The first segment of a channel at the receiver uses the channel's own slot; its further segments
+ * use slots of the pool. The number of open channels is the number of pending acknowledgments. It
+ * is the load that adaptive routing compares.
  *
- * A broadcast of several segments is sent only where all of it has slots (switch/channel/allocate.h
- * says why): slots are reserved for its channel, and its head is sent once all are. One channel at
- * a time collects slots; meanwhile no other takes from the pool, so it waits only for segments
+ * A broadcast of several segments is sent only when all of its segments have slots
+ * (switch/channel/allocate.h says why). Its channel *collects* slots, which are then reserved for
+ * it, and sends the head when it has enough. Only one channel at a time collects. Meanwhile no
+ * other channel takes slots of the pool, so the collecting channel waits only for segments that are
  * already at the receiver.
  */
 #ifndef EMU_VC_H
@@ -21,30 +23,32 @@
 #include "emu/packet/packet.h"
 #include "emu/util/bits.h"
 
-#define EMU_POOL_SLOTS_MAX 96u /* of a cable's pool at most */
-#define EMU_VCS_KEPT_OF    8u  /* with that many, one is kept for packets above bulk priority */
+#define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
+/* with at least so many channels, one is kept for packets above bulk priority */
+#define EMU_VCS_KEPT_OF 8u
 
 struct emu_vcs {
-    uint32_t open; /* bit per channel: from its head until its reply */
+    uint32_t open; /* bit per channel: open from the packet's head until its reply */
     /* bit per channel that exists: profile->channels */
     uint32_t usable;
-    uint32_t occupied;         /* bit per channel with `used` */
-    uint32_t paid;             /* bit per channel that has collected slots for its segments */
-    uint8_t last_opened;       /* channel opened last */
-    bool turns;                /* open channels round robin; else the lowest closed one */
-    uint8_t pool;              /* free slots of the receiver's pool; 0 while collecting */
-    uint8_t collector;         /* channel that collects slots; EMU_VCS: none */
-    uint8_t need;              /* slots that it still needs */
-    uint8_t used[EMU_VCS];     /* slots in use: by segments at the receiver or on */
-                               /* their way, or reserved */
-    uint8_t promised[EMU_VCS]; /* of those, reserved for segments not yet sent */
+    uint32_t occupied;   /* bit per channel whose `used` is not 0 */
+    uint32_t paid;       /* bit per channel that has collected all slots for its segments */
+    uint8_t last_opened; /* channel opened last */
+    bool turns;          /* true: open the channels round robin; false: the lowest closed one */
+    uint8_t pool;        /* free slots of the receiver's pool; 0 while collecting */
+    uint8_t collector;   /* channel that collects slots; EMU_VCS: none */
+    uint8_t need;        /* slots that the collector still needs */
+    /* by channel: slots in use by segments at the receiver or on their way, or reserved */
+    uint8_t used[EMU_VCS];
+    uint8_t promised[EMU_VCS]; /* those of `used` that are reserved for segments not yet sent */
     uint32_t tag[EMU_VCS];     /* of the packet on an open channel */
 };
 
 /**
- * emu_vcs_init - @count: channels, 1 to EMU_VCS, all closed. @pool: slots. @turns: open them round
- * robin. If not, few channels are in use, and their state at both ends stays in the caches: on
- * clock raw a hop of a packet of five segments takes 0.88 of the time.
+ * emu_vcs_init - all channels are closed. @count: channels, 1 to EMU_VCS. @pool: slots of the pool.
+ * @turns: open the channels round robin. Otherwise only few different channels are used, whose
+ * state stays in the caches at both ends: on clock raw, a hop of a packet of five segments takes
+ * 0.88 of the time.
  */
 static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32_t pool, bool turns)
 {
@@ -55,8 +59,9 @@ static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32
 }
 
 /**
- * emu_vcs_open - open a channel for packet @tag; -1: all are open. Prefers a channel whose own slot
- * is free: after a time-out a closed channel's segment may still be at the receiver.
+ * emu_vcs_open - open a channel for packet @tag and return it; -1: all are open. Prefers a channel
+ * whose own slot is free, because after a time-out a segment of a closed channel may still be at
+ * the receiver.
  */
 static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
 {
@@ -73,7 +78,10 @@ static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
     return channels->last_opened;
 }
 
-/** emu_vcs_close - close channel @c upon the reply to packet @tag. False: the reply is stale. */
+/**
+ * emu_vcs_close - close channel @c, because the reply to packet @tag has arrived. Returns false if
+ * the reply is stale.
+ */
 static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t tag)
 {
     if (!(channels->open >> c & 1) || channels->tag[c] != tag)
@@ -82,7 +90,7 @@ static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t 
     return true;
 }
 
-/** emu_vcs_pending - open channels, which are pending acknowledgments. */
+/** emu_vcs_pending - number of open channels, which is the number of pending acknowledgments. */
 static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 {
     return (uint32_t)__builtin_popcount(channels->open);
@@ -90,20 +98,23 @@ static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/** emu_vcs_room - bit per channel whose next segment has a slot. Not the one that collects. */
+/**
+ * emu_vcs_room - one bit per channel, set if there is a slot for its next segment. Not valid for
+ * the channel that collects.
+ */
 static inline uint32_t emu_vcs_room(const struct emu_vcs *channels)
 {
     return channels->pool ? UINT32_MAX : ~channels->occupied | channels->paid;
 }
 
-/* Use one more slot. There is one. */
+/* Use one more slot for channel @c. There must be one. */
 static inline void emu_vcs_take_slot(struct emu_vcs *channels, uint32_t c)
 {
     channels->pool = (uint8_t)(channels->pool - (channels->used[c]++ != 0));
     channels->occupied |= 1u << c;
 }
 
-/* Give free slots to the channel that collects. */
+/* Reserve free slots for the channel that collects. */
 static inline void emu_vcs_collect(struct emu_vcs *channels)
 {
     uint32_t c = channels->collector;
@@ -118,19 +129,28 @@ static inline void emu_vcs_collect(struct emu_vcs *channels)
     channels->paid |= 1u << c;
 }
 
-/** emu_vcs_room_for - segments of channel @c, which has no reserved slots, that have slots now. */
+/**
+ * emu_vcs_room_for - number of segments of channel @c that have slots now. The channel has no
+ * reserved slots.
+ */
 static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t c)
 {
     return channels->pool + !channels->used[c];
 }
 
-/** emu_vcs_room_new - segments that have slots now, of a packet on a newly opened channel. */
+/**
+ * emu_vcs_room_new - number of segments that have slots now, for a packet on a newly opened
+ * channel.
+ */
 static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
 {
     return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
 }
 
-/** emu_vcs_spend_all - send @count (1 or more) segments of a channel without reserved slots. */
+/**
+ * emu_vcs_spend_all - send @count segments, 1 or more, of channel @c, which has slots for them but
+ * none reserved.
+ */
 static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->pool = (uint8_t)(channels->pool - (count - !channels->used[c]));
@@ -138,7 +158,7 @@ static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint3
     channels->occupied |= 1u << c;
 }
 
-/** emu_vcs_spend - send a segment of channel @c, which has a slot. */
+/** emu_vcs_spend - send a segment of channel @c. There must be a slot for it. */
 static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 {
     if (!(channels->paid >> c & 1))
@@ -147,20 +167,26 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
-/** emu_vcs_has_promised - are slots reserved for exactly @count unsent segments of channel @c? */
+/**
+ * emu_vcs_has_promised - return whether slots are reserved for exactly @count unsent segments of
+ * channel @c.
+ */
 static inline bool emu_vcs_has_promised(const struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     return channels->paid >> c & 1 && channels->promised[c] == count;
 }
 
-/** emu_vcs_spend_promised - send @count (1 or more) of those. */
+/**
+ * emu_vcs_spend_promised - send @count segments, 1 or more, of channel @c, for which slots are
+ * reserved.
+ */
 static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->promised[c] = (uint8_t)(channels->promised[c] - count);
     channels->paid &= ~((uint32_t)!channels->promised[c] << c);
 }
 
-/** emu_vcs_return - a credit for a segment of channel @c came back. */
+/** emu_vcs_return - handle a credit that has come back for a segment of channel @c. */
 static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
 {
     channels->pool = (uint8_t)(channels->pool + (--channels->used[c] != 0));
@@ -169,7 +195,10 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
         emu_vcs_collect(channels);
 }
 
-/** emu_vcs_return_all - @count credits came back. Returns how many were impossible and ignored. */
+/**
+ * emu_vcs_return_all - handle @count credits that have come back for channel @c. Returns how many
+ * of them were impossible and ignored.
+ */
 static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     uint32_t due = (uint32_t)channels->used[c] - channels->promised[c];
@@ -186,7 +215,9 @@ static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, 
     return count - good;
 }
 
-/** emu_vcs_collecting - does a channel collect slots? Then no other may. */
+/**
+ * emu_vcs_collecting - return whether a channel collects slots. Then no other channel may begin to.
+ */
 static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 {
     return channels->collector != EMU_VCS;
@@ -194,7 +225,7 @@ static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 
 /**
  * emu_vcs_promise - reserve slots for the @segments segments of open channel @c, now or as they
- * become free. No other channel collects. @segments: at most 1 and the pool's slots.
+ * become free. No other channel may be collecting. @segments: at most the pool's slots plus 1.
  */
 static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c, uint32_t segments)
 {
@@ -203,7 +234,7 @@ static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c, uint32_
     emu_vcs_collect(channels);
 }
 
-/** emu_vcs_forget - channel @c sends nothing more: free its reserved slots. */
+/** emu_vcs_forget - free the reserved slots of channel @c, which will send no more segments. */
 static inline void emu_vcs_forget(struct emu_vcs *channels, uint32_t c)
 {
     uint32_t promised = channels->promised[c];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* alloc.h - memory in cache lines of its own. */
+/* alloc.h - allocate memory that shares no cache line with other data. */
 #ifndef EMU_ALLOC_H
 #define EMU_ALLOC_H
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMU_LINE 64 /* bytes of a cache line: one writer per line */
+#define EMU_LINE 64 /* bytes of a cache line; shared data has one writer per line */
 
-/** emu_zeros - at least @bytes of zeros, in whole cache lines; NULL: no memory. */
+/** emu_zeros - allocate at least @bytes bytes of zeros, in whole cache lines. NULL: no memory. */
 static inline void *emu_zeros(size_t bytes)
 {
     size_t whole = bytes ? (bytes + EMU_LINE - 1) / EMU_LINE * EMU_LINE : EMU_LINE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bits.h - sets of up to 64 small numbers (ports, rows, channels, links) as the bits of a word.
- * Pure; each is an instruction or two.
+ * bits.h - sets of up to 64 small numbers (ports, rows, channels, links) as the bits of a word. All
+ * functions are pure, and most are one or two instructions.
  */
 #ifndef EMU_BITS_H
 #define EMU_BITS_H
@@ -21,7 +21,7 @@ static inline uint64_t emu_bits_below(uint32_t n)
     return n >= 64 ? UINT64_MAX : emu_bit(n) - 1;
 }
 
-/** emu_bits_several - does @bits have more than one element? */
+/** emu_bits_several - return whether @bits has more than one element. */
 static inline bool emu_bits_several(uint64_t bits)
 {
     return bits & (bits - 1);
@@ -39,7 +39,7 @@ static inline uint32_t emu_bits_last(uint64_t bits)
     return 63 - (uint32_t)__builtin_clzll(bits);
 }
 
-/** emu_bits_nth - the element of @bits with @n others below it. It must exist. */
+/** emu_bits_nth - the element of @bits that has exactly @n others below it. It must exist. */
 static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
 {
     while (n--)
@@ -47,7 +47,10 @@ static inline uint32_t emu_bits_nth(uint64_t bits, uint32_t n)
     return emu_bits_first(bits);
 }
 
-/** emu_bits_next - round robin: the first of @bits, not empty, after @last, or else the least. */
+/**
+ * emu_bits_next - round robin: the least element of @bits above @last, or else the least of all.
+ * @bits is not empty.
+ */
 static inline uint32_t emu_bits_next(uint64_t bits, uint32_t last)
 {
     uint64_t above = bits & (~UINT64_C(1) << last);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* clock.h - the fabric's clock: raw, real or virtual. Timed clocks are real and virtual. */
+/*
+ * clock.h - the fabric's clock: raw, real or virtual. Real and virtual are called timed clocks, or
+ * clocks with times.
+ */
 #ifndef EMU_CLOCK_H
 #define EMU_CLOCK_H
 
@@ -11,27 +14,31 @@
 #define EMU_NEVER UINT64_MAX /* ps: no event is due */
 
 /*
- * An entry has 63 bits for a time: 106 days. So clock real is rebased by EMU_REBASE_BY_PS (13 days)
- * whenever it reaches twice that: while the workers are stopped, that much is subtracted from all
- * stored times (fabric/drive.c). Older times become 0, which keeps their order. While no process is
- * attached nobody checks, but nothing moves either: the first to attach makes up for missed
- * rebases. Clock virtual ends at EMU_LAST_PS, 53 days.
+ * An entry has 63 bits for a time, which are 106 days. So clock real is *rebased* whenever it
+ * reaches EMU_REBASE_PS: while the workers are stopped, the manager subtracts EMU_REBASE_BY_PS (13
+ * days) from the clock and from all stored times (fabric/drive.c). Older times become 0, which
+ * keeps their order. While no process is attached, nobody rebases, but no segment moves either.
+ * When the first process attaches, the missed rebases are done. Clock virtual ends at EMU_LAST_PS,
+ * 53 days.
  *
- * Processes are not stopped: times in a host interface are those of a clock that is never rebased,
- * modulo 2^64, and are compared by their difference.
+ * Processes are not stopped for a rebase. So times in a host interface are those of a clock that is
+ * never rebased, modulo 2^64, and are compared by their difference.
  */
-/* whole ns, their low 32 bits 0: emu_entry.born_ns */
+/*
+ * A multiple of 2^32 ns, so that emu_entry.born_ns, which has the low 32 bits of a time, stays
+ * valid
+ */
 #define EMU_REBASE_BY_PS ((uint64_t)1000 << 50)
 #define EMU_REBASE_PS    (2 * EMU_REBASE_BY_PS)
 #define EMU_LAST_PS      ((uint64_t)1 << 62)
 
 enum emu_clock_mode {
-    EMU_CLOCK_RAW,    /* times are ignored: as fast as the host can */
+    EMU_CLOCK_RAW,    /* times are ignored, and everything happens as soon as possible */
     EMU_CLOCK_REAL,   /* nothing arrives before its time on the host's monotonic clock */
     EMU_CLOCK_VIRTUAL /* simulated time: windows.h */
 };
 
-/** emu_clock_name - as users write it. Pure. */
+/** emu_clock_name - return the clock's name as users write it. Pure. */
 static inline const char *emu_clock_name(enum emu_clock_mode mode)
 {
     static const char *const names[] = {
@@ -42,11 +49,11 @@ static inline const char *emu_clock_name(enum emu_clock_mode mode)
 
 struct emu_clock {
     enum emu_clock_mode mode;
-    uint64_t origin_ns;  /* CLOCK_MONOTONIC at time 0 */
+    uint64_t origin_ns;  /* value of CLOCK_MONOTONIC at time 0 */
     uint64_t rebased_ps; /* sum of all rebases, modulo 2^64 */
 };
 
-/* @at_ps after a rebase by @by_ps. */
+/* Return time @at_ps after a rebase by @by_ps. */
 static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
 {
     if (at_ps == EMU_NEVER)
@@ -54,20 +61,26 @@ static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
     return at_ps > by_ps ? at_ps - by_ps : 0;
 }
 
-/** emu_clock_rebase - @by_ps: whole ns. Thread: its owner's. */
+/**
+ * emu_clock_rebase - subtract @by_ps, which is a multiple of 1000, from the clock. Thread: the
+ * clock's owner.
+ */
 static inline void emu_clock_rebase(struct emu_clock *clock, uint64_t by_ps)
 {
     clock->origin_ns += by_ps / 1000u;
     clock->rebased_ps += by_ps;
 }
 
-/* Host time since @origin_ns, in ps, modulo 2^64. */
+/* Return the host's time since @origin_ns, in ps, modulo 2^64. */
 static inline uint64_t emu_host_ps(uint64_t origin_ns)
 {
     return (emu_now_ns() - origin_ns) * 1000u;
 }
 
-/** emu_clock_now - time up to which to step, ps; raw: 0. Not for clock virtual. Thread: any. */
+/**
+ * emu_clock_now - return the time up to which devices are to be stepped, in ps; raw: 0. Not for
+ * clock virtual. Thread: any.
+ */
 static inline uint64_t emu_clock_now(const struct emu_clock *clock)
 {
     return clock->mode == EMU_CLOCK_RAW ? 0 : emu_host_ps(clock->origin_ns);

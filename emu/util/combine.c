@@ -6,8 +6,9 @@
 #include <string.h>
 
 /*
- * Each loop is compiled twice, and the dynamic loader picks one for the processor: sums of floats
- * are 40 % faster. ThreadSanitizer cannot handle that choice, made before it is initialised.
+ * Each loop is compiled twice, and the dynamic loader picks one for the processor. This makes sums
+ * of floats 40 % faster. The loader picks before ThreadSanitizer is initialised, which
+ * ThreadSanitizer cannot handle.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define BEST_OF_CPU __attribute__((target_clones("avx2", "default")))
@@ -15,7 +16,7 @@
 #define BEST_OF_CPU
 #endif
 
-/* Payloads are not aligned: elements are copied in and out. */
+/* Elements are copied in and out because payloads are not aligned. */
 #define CELL(OP, TYPE, T, STEP)                                                                \
     BEST_OF_CPU static void combine_##OP##_##TYPE(void *restrict acc, const void *restrict in, \
                                                   size_t count)                                \
@@ -37,7 +38,7 @@ static combine_fn *const combine_loop[EMU_OPS][EMU_TYPES] = {
 #include "emu/util/combine.def"
 };
 
-/* Sizes as powers of two, to avoid a division per segment. */
+/* Logarithms of sizes, so that no segment needs a division. */
 #define LOG2(BYTES)      \
     ((BYTES) == 1    ? 0 \
      : (BYTES) == 2  ? 1 \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * combine.h - the arithmetic of reductions, for combine units and the adapter at a reduce's root.
+ * combine.h - the arithmetic of reductions, for combine units and for the adapter at the root of a
+ * reduction.
  */
 #ifndef EMU_COMBINE_H
 #define EMU_COMBINE_H
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The order is part of the wire format. */
+/* Operations. Their numbers are part of the wire format. */
 enum emu_op {
     EMU_SUM,
     EMU_MIN,
@@ -21,12 +22,12 @@ enum emu_op {
     EMU_BAND, /* bitwise: integers only */
     EMU_BOR,
     EMU_BXOR,
-    EMU_MINLOC, /* pairs only: smaller value wins; on a tie the smaller index */
+    EMU_MINLOC, /* pairs only: the smaller value wins; on a tie the smaller index */
     EMU_MAXLOC,
     EMU_OPS
 };
 
-/* Elements, in this host's C representation. */
+/* Types of elements, in this host's C representation. Their numbers are part of the wire format. */
 enum emu_type {
     EMU_I8,
     EMU_U8,
@@ -55,24 +56,27 @@ size_t emu_type_bytes(unsigned type);
 /* Bytes of an element, a power of two; 0 if the operation does not apply to the type. */
 extern const uint8_t emu_combine_bytes[EMU_OPS][EMU_TYPES];
 
-/** emu_combine_ok - does @op apply to @type? False for unknown values. Pure. */
+/** emu_combine_ok - return whether @op applies to @type. Unknown values do not apply. Pure. */
 static inline bool emu_combine_ok(unsigned op, unsigned type)
 {
     return op < EMU_OPS && type < EMU_TYPES && emu_combine_bytes[op][type];
 }
 
-/** emu_combine_takes - the same, and are @bytes one or more whole elements? Pure. */
+/**
+ * emu_combine_takes - return whether @op applies to @type and @bytes are one or more whole
+ * elements. Pure.
+ */
 static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
 {
     return emu_combine_ok(op, type) && bytes && !(bytes & (emu_combine_bytes[op][type] - 1u));
 }
 
 /**
- * emu_combine_fold - acc[i] = acc[i] op in[i] for all elements in @bytes bytes.
+ * emu_combine_fold - compute acc[i] = acc[i] op in[i] for all elements in @bytes bytes.
  * @acc, @in: whole elements, @bytes each; any alignment; must not overlap.
  * Returns false and changes nothing if @op does not apply to @type. Integers wrap as two's
- * complement. Floating-point operands keep their order (acc op in), so equal orders give equal
- * bits. Padding inside pair types is not defined. Thread: any; pure.
+ * complement. Floating-point operands are not swapped (acc op in), so the same order of calls gives
+ * the same bits. Padding inside pair types is undefined. Thread: any; pure.
  * Source: output-queued routers §2, "Reduction".
  */
 bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes);

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES 4096u /* least space for one read */
+#define READ_BYTES 4096u /* one read has at least this much space */
 
 /* --- buffers ------------------------------------------------------------------------ */
 
@@ -23,8 +23,8 @@ static char *buf_end(const struct emu_json_buf *buf)
 }
 
 /*
- * Move the used bytes only if at least as many bytes before them are free, so that moving costs no
- * more than reading did.
+ * Make space for @more bytes. Move the used bytes to the front only if at least as many bytes are
+ * free there, so that moving costs no more than reading did.
  */
 static int buf_reserve(struct emu_json_buf *buf, size_t more)
 {
@@ -47,7 +47,9 @@ static int buf_reserve(struct emu_json_buf *buf, size_t more)
     return 0;
 }
 
-/* An empty buffer does not keep the memory of a long line. */
+/*
+ * Remove bytes from the front. A buffer that is empty then does not keep the memory of a long line.
+ */
 static void buf_consume(struct emu_json_buf *buf, size_t bytes)
 {
     buf->bytes -= bytes;
@@ -128,7 +130,7 @@ static struct json_object *parse_object(const char *line, size_t bytes)
     return NULL;
 }
 
-/* Is there a whole line? 1, 0, or -EMSGSIZE. */
+/* Return 1 if there is a whole line, 0 if not, or -EMSGSIZE. *@bytes: length of the line so far. */
 static int line_find(const struct emu_json_buf *in, size_t line_max, size_t *bytes)
 {
     char *line = in->bytes ? buf_start(in) : NULL;
@@ -141,8 +143,8 @@ static int line_find(const struct emu_json_buf *in, size_t line_max, size_t *byt
 }
 
 /*
- * Are there at most @most lists and objects in the line? Brackets in strings do not count. Names in
- * single quotes are no JSON, but json-c accepts them: such a line is refused.
+ * Return whether the line has at most @most lists and objects. Brackets in strings do not count. A
+ * line with single quotes outside strings is refused: it is not JSON, but json-c would accept it.
  */
 static bool containers_fit(const char *line, size_t bytes, size_t most)
 {
@@ -193,7 +195,7 @@ void emu_json_drop(struct emu_json_buf *in, size_t bytes, bool ends)
     buf_consume(in, bytes + ends);
 }
 
-/* Hands the buffer's memory over if it holds only that line. */
+/* If the buffer contains only this line, the caller gets the buffer's memory. */
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes)
 {
     int found = line_find(in, line_max, bytes);
@@ -217,7 +219,7 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 
 /* --- the socket --------------------------------------------------------------------- */
 
-/* Space for descriptors sent or read along. */
+/* Space for the descriptors that are sent or received with a message. */
 union fds_space {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(EMU_JSON_FDS * sizeof(int))];
@@ -241,7 +243,7 @@ static void fds_give(struct msghdr *msg, union fds_space *space, const struct em
     memcpy(CMSG_DATA(head), fds->fd, bytes);
 }
 
-/* Space limits their number. */
+/* Store the received descriptors in @ret. The space given to recvmsg() limits their number. */
 static void fds_take(struct msghdr *msg, struct emu_json_fds *ret)
 {
     ret->lost = msg->msg_flags & MSG_CTRUNC;
@@ -315,7 +317,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
 
 /* --- fields ------------------------------------------------------------------------- */
 
-/* NULL: absent, or of another type. */
+/* Return a field of an object, or NULL if it is absent or of another type. */
 static struct json_object *field_of(struct json_object *message, const char *field, json_type type)
 {
     struct json_object *value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * json.h - JSON objects, one per line, over a stream socket, with descriptors: the protocol of the
- * fabric's control socket (docs/control.md). Used by the fabric and the commands, which never block
- * (apps/control/conn.h), and by libfabemu, which does (nic/host/control/control.c).
+ * fabric's control socket (docs/control.md). The fabric and the commands use it without blocking
+ * (apps/control/conn.h); libfabemu blocks (nic/host/control/control.c).
  */
 #ifndef EMU_JSON_H
 #define EMU_JSON_H
@@ -13,12 +13,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EMU_JSON_KEEP 16384u /* bytes of memory that an empty buffer keeps at most */
+#define EMU_JSON_KEEP 16384u /* most bytes of memory that an empty buffer keeps */
 
-/* Bytes received and not yet taken, or waiting to be sent. Owned by one thread. */
+/*
+ * A buffer of bytes that were received and not yet taken, or that wait to be sent. Owned by one
+ * thread.
+ */
 struct emu_json_buf {
     char *data;
-    size_t at;    /* offset of the used bytes */
+    size_t at;    /* offset of the used bytes in data */
     size_t bytes; /* used */
     size_t room;
 };
@@ -32,87 +35,101 @@ struct emu_json_buf {
 
 struct emu_json_fds {
     int fd[EMU_JSON_FDS];
-    bool lost; /* read: a descriptor was lost, no space in this process */
+    /* after a read: a received descriptor was lost, because this process has too many open */
+    bool lost;
 };
 
-/** emu_json_free - free a buffer's memory; it is empty then. */
+/** emu_json_free - free a buffer's memory. The buffer is empty then and can be used again. */
 void emu_json_free(struct emu_json_buf *buf);
 
-/** emu_json_excess - bytes of a buffer's memory beyond EMU_JSON_KEEP. */
+/** emu_json_excess - by how many bytes a buffer's memory exceeds EMU_JSON_KEEP. */
 size_t emu_json_excess(const struct emu_json_buf *buf);
 
 /**
- * emu_json_parse - parse all of @text; the caller puts the result. @bytes: its length; -1: up to
- * its NUL. NULL: the value null, or invalid for the reason in *@bad.
+ * emu_json_parse - parse all of @text. @bytes: the length of @text; -1: up to its NUL. Returns a
+ * value that the caller puts. Returns NULL if the value is null, or if the text is invalid for the
+ * reason in *@bad.
  */
 struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad);
 
 /**
- * emu_json_put - queue @message as a line and drop its reference. @most: bytes that may wait.
- * Errors: -ENOBUFS, -ENOMEM; nothing is queued then.
+ * emu_json_put - queue @message as a line and drop its reference. @most: most bytes that may be in
+ * the buffer. Errors: -ENOBUFS, -ENOMEM; then nothing is queued.
  */
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most);
 
-/** emu_json_put_line - the same for an object given as text without its newline. */
+/**
+ * emu_json_put_line - queue a line that is given as text without its newline. Errors as
+ * emu_json_put().
+ */
 int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most);
 
-/** emu_json_put_text - the same for a part of a line; @ends: its last part. */
+/**
+ * emu_json_put_text - queue a part of a line. @ends: it is the last part of the line. Errors as
+ * emu_json_put().
+ */
 int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, bool ends,
                       size_t most);
 
 /**
- * emu_json_send - one sendmsg() of the first @bytes of @out; what was sent is removed. @fds: sent
- * with the first byte; NULL: none. Returns bytes or -errno.
+ * emu_json_send - send the first @bytes bytes of @out by one sendmsg(), and remove those that were
+ * sent. @fds: descriptors to send with the first byte; NULL: none. Returns the number of bytes
+ * sent, or -errno.
  */
 ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
                       const struct emu_json_fds *fds, int flags);
 
 /**
- * emu_json_write - one write() of @out to a file or pipe; what was written is removed. Returns
- * bytes or -errno.
+ * emu_json_write - write @out to a file or pipe by one write(), and remove the bytes that were
+ * written. Returns their number, or -errno.
  */
 ssize_t emu_json_write(struct emu_json_buf *out, int fd);
 
 /**
- * emu_json_read - one recvmsg(). @ret: descriptors received, the caller's; NULL: the kernel closes
- * them. Returns bytes, 0 at the end, or -errno.
+ * emu_json_read - receive bytes into @in by one recvmsg(). @ret: gets the descriptors that were
+ * received, which the caller then owns; NULL: the kernel closes them. Returns the number of bytes,
+ * 0 at the end of the stream, or -errno.
  */
 ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags);
 
 /**
- * emu_json_next - take the next whole line; the caller puts *ret.
- * @containers_max: the largest number of lists and objects in it. json-c needs up to 750 bytes of
- * memory for `{},`, but only 40 for any other byte of a line.
- * Returns 1; 0, no whole line yet; -EBADMSG, not a JSON object, or one of too many lists and
- * objects; -EMSGSIZE, line longer than @line_max.
+ * emu_json_next - take the next whole line and parse it. The caller puts *ret.
+ * @containers_max: the largest number of lists and objects that the line may contain. json-c needs
+ * up to 750 bytes of memory for `{},`, but only 40 for any other byte of a line.
+ * Returns 1; 0 if there is no whole line yet; -EBADMSG if the line is not a JSON object or contains
+ * too many lists and objects; -EMSGSIZE if the line is longer than @line_max.
  */
 int emu_json_next(struct emu_json_buf *in, size_t line_max, size_t containers_max,
                   struct json_object **ret);
 
 /**
- * emu_json_take - take the next line as text, unparsed and without its newline; the caller frees
- * *line. Returns 1; 0, no whole line yet; -EMSGSIZE; -ENOMEM.
+ * emu_json_take - take the next whole line as text, unparsed and without its newline. The caller
+ * frees *line. Returns 1; 0 if there is no whole line yet; -EMSGSIZE if the line is longer than
+ * @line_max; -ENOMEM.
  */
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes);
 
 /**
- * emu_json_peek_line - peek at the next line, at most @most bytes. *text is valid until the buffer
- * changes. *ends: that is all of the line. Returns bytes. emu_json_drop() - remove what was peeked
- * at, with the newline if it @ends.
+ * emu_json_peek_line - look at the next line without taking it. *text points to at most @most bytes
+ * of it, and is valid until the buffer changes. *ends: whether these bytes are the whole line.
+ * Returns their number.
+ * emu_json_drop - remove the @bytes bytes at which the caller has looked, and if @ends also the
+ * newline.
  */
 size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text,
                           bool *ends);
 void emu_json_drop(struct emu_json_buf *in, size_t bytes, bool ends);
 
-/* Fields of an object; the default if absent or of another type. */
+/* Return a field of an object, or the default if it is absent or of another type. */
 const char *emu_json_text(struct json_object *message, const char *field, const char *otherwise);
 int64_t emu_json_number(struct json_object *message, const char *field, int64_t otherwise);
 double emu_json_double(struct json_object *message, const char *field, double otherwise);
 bool emu_json_true(struct json_object *message, const char *field);
 
 /**
- * emu_json_count, emu_json_at - elements of a list that another party has sent. json-c's own
- * functions abort the process if the value is not a list; these return 0 and NULL.
+ * emu_json_count, emu_json_at - number of elements of a list, and element @i. @list may be any
+ * value from another program: if it is not a list, these functions return 0 and NULL, while
+ * json-c's own functions abort the process.
  */
 size_t emu_json_count(struct json_object *list);
 struct json_object *emu_json_at(struct json_object *list, size_t i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* list.h - doubly linked lists with the links inside the listed objects. */
+/* list.h - doubly linked lists. The links are inside the listed objects. */
 #ifndef EMU_LIST_H
 #define EMU_LIST_H
 
@@ -7,9 +7,13 @@
 #include <stddef.h>
 
 struct emu_list {
-    /* of a head: first and last; NULL in an object that is on no list */
+    /*
+     * next and previous object, or in a head the first and last; NULL in an object that is on no
+     * list
+     */
     struct emu_list *next, *prev;
-} __attribute__((may_alias)); /* requests have their links in opaque words of the caller */
+    /* may_alias, because requests have their links in opaque words of the caller */
+} __attribute__((may_alias));
 
 #define emu_list_entry(at, type, member) ((type *)(void *)((char *)(at)-offsetof(type, member)))
 
@@ -31,13 +35,13 @@ static inline void emu_list_add(struct emu_list *head, struct emu_list *at)
     head->prev = at;
 }
 
-/* Add as the first; emu_list_add() adds as the last. */
+/* Add @at as the first object. (emu_list_add() adds it as the last.) */
 static inline void emu_list_push(struct emu_list *head, struct emu_list *at)
 {
     emu_list_add(head->next, at);
 }
 
-/* May be called for an object that is on no list. */
+/* Remove @at from its list. It may be on no list. */
 static inline void emu_list_del(struct emu_list *at)
 {
     if (!at->next)
@@ -49,7 +53,7 @@ static inline void emu_list_del(struct emu_list *at)
 
 /**
  * emu_each_listed - loop over each @at (declared here, a type *) on the list @head, in order. The
- * body may add behind @at, and must not remove @at.
+ * body may add objects behind @at. It must not remove @at.
  */
 #define emu_each_listed(type, at, head, member)                                        \
     for (type *at = emu_list_entry((head)->next, type, member); &at->member != (head); \

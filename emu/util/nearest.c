@@ -12,7 +12,10 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Optimal string alignment distance: letters to change, add, drop or swap with a neighbour. */
+/*
+ * Return the optimal string alignment distance: how many letters to change, add, drop or swap with
+ * a neighbour.
+ */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     unsigned row[3][LETTERS_MAX + 1]; /* row i % 3: for the first i letters of @a */
@@ -52,7 +55,7 @@ void nearest_try(struct nearest *nearest, const char *name)
     }
 }
 
-/* The question for one word of @length letters. */
+/* Return the question for one word of @length letters. */
 static struct nearest_text ask_for(const char *word, size_t length, const char *names)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -3,11 +3,11 @@
 #ifndef EMU_NEAREST_H
 #define EMU_NEAREST_H
 
-/* A search over the names that are passed to nearest_try(). */
+/* A search for the name most similar to a word, among those passed to nearest_try(). */
 struct nearest {
     const char *word;
     const char *name;  /* the most similar so far; NULL: none is similar */
-    unsigned distance; /* letters to change, add, drop or swap */
+    unsigned distance; /* number of letters to change, add, drop or swap */
 };
 
 /** nearest_to - begin a search for @word, which must stay valid. */
@@ -27,11 +27,12 @@ struct nearest_text {
 struct nearest_text nearest_question(const struct nearest *nearest, const char *before);
 
 /**
- * nearest_in - the whole search, in a list for people: "raw, real or virtual".
- * @words: one or more, separated by commas. The first that is not in the list but resembles a name
- * is used. What follows '=' or ':' in a word is ignored.
- * @names: every word in it that begins with a small letter is a name.
- * Returns as nearest_question(). Pure.
+ * nearest_in - find a misspelt word and ask whether a similar name was meant. Returns the same text
+ * as nearest_question(). Pure.
+ * @words: one or more, separated by commas. The question is about the first word that is not in
+ * @names but resembles a name. In each word, everything from '=' or ':' on is ignored.
+ * @names: a text for people, such as "raw, real or virtual". Each word in it that begins with a
+ * small letter counts as a name.
  */
 struct nearest_text nearest_in(const char *words, const char *names);
 

@@ -15,13 +15,18 @@ static inline uint64_t emu_time_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/** emu_now_ns - the monotonic clock, common to all processes of the host. Thread: any. */
+/**
+ * emu_now_ns - return the time of the monotonic clock, which is the same in all processes of the
+ * host. Thread: any.
+ */
 static inline uint64_t emu_now_ns(void)
 {
     return emu_time_ns(CLOCK_MONOTONIC);
 }
 
-/** emu_now_ms - the same, for limits on waiting. Thread: any. */
+/**
+ * emu_now_ms - return the time of the monotonic clock in ms, for limits on waiting. Thread: any.
+ */
 static inline int64_t emu_now_ms(void)
 {
     return (int64_t)(emu_now_ns() / 1000000u);

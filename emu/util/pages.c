@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pages.c - grow the heap once, with huge pages: a piece of the total size is allocated and freed
- * untouched, so later allocations are cut from it. Rejected: memory outside the heap, which would
- * need its own free().
+ * pages.c - grow the heap once, with huge pages. A block of the total size is allocated and freed
+ * without being touched, and later allocations are taken from its memory. Rejected: memory outside
+ * the heap, which would need its own free().
  */
 #include "emu/util/pages.h"
 
@@ -15,7 +15,7 @@
 #define HEAP_MMAPS 65536       /* DEFAULT_MMAP_MAX of glibc */
 #define HEAP_TRIM  (128 << 10) /* DEFAULT_TRIM_THRESHOLD */
 #define PAGE       4096u
-#define PAGES_FROM (UINT64_C(1) << 25) /* smaller amounts fit into caches and gain nothing */
+#define PAGES_FROM (UINT64_C(1) << 25) /* less fits into the caches and gains nothing */
 #define PAGES_MOST (UINT64_C(1) << 40)
 
 bool emu_pages_begin(uint64_t bytes)
@@ -25,7 +25,7 @@ bool emu_pages_begin(uint64_t bytes)
 
     if (bytes < PAGES_FROM || bytes > PAGES_MOST)
         return false;
-    mallopt(M_MMAP_MAX, 0); /* large pieces come from the heap as well */
+    mallopt(M_MMAP_MAX, 0); /* so that large blocks come from the heap as well */
     mallopt(M_TRIM_THRESHOLD, -1);
     piece = malloc(bytes);
     at = ((uintptr_t)piece + PAGE - 1) / PAGE * PAGE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pages.h - huge pages for many small allocations with random access. */
+/* pages.h - huge pages for many small allocations that are accessed at random. */
 #ifndef EMU_PAGES_H
 #define EMU_PAGES_H
 
@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /**
- * emu_pages_begin - until emu_pages_end(), this thread's allocations are adjacent, the first @bytes
- * of them in huge pages if the host allows madvise() for them. Returns false if @bytes is too small
- * to gain; then do not call emu_pages_end(). Thread: the process's first, while no other allocates.
+ * emu_pages_begin - make this thread's allocations adjacent until emu_pages_end(). The first @bytes
+ * bytes are in huge pages, if the host allows madvise() for them. Returns false and does nothing if
+ * @bytes is too small for a gain; then do not call emu_pages_end(). Thread: the first one of the
+ * process, while no other thread allocates.
  */
 bool emu_pages_begin(uint64_t bytes);
 void emu_pages_end(void);

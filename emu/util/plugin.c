@@ -8,7 +8,10 @@
 
 #include "emu/util/plugin_build.h"
 
-/* From an installed program, in a prefix that may have been moved; else the configured prefix. */
+/*
+ * Folders of an installation: relative to the program, since the prefix may have been moved; then
+ * in the configured prefix.
+ */
 static const char *const installed[] = {PLUGIN_BESIDE, PLUGIN_INSTALLED};
 
 static bool holds(const char *dir, const char *file)

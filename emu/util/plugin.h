@@ -7,10 +7,11 @@
 #include <stddef.h>
 
 /**
- * emu_plugin_dir - write the folder of @file to @ret; @file is a plug-in or another file of this
- * program. Searched, relative to the program's own file: @built below its folder or the one above
- * (in a build folder); fabemu among the prefix's libraries, wherever the prefix was moved to; then
- * the configured folder. False: not found. Thread: any.
+ * emu_plugin_dir - find the folder that contains @file, a plug-in or another file of this program,
+ * and write it to @ret. Three places are searched. In a build folder: @built, below the folder of
+ * the running program or below its parent. In an installation, which may have been moved: the
+ * folder fabemu among the libraries of the program's prefix. Last, the folder that was configured
+ * at build time. Returns false if none has the file. Thread: any.
  */
 bool emu_plugin_dir(char *ret, size_t ret_bytes, const char *file, const char *built);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ports.h - sets of a switch's ports, or of its rows or outputs (which are ports and combine
- * units).
+ * ports.h - sets of a switch's ports, or of its rows or outputs (where combine units count as well
+ * as ports).
  *
  * A set has EMU_PORT_WORDS words: one in the program `fabemu`, for switches of up to 60 ports, and
  * four in `fabemu-wide`, built from the same sources for larger switches (docs/topo.md, "Large
@@ -9,7 +9,7 @@
  * clock raw.
  *
  * Sets are combined by &, |, ^ and ~, as words are. Use the functions below for everything else;
- * all are pure. With one word each is one or two instructions.
+ * all are pure. With one word, each function is one or two instructions.
  */
 #ifndef EMU_PORTS_H
 #define EMU_PORTS_H
@@ -50,31 +50,31 @@ static inline emu_ports emu_ports_below(uint32_t n)
     return emu_bits_below(n);
 }
 
-/** emu_ports_any - is @set not empty? */
+/** emu_ports_any - return whether @set has any number. */
 static inline bool emu_ports_any(emu_ports set)
 {
     return set;
 }
 
-/** emu_ports_has - is @n in @set? */
+/** emu_ports_has - return whether @n is in @set. */
 static inline bool emu_ports_has(emu_ports set, uint32_t n)
 {
     return set >> n & 1;
 }
 
-/** emu_ports_equal - are they the same? */
+/** emu_ports_equal - return whether the two sets are equal. */
 static inline bool emu_ports_equal(emu_ports a, emu_ports b)
 {
     return a == b;
 }
 
-/** emu_ports_several - does @set have more than one number? */
+/** emu_ports_several - return whether @set has more than one number. */
 static inline bool emu_ports_several(emu_ports set)
 {
     return emu_bits_several(set);
 }
 
-/** emu_ports_count - how many numbers are in @set? */
+/** emu_ports_count - return how many numbers are in @set. */
 static inline uint32_t emu_ports_count(emu_ports set)
 {
     return (uint32_t)__builtin_popcountll(set);
@@ -129,7 +129,7 @@ static inline void emu_ports_word_set(emu_ports *set, uint32_t w, uint64_t word)
 
 #define emu_each_port(i, set) emu_each_bit (i, set)
 
-#else /* several words: each function as above */
+#else /* several words; the functions are those above */
 
 typedef uint64_t emu_ports __attribute__((vector_size(8 * EMU_PORT_WORDS), aligned(8)));
 
@@ -295,7 +295,7 @@ static inline bool emu_ports_take(struct emu_ports_left *left, uint32_t *ret)
 
 /**
  * emu_port_signal - the bit of a port in a device's words of signals (emu/dev/dev.h). Ports
- * whose numbers differ by 64 share a bit: after a signal the device checks all of them.
+ * whose numbers differ by 64 share a bit: after a signal the device must check all of them.
  */
 static inline uint64_t emu_port_signal(uint32_t n)
 {
@@ -309,8 +309,10 @@ static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 }
 
 /**
- * emu_least - the members of @from with the smallest load: one, or all that have the same. Pure.
- * @load: the load of one in @of; a constant, so that it is inlined.
+ * emu_least - return the members of @from that have the smallest load: one, or several with equal
+ * loads. Pure.
+ * @load: returns the load of member @one; must be a constant, so that it is inlined. @of: passed to
+ * @load.
  */
 static inline __attribute__((always_inline)) emu_ports emu_least(
     emu_ports from, uint32_t (*load)(const void *of, uint32_t one), const void *of)

@@ -5,8 +5,8 @@
 
 /**
  * emu_printable - replace each byte of @text that is not printable ASCII with '?'. Control bytes
- * could drive the terminal, bytes above 126 could be C1 control characters or invalid UTF-8, which
- * JSON does not allow.
+ * could change the state of a terminal. Bytes above 126 could be C1 control characters, or invalid
+ * UTF-8, which JSON does not allow.
  */
 static inline void emu_printable(char *text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* random.h - pseudo-random numbers, the same bits on any host. Not for secrets. */
+/* random.h - pseudo-random numbers, with the same bits on any host. Not for secrets. */
 #ifndef EMU_RANDOM_H
 #define EMU_RANDOM_H
 
@@ -14,7 +14,10 @@ static inline uint64_t emu_spread(uint64_t n)
     return n * EMU_GOLDEN;
 }
 
-/** emu_mix - each bit of the result depends on all of @z (splitmix64's mixer). Pure. */
+/**
+ * emu_mix - mix @z so that each bit of the result depends on all bits of @z (splitmix64's mixer).
+ * Pure.
+ */
 static inline uint64_t emu_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -22,7 +25,7 @@ static inline uint64_t emu_mix(uint64_t z)
     return z ^ z >> 31;
 }
 
-/** emu_hash - a cheaper mixer for hot paths: emu_spread() and one round. Pure. */
+/** emu_hash - mix @z at less cost, for hot paths: emu_spread() and one round. Pure. */
 static inline uint64_t emu_hash(uint64_t z)
 {
     z = emu_spread(z);
@@ -36,13 +39,13 @@ static inline uint64_t emu_splitmix_at(uint64_t seed, uint64_t i)
     return emu_mix(seed + emu_spread(i));
 }
 
-/** emu_splitmix - the next number of a stream; any state is valid. */
+/** emu_splitmix - return the next number of splitmix64's stream; any state is valid. */
 static inline uint64_t emu_splitmix(uint64_t *state)
 {
     return emu_mix(*state += EMU_GOLDEN);
 }
 
-/** emu_xorshift - the next number of a stream; @state is never 0. */
+/** emu_xorshift - return the next number of xorshift64's stream; *@state must not be 0. */
 static inline uint64_t emu_xorshift(uint64_t *state)
 {
     *state ^= *state << 13;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table.h - a table by collective address that the manager publishes to a device (RCU). It grows by
- * being replaced; slots change in place. Several addresses share a slot at different times, so the
- * user's object contains its address.
+ * table.h - a table by collective address (the address of a group) that the manager publishes to a
+ * device by RCU. To grow, the table is replaced by a larger one; a slot changes in place. Different
+ * addresses may use the same slot one after the other, so each object in the table must contain its
+ * address.
  */
 #ifndef EMU_TABLE_H
 #define EMU_TABLE_H
@@ -31,18 +32,23 @@ static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint3
 }
 
 /**
- * emu_table_set - put @what into the slot of @id. Thread: the manager. Errors: -ENOMEM. @old:
- * memory that the caller frees after emu_rcu_wait(), or NULL.
+ * emu_table_set - put @what into the slot of @id. @old: gets memory that the caller must free after
+ * emu_rcu_wait(), or NULL. Errors: -ENOMEM. Thread: the manager.
  */
 int emu_table_set(_Atomic(struct emu_table *) *table, uint32_t id, void *what, void **old);
 
-/** emu_table_clear - empty the slot; free its object after emu_rcu_wait(). Thread: the manager. */
+/**
+ * emu_table_clear - empty the slot of @id. The caller may free its object after emu_rcu_wait().
+ * Thread: the manager.
+ */
 void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
 
 /** emu_table_taken - number of used slots. Thread: the manager. */
 uint32_t emu_table_taken(const _Atomic(struct emu_table *) *table);
 
-/** emu_table_free - free the table, not its objects. Thread: any, while the workers are stopped. */
+/**
+ * emu_table_free - free the table, but not its objects. Thread: any, while the workers are stopped.
+ */
 void emu_table_free(_Atomic(struct emu_table *) *table);
 
 #endif

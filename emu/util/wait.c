@@ -12,9 +12,10 @@
 
 #include "emu/util/now.h"
 
-#define WAIT_UNTIMED 16u /* one of this many yields or pauses is timed */
+/* one in so many yields is timed; while spinning, the clock is read once in so many rounds */
+#define WAIT_UNTIMED 16u
 #define WAIT_SWITCH_NS \
-    1500u /* a yield without a context switch takes 400 ns, one with it more than this */
+    1500u /* a yield that takes longer included a context switch; one without it takes 400 ns */
 
 static inline void cpu_pause(void)
 {
@@ -27,15 +28,18 @@ static inline void cpu_pause(void)
 
 /* Per thread. */
 static _Thread_local struct {
-    uint64_t back_ns; /* when it had its core again after a yield */
-    unsigned yields;  /* consecutive yields without timing */
-    bool away;        /* its last timed yield gave the core to another thread */
+    uint64_t back_ns; /* end of its last timed yield */
+    unsigned yields;  /* yields since the last timed one */
+    bool away;        /* its last timed yield gave its core to another thread */
     bool all_timed;
-    uint64_t spin_end_ns; /* its wait may spin until then */
-    unsigned spun;        /* rounds that it has spun */
+    uint64_t spin_end_ns; /* its current wait may spin until then */
+    unsigned spin_rounds; /* its current wait spins before this round, and yields from it on */
 } wait;
 
-/* Reading the clock twice would add a twentieth to the time slice of a thread that only polls. */
+/*
+ * Return whether to time the next yield. Not all are timed: reading the clock twice would add a
+ * twentieth to the time slice of a thread that only polls.
+ */
 static bool wait_is_timed(void)
 {
     if (wait.all_timed)
@@ -79,7 +83,10 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/* Does round @rounds still spin? After a nested wait, this reads the clock once too often. */
+/*
+ * Return whether the wait still spins in round @rounds. A wait inside another one overwrites the
+ * limits of the outer one, which at worst ends or prolongs the outer one's spinning.
+ */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)
@@ -90,11 +97,11 @@ static bool wait_spins(unsigned rounds, bool oversubscribed)
         return true;
     if (rounds == EMU_WAIT_SPINS) {
         wait.spin_end_ns = emu_now_ns() + EMU_WAIT_SPIN_NS;
-        wait.spun = EMU_WAIT_SPINS_MOST;
+        wait.spin_rounds = EMU_WAIT_SPINS_MOST;
     } else if (rounds % WAIT_UNTIMED == 0 && emu_now_ns() >= wait.spin_end_ns) {
         return false;
     }
-    return rounds < wait.spun;
+    return rounds < wait.spin_rounds;
 }
 
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
@@ -105,9 +112,9 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
         cpu_pause();
         return EMU_WAIT_AGAIN;
     }
-    if (rounds < wait.spun)
-        wait.spun = rounds;
-    if (rounds < wait.spun + yields) {
+    if (rounds < wait.spin_rounds)
+        wait.spin_rounds = rounds;
+    if (rounds < wait.spin_rounds + yields) {
         emu_wait_yield();
         return EMU_WAIT_AGAIN;
     }
@@ -116,7 +123,7 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
 
 struct emu_waiter {
     int epoll;
-    int bell; /* eventfd of this process; drained by the sleeper */
+    int bell; /* eventfd of this process, which the sleeper reads */
 };
 
 int emu_waiter_add(struct emu_waiter *waiter, int bell)
@@ -171,7 +178,7 @@ void emu_waiter_destroy(struct emu_waiter *waiter)
 
 void emu_waiter_ring(struct emu_waiter *waiter)
 {
-    /* EAGAIN: the counter is full, so it has rung already. */
+    /* EAGAIN means that the counter is full, so the bell has rung already. */
     while (eventfd_write(waiter->bell, 1) && errno == EINTR)
         ;
 }

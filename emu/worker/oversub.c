@@ -6,15 +6,15 @@
 #include "emu/util/now.h"
 #include "emu/worker/worker.h"
 
-#define OVERSUB_SOON_PS 2000000u /* a device due sooner is served before yielding */
+#define OVERSUB_SOON_PS 2000000u /* the worker does not yield if a device is due sooner */
 
 enum owed {
     OWED_BY_NOBODY,
-    OWED_FROM_ELSEWHERE, /* by processes on other cores only */
+    OWED_FROM_ELSEWHERE, /* only by processes on other cores */
     OWED_FROM_HERE       /* by a process that may wait for this core */
 };
 
-/* 1 + its number; 0: unknown. */
+/* Return 1 + the number of this thread's core; 0: unknown. */
 static uint32_t own_core(void)
 {
     return (uint32_t)sched_getcpu() + 1;
@@ -25,7 +25,7 @@ static bool is_sole_oversubscribed(const struct emu_worker *worker)
     return atomic_load_explicit(&worker->sole_oversubscribed, memory_order_relaxed);
 }
 
-/* Which processes owe a reply? A process owes one from its notification until it posts. */
+/* Return which processes owe a reply. A process owes one from its notification until it posts. */
 static enum owed oversub_owed(const struct emu_worker *worker)
 {
     const struct emu_hostif_list *list =
@@ -43,7 +43,10 @@ static enum owed oversub_owed(const struct emu_worker *worker)
     return away ? OWED_FROM_ELSEWHERE : OWED_BY_NOBODY;
 }
 
-/* Is the next reply worth waiting for? Only rarely if none came lately. */
+/*
+ * Return whether to wait for the next reply. While no wait brings a reply, only one in
+ * EMU_OVERSUB_SKIPS + 1 calls returns true.
+ */
 static bool oversub_may_wait(struct emu_oversub *oversub)
 {
     if (oversub->misses < EMU_OVERSUB_MISSES ||
@@ -99,8 +102,9 @@ bool emu_oversub_keeps_core(struct emu_worker *worker)
 /* --- affinity ----------------------------------------------------------------------- */
 
 /*
- * Count into @on, by core, the processes that posted since the last check. False: one of them is
- * sending a stream, which decides the worker's core by itself (affinity.h).
+ * Count into @on, by core, the processes that posted since the last check. Returns false if one of
+ * them receives a stream, because then the stream's sender decides on which core the worker runs
+ * (affinity.h).
  */
 static bool oversub_count(struct emu_worker *worker, uint16_t on[CPU_SETSIZE])
 {

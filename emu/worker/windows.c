@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * windows.c - how workers agree on the next window, and how they wait for it.
+ * windows.c - how workers agree on the next window of simulated time, and how they wait for it.
  *
- * The last worker to finish a window opens the next; the driver opens the first of each advance. A
- * waiting worker spins, yields, then sleeps (wait.h).
+ * The last worker to finish a window opens the next one. The driver (the thread that advances the
+ * clock) opens the first window of each advance. When simulated time has reached the end of the
+ * advance, the workers *pause*. A worker that waits for a window spins, then yields, then sleeps
+ * (wait.h).
  */
 #include "emu/worker/windows.h"
 
@@ -20,19 +22,23 @@
 #include "emu/worker/worker.h"
 
 /*
- * Pauses before a waiting worker yields, where each has a core: some 10 us, more than the workers'
- * times for a window mostly differ. A yield takes 0.4 to 1.2 us even if no other thread runs, and
- * slows what follows (TLB misses): each of two workers needed 20.0 us for its part of a window
- * without, 18.5 with this many.
+ * How many CPU pauses a worker that waits for a window makes before it yields, if each worker has a
+ * core. They take some 10 us; most of the time the other workers finish earlier than that. A yield
+ * takes 0.4 to 1.2 us even if no other thread runs, and slows the code after it (TLB misses). When
+ * workers yielded at once, each of two needed 20.0 us for its devices in a window; with this many
+ * pauses, 18.5 us.
  */
 #define WINDOW_SPINS 500u
 
 #define WINDOW_IDLE EMU_NEVER
 #define WINDOW_STOP (EMU_NEVER - 1)
 
-/* A worker's state that others read; a line of its own. */
+/*
+ * A worker, as the windows know it. Other threads write `asleep`, so each has its own cache line.
+ */
 struct window_worker {
-    alignas(EMU_LINE) _Atomic uint32_t asleep; /* 1: ring its bell when a window opens */
+    /* 1: whoever opens a window rings the worker's bell */
+    alignas(EMU_LINE) _Atomic uint32_t asleep;
     struct emu_windows *windows;
     struct emu_worker *worker;
     pthread_t thread;
@@ -42,30 +48,31 @@ struct window_worker {
 struct emu_windows {
     /* Written once. */
     uint32_t workers;
-    bool oversubscribed; /* more workers than cores: do not spin for one that needs this core */
+    /* more workers than cores: do not spin, because the awaited worker may need this core */
+    bool oversubscribed;
     uint64_t lookahead_ps;
     struct emu_windows_hosts hosts; /* agree NULL: there are no other hosts */
     struct window_worker *at;       /* by worker */
 
-    /* Owned by the driver, while the workers pause. */
+    /* Written by the driver while the workers pause: the end of the current advance. */
     uint64_t limit_ps;
 
-    /* One line, which each worker takes once when it finishes a window. */
-    alignas(
-        EMU_LINE) _Atomic uint64_t next_ps; /* earliest time of anything to do, of all workers */
-    _Atomic uint32_t arrived;               /* workers that have finished */
+    /* One cache line. Each worker writes both fields once, when it finishes a window. */
+    alignas(EMU_LINE) _Atomic uint64_t next_ps; /* time of the earliest event of all workers */
+    _Atomic uint32_t arrived;                   /* workers that have finished the window */
 
     /*
-     * Written by whoever opens a window, before `number` publishes it. Two, used alternately: a
-     * worker may still read of a pause while the driver writes the window after it; the window
-     * after that cannot open before all workers have arrived.
+     * Written by the thread that opens a window or pause, before it publishes it in `number`.
+     * until_ps[number % 2] belongs to the latest one. There are two elements because a slow worker
+     * may still read the element of a pause while the driver writes the one of the next window. The
+     * element of the pause is written again only after all workers have finished this window.
      */
-    alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses so far */
+    alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses published so far */
     uint64_t until_ps[2];                      /* end of the window, or WINDOW_IDLE, WINDOW_STOP */
-    uint64_t count;                            /* windows so far */
+    uint64_t count;                            /* windows published so far */
 };
 
-/* A worker has something to do at @at_ps. */
+/* Lower next_ps to @at_ps, the time of a worker's next event. */
 static void windows_next(struct emu_windows *windows, uint64_t at_ps)
 {
     uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed);
@@ -77,8 +84,9 @@ static void windows_next(struct emu_windows *windows, uint64_t at_ps)
 }
 
 /*
- * Publish the next window or pause. V2 pairs with V1: a worker that sees the number sees the
- * window. V4 pairs with V3 as W4 with W5 in worker.c.
+ * Publish the next window or pause. V2 pairs with V1: a worker that sees the new number also sees
+ * the window's end. V4 pairs with V3: either this thread sees that a worker is about to sleep and
+ * rings its bell, or the worker sees the new number.
  */
 static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
 {
@@ -95,7 +103,7 @@ static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
     }
 }
 
-/* When something happens next, here or on any other host. All workers have arrived. */
+/* Return the time of the next event on this host or any other. All workers have arrived. */
 static uint64_t windows_agree(struct emu_windows *windows)
 {
     uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed); /* V5 */
@@ -105,7 +113,10 @@ static uint64_t windows_agree(struct emu_windows *windows)
     return next_ps;
 }
 
-/* Open the window that begins at @from_ps, or pause all workers. All have arrived. */
+/*
+ * Open the window that begins at @from_ps. If that is after the end of the advance, make the
+ * workers pause instead. All workers have arrived.
+ */
 static void windows_open(struct emu_windows *windows, uint64_t from_ps)
 {
     uint64_t until_ps = WINDOW_IDLE;
@@ -120,7 +131,10 @@ static void windows_open(struct emu_windows *windows, uint64_t from_ps)
     windows_publish(windows, until_ps);
 }
 
-/* V3: announce the sleep, check once more, and only then sleep. */
+/*
+ * Sleep until a window or pause after number @seen is published. V3: the worker announces its
+ * sleep, checks the number once more, and only then sleeps.
+ */
 static void windows_sleep(struct emu_windows *windows, struct window_worker *at, uint64_t seen)
 {
     atomic_exchange_explicit(&at->asleep, 1, memory_order_seq_cst); /* V3 */
@@ -129,7 +143,7 @@ static void windows_sleep(struct emu_windows *windows, struct window_worker *at,
     atomic_exchange_explicit(&at->asleep, 0, memory_order_seq_cst);
 }
 
-/* Wait for a window or pause after *@seen and return its until_ps. */
+/* Wait for a window or pause after number *@seen, and return its element of until_ps[]. */
 static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *at, uint64_t *seen)
 {
     unsigned rounds = 0, spins = windows->oversubscribed ? 0 : WINDOW_SPINS;
@@ -145,7 +159,10 @@ static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *
     return windows->until_ps[number % 2];
 }
 
-/* Step the open window, and meet the others. V5 pairs with itself: the last sees all writes. */
+/*
+ * Step this worker's devices through the open window. The last worker to finish it opens the next
+ * one. V5 pairs with itself: the last worker sees all that the others wrote.
+ */
 static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
 {
     windows_next(windows, emu_worker_window(at->worker, until_ps));
@@ -178,7 +195,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
     if (from_ps > until_ps)
-        return; /* until_ps[] needs a window of all workers between two pauses */
+        return; /* publish no second pause: until_ps[] needs a window between two */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)
@@ -191,7 +208,8 @@ uint64_t emu_windows_next_ps(struct emu_windows *windows)
 {
     uint64_t next_ps;
 
-    for (uint32_t i = 0; i < windows->workers; i++) /* the driver may have called emu_dev_wake() */
+    /* the driver may have woken devices by emu_dev_wake() */
+    for (uint32_t i = 0; i < windows->workers; i++)
         windows_next(windows, emu_worker_due_ps(windows->at[i].worker));
     next_ps = windows_agree(windows);
     return next_ps <= EMU_LAST_PS ? next_ps : EMU_NEVER;

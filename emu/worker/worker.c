@@ -19,17 +19,19 @@
 #include "emu/worker/oversub.h"
 
 /*
- * Devices being prefetched. Each group is one stage of enum emu_fetch behind the next, since a line
- * takes longer to arrive than one device's step.
+ * Devices are prefetched in groups, before they are stepped. Consecutive groups are one stage of
+ * enum emu_fetch apart, because a cache line takes longer to arrive than one device's step.
  */
-#define GROUP           2u
-#define GROUPS          8u        /* EMU_FETCHES + 2 are used */
-#define AHEAD_FROM      1024u     /* devices of a worker; fewer stay in the cache anyway */
-#define WORKER_NEAR_PS  50000000u /* an event sooner than 50 us is awaited by yielding */
-#define WORKER_ONCE_PS  1000u     /* a device due sooner wants to poll continuously */
-#define WORKER_FEW_SEGS 8u        /* segments in a round: few messages, no stream */
+#define GROUP  2u
+#define GROUPS 8u /* EMU_FETCHES + 2 are used */
+/* prefetch if a worker has this many devices; fewer stay in the cache */
+#define AHEAD_FROM      1024u
+#define WORKER_NEAR_PS  50000000u /* for an event sooner than 50 us a worker yields, not sleeps */
+#define WORKER_ONCE_PS  1000u     /* a device that is due sooner polls continuously */
+#define WORKER_FEW_SEGS 8u /* up to this many segments in a round are few messages, no stream */
 
-static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0, "their numbers wrap");
+static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0,
+              "group numbers are taken modulo GROUPS");
 
 static bool signals_create(struct emu_signals *signals, uint32_t words, uint32_t devs)
 {
@@ -119,7 +121,7 @@ static uint32_t worker_step(struct emu_worker *worker, uint32_t i, uint64_t unti
     return moved;
 }
 
-/* worker_step() on clock raw, where a device may want the next pass, too. */
+/* worker_step() on clock raw, where a device may ask to be stepped in the next pass, too. */
 static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
 {
     uint32_t moved = worker_step(worker, i, worker->now_ps);
@@ -129,7 +131,7 @@ static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
     return moved;
 }
 
-/* Time until a device must be stepped without a signal; EMU_NEVER. */
+/* Return the time until some device must be stepped even without a signal, or EMU_NEVER. */
 static uint64_t worker_max_sleep_ps(const struct emu_worker *worker)
 {
     if (worker->clock.mode == EMU_CLOCK_RAW)
@@ -139,7 +141,7 @@ static uint64_t worker_max_sleep_ps(const struct emu_worker *worker)
     return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
 }
 
-/* The clock reached @now_ps: mark the devices that are due. */
+/* Mark the devices that are due at @now_ps as signalled. */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER, bits = 0;
@@ -159,7 +161,7 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
     worker->next_ps = next_ps;
 }
 
-/* Take the signals of other workers to a device. */
+/* Move the signals that other workers have sent to device @i into `taken`. */
 static void worker_take_remote(struct emu_worker *worker, uint32_t i)
 {
     struct emu_dev *dev = worker->dev[i];
@@ -172,8 +174,9 @@ static void worker_take_remote(struct emu_worker *worker, uint32_t i)
 }
 
 /*
- * The signalled devices of word @w. Takes their bits and their port bits before the rings are read:
- * an entry published after our read sets its bits again.
+ * Return the signalled devices of word @w, and clear their bits. The bits of devices and ports are
+ * taken before the devices read their rings. So an entry that is published after a ring was read
+ * sets the bits again.
  */
 static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 {
@@ -194,7 +197,8 @@ static void worker_poll_hostifs(struct emu_worker *worker)
         atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 pairs with E2 */
 
     if (list &&
-        list->serial != worker->seen) { /* some may be gone: rebuild the list of notifications */
+        /* interfaces may be gone: rebuild the list of those to notify */
+        list->serial != worker->seen) {
         worker->seen = list->serial;
         worker->unnotified = NULL;
         for (uint32_t i = 0; list && i < list->count; i++) {
@@ -207,8 +211,8 @@ static void worker_poll_hostifs(struct emu_worker *worker)
 }
 
 /*
- * Those of @bits in word @w that were not stepped in this pass (timed clocks do not track that),
- * and that are stepped now: clears their signals.
+ * Return those devices of @bits in word @w that have not been stepped in this pass, and clear their
+ * signals. On timed clocks `stepped` is not kept, and all of @bits are returned.
  */
 static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, uint64_t bits)
 {
@@ -219,8 +223,9 @@ static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, u
 
 /*
  * Step the devices @bits of word @w. A device that is signalled by an earlier one in the list still
- * runs in the same pass. So segments that took different paths reach a host link, which comes after
- * all switches, in one pass, and go in one frame. Always inlined with a constant @raw.
+ * runs in the same pass. Host links come after all switches in the list. So segments that took
+ * different paths reach a host link in one pass, and go in one frame. Always inlined with a
+ * constant @raw.
  */
 static inline __attribute__((always_inline)) uint32_t worker_step_word(struct emu_worker *worker,
                                                                        uint32_t w, uint64_t bits,
@@ -251,7 +256,7 @@ static uint32_t worker_step_timed(struct emu_worker *worker)
     return moved;
 }
 
-/* Was a device that was not stepped in this pass signalled by a later one? */
+/* Return whether a later device in the list has signalled one that was not stepped in this pass. */
 static bool worker_goes_round(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
@@ -260,7 +265,9 @@ static bool worker_goes_round(const struct emu_worker *worker)
     return false;
 }
 
-/* Begin a pass for word @w: rest requests hold for one pass. */
+/*
+ * Begin a pass for word @w. A device's request to be stepped in the next pass holds for one pass.
+ */
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
@@ -269,18 +276,19 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 }
 
 /*
- * Step each device at most once per round. Those that only wait for a time come last, since no
- * other waits for them. If few segments move there are two rounds, so that a switch's segment for
- * an adapter earlier in the list does not wait until the host interfaces are polled again. (With
- * many segments, a device has more to do at a time in the next pass: two rounds cost a tree full of
- * packets 8 % of its hops.)
+ * Step all signalled devices, each at most once per pass. If few segments have moved, a second
+ * round steps the devices that a later one in the list has signalled. Otherwise a switch's segment
+ * for a link engine earlier in the list would wait until the host interfaces have been polled. (If
+ * many segments move, a device that waits for the next pass has more to do at a time: a second
+ * round cost a tree full of packets 8 % of its hops.) Devices that only poll for a time come last,
+ * because no other device waits for them.
  */
 static uint32_t worker_step_raw_all(struct emu_worker *worker)
 {
     bool poll_now = worker->next_ps != EMU_NEVER;
     uint32_t moved = 0;
 
-    if (poll_now) /* each device requests its rest again */
+    if (poll_now) /* each device that polls requests it again */
         worker->next_ps = worker->max_sleep_ps = EMU_NEVER;
     for (uint32_t w = 0; w < worker->words; w++) {
         worker_begin_word(worker, w);
@@ -348,8 +356,8 @@ static inline __attribute__((always_inline)) void group_fetch(struct group *grou
 }
 
 /*
- * Group number @n is complete. Prefetch the next stage for it and each group before it, and step
- * the oldest group, which is empty then.
+ * Prefetch the next stage for group @n, which is complete, and for each group before it. Then step
+ * the devices of the oldest group, and empty it.
  */
 static void groups_step(struct emu_worker *worker, struct group *groups, uint32_t n,
                         uint64_t until_ps)
@@ -364,9 +372,9 @@ static void groups_step(struct emu_worker *worker, struct group *groups, uint32_
 }
 
 /*
- * Step all signalled devices while prefetching for those that follow. At 4096 nodes, whose switches
- * do not fit into a cache, that makes 1.7 to 2.4 times the hops a second; where they fit,
- * prefetching costs more than it gains.
+ * Step all signalled devices while prefetching those that follow. With 4096 nodes, whose switches
+ * do not fit into a cache, prefetching makes the hops per second 1.7 to 2.4 times as many. Where
+ * the switches fit, it costs more than it gains.
  */
 static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
 {
@@ -424,7 +432,9 @@ bool emu_worker_quiet(const struct emu_worker *worker)
     return true;
 }
 
-/* Request or cancel the bells of all host interfaces. Returns true if one has work already. */
+/*
+ * Request or cancel the bells of all host interfaces. Returns whether one of them has work already.
+ */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =
@@ -436,7 +446,10 @@ static bool worker_bells(struct emu_worker *worker, bool wanted)
     return busy;
 }
 
-/* Announce the sleep, of @max_sleep_ps at most; check once more, and only then sleep. */
+/*
+ * Sleep for at most @max_sleep_ps. The worker announces its sleep, checks once more for work, and
+ * only then sleeps.
+ */
 static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
 {
     uint64_t timeout_ns = UINT64_MAX;
@@ -458,9 +471,10 @@ static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
 }
 
 /*
- * @rounds: empty passes in a row. Once the core has been offered to other threads since the last
- * progress, a device that polls without signals may poll for a while: two context switches take
- * longer than many polls, and delay what arrives meanwhile.
+ * Wait a little after an empty pass: keep polling, yield or sleep. @rounds: empty passes in a row.
+ * If a device polls without signals, the worker yields once after each progress and may then poll
+ * for a while, because two context switches take longer than many polls and delay what arrives
+ * meanwhile.
  */
 static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
@@ -495,7 +509,7 @@ struct emu_thread {
     pthread_t id;
     struct emu_worker *worker;
     pthread_mutex_t lock; /* protects `held` */
-    pthread_cond_t moved; /* `held` or `stop` has changed */
+    pthread_cond_t moved; /* signalled when `held` or `stop` has changed */
     bool held;            /* the thread is stopped */
 };
 
@@ -510,7 +524,7 @@ void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
     }
 }
 
-/* Stop until released. */
+/* Wait until emu_thread_resume() is called. */
 static void thread_wait_paused(struct emu_thread *thread)
 {
     emu_rcu_offline();
@@ -525,7 +539,7 @@ static void thread_wait_paused(struct emu_thread *thread)
     emu_rcu_online();
 }
 
-/* The thread sees @stop before its next pass; it may be asleep. */
+/* Make the thread see @stop before its next pass. Wakes it if it sleeps. */
 static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
 {
     atomic_store_explicit(&thread->worker->stop, stop, memory_order_seq_cst);
@@ -550,7 +564,7 @@ void emu_thread_resume(struct emu_thread *thread)
     pthread_mutex_lock(&thread->lock);
     atomic_store_explicit(&thread->worker->stop, EMU_WORKER_RUNS, memory_order_relaxed);
     pthread_cond_broadcast(&thread->moved);
-    while (thread->held) /* or the next hold could see this `held` */
+    while (thread->held) /* otherwise the next emu_thread_pause() could see this `held` */
         pthread_cond_wait(&thread->moved, &thread->lock);
     pthread_mutex_unlock(&thread->lock);
 }

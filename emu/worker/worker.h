@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * worker.h - threads that step devices.
- */
+/* worker.h - threads that step devices. */
 #ifndef EMU_WORKER_H
 #define EMU_WORKER_H
 
@@ -17,7 +15,10 @@ struct emu_hostif_list {
     struct emu_hostif *hostif[];
 };
 
-/** emu_worker_create - a worker for @devs devices, without a thread. @pool: NULL: no payloads. */
+/**
+ * emu_worker_create - create a worker for @devs devices, without a thread. @pool: payload buffers;
+ * NULL if no segment has a payload.
+ */
 int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_clock *clock,
                       struct emu_pool *pool);
 void emu_worker_destroy(struct emu_worker *worker);
@@ -29,40 +30,47 @@ void emu_worker_destroy(struct emu_worker *worker);
 uint32_t emu_worker_pass(struct emu_worker *worker);
 
 /**
- * emu_worker_window - clock virtual: step each device with events up to @until_ps once, through all
- * of them. Entries sent meanwhile are for later windows, since no device acts on another sooner
- * than a window's length. Returns when its devices, or those that it sent to, next have something
- * to do. Thread: the worker's own; only its own devices are touched.
+ * emu_worker_window - clock virtual: step each device that has events up to @until_ps once, through
+ * all these events. Entries that it sends arrive in later windows, because no device can affect
+ * another in less than a window's length. Returns the time of the next event of the worker's
+ * devices and of the devices to which they sent. Thread: the worker's own; accesses only its own
+ * devices.
  */
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 
-/** emu_worker_due_ps - the earliest next_ps of its devices. Thread: any, while it is stopped. */
+/**
+ * emu_worker_due_ps - the earliest next_ps of the worker's devices. Thread: any, while the worker
+ * is stopped.
+ */
 uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 
-/** emu_worker_quiet - is no device ready? Thread: the worker's own. */
+/** emu_worker_quiet - return whether no device is ready. Thread: the worker's own. */
 bool emu_worker_quiet(const struct emu_worker *worker);
 
 /* A thread that runs a worker. */
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
 /**
- * emu_thread_pause, emu_thread_resume - stop the thread between two passes, and release it.
- * Meanwhile the worker and its devices may be read and changed. @thread may be NULL. Thread: the
- * manager.
+ * emu_thread_pause, emu_thread_resume - stop the thread between two passes, and let it continue.
+ * While it is stopped, the worker and its devices may be read and changed. @thread may be NULL.
+ * Thread: the manager.
  */
 void emu_thread_pause(struct emu_thread *thread);
 void emu_thread_resume(struct emu_thread *thread);
 
-/** emu_worker_rebase - subtract @by_ps from all times. Thread: the manager, while it is stopped. */
+/**
+ * emu_worker_rebase - subtract @by_ps from all times. Thread: the manager, while the worker is
+ * stopped.
+ */
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
 
 /** emu_thread_stop - end the thread and wait for it. */
 void emu_thread_stop(struct emu_thread *thread);
 
 /**
- * emu_worker_hostifs - publish a new list, wake the worker, and wait until it no longer uses the
- * old one: the old list, and the host interfaces that are not in the new one, are the caller's
- * again. Sets the list's serial. Thread: the manager.
+ * emu_worker_hostifs - publish a new list of host interfaces, wake the worker, and wait until it no
+ * longer uses the old list. Then the old list, and the interfaces that are not in the new one,
+ * belong to the caller again. Sets the new list's serial. Thread: the manager.
  */
 void emu_worker_hostifs(struct emu_worker *worker, struct emu_hostif_list *list);
 

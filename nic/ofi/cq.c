@@ -32,10 +32,7 @@ static void cq_poll_found(struct ofi_cq *cq)
     atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
 }
 
-/*
- * Move all operations that have arrived to the end of the queue, in the order of arrival. Lock:
- * held.
- */
+/* Append the operations in cq->arrived to the queue, in the order of their arrival. Lock: held. */
 static void cq_take(struct ofi_cq *cq)
 {
     struct ofi_op *op = ofi_stack_take(&cq->arrived);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cables.c - traffic that another host puts on the cables to this one: arbitrary records of
- * entries, complete packets with a valid CRC-32 and any headers, replies to packets that were never
- * sent. As in a host link, only entries that emu/hostlink/entry.h accepts are passed on to the
- * switches here. This host's part of the fabric is real, and is stepped by the target. The input
- * sets its clock.
+ * cables.c - traffic from another host on the cables between hosts: arbitrary entries, complete
+ * packets with a valid CRC-32 and arbitrary headers, and replies to packets that were never sent.
+ * As a host link does, this target passes only entries to the switches that emu/hostlink/entry.h
+ * accepts. It steps the part of a real fabric that is on this host, and the input sets the clock.
  *
- * The input's first byte selects the switch model (machines[]). Commands follow: one byte each
- * (enum command), and their parameters.
+ * The first byte of the input selects the switch model (machines[]). Commands follow, each a byte
+ * (enum command) with parameters.
  *
- * Nodes 0 and 1 are on this host, and their processes are well-behaved. Nothing may break, and
- * every allocated buffer must have an owner.
+ * Nodes 0 and 1 are on this host, and their processes are well-behaved. A process may receive only
+ * segments that another process could have sent, and every allocated buffer must have an owner.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #define NODES      4u
-#define HERE       2u /* nodes 0 and 1 */
+#define HERE       2u /* number of nodes on this host: 0 and 1 */
 #define GROUPS     4u
-#define CABLES     8u /* at most */
-#define CARRIED    4u /* host segments of a packet, at most */
+#define CABLES     8u /* limit of cables between the hosts */
+#define CARRIED    4u /* limit of the segments of a process in one packet */
 #define END_PASSES 200u
 #define STEP_NS    1000000u
 
@@ -48,18 +47,20 @@ static const struct machine {
 };
 
 enum command {
-    ENTRY,  /* cable, 16 bytes of a header, length of the payload: without channels */
-    PACKET, /* cable, destination, source, head, segments, of each kind, op, type, length, number */
-    BYTES,  /* cable, count: that many bytes of the input, as a record */
-    POST,   /* node, times, destination, kind, length, op, type, number: by a process here */
-    PASS,   /* count: passes of the workers */
-    GROUP,  /* members by bits, 128: with a wide window */
-    LEAVE,  /* group, node */
-    TIME,   /* exponent: advances the clock by a power of two */
+    ENTRY, /* cable, 16 bytes of header, length of the payload: an entry without channels */
+    /* cable, destination, source, head, segments; of each: kind, op, type, length, number */
+    PACKET,
+    BYTES, /* cable, count: this number of bytes of the input, as a record */
+    /* node, times, destination, kind, length, op, type, number: a process on this host sends */
+    POST,
+    PASS,  /* count: passes of the workers */
+    GROUP, /* a bit for each member, 128 for a wide window */
+    LEAVE, /* group, node */
+    TIME,  /* exponent: advances the clock by a power of two */
     COMMANDS
 };
 
-/* The remote host's ends of the cables. */
+/* The other host's end of a cable. */
 struct remote_end {
     struct emu_tx tx;
     struct emu_rx rx;
@@ -71,7 +72,7 @@ static struct fixture {
     struct emu_dev dev;
     struct remote_end end[CABLES];
     uint32_t ends;
-    uint32_t packets; /* made so far */
+    uint32_t packets; /* number of packets that PACKET has made */
     uint32_t group[GROUPS], groups;
     bool channels;
 } fixture;
@@ -107,7 +108,7 @@ static int remote_join(void *ctx, const struct fabric_crossing *crossing,
 
     (void)ctx;
     (void)crossing;
-    fuzz_must(fixture.ends <= CABLES, "so many cables cross");
+    fuzz_must(fixture.ends <= CABLES, "at most CABLES cables connect the hosts");
     err =
         emu_link_join(here->tx, here->dev, here->port, &end->rx, &fixture.dev, 0, credits, profile);
     return err ? err
@@ -143,7 +144,7 @@ static uint64_t now_ps(void)
     return fixture.dev.timed ? fixture.dev.worker->now_ps : 0;
 }
 
-/* Pass the record in these bytes to the switch if a host link would accept it. */
+/* Parse a record, and pass it to the switch if a host link would accept it. */
 static void remote_send(struct remote_end *end, const uint8_t *bytes, uint32_t count)
 {
     const struct fabric_config *config = &fixture.fabric->config;
@@ -207,7 +208,7 @@ static void remote_take(struct remote_end *end)
     emu_rx_pay(&end->rx, &fixture.dev, now_ps());
 }
 
-/* --- processes here ---------------------------------------------------------- */
+/* --- processes of this host --------------------------------------------------- */
 
 static struct emu_hostif_shared *shared_of(uint32_t node)
 {
@@ -228,8 +229,8 @@ static void post(uint32_t node, const struct emu_seg *seg)
 }
 
 /*
- * A process here takes its segments. Only segments that a well-behaved process, or its own adapter,
- * could have sent may arrive.
+ * Take the segments of a process on this host. All must be segments that a well-behaved process, or
+ * the receiver's own adapter, could have sent.
  */
 static void take(uint32_t node)
 {
@@ -242,7 +243,7 @@ static void take(uint32_t node)
         const struct emu_hdr *hdr = &shared->down[at].seg.hdr;
 
         fuzz_must(shared->down_on[at] || (hdr->len <= EMU_PAYLOAD_BYTES && hdr->src < 2 * NODES),
-                  "a process is given what a process could have sent");
+                  "a process receives only segments that a process could have sent");
     }
     atomic_store_explicit(&shared->down_head, head, memory_order_release);
 }
@@ -270,7 +271,7 @@ static struct remote_end *read_end(struct fuzz_input *in)
     return &fixture.end[fuzz_u8(in) % fixture.ends];
 }
 
-/* A node, a group, or any number. */
+/* Read the number of a node or group, or any number. */
 static uint32_t read_dst(struct fuzz_input *in)
 {
     uint8_t dst = fuzz_u8(in);
@@ -306,7 +307,7 @@ static void do_entry(struct fuzz_input *in)
     remote_send_record(end, &record);
 }
 
-/* Make a packet of these host segments, with a new number and a valid CRC-32. */
+/* Make a packet of these segments of a process, with a new number and a valid CRC-32. */
 struct made {
     struct emu_head head;
     uint32_t tag, crc, segs, count;
@@ -377,7 +378,7 @@ static void do_packet(struct fuzz_input *in)
                                   .more = how >> 7,
                                   .dst = (uint16_t)dst,
                                   .bytes = (uint16_t)bytes};
-    if (how >> 2 & 1) /* a contribution to a group that is addressed to a node */
+    if (how >> 2 & 1) /* as a contribution to a group, which is addressed to a node */
         made.head.dst = (how >> 3 & 1);
     made.segs = emu_packet_segments(bytes);
     made.tag = (++fixture.packets << ENGINE_TRY_BITS | 1) ^

@@ -2,7 +2,8 @@
 /*
  * fabric.c - the fabric's end of a host interface: move segments in and out.
  *
- * Labels: X1..X6 are this end's, X2 and X4 in notify.c; Y1..Y8 the adapter's (hostif/nic.c).
+ * Labels of orderings: X1 to X6 are at this end (X2 and X4 in notify.c), Y1 to Y8 at the adapter's
+ * (hostif/nic.c).
  */
 #include "emu/hostif/fabric/fabric.h"
 
@@ -21,11 +22,14 @@
 #endif
 
 #define HOSTIF_PAST_PS  1000000000000u /* a post dated more than 1 s back counts as posted now */
-#define HOSTIF_SCAN_MAX 64u            /* segments read per pass, well-formed or not */
+#define HOSTIF_SCAN_MAX 64u            /* segments read per pass, valid or not */
 
 #define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
-/* The process's clock is never rebased, so it gets the original time 0. */
+/*
+ * Fill in the fields that the process reads. The process's clock is never rebased, so it gets the
+ * original time 0.
+ */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
                                bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -54,8 +58,8 @@ int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bo
     if (!hostif)
         return -ENOMEM;
     *hostif = *init;
-    for (uint32_t part = 0; part < EMU_MCAST_BLOCKS; part++)
-        hostif->mcast_buf_last[part] = hostif->up_head;
+    for (uint32_t block = 0; block < EMU_MCAST_BLOCKS; block++)
+        hostif->mcast_buf_last[block] = hostif->up_head;
     hostif->up_tail = hostif->up_polled = hostif->up_published = hostif->up_head;
     hostif->down_tail = hostif->down_head = hostif->down_polled = hostif->down_published =
         hostif->up_head;
@@ -122,8 +126,8 @@ uint32_t emu_hostif_left(const struct emu_hostif *hostif)
 
 #if defined(__x86_64__)
 /*
- * Copy a whole segment, one cache line per instruction. A core has a limited number of outstanding
- * misses; full-line loads and stores use each for a whole line.
+ * Copy a whole segment, one cache line per instruction. A core can have only a few cache misses
+ * outstanding; with loads and stores of whole lines, each line takes only one of them.
  */
 __attribute__((target("avx512f"))) static void hostif_copy_lines(void *to, const void *from)
 {
@@ -136,7 +140,7 @@ __attribute__((target("avx512f"))) static void hostif_copy_lines(void *to, const
 }
 #endif
 
-/* emu_seg_copy() by the widest instructions available. */
+/* Do emu_seg_copy() by the widest instructions that the processor has. */
 static inline void hostif_seg_copy(struct emu_seg *to, const struct emu_seg *from, uint32_t len)
 {
 #if defined(__x86_64__)
@@ -161,7 +165,7 @@ void emu_hostif_poll(struct emu_hostif *hostif)
         hostif->posted = true;
         emu_dev_signal(hostif->dev, hostif->dev->worker, EMU_EVENT_DATA,
                        emu_port_signal(hostif->port));
-    } else { /* so that its line arrives together with the tail */
+    } else { /* prefetch the next slot, so that its line arrives together with the next tail */
         __builtin_prefetch(&shared->up[emu_hostif_up_slot(hostif)], 0);
     }
     if (hostif->blocked) {
@@ -176,7 +180,7 @@ void emu_hostif_poll(struct emu_hostif *hostif)
     }
 }
 
-/* Is there a segment to copy in? An impossible index is counted and ignored. */
+/* Return whether there is a segment to copy in. An impossible tail is counted and ignored. */
 static bool hostif_has(struct emu_hostif *hostif)
 {
     uint32_t tail;
@@ -195,9 +199,9 @@ static bool hostif_has(struct emu_hostif *hostif)
 }
 
 /*
- * When the process says that it posted, converted to our clock and limited to values near @now_ps,
- * the start of this pass. If the post seems later the clock is read, since this thread may have
- * waited for a core.
+ * Convert @due_ps, the time at which the process says that it posted, to this worker's clock, and
+ * limit it to values near @now_ps, the start of this pass. If the post seems too late, the clock is
+ * read again, because this thread may have waited for a core.
  */
 static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uint64_t now_ps)
 {
@@ -217,7 +221,10 @@ static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uin
     return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
 }
 
-/* When a segment posted for @due_ps leaves: wire rate and credits hold whatever is claimed. */
+/*
+ * Return when a segment that was posted for @due_ps leaves. It waits for the wire and for a credit,
+ * whatever time the process claims.
+ */
 static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *hdr, uint64_t due_ps,
                               uint64_t now_ps, uint32_t *born_ns)
 {
@@ -236,7 +243,7 @@ static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *h
     return depart_ps;
 }
 
-/* Copy the payload into a pool buffer. False: no buffer is free. */
+/* Copy the payload into a pool buffer. Returns false if no buffer is free. */
 static bool hostif_copy_in(struct emu_worker *worker, const struct emu_seg *seg, uint32_t len,
                            uint32_t *buf)
 {
@@ -250,13 +257,13 @@ static bool hostif_copy_in(struct emu_worker *worker, const struct emu_seg *seg,
     return true;
 }
 
-/* Have the device step again in the next pass. */
+/* Make the worker step the device again in the next pass. */
 static void hostif_again(struct emu_hostif *hostif)
 {
     emu_dev_signal(hostif->dev, hostif->dev->worker, EMU_EVENT_DATA, emu_port_signal(hostif->port));
 }
 
-/* Copy one segment in. False: no buffer is free. */
+/* Copy one segment into the batch. Returns false if no buffer is free. */
 static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
 {
     uint32_t at = emu_hostif_up_slot(hostif);
@@ -286,7 +293,10 @@ static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
     return true;
 }
 
-/* Bounded by segments read, not found: garbage posted as fast as we drop it must not hold us. */
+/*
+ * The number of segments read is limited, not only the number of valid ones. Otherwise a process
+ * that posts invalid segments as fast as they are dropped would stop this worker.
+ */
 bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
 {
     uint32_t credits = hostif->credits->count;
@@ -338,7 +348,10 @@ bool emu_hostif_take(struct emu_hostif *hostif, const struct emu_seg *seg, struc
     return false;
 }
 
-/* Read the front segment's header words once. Do they match, except for the sequence number? */
+/*
+ * Read the two header words of the front segment once, into @words. Return whether the first is
+ * @first and the second has the fields @shape. The sequence number may be any.
+ */
 static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t first, uint32_t shape,
                                    struct emu_hdr_words *words)
 {
@@ -349,7 +362,10 @@ static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t fir
     return words->ends == first && words->fields >> 32 == shape;
 }
 
-/* Was the last checked segment a full one of @kind, so that others to @dst are valid, too? */
+/*
+ * Return whether the last checked segment was a full one of @kind, so that all like it to @dst are
+ * valid, too.
+ */
 static inline bool hostif_runs(const struct emu_hostif *hostif, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};
@@ -365,7 +381,7 @@ static inline void hostif_spend(struct emu_hostif *hostif, uint32_t run)
     hostif->credits->count -= run;
 }
 
-/* Segments that are there and have credits, up to @most. */
+/* Return how many segments are in the up ring and have credits, up to @most. */
 static uint32_t hostif_ready(struct emu_hostif *hostif, uint32_t most)
 {
     uint32_t ready = hostif_has(hostif) ? hostif->up_tail - hostif->up_head : 0;
@@ -404,7 +420,10 @@ uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t d
 
 /* --- out of the fabric -------------------------------------------------------------- */
 
-/* Clock real: add up the time for which a full ring blocks the network. */
+/*
+ * Note that the down ring is full and blocks the network, or no longer is. On clock real, add up
+ * the time for which it was.
+ */
 static void hostif_block(struct emu_hostif *hostif, bool blocked)
 {
     uint64_t twice = 2 * (hostif->dev->worker->now_ps / 1000u);
@@ -414,7 +433,7 @@ static void hostif_block(struct emu_hostif *hostif, bool blocked)
     hostif->blocked = blocked;
 }
 
-/* Refresh down_head. False: the process wrote an impossible value, which is ignored. */
+/* Refresh down_head. Returns false if the process wrote an impossible value, which is ignored. */
 static bool hostif_poll_down(struct emu_hostif *hostif)
 {
     uint32_t head =
@@ -426,7 +445,10 @@ static bool hostif_poll_down(struct emu_hostif *hostif)
     return true;
 }
 
-/* Slots that the process has not read. Refreshes down_head only when the ring looks full. */
+/*
+ * Return the number of slots that the process has not read. Refreshes down_head only if the ring
+ * looks full.
+ */
 static uint32_t hostif_used(struct emu_hostif *hostif)
 {
     if (hostif->down_tail - hostif->down_head == EMU_HOSTIF_SLOTS && !hostif_poll_down(hostif))
@@ -459,7 +481,7 @@ bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count)
     return emu_hostif_room(hostif) >= count;
 }
 
-/* The slot to write next; the first slot if the process has read everything. */
+/* Return the slot to write next. If the process has read everything, this may be the first slot. */
 static inline uint32_t hostif_down_slot(struct emu_hostif *hostif)
 {
     uint32_t at = emu_hostif_slot_at(hostif->down_tail, hostif->down_shift);
@@ -483,7 +505,10 @@ static void hostif_lag(struct emu_hostif *hostif, const struct emu_entry *entry)
     emu_count(&hostif->times.actual_ns, ideal_ns + late_ns);
 }
 
-/* May @count segments be written? After a cut-off they are dropped and counted. */
+/*
+ * Return whether @count segments may be written. After a cut-off they may not, and count as
+ * dropped.
+ */
 static bool hostif_gets(struct emu_hostif *hostif, uint32_t count)
 {
     if (!atomic_load_explicit(&hostif->cut, memory_order_relaxed))
@@ -492,7 +517,10 @@ static bool hostif_gets(struct emu_hostif *hostif, uint32_t count)
     return false;
 }
 
-/* Write the next segment to slot @at. Call hostif_down_slot() for it only once. */
+/*
+ * Write the next segment to slot @at, which hostif_down_slot() has returned. Call that only once
+ * per segment.
+ */
 static inline void hostif_put(struct emu_hostif *hostif, uint32_t at, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -603,14 +631,17 @@ void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count)
 }
 
 /*
- * Does an unread segment lie in @part? Unread ones are in the ring, so an end further off is old.
+ * Return whether an unread segment is in @block. The last segment in the block is unread if the
+ * process's head has not passed it. mcast_buf_last[] is then 1 to EMU_HOSTIF_SLOTS ahead of the
+ * head. Any other distance means that the segment was read long ago.
  */
-static bool hostif_reads(const struct emu_hostif *hostif, uint32_t part)
+static bool hostif_reads(const struct emu_hostif *hostif, uint32_t block)
 {
-    return hostif->mcast_buf_last[part] - hostif->down_head - 1 < EMU_HOSTIF_SLOTS;
+    return hostif->mcast_buf_last[block] - hostif->down_head - 1 < EMU_HOSTIF_SLOTS;
 }
 
-bool emu_hostif_reads(struct emu_hostif *hostif, uint32_t part)
+bool emu_hostif_reads(struct emu_hostif *hostif, uint32_t block)
 {
-    return hostif_reads(hostif, part) && (!hostif_poll_down(hostif) || hostif_reads(hostif, part));
+    return hostif_reads(hostif, block) &&
+           (!hostif_poll_down(hostif) || hostif_reads(hostif, block));
 }

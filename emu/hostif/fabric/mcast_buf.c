@@ -41,7 +41,8 @@ close_fd:
 int emu_mcast_buf_create(struct emu_mcast_buf **ret, uint32_t first)
 {
     struct emu_mcast_buf *mcast_buf =
-        aligned_alloc(EMU_LINE, sizeof *mcast_buf); /* the worker writes it: lines of its own */
+        /* on cache lines of its own, because the worker writes it */
+        aligned_alloc(EMU_LINE, sizeof *mcast_buf);
     int err;
 
     if (!mcast_buf)

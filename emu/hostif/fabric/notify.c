@@ -2,7 +2,7 @@
 /*
  * notify.c - the fabric's end of a host interface: notifications to and from the process.
  *
- * Labels: X2 and X4; Y6 and, of the bell, Y5: see hostif/nic.c.
+ * Labels of orderings: X2, X4 and Y6, and Y5 for the bell. See hostif/nic.c.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -13,8 +13,8 @@
 #include "emu/util/count.h"
 
 #define HOSTIF_NOTIFY_SEGS   64u  /* notify after this many segments, */
-#define HOSTIF_NOTIFY_STREAM 256u /* in a stream after this many, */
-#define HOSTIF_NOTIFY_PASSES 4u   /* and always after this many passes */
+#define HOSTIF_NOTIFY_STREAM 256u /* during a stream after this many, */
+#define HOSTIF_NOTIFY_PASSES 4u   /* and in any case after this many passes */
 
 /* Move the worker to the core of a process that sends it a stream (dev/affinity.h). */
 static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
@@ -33,7 +33,8 @@ static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
 }
 
 /*
- * Note the core of a notified process that may answer soon. The receiver of a stream answers later.
+ * Note on which core a notified process may soon post a reply. Where the receiver of a stream will
+ * reply is not predicted.
  */
 static void hostif_expect_answer(struct emu_hostif *hostif)
 {
@@ -44,8 +45,9 @@ static void hostif_expect_answer(struct emu_hostif *hostif)
 
 /*
  * Publish the segments written. X4 pairs with Y3: a process that sees the tail sees the segments.
- * The caller continues with emu_hostif_shown() and emu_hostif_wake(): either we see that the
- * adapter sleeps, or it sees our tail before it does (emu_hostif_nic_sleep). False: nothing is new.
+ * The caller continues with emu_hostif_shown() and emu_hostif_wake(). Then either this thread sees
+ * that the adapter sleeps, or the adapter sees the tail before it sleeps (emu_hostif_nic_sleep()).
+ * Returns false if there is nothing new to publish.
  */
 static bool hostif_show(struct emu_hostif *hostif)
 {
@@ -71,7 +73,7 @@ void emu_hostif_wake(struct emu_hostif *hostif)
     hostif_expect_answer(hostif);
 }
 
-/* Publish the space in the up ring. Least urgent, so it comes last. */
+/* Publish the space in the up ring. This is the least urgent notification, so it comes last. */
 static void hostif_publish_taken(struct emu_hostif *hostif)
 {
     uint32_t taken = emu_hostif_taken(hostif);
@@ -93,7 +95,7 @@ void emu_hostif_mark(struct emu_hostif *hostif)
     worker->unnotified = hostif;
 }
 
-/* The next in a list of interfaces, or NULL. */
+/* Return the next interface in a list, or NULL. */
 static struct emu_hostif *hostif_next_unnotified(const struct emu_hostif *hostif)
 {
     return hostif->unnotified == hostif ? NULL : hostif->unnotified;
@@ -105,7 +107,7 @@ void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved)
     emu_hostif_mark(hostif);
 }
 
-/* Are the unpublished segments a short message rather than part of a stream? */
+/* Return whether the unpublished segments are a short message rather than part of a stream. */
 static bool hostif_has_few(const struct emu_hostif *hostif)
 {
     return hostif->down_tail - hostif->down_published - 1 < EMU_HOSTIF_FEW && !hostif->streams;
@@ -116,7 +118,10 @@ bool emu_hostif_show_few(struct emu_hostif *hostif)
     return hostif_has_few(hostif) && hostif_show(hostif);
 }
 
-/* Is there enough to notify the process although the worker goes on? */
+/*
+ * Return whether so much is unpublished that the process is to be notified although the worker has
+ * more to do.
+ */
 static bool hostif_has_much(const struct emu_hostif *hostif)
 {
     uint32_t down = hostif->down_tail - hostif->down_published;
@@ -156,8 +161,8 @@ void emu_hostif_notify_all(struct emu_worker *worker, bool now)
 }
 
 /*
- * As in hostif_show(), in the other direction: we request the bell, then check once more; the
- * adapter publishes its index, then reads the request.
+ * Y5: this thread requests the bell, then checks the indexes once more. The adapter publishes its
+ * index, then reads the request. So at least one of them sees what the other wrote.
  */
 bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted)
 {

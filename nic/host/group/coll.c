@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * coll.c - the calls for collectives and symmetric regions; counts of collectives for the fabric's
- * report
- */
+/* coll.c - the calls for collectives and symmetric regions; counts for the fabric's report */
 #include "nic/host/group/group.h"
 
 #include <errno.h>
@@ -86,10 +83,7 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
     return coll_post(group, req, &c);
 }
 
-/*
- * Check the arguments of a reduction.
- * @result: this member gets the result.
- */
+/* Check the arguments of a reduction. @result: whether this member gets the result. */
 static int reduction_check(const void *in, const void *out, bool result, unsigned op, unsigned type,
                            size_t count)
 {
@@ -183,7 +177,7 @@ static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
     nic_complete(g->fab, c->post.req, c->status);
 }
 
-/* All members know the key: complete the request. */
+/* All members know the key, so complete the request. */
 static void region_ready(struct fabemu_group *g, struct nic_coll *c)
 {
     if (c->status) {

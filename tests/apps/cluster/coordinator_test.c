@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coordinator_test.c - the coordinator alone. The other hosts are scripts in this test: they answer
- * every call with success except one, which is answered as the case defines.
+ * coordinator_test.c - the coordinator alone. This test plays the other hosts: they reply to every
+ * call with success, except to one call, whose reply the case defines.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -503,10 +503,10 @@ static void audit__of_a_host_adds_to_those_of_others(void)
  */
 static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char *reply)
 {
-    struct fabric_arrived came[8];
+    struct fabric_arrived arrived[8];
 
     answer_text = reply;
-    return mirror->arrived(mirror->ctx, 0, 0, came, 8);
+    return mirror->arrived(mirror->ctx, 0, 0, arrived, 8);
 }
 
 #if EMU_PORT_WORDS == 1
@@ -623,7 +623,7 @@ static void query_everything(const struct fabric_mirror *mirror)
     struct fabric_comm comm = {.nodes = NODES};
     struct fabric_audit audit = {.found = 0};
     struct fabric_stall stalls[8];
-    struct fabric_arrived came[8];
+    struct fabric_arrived arrived[8];
     struct emu_pending pending;
     struct emu_mismatch mismatch;
 
@@ -636,7 +636,7 @@ static void query_everything(const struct fabric_mirror *mirror)
     mirror->scan(mirror->ctx, &seen);
     mirror->drops(mirror->ctx, 0);
     CU_ASSERT_TRUE(mirror->stalls(mirror->ctx, 0, stalls, 8) <= 8);
-    CU_ASSERT_TRUE(mirror->arrived(mirror->ctx, 0, 0, came, 8) <= 8);
+    CU_ASSERT_TRUE(mirror->arrived(mirror->ctx, 0, 0, arrived, 8) <= 8);
     if (mirror->mismatch(mirror->ctx, 0, &mismatch))
         CU_ASSERT_TRUE(mismatch.seen);
     if (mirror->pending(mirror->ctx, 1, 0, &pending))

@@ -464,7 +464,7 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
     }
     hit = link_fail(e, l, at_ps);
     engine_host_notify(e); /* because this is outside of a step */
-    /* the remote end notifies the senders of these packets that the link has failed */
+    /* the tries of these packets end when the remote end takes its link down */
     l->replies = 0;
     l->tx_ps = EMU_NEVER;
     return hit;

@@ -71,7 +71,7 @@ static uint32_t route_static(const struct switch_channels *ch, emu_ports outs, u
 
 /*
  * Return the outputs that a packet to @dst from input @p may take. Adaptive routing avoids links
- * that are down. The other kinds of routing rely on the routing tables, which the manager changes.
+ * that are down. The other kinds rely on the routing tables, which the manager changes.
  */
 static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
 {

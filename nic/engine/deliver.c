@@ -117,8 +117,8 @@ static bool deliver_take(struct engine *e, uint64_t at_ps)
 }
 
 /*
- * Return the entry that delivers or reports the segment in @buf to the host. The entry takes the
- * reference to @buf, unless it has no payload: then the reference is dropped.
+ * Return the entry that delivers or reports the segment in @buf to the host. The reference to @buf
+ * goes into the entry, or is dropped if the host gets no payload.
  */
 static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     struct engine *e, const struct engine_delivery *from, uint32_t buf)
@@ -411,7 +411,7 @@ static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uin
 
 /*
  * Acknowledge a packet that was handed over. If another packet to the same destination follows, do
- * so at once. Otherwise wait until the packet is in memory, which the ACK of the last packet means.
+ * so at once. Otherwise wait until the packet is in memory, as the ACK of the last packet promises.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

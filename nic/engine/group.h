@@ -29,9 +29,9 @@
 #include "nic/engine/send.h"
 
 /*
- * Positions of an adapter or combine unit's neighbours in the tree. The first ENGINE_WIDTH are the
- * inputs of a combiner, and may be outputs; two more are only outputs. A set of positions
- * (emu_ports) has a bit for each.
+ * Positions in the tree, as an adapter or combine unit sees it: its host, its parent and its
+ * children. These ENGINE_WIDTH positions are the inputs of a combiner, and may be outputs. Two more
+ * are only outputs. A set of positions (emu_ports) has a bit for each.
  */
 #define ENGINE_HERE   0u /* the host */
 #define ENGINE_PARENT 1u
@@ -229,9 +229,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
  */
 emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 
-/**
- * engine_result_to - return the destination of a packet with a result for @out, except the host.
- */
+/** engine_result_to - return a packet's destination for a result to @out, which is not the host. */
 struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
                                   uint32_t out);
 

@@ -36,7 +36,7 @@ typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 struct engine_host {
     struct emu_rx in;  /* receives from the host */
     struct emu_tx out; /* sends to the host */
-    /* when the host's next segment can be taken; EMU_NEVER: none there, or no packet is free */
+    /* when the host's next segment can be taken; EMU_NEVER: it has none, or no packet is free */
     uint64_t in_ps;
     bool in_full;     /* the host's next segment waits for a free packet */
     uint32_t process; /* serial number of the attached process (emu_hostif.serial); 0: none */

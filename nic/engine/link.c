@@ -326,7 +326,7 @@ static bool link_holds_back(struct engine *e, const struct engine_link *l, uint3
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
 
-/* Return the priorities of which packets have started or wait, as bits. */
+/* Return, as bits, the priorities that have started or waiting packets. */
 static inline uint32_t link_priorities(const struct engine *e, const struct engine_link *l)
 {
     uint32_t some = e->send.waiting_any;
@@ -552,7 +552,10 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
         for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = next) {
             next = e->send.join[i].next;
             if (e->send.packet[i].class == ENGINE_TEST)
-                /* delays only its own answer. A host's probe is no conditional, and is dropped */
+                /*
+                 * a conditional delays only its own answer; a host's probe is not one, and is
+                 * dropped
+                 */
                 continue;
             engine_waiting_drop(e, i);
             if (i == e->send.forming)

@@ -247,7 +247,9 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
     return false;
 }
 
-/* Return how many full segments fit into the packet that is being formed; 0 if not to @to. */
+/*
+ * Return how many full segments fit into the packet that is being formed, if it goes to @to, or 0.
+ */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
     const struct engine_packet *p;
@@ -312,7 +314,7 @@ static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32
 
 /*
  * Take up to @most full segments of a long message or vector into the packet that is being formed,
- * if it goes to @to. One check of one header is enough for all. Returns how many.
+ * if it goes to @to. They are checked together, by one header. Returns how many.
  */
 static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)

@@ -27,9 +27,9 @@
  */
 #define QUERIES_MANY 4u
 /*
- * Clock raw: number of tries that no backoff follows. On this clock even the shortest backoff is
- * longer than the time that members need which are about to arrive, because the engine reads the
- * clock less often than once per round trip.
+ * Clock raw: number of tries that no backoff follows. On this clock even the shortest backoff can
+ * end long after the last members have arrived, because the engine reads the clock less often than
+ * once per round trip.
  */
 #define QUERY_IMMEDIATE_TRIES 1u
 
@@ -103,8 +103,9 @@ static uint32_t immediate_tries(const struct engine *e)
 }
 
 /*
- * Return whether the conditional may be repeated without backoff. Only few conditionals and tries
- * may, because packets are needed for the traffic that makes conditionals true.
+ * Return whether the conditional may be repeated without backoff. This is limited to few
+ * conditionals and few tries, because packets are needed for the traffic that makes conditionals
+ * true.
  */
 static bool query_is_immediate(const struct engine *e, const struct engine_query *query)
 {

@@ -100,7 +100,7 @@ static inline void raw_pay(struct engine_link *l, struct raw_owed *owed)
     owed->count = 0;
 }
 
-/* Add @count credits for segments on channel @c to the owed ones, or return them at once. */
+/* Add @count credits for channel @c to @owed; on a faulty cable, return them at once instead. */
 static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_t c, uint32_t count)
 {
     if (__builtin_expect(l->faults != NULL, 0)) {

@@ -103,7 +103,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
                       e->receive.history[src].incarnation) == crc;
 }
 
-/* Return how many segments carry a host segment. 0: none, or some are behind one without. */
+/* Return how many segments carry a host segment; 0 if one without comes before one with. */
 static uint8_t incoming_count(const struct engine_incoming *in)
 {
     uint8_t count = 0;

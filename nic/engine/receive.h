@@ -29,8 +29,8 @@ enum engine_incoming_state {
 } __attribute__((packed));
 
 struct engine_incoming {
-    uint64_t due_ps; /* incomplete, stored: when the timer is due; the order of these lists */
-    /* incomplete: when its latest segment arrived; due_ps follows this only once it has passed */
+    uint64_t due_ps; /* if incomplete or stored: when its timer is due; orders these lists */
+    /* incomplete: when its latest segment arrived; due_ps is updated only when it is reached */
     uint64_t active_ps;
     struct emu_head head;
     uint32_t tag;

@@ -127,7 +127,8 @@ static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
-    if (p->tries >= TRIES_COUNTED) /* with endless tries; the tag continues from here */
+    if (p->tries >=
+        TRIES_COUNTED) /* only with endless tries; the low bits, which tags use, go on as before */
         p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_BACKOFF;
     p->due_ps = e->now_ps + packet_backoff_ps(e, p);

@@ -55,11 +55,9 @@ enum engine_notice {
 } __attribute__((packed));
 
 struct engine_packet {
-    /* awaiting its reply, in backoff: when the timer is due; the order of these lists */
+    /* if it awaits its reply or is in backoff: when its timer is due; orders these lists */
     uint64_t due_ps;
-    /*
-     * awaiting its reply: when its latest segment was sent; due_ps follows this once it has passed
-     */
+    /* awaiting its reply: when its latest segment was sent; due_ps is updated only when reached */
     uint64_t active_ps;
     /* the conditional that is repeated until true and uses this packet; else NULL */
     struct engine_query *query;
@@ -78,7 +76,7 @@ struct engine_packet {
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
-    /* the report to the host, when the packet is acknowledged or, in state ENGINE_BACK, now */
+    /* reported to the host: in state ENGINE_BACK, next; in other states, once it is acknowledged */
     enum engine_notice back;
     uint8_t answer; /* enum emu_test_answer */
     bool bulk;      /* has the lowest priority even if it has one segment */

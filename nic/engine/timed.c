@@ -56,7 +56,9 @@ static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine
         *best = (struct engine_event){.at_ps = at_ps, .kind = kind, .link = link};
 }
 
-/* Return the earliest event; at_ps is EMU_NEVER: none. At equal times the kind decides. */
+/*
+ * Return the earliest event; if there is none, at_ps is EMU_NEVER. At equal times the kind decides.
+ */
 static struct engine_event event_next(struct engine_timed *t)
 {
     struct engine *e = &t->base;

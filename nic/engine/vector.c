@@ -88,7 +88,7 @@ static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t mo
         run->room = 0;
 }
 
-/* Add the contribution in @buf to @state. False: it or the state differs from the run. */
+/* Add the contribution in @buf to @state. False: the contribution or its state does not fit. */
 static inline bool run_add(struct engine *e, const struct vector_run *run,
                            struct engine_coll *state, uint32_t buf)
 {

@@ -57,7 +57,7 @@ static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct 
         arrival_request(ch, v, switch_channel_append(ch, v, entry, fate));
 }
 
-/* Drop a segment of a packet for which no output leads on. */
+/* Drop a segment of a packet that cannot leave by any output. */
 static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                           enum emu_fate fate, uint64_t at_ps)
 {
@@ -69,7 +69,7 @@ static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct e
         switch_channel_answer(ch, v);
 }
 
-/* Route packet @v, whose head has arrived. If no output leads on, its segments will be dropped. */
+/* Route packet @v, whose head has arrived. If it cannot leave, its segments will be dropped. */
 static void arrival_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
                           uint64_t at_ps)
 {

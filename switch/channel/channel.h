@@ -5,7 +5,7 @@
  * These files implement the router. Each calls only functions of files further down this list;
  * stages.h declares the functions that they offer each other.
  *
- *   kind.c       creates and frees the switch; its struct switch_kind
+ *   kind.c       creates and frees the switch; defines its struct switch_kind
  *   check.c      counts all state again and compares
  *   link.c       takes a link down or up, or stops a port
  *   raw.c, timed.c   the steps, on clock raw and on timed clocks
@@ -16,7 +16,7 @@
  *   allocate.c   virtual channel allocation: gives a packet a channel, or makes it wait for one
  *   route.c      route computation: the outputs that a packet may take
  *   requests.h   records which outputs have something to send
- *   buffer.c     the input's buffer; returns credits to the sender
+ *   buffer.c     keeps segments in the input's buffer; returns credits to the sender
  *
  * The switch's worker owns this state. All decisions are the same on every clock.
  * emu/packet/packet.h defines the protocol between the two ends of a cable.

@@ -4,8 +4,8 @@
  *
  * A reply closes the channel of the output at which it arrives. When all copies of a packet have
  * their replies, the switch sends one reply to the packet's sender: ACK, or NACK if any of them was
- * a NACK. The channel of the input is then free. Channels of outputs that have closed are granted
- * to packets that wait.
+ * a NACK. The channel of the input is then free. When a channel of an output closes, the switch
+ * grants it to a packet that waits.
  *
  * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was
  * lost. The switch closes the channel and counts it as a NACK. It measures this time in ticks of an
@@ -112,7 +112,7 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 /* --- a packet ends without its replies ---------------------------------------------- */
 
 /*
- * Detach the copies of @v, whose replies are then ignored. Returns the outputs with a channel less.
+ * Detach the copies of @v, whose replies are then ignored. Returns outputs where a channel closed.
  */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {

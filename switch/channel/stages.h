@@ -20,7 +20,7 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 
-/* Clock raw: send the next segment of packet @v without storing it. False: nothing has changed. */
+/* Clock raw: send the next segment of packet @v without storing it. False: it must be stored. */
 bool switch_channel_bypass_segment(struct switch_channels *ch, uint32_t v,
                                    const struct emu_entry *entry);
 

@@ -87,7 +87,7 @@ struct switch_kind {
     bool (*ready)(const struct switch_dev *sw, uint32_t port);
     uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
                         void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
-    bool (*holds)(struct switch_dev *sw, uint32_t id); /* may be NULL, see switch_holds() */
+    bool (*holds)(struct switch_dev *sw, uint32_t id); /* NULL: a kind without crosspoints */
     /* called when sw->ups was set; NULL: nothing to do */
     void (*ups)(struct switch_dev *sw);
     /* The combine_ functions are NULL if the kind has no combine units of its own. */

@@ -259,7 +259,7 @@ static inline uint64_t switch_poll_next(struct switch_crossbar *bar, struct emu_
     return switch_poll(bar, arrivals, r, until_ps);
 }
 
-/* Do as switch_poll() for all rows with arrivals. Returns the earliest time after @until_ps. */
+/* Do as switch_poll() for all rows with arrivals. Returns the time of the next later arrival. */
 static inline uint64_t switch_poll_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {

@@ -130,7 +130,7 @@ int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch
 struct switch_cable_ends {
     /* sends on the cable: that of the port, or of its replay buffer (link-level retry) */
     struct emu_tx *tx;
-    struct emu_rx *rx; /* of the port, which returns credits */
+    struct emu_rx *rx; /* that of the port; returns credits */
     /* receives for link-level retry, and returns acknowledgments; NULL: no retry */
     struct emu_rx *answers;
 };
@@ -233,7 +233,7 @@ void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 /** switch_combine_taken - return how many contributions the units took since their first fault. */
 uint64_t switch_combine_taken(const struct switch_dev *sw);
 
-/** switch_combine_waiting - return how many contributions wait at the units, and report each. */
+/** switch_combine_waiting - do as switch_waiting(), for contributions at the combine units. */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
@@ -281,7 +281,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
 
 /**
  * switch_holds - return whether a segment of group @id is in the switch, or on a cable from or to
- * it. Only without virtual channels. Segments in the ring of a process that the switch has not
+ * it. Only for switches with crosspoints. Segments in the ring of a process that the switch has not
  * taken do not count.
  */
 bool switch_holds(struct switch_dev *sw, uint32_t id);

@@ -97,7 +97,9 @@ static inline struct switch_partial *switch_group_partial(const struct switch_gr
     return &switch_group_state(group, i)->part[u];
 }
 
-/* With in_order: return the kept contributions to state @i. @ports: of the switch. */
+/*
+ * With in_order: return the kept contributions to state @i. @ports: number of the switch's ports.
+ */
 static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
                                                 uint32_t ports)
 {

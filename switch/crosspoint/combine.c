@@ -163,7 +163,9 @@ static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints 
     return true;
 }
 
-/* The same check, inline. False: the part is damaged, which only an injected fault can do. */
+/*
+ * Let unit @u read its part of @state. False: it is damaged, which only an injected fault can do.
+ */
 static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
                                 const struct switch_state *state, uint32_t u)
 {
@@ -230,7 +232,7 @@ static inline void combine_end(const struct switch_crosspoints *xp, struct switc
     }
 }
 
-/* As combine_progress(), for switches with several units. */
+/* Do as combine_progress(), for switches with several units. */
 static __attribute__((noinline)) void combine_progress_tree(struct switch_crosspoints *xp,
                                                             const struct switch_group *group,
                                                             struct switch_state *state, uint32_t i,
@@ -270,8 +272,8 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
 
 /*
  * Return whether contribution @in from @row may be combined. Begins a new operation if none is in
- * progress. A contribution from a port fits only until the outputs of the result are settled,
- * because the leaves send their partial results then.
+ * progress. A contribution from a port fits only until the outputs of the result are fixed, because
+ * the leaves send their partial results then.
  */
 static inline bool combine_fits(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, struct switch_state *state,

@@ -19,7 +19,9 @@
 #include "switch/common/cables.h"
 #include "switch/common/crossbar.h"
 
-/* limit of groups in a unit's list: twice those that can combine, as it may have removed ones */
+/*
+ * limit of groups in a unit's list: twice those that can combine, because removed ones may be left
+ */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
 static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexes may wrap");
 
@@ -150,7 +152,7 @@ static inline struct switch_crosspoints *switch_crosspoints_of(struct switch_dev
     return (struct switch_crosspoints *)sw;
 }
 
-/* Clock raw with the row guarantee only. */
+/* Only for clock raw with the row guarantee. */
 static inline struct switch_crosspoints_row *switch_row_of(struct switch_crosspoints *xp)
 {
     return (struct switch_crosspoints_row *)xp;
@@ -177,7 +179,7 @@ static inline void switch_drop(struct switch_crosspoints *xp, const struct switc
 
 /* --- creation and checks: crosspoint.c, check.c ------------------------------------- */
 
-/* Initialize a device whose base is already initialized. False: no memory; free it anyway. */
+/* Initialize a device, after its base. False: no memory; the caller frees it in either case. */
 bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
                              const struct switch_access *access);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
@@ -348,7 +350,7 @@ static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *
     return &xp->bar.store.slot[slot];
 }
 
-/* crosspoint.c: the functions above, for clock raw and for timed clocks */
+/* crosspoint.c: the functions above as struct switch_access, for clock raw and timed clocks */
 extern const struct switch_access switch_access_raw;
 extern const struct switch_access switch_access_timed;
 

@@ -94,9 +94,7 @@ bool switch_mcast_buf_put(struct switch_crosspoints *xp, emu_ports outs, const s
     return true;
 }
 
-/*
- * How to handle segments of one kind to one destination. Kept, because the next one is often alike.
- */
+/* How to handle segments of one kind to one destination. It is kept for the next segment. */
 struct cut_through_path {
     uint32_t dst;
     uint8_t kind;

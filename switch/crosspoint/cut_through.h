@@ -76,7 +76,7 @@ static inline bool switch_fits_mcast_buf(const struct emu_hdr *hdr)
 }
 
 /*
- * Send a segment to @outs, which copy out and are open. @payload may be NULL; its reference stays.
+ * Send a segment to @outs, which copy out and are open. Takes no reference to @payload (or NULL).
  */
 static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
@@ -90,7 +90,10 @@ static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
     }
 }
 
-/* Send a segment by switch_put_out() and count it, if all of @outs are open; otherwise false. */
+/*
+ * Send a segment by switch_put_out(), and count it. False: nothing was done, one of @outs is not
+ * open.
+ */
 static inline bool switch_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {

@@ -122,7 +122,7 @@ static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
     return fullest;
 }
 
-/* Update and return the number of credits that row @r owes, since it was last settled. */
+/* Settle row @r: update and return the number of credits that it owes (struct switch_settling). */
 static inline uint32_t row_settle(struct switch_crosspoints_raw *raw, uint32_t r)
 {
     const struct switch_crossbar *bar = &raw->xp.bar;

@@ -70,7 +70,7 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
 }
 
 /*
- * Return when the oldest segment of @row has arrived at unit @u completely, as the unit needs it.
+ * Return when the oldest segment of @row has completely arrived at unit @u, which needs all of it.
  */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)

@@ -56,9 +56,7 @@ static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_
     return room;
 }
 
-/*
- * Move the first segment of input @r's FIFO to its crosspoints. Returns the outputs that are left.
- */
+/* Move the first segment of input @r's FIFO to its crosspoints. Returns its remaining outputs. */
 static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_crosspoints *xp,
                                                                  struct switch_inputs *in,
                                                                  uint32_t r, uint64_t at_ps,

@@ -68,7 +68,7 @@ static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
     }
 }
 
-/* Schedule the arbiter for outputs that have waited for credits which have returned. */
+/* Schedule the arbiter for outputs whose awaited credits have returned. */
 static void slots_take_credits(struct switch_slots *sw)
 {
     emu_ports outs = switch_take(&sw->bar.sw, EMU_EVENT_CREDIT) & sw->stalled;

@@ -2,10 +2,10 @@
 /*
  * outbox.h - clock virtual: pass entries and credits to devices of another worker.
  *
- * What a device sends in one window is received in the next one, so nobody reads it before all
- * workers have met between the windows. Therefore the sender need not write to the other worker's
- * ring. It puts the entry or credit on a *page*, together with the address of its ring slot. The
- * receiving worker copies it to that slot at the beginning of the next window.
+ * What a device sends in one window is received in the next one, after all workers have met between
+ * the windows. Therefore the sender need not write to the other worker's ring. It puts the entry or
+ * credit on a *page*, together with the address of its ring slot. The receiving worker copies it to
+ * that slot at the beginning of the next window.
  *
  * Each pair of workers with cables between them has two pages per direction. One page is written
  * while the other is read, and the meeting of the workers orders both (windows.h). So all that
@@ -25,13 +25,12 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * Items (entries and credits) per cable, direction and window. A cable on which full segments
- * follow each other needs less than one entry, and as many credits. If a page is full, the sender
- * writes to the ring.
+ * Most items (entries and credits) per cable, direction and window. A cable with one full segment
+ * after the other has less than one entry per window, and as many credits. If a page is full, the
+ * sender writes to the ring.
  */
 #define EMU_OUTBOX_CABLE 2u
-/* bytes; four items take three lines */
-#define EMU_OUTBOX_ITEM  48u
+#define EMU_OUTBOX_ITEM  48u /* bytes; four items take three lines */
 #define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* bytes per cable on all pages */
 
 /**
@@ -59,7 +58,7 @@ bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struc
                        const struct emu_credit *credit);
 
 /**
- * emu_outbox_begin - begin a window of @worker: receive what was sent to it in the last window.
+ * emu_outbox_begin - begin a window of @worker: receive what was sent to it in the last one.
  * Thread: @worker's.
  */
 void emu_outbox_begin(struct emu_worker *worker);

@@ -16,10 +16,7 @@ void emu_rcu_quiescent(void);
 void emu_rcu_offline(void);
 void emu_rcu_online(void);
 
-/**
- * emu_rcu_wait - wait until no reader uses data that was unpublished before. Thread: any except
- * readers.
- */
+/** emu_rcu_wait - wait until no reader uses data that is no longer published. Not for readers. */
 void emu_rcu_wait(void);
 
 #endif

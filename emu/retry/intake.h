@@ -29,13 +29,13 @@
 struct emu_replay;
 
 /*
- * Kind of an answer. An answer is an element of a ring beside the credits: emu_credit.channel is
- * the kind, emu_credit.count the sequence number.
+ * Kind of an answer. Answers have a ring of the same type as credits: emu_credit.channel is the
+ * kind, emu_credit.count the sequence number.
  */
 enum emu_answer {
     EMU_ANSWER_NONE,
     EMU_ANSWER_ACK,  /* all segments with lower numbers have arrived */
-    EMU_ANSWER_AGAIN /* as ACK, and the sender must resend from this number on */
+    EMU_ANSWER_AGAIN /* as ACK, and asks the sender to resend from this number on */
 };
 
 /* The receiving half of a cable. Owned by the receiving device. */
@@ -47,16 +47,13 @@ struct emu_intake {
     const struct emu_profile *profile;
 
     /*
-     * Without retry: free slots of the device. If a segment that was sent with a forged credit
-     * finds no free slot, the intake drops it. It returns no credit for it, because the forged
-     * credit does not exist.
+     * Without retry: free slots of the device. A segment that was sent with a forged credit may
+     * find no free slot. Then the intake drops it, and returns no credit, because the forged credit
+     * does not exist.
      */
     uint32_t room;
-    /*
-     * Headers of segments dropped for lack of a slot, one per pair of nodes or group, until
-     * emu_intake_overruns() reports them.
-     */
-    struct emu_hdr *over; /* EMU_INTAKE_FORGED elements, because each uses up a forged credit */
+    /* headers of segments without a free slot, until they are reported: emu_intake_overruns() */
+    struct emu_hdr *over; /* EMU_INTAKE_FORGED elements; one per pair of nodes or group */
     uint32_t overs;
 
     /* Without retry: credits to be returned to the sender. */
@@ -128,8 +125,7 @@ void emu_intake_overruns(struct emu_intake *intake,
                          void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
- * emu_intake_give - return credits or send answers to the sender. Thread: the device's, after its
- * step.
+ * emu_intake_give - send credits or answers to the sender. Thread: the device's, after its step.
  */
 void emu_intake_give(struct emu_intake *intake);
 
@@ -158,8 +154,8 @@ const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uin
 uint32_t emu_intake_bufs(const struct emu_intake *intake);
 
 /**
- * emu_intake_rebase - subtract @by_ps from the intake's times, except those of its faults and of
- * @rx.
+ * emu_intake_rebase - subtract @by_ps from the intake's times, except those of its faults and
+ * of the rings inside the device.
  */
 void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps);
 

@@ -199,7 +199,7 @@ static inline uint64_t session_now(struct emu_session *s, uint64_t now_ns)
 /** session_down - end the incarnation and drop everything in it. */
 void session_down(struct emu_session *s, enum emu_session_state state);
 
-/* session_stamp - fill the header fields that are equal in all frames of this host. */
+/** session_stamp - fill the header fields that are equal in all frames of this host. */
 void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns);
 
 /**

@@ -10,8 +10,8 @@
 #include "emu/hostlink/session/internal.h"
 
 #define SEND_BURSTS    4u              /* most bursts of frames sent per step */
-#define SEND_LAG       16u             /* an acknowledgment is due after so many received frames, */
-#define SEND_LAG_NS    UINT64_C(50000) /* or so long after the first unacknowledged one */
+#define SEND_LAG       16u             /* an acknowledgment is due after so many frames */
+#define SEND_LAG_NS    UINT64_C(50000) /* or so long after the first of these frames */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
 
 void session_send_begin(struct emu_session *s)

@@ -246,7 +246,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
 }
 
 /**
- * emu_signal_credit - signal a credit at @port, which steps the device only if emu_dev_wants() says so.
+ * emu_signal_credit - signal a credit at @port. emu_dev_wants() decides if it steps the device.
  */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
@@ -326,9 +326,9 @@ static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t no
 
 /**
  * emu_dev_wants - timed: from now on, a credit from the same worker steps this device only if the
- * credit is at one of @ports. Initially these are all ports. Call it only in a device that reads its
- * rings of credits before it waits for a credit, because only such a device also finds the credits
- * that have not stepped it. Thread: the device's own step.
+ * credit is at one of @ports. Initially these are all ports. Call it only in a device that reads
+ * its rings of credits before it waits for a credit, because only such a device also finds the
+ * credits that have not stepped it. Thread: the device's own step.
  */
 static inline void emu_dev_wants(const struct emu_dev *dev, uint64_t ports)
 {

@@ -30,15 +30,14 @@
 #define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; further ones arrive in time */
 #define EMU_FAULT_UNIT    1000000u /* the rates below are per so many entries */
 
-/* Of EMU_FAULT_UNIT entries, how many each fault hits. The sum is at most EMU_FAULT_UNIT. */
+/* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
 struct emu_fault_rates {
     uint32_t lost;
     uint32_t head;    /* one bit of the header or continuation is flipped; replies are lost */
     uint32_t payload; /* one bit of the payload is flipped; if there is none, of the header */
     uint32_t twice;   /* a duplicate arrives later */
     uint32_t late;    /* the entry arrives later */
-    uint64_t
-        late_ps; /* upper limit of these delays; raw: up to EMU_FAULT_DELAYED entries overtake */
+    uint64_t late_ps; /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake */
 };
 
 /* What happened to an entry on the cable. */
@@ -46,12 +45,12 @@ enum emu_fate {
     EMU_FATE_ARRIVED, /* it arrived, perhaps with a flipped bit, which the packet's CRC shows */
     EMU_FATE_LOST,    /* it is lost; the device only returns its credit */
     EMU_FATE_TWICE,   /* it is a duplicate, which has no credit */
-    EMU_FATE_DAMAGED  /* it is lost, because the cable's checksum found a flipped bit (checked) */
+    EMU_FATE_DAMAGED  /* its checksum (`checked`) was wrong, so it is lost */
 };
 
 struct emu_fault_delayed {
     uint64_t due_ps;  /* time of arrival; raw: 0 */
-    uint64_t passing; /* raw: the entry arrives once `seen` has reached this number; timed: 0 */
+    uint64_t passing; /* raw: the entry arrives when `seen` has reached this number; timed: 0 */
     struct emu_entry entry;
     uint32_t number; /* link-level sequence number: see struct emu_faults.number */
     enum emu_fate fate;
@@ -85,23 +84,25 @@ struct emu_faults {
     struct emu_fault_log *log;     /* may be NULL: nothing is logged */
     uint32_t name;                 /* number of this direction of the cable, used in the log */
     /*
-     * True if the cable has a checksum that finds every flipped bit, so that damaged segments are
-     * dropped. That holds for all cables without channels (retry/intake.h). On a cable with
-     * channels damaged packets are delivered.
+     * The cable has a checksum that finds every flipped bit, so damaged segments are dropped. This
+     * holds for all cables without channels (retry/intake.h). On a cable with channels damaged
+     * packets are delivered.
      */
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    uint32_t forges;         /* credits that may still be forged: so many extra slots exist */
+    /* credits that may still be forged, as far as there are extra slots for them */
+    uint32_t forges;
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */
     uint64_t tried; /* number of test packets so far: emu_faults_try() */
     uint32_t held;
-    /* the first `held` elements are delayed entries, by arrival */
+    /* delayed entries, in the order of arrival: the first `held` elements */
     struct emu_fault_delayed at[EMU_FAULT_DELAYED];
     struct {
         _Atomic uint64_t seen, lost, damaged, twice, late;
-        _Atomic uint64_t link_down; /* those of `lost` that were lost because the link was down */
+        /* part of `lost`: entries that were lost because the link was down */
+        _Atomic uint64_t link_down;
     } counts;
 };
 
@@ -211,9 +212,7 @@ uint32_t emu_faults_bufs(const struct emu_faults *faults);
 /** emu_faults_rebase - subtract @by_ps from all times. Thread: any, while workers are stopped. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
-/**
- * emu_faults_drop - drop all delayed entries and all rules. Thread: any, while workers are stopped.
- */
+/** emu_faults_drop - drop all delayed entries and rules. Thread: any, while workers are stopped. */
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache);
 
 #endif

@@ -32,8 +32,8 @@ enum emu_auth_check {
 };
 
 /*
- * The keys of an incarnation are derived from these values. The other host has the same values, with
- * `mine` and `yours`, and `host` and `peer`, exchanged.
+ * The keys of an incarnation are derived from these values. The other host has the same values,
+ * with `mine` and `yours`, and `host` and `peer`, exchanged.
  */
 struct emu_auth_incarnation {
     uint64_t fabric;

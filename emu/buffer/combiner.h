@@ -97,8 +97,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
 }
 
 /*
- * Returns whether the buffer has a payload: not for barriers, nor for buffers that only represent a
- * length.
+ * Returns whether the buffer has a payload. Barriers and buffers that represent a length have none.
  */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
@@ -122,10 +121,7 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 
 /* --- in the order of inputs --------------------------------------------------------- */
 
-/*
- * The contributions to one operation. The owner allocates the array, and has a reference to each
- * buffer.
- */
+/* The contributions to one operation. The owner has the array, and a reference to each buffer. */
 struct emu_kept {
     /* buffers of the inputs, emu_kept_slots() elements; valid for inputs that have contributed */
     uint32_t *buf;

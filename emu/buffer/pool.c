@@ -58,9 +58,7 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
     cache->lates = 0;
 }
 
-/*
- * Relaxed loads suffice, because the caller has synchronised with all threads that used the pool.
- */
+/* relaxed loads, because the caller has synchronised with all threads that used the pool */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 {
     uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);

@@ -96,9 +96,7 @@ static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
     return pool->buf[buf].seg.payload;
 }
 
-/**
- * emu_pool_take - get a buffer with one reference; EMU_NO_BUF: none is free. Thread: the cache's.
- */
+/** emu_pool_take - get a buffer with one reference, or EMU_NO_BUF. Thread: the cache's. */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
     if (!cache->count && !emu_pool_refill(cache))

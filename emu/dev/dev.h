@@ -57,10 +57,7 @@ enum emu_fetch {
     EMU_FETCHES
 };
 
-/*
- * Prefetches what stage @what needs, and returns a value for the next stage. @kept: the value from
- * the stage before, at first 0.
- */
+/* Prefetches for stage @what. Returns a value to be passed as @kept to the next stage; first 0. */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
@@ -245,9 +242,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
     emu_signals_add(&to->signalled, index, event, ports, 1);
 }
 
-/**
- * emu_signal_credit - signal a credit at @port. emu_dev_wants() decides if it steps the device.
- */
+/** emu_signal_credit - signal a credit at @port. emu_dev_wants() says if it steps the device. */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {
@@ -347,9 +342,7 @@ static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint6
     dev->worker->taken.ready[dev->index][event] |= ports;
 }
 
-/**
- * emu_dev_take - return the ports that had an event, and clear them. Thread: the device's own step.
- */
+/** emu_dev_take - return the ports that had an event, and clear them. Thread: the device's step. */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {
     uint64_t *ready = &dev->worker->taken.ready[dev->index][event];

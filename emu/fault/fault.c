@@ -100,9 +100,7 @@ static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
         entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
 }
 
-/*
- * Flip a payload bit in a copy of the buffer, because other cables and the source may refer to it.
- */
+/* Flip a payload bit, in a copy of the buffer, because others may refer to it. */
 static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
                                         struct emu_entry *entry, uint64_t draw)
 {

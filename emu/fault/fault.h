@@ -13,6 +13,9 @@
  * The receiver returns the credit of a lost segment, because the segment's slot at the receiver is
  * free. A duplicate has no credit, because no slot was reserved for it. Later entries overtake a
  * delayed entry. Comments that begin with "raw" or "timed" hold for that kind of clock only.
+ *
+ * Thread, unless a function says otherwise: the receiving device's, or any while workers are
+ * stopped.
  */
 #ifndef EMU_FAULT_H
 #define EMU_FAULT_H
@@ -111,27 +114,18 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
 
 /**
  * emu_faults_add - append a rule. @fault: the number of the fault in the log, not 0. @seed: the
- * seed of the rule's random numbers. Errors: -ENOMEM. Thread: any, while workers are stopped.
+ * seed of the rule's random numbers. Errors: -ENOMEM.
  */
 int emu_faults_add(struct emu_faults *faults, const struct emu_fault_rule *rule, uint32_t fault,
                    uint64_t seed);
 
-/**
- * emu_faults_remove - remove the rules of @fault. Returns how many entries they have hit. Thread:
- * any, while workers are stopped.
- */
+/** emu_faults_remove - remove the rules of @fault. Returns how many entries they have hit. */
 uint64_t emu_faults_remove(struct emu_faults *faults, uint32_t fault);
 
-/**
- * emu_faults_hits - return how many entries the rules of @fault have hit. Thread: any, while
- * workers are stopped.
- */
+/** emu_faults_hits - return how many entries the rules of @fault have hit. */
 uint64_t emu_faults_hits(const struct emu_faults *faults, uint32_t fault);
 
-/**
- * emu_faults_note - log that @fault affected @entry at @at_ps, although no rule did. Thread: the
- * receiving device's, or any while workers are stopped.
- */
+/** emu_faults_note - log that @fault affected @entry at @at_ps, although no rule did. */
 void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cache *cache,
                      const struct emu_entry *entry, uint32_t fault, enum emu_fault_what what,
                      uint64_t at_ps);
@@ -143,7 +137,6 @@ uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx);
  * emu_faults_take - take the oldest entry that has arrived by @until_ps, and decide its fate.
  * Returns false if no entry has arrived. @cache: the buffer cache of the receiver's worker. @entry:
  * receives a copy of the entry; the caller then owns the entry's reference to a pool buffer.
- * Thread: the receiving device's.
  */
 bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_pool_cache *cache,
                      uint64_t until_ps, struct emu_entry *entry, enum emu_fate *fate);
@@ -151,7 +144,7 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 /**
  * emu_faults_credit - apply the rules to a credit that the receiver is about to return. Returns how
  * many credits to send instead: 0 (lost), 1, or 2 (one is forged). @at_ps: the current time on
- * timed clocks. Thread: the receiving device's.
+ * timed clocks.
  */
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 
@@ -160,7 +153,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
  * which a contribution with header @hdr was combined at @at_ps. A rule may flip one bit of the
  * result. If the buffer is shared, the bit is flipped in a copy, and *@state becomes the copy.
  * @begins: the contribution is the first one of its operation at this switch. Returns whether a bit
- * was flipped. Thread: the device's.
+ * was flipped. Thread: that of the combine unit.
  */
 bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
                      const struct emu_hdr *hdr, uint32_t *state, bool begins, bool timed,
@@ -199,20 +192,17 @@ static inline uint64_t emu_faults_seen(const struct emu_faults *faults)
 
 /**
  * emu_faults_try - test an unused cable with @packets pseudo-random packets. Returns how many of
- * them are lost or arrive damaged. Thread: any, while workers are stopped.
+ * them are lost or arrive damaged.
  * Source: QsNet III §V (link bring-up, step 3).
  */
 uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets);
 
-/**
- * emu_faults_bufs - return the number of pool buffers of delayed entries. Thread: any, while
- * workers are stopped.
- */
+/** emu_faults_bufs - return the number of pool buffers of delayed entries. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/** emu_faults_rebase - subtract @by_ps from all times. Thread: any, while workers are stopped. */
+/** emu_faults_rebase - subtract @by_ps from all times. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
-/** emu_faults_drop - drop all delayed entries and rules. Thread: any, while workers are stopped. */
+/** emu_faults_drop - drop all delayed entries and rules. */
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache);
 
 #endif

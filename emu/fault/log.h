@@ -35,9 +35,7 @@ void emu_fault_log_destroy(struct emu_fault_log *log);
 /** emu_fault_log_put - append a hit. Does nothing if @log is NULL. Thread: the worker. */
 void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hit);
 
-/**
- * emu_fault_log_take - take the oldest hit. Returns false if there is none. Thread: the manager.
- */
+/** emu_fault_log_take - take the oldest hit. Returns false if there is none. Thread: manager. */
 bool emu_fault_log_take(struct emu_fault_log *log, struct emu_fault_hit *ret);
 
 /** emu_fault_log_missed - return how many hits were dropped for lack of space. Thread: any. */

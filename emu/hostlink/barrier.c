@@ -577,8 +577,7 @@ static void *keeper_main(void *arg)
 }
 
 /*
- * Check the handshakes. Return 0 if all hosts are connected, 1 if not yet, or an error. @passed_ns:
- * time since the last check.
+ * Check the handshakes: 0: all hosts are connected, 1: not yet. @passed_ns: since the last check.
  */
 static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
 {

@@ -114,10 +114,7 @@ void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_tak
 /** emu_barrier_expect - let each host send @bytes more in two supersteps, for cable records. */
 void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes);
 
-/**
- * emu_barrier_put - send a record to @peer, where it arrives before this superstep ends. Errors: as
- * emu_barrier_sync().
- */
+/** emu_barrier_put - send a record to @peer in this superstep. Errors: as emu_barrier_sync(). */
 int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
                     const struct emu_hostlink_record *record);
 

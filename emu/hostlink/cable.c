@@ -267,10 +267,7 @@ static inline __attribute__((always_inline)) enum hostlink_sent cable_send(
     return how;
 }
 
-/*
- * cable_send() for cables without channels on clock raw. Not inlined, so that the compiler keeps
- * the state of its loop in registers.
- */
+/* cable_send() for the most common cables. Not inlined, so that its loop stays in registers. */
 static __attribute__((noinline)) enum hostlink_sent cable_send_plain(struct hostlink_cable *cable,
                                                                      uint32_t *left)
 {

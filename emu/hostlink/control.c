@@ -128,9 +128,7 @@ bool hostlink_control_taken(struct hostlink_control *control, uint32_t count)
     return true;
 }
 
-/*
- * Write the ring's next contiguous bytes to the socket. Return how many; 0 if the socket is full.
- */
+/* Write the ring's next contiguous bytes to the socket. Return how many; 0: the socket is full. */
 static uint32_t control_send(struct hostlink_control *control, struct emu_hostlink_counts *counts)
 {
     uint32_t at = control->in_sent % EMU_HOSTLINK_WINDOW, left = control->in_put - control->in_sent;

@@ -69,16 +69,10 @@ bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bo
 struct emu_hostlink_record hostlink_control_record(const struct hostlink_control *control);
 void hostlink_control_sent(struct hostlink_control *control);
 
-/**
- * hostlink_control_rx - store received bytes; none means end of file. Returns false if they exceed
- * the window.
- */
+/** hostlink_control_rx - store received bytes; 0 bytes: end of file. Returns false if too many. */
 bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
 
-/**
- * hostlink_control_taken - note that the peer has taken @count bytes. Returns false if fewer were
- * sent.
- */
+/** hostlink_control_taken - the peer has taken @count bytes. Returns false if fewer were sent. */
 bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
 
 /**
@@ -87,10 +81,7 @@ bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
  */
 void hostlink_control_write(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
-/**
- * hostlink_control_unreported - return how many written bytes to report to the peer now; 0: too
- * few.
- */
+/** hostlink_control_unreported - return how many written bytes to report now; 0: too few. */
 uint32_t hostlink_control_unreported(const struct hostlink_control *control);
 
 #endif

@@ -178,10 +178,7 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 /* Returns the number of pool buffers of entries that wait for our switch. */
 uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable);
 
-/*
- * At the end of a session, resets the counts, and returns the credits of sent segments to our
- * switch.
- */
+/* At the end of a session, resets the counts and returns the credits of sent segments. */
 void hostlink_cable_cut(struct hostlink_cable *cable);
 
 /* --- rx.c ------------------------------------------------------------------------- */

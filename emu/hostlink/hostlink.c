@@ -277,10 +277,7 @@ static void link_flush(struct emu_hostlink *link)
     }
 }
 
-/*
- * Run link-level retry on all cables to our switches. Return the earliest result of
- * emu_replay_run().
- */
+/* Run link-level retry on all cables. Return the earliest result of emu_replay_run(). */
 static uint64_t link_retry(struct emu_hostlink *link)
 {
     uint64_t next_ps = EMU_NEVER;

@@ -163,9 +163,7 @@ static void peer_try_up(struct hostlink_peer *peer)
     }
 }
 
-/*
- * Send the OLD records of each cable, then READY. What cannot be sent now is sent in the next step.
- */
+/* Send the OLD records of each cable, then READY. The next step sends what cannot be sent now. */
 static void peer_announce(struct hostlink_peer *peer)
 {
     static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};
@@ -260,9 +258,7 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         peer_control(peer, record);
         break;
     case EMU_HOSTLINK_CLOCK:
-        /*
-         * not the time of the step, because the peer may have sent this record after the step began
-         */
+        /* the current time, because the peer may have sent this after the step began */
         hostlink_offset_sample(&peer->offset, record->sent_ns, record->echo_ns, record->received_ns,
                                hostlink_now_ns(peer->link));
         break;
@@ -335,10 +331,7 @@ static bool set_any(const uint64_t *set, uint32_t count)
     return false;
 }
 
-/*
- * Return whether credits may wait for a frame with entries, because a frame with credits only costs
- * as much as any other frame.
- */
+/* Return whether credits may wait for a frame with entries, instead of a frame of their own. */
 static bool owed_may_wait(const struct hostlink_peer *peer)
 {
     return !peer->pressing && peer->link->now_ns - peer->owed_ns < PEER_OWED_NS &&

@@ -126,7 +126,7 @@ static uint8_t *room_at(const struct hostlink_room *room, uint32_t n)
 }
 
 /*
- * Store a record until a pool buffer is free. There is space for each entry that the counts allow.
+ * Store a record until a pool buffer is free. There is a slot for each entry that may be received.
  */
 static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32_t bytes)
 {

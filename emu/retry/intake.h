@@ -18,7 +18,8 @@
  * a damaged segment arrives, the intake asks the sender once to resend from the expected number. An
  * acknowledgment or a request to resend is an *answer*.
  *
- * Comments that begin with "raw" hold for clock raw only (emu/util/clock.h).
+ * Comments that begin with "raw" hold for clock raw only (emu/util/clock.h). Thread, unless a
+ * function says otherwise: any, while the devices at both ends are stopped.
  */
 #ifndef EMU_INTAKE_H
 #define EMU_INTAKE_H
@@ -91,16 +92,12 @@ static_assert(EMU_INTAKE_LOST > EMU_INPUT_MAX + EMU_INTAKE_FORGED, "each credit 
 
 /**
  * emu_intake_insert - insert an intake without retry into a local cable, in front of receiver @rx.
- * @intake: zeros. @credits: the cable's number of credits. Errors: -ENOMEM. Thread: any, while both
- * devices are stopped.
+ * @intake: zeros. @credits: the cable's number of credits. Errors: -ENOMEM.
  */
 int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t credits,
                       const struct emu_profile *profile);
 
-/**
- * emu_intake_faults - set the faults, or none if @faults is NULL. Thread: any, while both devices
- * are stopped.
- */
+/** emu_intake_faults - set the faults, or none if @faults is NULL. */
 void emu_intake_faults(struct emu_intake *intake, struct emu_faults *faults);
 
 /**
@@ -119,14 +116,11 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 /**
  * emu_intake_overruns - report segments that were dropped because they found no free slot. Calls
  * @tell with one header for each pair of nodes or group that lost segments since the last call.
- * Thread: any, while the device is stopped.
  */
 void emu_intake_overruns(struct emu_intake *intake,
                          void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/**
- * emu_intake_give - send credits or answers to the sender. Thread: the device's, after its step.
- */
+/** emu_intake_give - send credits or answers to the sender. Thread: the device's, after a step. */
 void emu_intake_give(struct emu_intake *intake);
 
 /**
@@ -135,27 +129,21 @@ void emu_intake_give(struct emu_intake *intake);
  * emu_intake_missed() skips the next segment, which left by another route, and returns its credit.
  * emu_intake_back() delivers a segment of the opposite direction to the device that sent it. The
  * caller has spent a credit of this direction for it. The intake takes over the entry's reference
- * to a pool buffer. Thread: any, while both devices are stopped.
+ * to a pool buffer.
  */
 void emu_intake_rerouted(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps);
 void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 
-/**
- * emu_intake_check - emu_link_check() for a cable with an intake. Thread: any, while both workers
- * are stopped.
- */
+/** emu_intake_check - emu_link_check() for a cable with an intake. */
 const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uint32_t credits);
 
-/**
- * emu_intake_bufs - return the number of references to pool buffers in the cable's ring. Thread:
- * any, while both workers are stopped.
- */
+/** emu_intake_bufs - return the number of references to pool buffers in the cable's ring. */
 uint32_t emu_intake_bufs(const struct emu_intake *intake);
 
 /**
- * emu_intake_rebase - subtract @by_ps from the intake's times, except those of its faults and
- * of the rings inside the device.
+ * emu_intake_rebase - subtract @by_ps from the intake's times, except those of its faults and of
+ * the rings inside the device.
  */
 void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps);
 

@@ -185,10 +185,7 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
     replay_again(replay, at_ps);
 }
 
-/*
- * Measure the round trip of segment @number, which is sent for the first time, unless another is
- * being measured.
- */
+/* Measure the round trip of segment @number, which is new, unless another is being measured. */
 static void replay_start_trip(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
@@ -199,8 +196,7 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
 }
 
 /*
- * All segments before @number are acknowledged. If the measured segment is one of them, end the
- * measurement.
+ * Segments before @number are acknowledged. If the measured one is among them, end the measurement.
  */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
@@ -222,10 +218,7 @@ static bool replay_loses_answer(struct emu_replay *replay)
                                faults->rates.lost + faults->rates.head + faults->rates.payload;
 }
 
-/*
- * Free the segments before @number, which have arrived. Ignore a @number that acknowledges nothing
- * new.
- */
+/* Free the segments before @number, which have arrived. Does nothing if there are none. */
 static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint64_t at_ps)
 {
     struct emu_pool_cache *cache = &replay->wire.owner->worker->cache;

@@ -85,12 +85,10 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
                    struct emu_dev *to, uint8_t to_port, uint32_t credits,
                    const struct emu_profile *profile);
 
-/** emu_retry_bytes - return the memory that such a cable needs beyond emu_link_bytes(). Pure. */
+/** emu_retry_bytes - return the memory of a cable with retry beyond emu_link_bytes(). Pure. */
 size_t emu_retry_bytes(uint32_t credits);
 
-/**
- * emu_retry_window - return the most segments in a replay buffer, each with a pool buffer. Pure.
- */
+/** emu_retry_window - return the most segments (and pool buffers) in a replay buffer. Pure. */
 uint32_t emu_retry_window(uint32_t credits);
 
 /** emu_replay_free - free the sending half, except the rings of @tx of emu_retry_join(). */

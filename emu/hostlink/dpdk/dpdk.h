@@ -87,10 +87,7 @@ const struct dpdk_kind *dpdk_kind_of(const char *name);
 /** dpdk_is_address - return whether @name is the PCI address of an adapter. Pure. */
 bool dpdk_is_address(const char *name);
 
-/**
- * dpdk_device_read - parse @text, query the interface, and add missing arguments. Errors: as
- * emu_hostport_open().
- */
+/** dpdk_device_read - parse @text, and add missing arguments. Errors: as emu_hostport_open(). */
 int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_bytes,
                      const struct dpdk_error *error);
 
@@ -165,9 +162,7 @@ void dpdk_open_list(struct dpdk_open *ret);
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/**
- * dpdk_socket_prepare - let the kernel drop foreign frames at socket @fd, and enlarge its buffer.
- */
+/** dpdk_socket_prepare - drop foreign frames at socket @fd in the kernel, enlarge its buffer. */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {
@@ -189,10 +184,7 @@ struct dpdk_port {
 
 extern const struct emu_hostport_ops dpdk_ops;
 
-/**
- * dpdk_frame_private - return the size of the private area in front of each pool buffer, which
- * contains the struct emu_hostframe.
- */
+/** dpdk_frame_private - return the size of a struct emu_hostframe in front of a pool buffer. */
 uint16_t dpdk_frame_private(void);
 
 /**
@@ -205,9 +197,7 @@ void dpdk_port_unwatch(struct dpdk_port *port);
 /** dpdk_port_settle - cancel a restart that has not begun. Not on DPDK's interrupt thread. */
 void dpdk_port_settle(struct dpdk_port *port);
 
-/**
- * dpdk_port_close - stop the port, in whatever state it is, and free it, on the caller's thread.
- */
+/** dpdk_port_close - stop the port in whatever state it is, and free it, on this thread. */
 void dpdk_port_close(struct dpdk_port *port);
 
 #endif

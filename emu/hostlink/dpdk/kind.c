@@ -12,9 +12,7 @@
 #define PAGE_BYTES  4096u
 #define ETHER_BYTES 14u /* size of an Ethernet header */
 
-/*
- * net_af_packet: bytes of the kernel's header before a frame in its ring (TPACKET_V2, raw sockets)
- */
+/* net_af_packet: header of the kernel before a frame in its ring (TPACKET_V2, raw sockets) */
 #define RING_HEADER_BYTES 66u
 #define RING_FRAMES       4096u /* DPDK's default of 512 loses bursts when two hosts share a core */
 #define RING_STEP         256u

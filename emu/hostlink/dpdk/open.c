@@ -67,10 +67,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
     char name[RTE_MEMPOOL_NAMESIZE];
 
     if (kind->object_most) {
-        /*
-         * DPDK pads each buffer of a pool to an odd number of cache lines, so a page of 64 lines
-         * has space for 63.
-         */
+        /* DPDK pads buffers to an odd number of cache lines, so 63 of a page's 64 lines fit. */
         room = kind->object_most - RTE_CACHE_LINE_SIZE - before;
         bytes = room - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM;
         port->device.frame_bytes = RTE_MIN(port->device.frame_bytes, bytes);

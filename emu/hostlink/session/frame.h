@@ -83,9 +83,7 @@ bool emu_frame_is_ours(const struct emu_hostframe *frame);
 /** emu_frame_write - write header @from at @to. */
 void emu_frame_write(uint8_t *to, const struct emu_frame *from);
 
-/**
- * emu_frame_bytes - return the length of a frame with a body of @body_bytes, with its tag. Pure.
- */
+/** emu_frame_bytes - return the length of a frame with this body, including its tag. Pure. */
 static inline uint32_t emu_frame_bytes(uint32_t body_bytes)
 {
     return EMU_FRAME_HEADER_BYTES + body_bytes + EMU_FRAME_TAG_BYTES;
@@ -97,10 +95,7 @@ static inline bool emu_frame_is_handshake(uint8_t kind)
     return kind <= EMU_FRAME_CONFIRM;
 }
 
-/**
- * emu_frame_offer_parse - parse the body of a handshake frame. Returns false if it is invalid.
- * Pure.
- */
+/** emu_frame_offer_parse - parse the body of a handshake frame. Returns whether it is valid. */
 bool emu_frame_offer_parse(const struct emu_frame *header, struct emu_frame_offer *ret);
 void emu_frame_offer_write(uint8_t *to, const struct emu_frame_offer *from);
 

@@ -202,16 +202,10 @@ void session_down(struct emu_session *s, enum emu_session_state state);
 /** session_stamp - fill the header fields that are equal in all frames of this host. */
 void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns);
 
-/**
- * session_echo_ns - return the send time of a received frame plus the time since then; 0: none.
- * Pure.
- */
+/** session_echo_ns - return a frame's send time plus the time since its arrival; 0: none. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);
 
-/**
- * session_trip - measure a round trip by the echo in a received frame. Returns it, or UINT64_MAX if
- * the frame has no valid echo.
- */
+/** session_trip - measure and return a round trip, by the echo in a frame; UINT64_MAX: no echo. */
 uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
 /* handshake.c */
@@ -232,9 +226,7 @@ void session_handshake_send(struct emu_session *s, uint64_t now_ns);
 void session_send_begin(struct emu_session *s);
 void session_send_end(struct emu_session *s);
 
-/**
- * session_ack_due_ns - return when to send an acknowledgment; UINT64_MAX: none is pending. Pure.
- */
+/** session_ack_due_ns - return when to send an acknowledgment; UINT64_MAX: none pending. Pure. */
 uint64_t session_ack_due_ns(const struct emu_session *s);
 
 /** session_send - send the data frames and acknowledgments that are due. The session is up. */
@@ -267,9 +259,7 @@ void session_loss_trip(struct emu_session *s, uint64_t trip_ns);
 /** session_loss_has - remove a frame from its list, because the peer has received it. */
 void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/**
- * session_loss_arrived - note that packet @newest has reached the peer, with round trip @trip_ns.
- */
+/** session_loss_arrived - packet @newest has reached the peer, with round trip @trip_ns. */
 void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns);
 
 /** session_loss_find - move frames that count as lost to session_loss.lost. */

@@ -129,10 +129,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
     for (uint32_t i = 0; i < sent; i++) {
         struct session_slot *slot = send->out[i].slot;
 
-        /*
-         * The peer may already have acknowledged an earlier transmission of the frame. Then the
-         * slot may be in use for another frame.
-         */
+        /* if an earlier transmission was acknowledged, the slot may have another frame */
         if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
             session_loss_sent(s, slot, now_ns);
     }
@@ -257,10 +254,7 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/*
- * Return whether an ACK frame must be sent now. @sent_data: data frames, which also acknowledge,
- * were just sent.
- */
+/* Return whether an ACK frame is due. @sent_data: data frames, which also acknowledge, were sent. */
 static bool send_must_ack(const struct emu_session *s, bool sent_data, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;

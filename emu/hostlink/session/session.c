@@ -254,9 +254,7 @@ const struct emu_session_counts *emu_session_counts(const struct emu_session *se
     return &session->counts;
 }
 
-/*
- * If the keys of the two hosts seem to differ, return a line for the user that says so, else NULL.
- */
+/* If the keys of the hosts seem to differ, return a line for the user that says so, else NULL. */
 static const char *session_key_mismatch(const struct emu_session *s)
 {
     if (emu_count_read(&s->handshake.key_mismatches) !=

@@ -53,9 +53,7 @@ struct emu_session_config {
      * frames have gaps can use so many that no frame is free for other hosts.
      */
     uint32_t window;
-    /*
-     * MAC address of the peer's port; zeros: take it from the peer's handshake, which is broadcast
-     */
+    /* MAC address of the peer's port; zeros: taken from its handshake, which is broadcast */
     uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
     /*
      * The session has only one incarnation, and sends nothing after its end. Therefore a host that
@@ -115,9 +113,7 @@ uint64_t emu_session_incarnation(const struct emu_session *session);
  */
 void emu_session_end(struct emu_session *session);
 
-/**
- * emu_session_is_idle - return whether all records of both hosts were received and acknowledged.
- */
+/** emu_session_is_idle - return whether all records of both hosts were acknowledged. */
 bool emu_session_is_idle(const struct emu_session *session);
 
 /**
@@ -185,10 +181,7 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
  */
 uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns);
 
-/**
- * emu_session_next_ns - return when to step the session next, if nothing arrives or is put in
- * before.
- */
+/** emu_session_next_ns - return when to step next, if nothing arrives or is put in before. */
 uint64_t emu_session_next_ns(const struct emu_session *session);
 
 /** emu_session_trip_ns - return the smoothed round-trip time; 0: unknown. Thread: any. */

@@ -97,7 +97,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
 }
 
 /*
- * Returns whether the buffer has a payload. Barriers and buffers that represent a length have none.
+ * Returns whether the buffer has a payload. Barriers and placeholders for a length have none.
  */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 

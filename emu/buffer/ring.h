@@ -229,7 +229,7 @@ static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
     return stamp - 1 < EMU_RING_FULL - 1 ? stamp - 1 : EMU_NEVER;
 }
 
-/** emu_ring_grant - fused: return the credit of empty slot @at, for @at_ps. Thread: consumer. */
+/** emu_ring_grant - fused: return slot @at's credit, to arrive at @at_ps. Thread: consumer. */
 static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
 {
     struct emu_entry *slot = &end->slot[at & end->mask];

@@ -57,7 +57,7 @@ enum emu_fetch {
     EMU_FETCHES
 };
 
-/* Prefetches for stage @what. Returns a value to be passed as @kept to the next stage; first 0. */
+/* Prefetches for stage @what. Returns @kept for the next stage. The first stage gets 0. */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {

@@ -9,7 +9,7 @@
 #ifndef EMU_RCU_H
 #define EMU_RCU_H
 
-/** For workers: at the start and end of the thread, between two passes, and around a sleep. */
+/** A worker calls these at the start and end of its thread, between passes, and around a sleep. */
 void emu_rcu_enter(void);
 void emu_rcu_leave(void);
 void emu_rcu_quiescent(void);

@@ -245,7 +245,7 @@ static void barrier_sleep(struct emu_barrier *barrier)
 }
 
 /*
- * Call config.stops(), and if it says so end the wait. A host that is alive may never end its
+ * End the wait with an error if config.stops() returns true. A host that is alive may never end its
  * superstep, or never read what this host sends.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
@@ -577,7 +577,8 @@ static void *keeper_main(void *arg)
 }
 
 /*
- * Check the handshakes: 0: all hosts are connected, 1: not yet. @passed_ns: since the last check.
+ * Check the handshakes. Return 0 if all hosts are connected, 1 if not yet, or an error. @passed_ns:
+ * time since the last check.
  */
 static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
 {

@@ -175,7 +175,7 @@ static void quantum_put(struct cable_quantum *quantum)
     quantum->put = 0;
 }
 
-/* Begin a frame with space for @bytes. Return false if the session has no space. */
+/* Get space for @bytes in a frame of the session. Return false if there is none. */
 static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
 {
     quantum_put(quantum);

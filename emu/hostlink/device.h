@@ -135,7 +135,7 @@ struct emu_hostlink {
     uint64_t retry_ps;    /* earliest result of emu_replay_run(), over all cables */
     bool retries;         /* some cable has link-level retry */
     int wake_fd;          /* becomes readable when a frame arrives; -1: the port has none */
-    /* passes of the worker since a frame or entry was last moved */
+    /* steps in a row that moved no frame or entry */
     uint32_t idle;
     bool armed; /* each frame from now on makes wake_fd readable */
     struct emu_hostlink_port_counts counts;

@@ -63,7 +63,7 @@ struct emu_intake {
     uint64_t *lost_ps;
     uint32_t lost_at, lost_to; /* indexes of its oldest and next element, free-running */
 
-    /* With retry. */
+    /* With retry: */
     /* the sending half; NULL: no retry. Not accessed while workers run */
     const struct emu_replay *remote;
     bool requested;         /* resend was requested, and `expected` has not arrived since */
@@ -77,7 +77,7 @@ struct emu_intake {
 
     struct {
         _Atomic uint64_t lost;    /* segments that will never be delivered */
-        _Atomic uint64_t overrun; /* those of `lost` that found no free slot */
+        _Atomic uint64_t overrun; /* part of `lost`: found no free slot */
         _Atomic uint64_t damaged; /* retry: dropped, because the checksum was wrong */
         _Atomic uint64_t gaps;    /* retry: dropped, because an earlier number was missing */
         _Atomic uint64_t doubles; /* dropped duplicates */

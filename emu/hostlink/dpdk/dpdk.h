@@ -162,7 +162,7 @@ void dpdk_open_list(struct dpdk_open *ret);
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/** dpdk_socket_prepare - drop foreign frames at socket @fd in the kernel, enlarge its buffer. */
+/** dpdk_socket_prepare - let the kernel drop foreign frames at @fd; enlarge its send buffer. */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {
@@ -184,7 +184,7 @@ struct dpdk_port {
 
 extern const struct emu_hostport_ops dpdk_ops;
 
-/** dpdk_frame_private - return the size of a struct emu_hostframe in front of a pool buffer. */
+/** dpdk_frame_private - return the size of the area for a frame's struct in a pool buffer. */
 uint16_t dpdk_frame_private(void);
 
 /**

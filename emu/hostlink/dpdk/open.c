@@ -67,7 +67,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
     char name[RTE_MEMPOOL_NAMESIZE];
 
     if (kind->object_most) {
-        /* DPDK pads buffers to an odd number of cache lines, so 63 of a page's 64 lines fit. */
+        /* DPDK pads a buffer to an odd number of cache lines: at most 63 of a page's 64. */
         room = kind->object_most - RTE_CACHE_LINE_SIZE - before;
         bytes = room - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM;
         port->device.frame_bytes = RTE_MIN(port->device.frame_bytes, bytes);

@@ -282,7 +282,10 @@ static inline bool session_gap(const struct emu_session *s)
     return s->receive.high != s->receive.next;
 }
 
-/** session_map_word - return 64 bits: was frame receive.next + 64 * @word + i received? Pure. */
+/**
+ * session_map_word - return 64 bits. Bit i says whether frame receive.next + 64 * @word + i was
+ * received. Pure.
+ */
 uint64_t session_map_word(const struct emu_session *s, uint32_t word);
 
 #endif

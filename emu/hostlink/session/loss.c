@@ -17,7 +17,10 @@
 #define LOSS_MOST_NS     UINT64_C(250000000)
 #define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */
 #define LOSS_WIDEST      16u             /* most doublings of the reordering window */
-/* after LOSS_PATIENCE round trips and LOSS_GOOD retransmissions, none needless, halve the window */
+/*
+ * The reordering window is halved after LOSS_PATIENCE round trips and LOSS_GOOD retransmissions
+ * without a needless one.
+ */
 #define LOSS_PATIENCE 8u
 #define LOSS_GOOD     64u
 

@@ -254,7 +254,7 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/* Return whether an ACK frame is due. @sent_data: data frames, which also acknowledge, were sent. */
+/* Return whether an ACK frame is due. @sent_data: data frames, which acknowledge, were sent. */
 static bool send_must_ack(const struct emu_session *s, bool sent_data, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;

@@ -26,7 +26,7 @@
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/* how long a host may refuse the handshake: its fabric may be an old one that is about to exit */
+/* for so long a host may refuse the handshake, because an old fabric there may be about to exit */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
@@ -83,7 +83,6 @@ struct emu_barrier {
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Set the error and its text, unless there is an error already. Return the error. */
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
 {
     va_list args;
@@ -220,7 +219,6 @@ static uint32_t barrier_pass(struct emu_barrier *barrier)
     return came;
 }
 
-/* Sleep until a frame arrives or a session has something to do. */
 static void barrier_sleep(struct emu_barrier *barrier)
 {
     uint64_t most_ns = BARRIER_SLEEP_NS, now_ns;
@@ -247,8 +245,8 @@ static void barrier_sleep(struct emu_barrier *barrier)
 }
 
 /*
- * Let the caller end the wait. A host that is alive may never end its superstep, or never read what
- * this host sends.
+ * End the wait with an error if config.stops() returns true. A host that is alive may never end its
+ * superstep, or never read what this host sends.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {
@@ -261,9 +259,7 @@ static void barrier_poll_stop(struct emu_barrier *barrier)
         barrier_wrong(barrier, -EINTR, "interrupted");
 }
 
-/*
- * Poll for frames once, and then spin, yield or sleep. @rounds: consecutive calls without a frame.
- */
+/* Poll for frames once, then spin, yield or sleep. @rounds: calls in a row without a frame. */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
     barrier_poll_stop(barrier);
@@ -375,8 +371,8 @@ static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_r
 }
 
 /*
- * Return whether there is a record to process. Records after the end of the superstep belong to the
- * next one. The exception is FAIL, which is processed at once, so that no host waits any longer.
+ * Return whether there is a record to process now. Records after the end of the superstep belong to
+ * the next one, except FAIL, which is processed at once so that no host waits any longer.
  */
 static bool peer_has(const struct barrier_peer *peer)
 {
@@ -388,7 +384,6 @@ static bool peer_has(const struct barrier_peer *peer)
                             record.channel == EMU_STEP_FAIL);
 }
 
-/* Process the records that have arrived for this superstep. */
 static int peer_take(struct barrier_peer *peer)
 {
     struct emu_hostlink_record record;
@@ -475,10 +470,10 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
     barrier_pass(barrier);
 }
 
-/* If @err is an error, report it to the other hosts, but only once. Return @err. */
+/* If @err is an error, report it to the other hosts, once. Return @err. */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    /* after -ECONNABORTED the failed host has notified all hosts */
+    /* after -ECONNABORTED, the failed host has already notified all hosts */
     if (err < 0 && !barrier->notified && err != -ECONNABORTED)
         barrier_broadcast_failure(barrier, barrier->why);
     barrier->notified |= err < 0;
@@ -707,9 +702,7 @@ static int barrier_init(struct emu_barrier *barrier, const struct emu_barrier_co
     return err;
 }
 
-/*
- * Start the keeper thread. It blocks all signals, so that the process's other threads receive them.
- */
+/* Start the keeper thread with all signals blocked, so that other threads receive them. */
 static int keeper_start(struct emu_barrier *barrier)
 {
     sigset_t all, before;

@@ -36,7 +36,7 @@ struct emu_virtual {
     struct virtual_peer *peer;
 };
 
-/* A step only clears the events. The cables are read at the end of each window. */
+/* A step only clears the events: emu_virtual_agree() reads the cables at the end of each window. */
 static uint32_t virtual_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
@@ -212,8 +212,8 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
 }
 
 /*
- * Return the most bytes that the other host may send for a cable in two supersteps: in each
- * superstep an entry and a credit for each slot.
+ * Return the most bytes that the other host may send for a cable in two supersteps: in each of them
+ * an entry and a credit per slot.
  */
 static size_t cable_bytes(const struct virtual_cable *cable)
 {

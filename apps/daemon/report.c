@@ -288,7 +288,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
-    return json_object_object_get(object, name); /* of NULL it is NULL */
+    return json_object_object_get(object, name); /* NULL if @object is NULL */
 }
 
 static long long number(struct json_object *object, const char *name)

@@ -199,7 +199,7 @@ static int peer_control(struct links *links, const struct pair *which,
     return 0;
 }
 
-/* Return the largest window for which PORT_FRAMES are enough, or the least if none is. */
+/* Return the largest window for which PORT_FRAMES frames are enough, or else the least. */
 static uint32_t window_of(uint32_t sessions)
 {
     uint32_t window = WINDOW_MOST;

@@ -278,8 +278,8 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
 }
 
 /*
- * Return list @name. NULL: it is missing, or its length is not @count or, if @count is 0, no
- * multiple of @each.
+ * Return list @name. NULL: it is missing or has a wrong length. The length must be @count or, if
+ * @count is 0, a multiple of @each.
  */
 static struct json_object *list_of(struct json_object *comm, const char *name, size_t count,
                                    size_t each)

@@ -67,7 +67,7 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
     return 0;
 }
 
-/* Write the folder for fabrics on several hosts, and for all without $XDG_RUNTIME_DIR. */
+/* Write the folder for fabrics on several hosts; without $XDG_RUNTIME_DIR, for all fabrics. */
 static void plain_dir(char *dir, size_t dir_bytes)
 {
     snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
@@ -415,7 +415,7 @@ bool paths_supervised_by(const char *name, pid_t owner)
     return inode && procs_child_has_socket(owner, inode);
 }
 
-/* Call @each for each socket in the folder; unless @all, only for fabrics on several hosts. */
+/* Call @each for each socket in the folder; if !@all, only for those of several hosts. */
 static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
                     void *context, char *error, size_t error_bytes)
 {

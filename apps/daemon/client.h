@@ -151,7 +151,7 @@ struct daemon {
 /** daemon_accept - accept one connection, or reject it and send the reason. */
 void daemon_accept(struct daemon *daemon);
 
-/** daemon_client_new - create a client with connection @fd. NULL without memory: @fd stays open. */
+/** daemon_client_new - create a client with connection @fd. NULL: no memory; @fd stays open. */
 struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 
 /**
@@ -390,8 +390,8 @@ void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 
 /*
  * Requests to start and to stop a capture. daemon_capture_left() - @client closes, which ends its
- * capture. daemon_capture_open() and daemon_capture_close() - the capture of daemon->config, which
- * lasts as long as the fabric. Errors: as capture_begin().
+ * capture. daemon_capture_open(), daemon_capture_close() - start and stop the capture of
+ * daemon->config, which lasts as long as the fabric. Errors: as capture_begin().
  */
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);

@@ -27,8 +27,8 @@
 #define EXIT_STATUS_MS 200
 
 /*
- * Notify all processes that the process of @dead has died, and each of those of its groups that
- * this death broke (@lists, by node). Frees @lists.
+ * Notify all processes that the process of @dead has died, and which of their groups this death
+ * broke (@lists, by node). Frees @lists.
  */
 static void report_death(struct daemon *daemon, const struct client *dead,
                          struct json_object **lists)

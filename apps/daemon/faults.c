@@ -26,9 +26,9 @@
 #include "nic/host/base/wire.h"
 
 #define COLLECT_PS      UINT64_C(100000000000) /* between two collections of hits */
-#define WATCH_PS        UINT64_C(1000000000)   /* the same while a fault waits for a packet (on=) */
-#define WATCH_REMOTE_PS UINT64_C(10000000000)  /* WATCH_PS if each collection queries other hosts */
-#define STEP_REMOTE_PS  UINT64_C(1000000000)   /* step_ps and in_flight_ps on several hosts */
+#define WATCH_PS        UINT64_C(1000000000) /* COLLECT_PS while a fault waits for a packet (on=) */
+#define WATCH_REMOTE_PS UINT64_C(10000000000) /* WATCH_PS if each collection queries other hosts */
+#define STEP_REMOTE_PS  UINT64_C(1000000000)  /* step_ps and in_flight_ps on several hosts */
 #define HITS_REPORTED   100u /* number of hits that the report lists: the first ones */
 
 struct daemon_faults {
@@ -174,7 +174,7 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
                                : daemon_freeze(daemon, client, what == INJECT_FREEZE);
 }
 
-/* Return the time of a hit by daemon_now_ps(). On clock raw, the log has times of that clock. */
+/* Convert the time of a hit to daemon_now_ps(). On clock raw it needs no conversion. */
 static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;

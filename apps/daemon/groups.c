@@ -57,7 +57,7 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/* Return member @node of group @id; NULL: it is none, or no longer. *ret: the group, or NULL. */
+/* Return member @node of group @id; NULL: it is not one (any more). *ret: the group, or NULL. */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
@@ -143,7 +143,7 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
-/* Break the group, and end its invitations. @by: the member that did; -1: for the reason @why. */
+/* Break the group, and end its invitations. @by: the member that caused it; -1: see @why. */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
 {

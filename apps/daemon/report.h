@@ -16,7 +16,7 @@
 /** report_network - add "topo", "profile" and, if the network comes from a file, "up" to @all. */
 void report_network(struct json_object *all, const struct fabric_config *config);
 
-/** report_build - build the report as of now; the command fills in "command", "exit_status". */
+/** report_build - build the report as of now; the command fills in "command" and "exit_status". */
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record);
 
@@ -42,7 +42,7 @@ struct report_profile report_profile(struct json_object *report);
 
 /* --- comm.c: the communication of programs ----------------------------------------------- */
 
-#define COMM_PAIRS_MOST 65536u /* pairs of nodes in a report, those with most bytes; rest: sums */
+#define COMM_PAIRS_MOST 65536u /* most pairs of nodes in a report; for others it has sums */
 
 /**
  * comm_build - build "communication" of the report (docs/manual.md): collectives, messages, their

@@ -189,7 +189,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, conn_ok());
 }
 
-/* Sent by the library when its process exits without detaching, so that it was not killed. */
+/* The library sends this when its process exits without detaching, and so was not killed. */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     (void)request;

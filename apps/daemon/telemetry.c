@@ -25,7 +25,7 @@
 #define OPEN_READERS 32u /* most readers with open blocks of the network; a few MB each */
 
 #define HOSTS_MS       50u   /* time limit for the replies of other hosts */
-#define HOSTS_FIRST_MS 2000u /* the same for their first replies, which have all counters */
+#define HOSTS_FIRST_MS 2000u /* time limit for their first replies, which have all counters */
 
 #define LAST_MS  500 /* at the end: time limit for all readers */
 #define QUIET_MS 50  /* at the end: time limit without progress of any reader */
@@ -236,8 +236,8 @@ static uint32_t readers_with_open(const struct daemon *daemon)
 }
 
 /*
- * Open the sampler, and the reader's part of the network as @filter describes it. On an error *why
- * is a line for the user.
+ * Open the sampler, and prepare the reader's format for the part of the network that @filter
+ * selects. On an error *why is a line for the user.
  */
 static int reader_open(struct daemon *daemon, const struct telemetry_filter *filter,
                        struct telemetry_reader *reader, const char **why)

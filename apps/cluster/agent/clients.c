@@ -344,8 +344,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * Before a process is stopped, list it here and at the supervisor. Either resumes all listed
- * processes when it ends.
+ * Before a process is stopped, list it here and at the supervisor. Each of the two resumes the
+ * listed processes when it ends.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {

@@ -75,8 +75,8 @@ static int call_taken_out(struct agent *agent, struct json_object *call, struct 
 
 /*
  * {"counts":BOOL} -> {"log":[DIGITS,…],"missed":N,"now_ps":T}. With "counts" the reply also has
- * "hits":[FAULT,COUNT,…]. With "more" the log ends at HOSTS_HITS_MOST entries, and the next call
- * may return further ones.
+ * "hits":[FAULT,COUNT,…]. If "more" is set, the log ends at HOSTS_HITS_MOST entries, and the next
+ * call may return further ones.
  */
 static int call_hits(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

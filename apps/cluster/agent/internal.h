@@ -33,7 +33,7 @@ struct agent_process {
     bool at_end;         /* it sends no more requests; those that it has sent are still answered */
     bool closing;        /* close its connection once its output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
-    bool exits;          /* it has announced that its process exits */
+    bool exits;          /* it has announced that it exits without detaching */
     bool ended;          /* its connection has ended; kept until its exit status is known */
     int pidfd;           /* of the ended process; -1: none */
     int64_t how_by_ms;   /* emu_now_ms() at which the wait for its exit status ends */

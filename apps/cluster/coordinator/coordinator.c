@@ -299,7 +299,7 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
     if (!json_object_object_get_ex(message, "hit", NULL) &&
         !json_object_object_get_ex(message, "sample", NULL))
         return coordinator_defer(agent, message);
-    /* the code that waits for the reply may need these, so handle them before it */
+    /* the code that waits for the reply may need these, so handle them first */
     message_serve(agent, message);
     json_object_put(message);
     return true;

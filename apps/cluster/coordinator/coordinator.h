@@ -73,7 +73,7 @@ struct coordinator_config {
     const char *const *name; /* by host: its name; borrowed */
     uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
     uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
-    /* if either is readable, the fabric must end, so long waits end; -1: none; borrowed */
+    /* the fabric must end if either is readable, so long waits stop; -1: none; borrowed */
     int signal_fd;
     int owner_fd;
     /* links_up(); NULL: all links always carry segments */

@@ -102,7 +102,7 @@ struct coordinator {
     int timer;                      /* timerfd: the next attempt to bring up lost links */
     uint64_t check_ms;              /* interval between attempts */
     int64_t check_at_ms; /* time of the next attempt by emu_now_ms(); 0: none is planned */
-    /* by kind: counts coordinator_sample_end(); pieces with another number are ignored */
+    /* by kind: calls of coordinator_sample_end(); pieces with another number are ignored */
     uint64_t sample_number[HOSTS_SAMPLE_KINDS];
     uint64_t from_bytes; /* finished messages with fewer bytes are not reported */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
@@ -214,7 +214,7 @@ void coordinator_rejoin_check(struct coordinator *coord);
 
 void coordinator_process_free(struct coordinator_process *process);
 
-/* Close the process's connection to the daemon, which reads the end of it. */
+/* Close the process's connection to the daemon, which then reads end-of-file. */
 void coordinator_process_end(struct coordinator_process *process);
 
 /* Handle a message of the host about its client number @client, which may be a new one. */

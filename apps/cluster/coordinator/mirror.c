@@ -90,7 +90,7 @@ static bool is_name(struct json_object *value)
     return !*at;
 }
 
-/* Return the report on a host's links, with a reference; NULL: invalid. */
+/* Return the report on a host's links, with a reference; NULL: it is invalid. */
 static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");

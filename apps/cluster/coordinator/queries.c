@@ -4,7 +4,7 @@
  * serve clients meanwhile. Also the audit at the fabric's end, for which it does wait.
  *
  * A host that does not reply before the deadline is lost, as with a call. A host executes no calls
- * during an audit, so the deadline of a call then is at least that of the audit.
+ * during an audit, so the deadline of a call to it is at least that of the audit.
  */
 #include <limits.h>
 #include <string.h>

@@ -62,7 +62,7 @@ bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kin
     return coordinator_sample_waits(coord, of);
 }
 
-/* Return whether the host sent more pieces than the largest sample has, if all but one are full. */
+/* Return whether the host sent more pieces than the largest sample needs if it fills them. */
 static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     const struct fabric *fabric = agent->coord->config.fabric;

@@ -16,7 +16,7 @@
 
 /*
  * Connections and groups are shared among processes without fixed quotas. A process gets another
- * one while it has at most ADMISSION_SHARE times as many as are left. Therefore a single process
+ * one while it has fewer than ADMISSION_SHARE times as many as are left. Therefore a single process
  * that wants all of them gets 8 of 9, and two processes get 8 of 17 each. Some are always left for
  * others. Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */

@@ -66,10 +66,7 @@ static int take(const struct admission *admission)
     return accept4(*admission->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/*
- * No descriptor is free. Close the spare one, accept the client with it, and send the reason for
- * the refusal.
- */
+/* No descriptor is free. Close the spare one to accept the client, and send it the reason. */
 static void accept_without_room(struct admission *admission)
 {
     int fd;
@@ -105,10 +102,7 @@ static uint64_t left_of_nodes(const struct admission *admission)
     return most > admission->connections ? most - admission->connections : 0;
 }
 
-/*
- * Return the number of further connections that the limit of open files allows. @fd: the lowest
- * free descriptor.
- */
+/* Return the further connections that RLIMIT_NOFILE allows. @fd: the lowest free descriptor. */
 static uint64_t left_of_files(int fd)
 {
     uint64_t used = (uint64_t)fd + SPARE_FDS;

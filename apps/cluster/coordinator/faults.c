@@ -123,7 +123,7 @@ struct hits_take {
 };
 
 /*
- * Read a hit. Returns false if no device of this fabric can have it. The bytes of bool fields are
+ * Read a hit. Returns false if the hit is impossible in this fabric. The bytes of bool fields are
  * checked before they are copied, because C defines only the values 0 and 1 for a bool.
  */
 static bool hit_read(const struct fabric *fabric, struct json_object *digits,
@@ -280,9 +280,7 @@ struct scan_take {
     struct fabric_scan_result *seen;
 };
 
-/*
- * Return whether @host has that end of @direction. A host is believed only about its own devices.
- */
+/* Return whether @host has that end of @direction. A host may report only on its own devices. */
 static bool has_end(const struct scan_take *take, uint32_t host, uint64_t direction, bool sends)
 {
     return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&

@@ -190,7 +190,7 @@ int fabric_rate_cables(struct fabric *fabric)
 const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node)
 {
     if (fabric_engine(fabric, node))
-        return NULL; /* the engine has the slow wire; the host interface is memory */
+        return NULL; /* the wire begins at the engine; the host interface is only memory */
     return fabric->links.slow[2 * fabric_cable_of(fabric, node, 0)];
 }
 
@@ -203,7 +203,6 @@ void fabric_free_ports(struct fabric *fabric)
 
 /* --- combiners ---------------------------------------------------------------------- */
 
-/* Return whether adapters combine instead of switches. */
 static bool adapters_combine(const struct fabric *fabric)
 {
     return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);

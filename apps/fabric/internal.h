@@ -29,7 +29,7 @@ static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for 
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "a switch can list each of them");
 
 #define FABRIC_GROUP_BUFS (1u << 22) /* buffers for partial results of groups: 1 GB of addresses */
-/* Generations of a slot's collective addresses; one less, so that no address is UINT32_MAX. */
+/* Number of collective addresses per slot; one less than possible, so that none is UINT32_MAX. */
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1)
 
 /*
@@ -40,7 +40,7 @@ static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "a switch can list e
 struct fabric_group_engines {
     uint32_t count;
     struct {
-        uint32_t number;            /* of the engine: a node, or a unit */
+        uint32_t number;            /* index in fabric_engines.at */
         uint64_t incarnation;       /* of the node's process when the group was made */
         struct engine *engine;      /* NULL: on another host */
         struct engine_group *group; /* the engine's part of the group; NULL: on another host */
@@ -88,7 +88,7 @@ struct fabric_engines {
     uint32_t count; /* fabric_engine_numbers(); 0: the fabric has no engines */
     /* by number: the engines of nodes, then the units of switches; NULL: on another host */
     struct engine **at;
-    uint32_t *units; /* by switch and port: the unit of the neighbour there; see switch_units() */
+    uint32_t *units; /* by switch and port: number of the neighbour's unit; see switch_units() */
 };
 
 /* The cables between devices (links.c). */
@@ -104,8 +104,8 @@ struct fabric_links {
     bool drop_unreachable; /* drop segments whose destination is unreachable; else they wait */
     uint64_t partitioned;  /* number of segments dropped because of drop_unreachable */
     bool eased;            /* reroute in flight as if every destination were reachable */
-    bool *severed;         /* hosts.c: by cable: it led to a lost host; NULL: no cable did */
-    /* hosts.c: by destination node, then switch: segments there may use a severed cable */
+    bool *severed;         /* by cable: whether it led to a lost host (hosts.c); NULL: none did */
+    /* by destination, then switch: whether a route between them uses a severed cable (hosts.c) */
     bool *strands;
     bool *out;   /* by cable: out of use (fabric_link_set()) */
     bool faulty; /* some cable has had faults, or is expected to (fabric_expect_faults()) */
@@ -126,7 +126,7 @@ struct fabric_combine {
 
     /* written by each scan of the switch in drops.c */
     uint64_t taken;    /* contributions that its units have taken */
-    uint64_t since_ps; /* time of the scan since which contributions wait and none was taken */
+    uint64_t since_ps; /* contributions have waited, and none was taken, since the scan then */
     bool waits;        /* some contribution waited */
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments dropped for want of space */
@@ -139,14 +139,11 @@ struct fabric_combine {
 #define FABRIC_DROPS_RECENT 256u
 #define FABRIC_DROPS_MOST   65536u /* limit of queued losses of pairs, and of all other losses */
 
-/*
- * Queue of unrecoverable drops that a scan (drops.c) has found and fabric_drop_take() has not
- * returned yet. A loss *of a pair* is a unicast between two processes.
- */
+/* Queue of unrecoverable drops. A loss *of a pair* is a lost unicast between two processes. */
 struct fabric_drops {
     struct fabric_drop *at;
-    uint32_t count, taken, most;          /* used elements; the first that were taken; capacity */
-    uint32_t urgent;                      /* queued losses other than those of a pair */
+    uint32_t count, taken, most; /* elements that are used, that of these were taken, and in all */
+    uint32_t urgent;             /* queued losses other than those of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
     uint64_t now_ps;                      /* time of the last scan */
     uint64_t given_up; /* packets that the nodes' engines had given up at the last scan */
@@ -161,7 +158,7 @@ struct fabric {
     uint32_t workers;
     struct emu_worker **worker;
     struct fabric_drive drive;
-    struct emu_hostif_list **list; /* two per worker, used alternately: its host interfaces */
+    struct emu_hostif_list **list; /* two lists of host interfaces per worker, used in turn */
     struct switch_dev **sw;        /* by switch; NULL: on another host */
     struct fabric_links links;
     struct fabric_engines engines;
@@ -214,14 +211,14 @@ struct fabric_host {
     struct emu_tx *tx;   /* to the node */
     struct emu_rx *rx;   /* from the node */
     uint8_t port;
-    uint32_t credits;                  /* of either direction */
-    const struct emu_profile *profile; /* from the node; for a host interface in both directions */
-    const struct emu_profile *inward;  /* to a node inside the fabric */
+    uint32_t credits;                  /* of each direction */
+    const struct emu_profile *profile; /* of the wire from the node, and of a host interface */
+    const struct emu_profile *inward;  /* of the wire to a node inside the fabric */
 };
 
 /* --- hosts.c --- */
 
-/* fabric_has_switch(), fabric_has_node() - return whether it is on this host. Pure. */
+/* Return whether a switch, or a node, is on this host. Pure. */
 static inline bool fabric_has_switch(const struct fabric_config *config, uint32_t s)
 {
     return !config->hosts || config->hosts->of[s] == config->hosts->self;
@@ -250,7 +247,7 @@ struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t 
 /** fabric_crossings_count - add the counters of all replay buffers of host links to @sum. */
 void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum);
 
-/** fabric_crossing_segments - limit of segments in one direction of a cable to a host. Pure. */
+/** fabric_crossing_segments - return the limit of segments in one direction of a crossing. Pure. */
 uint32_t fabric_crossing_segments(const struct fabric_config *config);
 
 /*
@@ -310,7 +307,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config);
 
 /* --- engines.c --- */
 
-/* Return the ports of a switch, and the number of engines, in both cases with units. Pure. */
+/* Return the number of ports of a switch, and of engines; both include units. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);
 uint32_t fabric_engine_numbers(const struct fabric_config *config);
 
@@ -349,9 +346,7 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
 
 /* --- links.c --- */
 
-/*
- * Describe the cable whose first end is at a port. False: no cable has its first end there. Pure.
- */
+/* Describe the cable whose first end is at a port. False: there is no such cable. Pure. */
 bool fabric_cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                        struct fabric_cable *ret);
 
@@ -369,7 +364,7 @@ struct emu_faults *fabric_faults_create(struct fabric *fabric, uint32_t worker,
 /* Free the cables. Buffers of entries that faults delay return to the pool. */
 void fabric_free_cables(struct fabric *fabric);
 
-/* --- faults.c, drops.c --- */
+/* --- combine units and drops: faults.c, drops.c --- */
 
 /* Return a switch of the tree that a fault makes refuse states to new groups; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
@@ -403,7 +398,9 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
 /* Let fabric_ungrown() also count groups without a tree, because a tree may be possible now. */
 void fabric_regrow_treeless(struct fabric *fabric);
 
-/* Return the elements of fabric->combine, which is by switch, or by node if adapters combine. */
+/* --- elsewhere in faults.c --- */
+
+/* Return the number of elements of fabric->combine: one per switch, or node if adapters combine. */
 static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 {
     return graph->switches > graph->nodes ? graph->switches : graph->nodes;
@@ -411,7 +408,7 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 
 void fabric_free_combine(struct fabric *fabric);
 
-/* Return the time to log for a hit that the manager finds at its time @now_ps. */
+/* Return the time to log for a hit that the manager finds. @now_ps: its time. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 
 /*
@@ -444,7 +441,7 @@ void fabric_drive_stop(struct fabric *fabric);
  */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
 
-/* Return the first time at which such a device can act. In simulated time this is after @now_ps. */
+/* Return the first time at which a woken device can act. In simulated time it is after @now_ps. */
 uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps);
 
 /* --- members.c --- */
@@ -471,7 +468,7 @@ int fabric_members_create(const struct fabric *fabric, struct fabric_group *grou
 int fabric_members_publish(const struct fabric_group *group);
 void fabric_members_withdraw(const struct fabric_group *group);
 
-/* Free these parts. False: some stay, because their engines still have packets of the group. */
+/* Free these parts. False: some are left, because their engines still have packets of the group. */
 bool fabric_members_free(struct fabric *fabric, struct fabric_group *group);
 
 /* --- groups.c --- */

@@ -194,7 +194,7 @@ int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes)
 
 /* --- segments, credits, channels, states -------------------------------------------- */
 
-/* Where check_report() reports the errors of one device. */
+/* Context of check_report(): the audit, and the device whose errors it reports. */
 struct check_at {
     struct fabric_audit *audit;
     struct fabric_place place;
@@ -267,7 +267,6 @@ static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *a
         check_link(fabric, n, i, &found);
 }
 
-/* Check the parts of a group in devices. */
 static void check_group(struct fabric *fabric, const struct fabric_group *group,
                         struct fabric_audit *audit)
 {

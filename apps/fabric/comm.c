@@ -5,8 +5,8 @@
  *
  * A member of a barrier or an all-reduce, and the root of a reduction, cannot continue before the
  * last member has arrived. A member of a broadcast cannot continue before the root has arrived.
- * Until that time a member waits for other members, which the network has not caused. After that
- * time it waits for the network. The other members of a reduction wait for no member.
+ * Until then a member waits for other members, which the network has not caused. Afterwards it
+ * waits for the network. The other members of a reduction wait for no member.
  */
 #include "apps/fabric/comm.h"
 
@@ -52,7 +52,7 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     }
 }
 
-/* Return the first node from @node on to which the process has sent; hostif->nodes: none. */
+/* Return the next node, @node or higher, to which the process has sent; hostif->nodes: none. */
 static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);
@@ -188,9 +188,9 @@ static void reports_read(struct fabric *fabric, struct fabric_comm_past *past, u
 }
 
 /*
- * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. Their reports
- * of at most one collective then stay unread until the node's next segment. The ring has space for
- * these.
+ * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. At most the
+ * report of one collective of such a node stays unread until the node's next segment. The ring has
+ * space for it.
  */
 void fabric_comm_tick(struct fabric *fabric)
 {

@@ -20,8 +20,8 @@
 #include "emu/hostif/finished.h"
 
 /*
- * Sums over the collectives that were sampled at random (emu/hostif/comm.h) and that all of their
- * members have reported.
+ * Sums over the collectives that were sampled at random (emu/hostif/comm.h) and reported by all of
+ * their members.
  */
 struct fabric_comm_sum {
     uint64_t calls; /* sampled calls, one for each member of a collective */
@@ -51,13 +51,11 @@ struct comm_samples {
     struct comm_sample *entry; /* reports of collectives that other members may still report */
     uint32_t count, capacity;  /* elements of `entry`: used, allocated */
     uint32_t most;             /* limit of `capacity` */
-    uint64_t unreported; /* reports dropped because other members did not report, or too late */
+    uint64_t unreported; /* reports dropped because other members reported too late or not at all */
     struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/**
- * comm_samples_open - set the limit for a fabric of @nodes nodes. The caller has zeroed @samples.
- */
+/** comm_samples_open - set the limit of reports for @nodes nodes. @samples has been zeroed. */
 void comm_samples_open(struct comm_samples *samples, uint32_t nodes);
 void comm_samples_free(struct comm_samples *samples);
 
@@ -83,8 +81,8 @@ struct fabric_comm_cell {
 struct fabric_comm {
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct fabric_comm_sum sampled[EMU_COMM_KINDS][EMU_COMM_SIZES];
-    uint64_t unreported;      /* reports that no sum includes */
-    uint32_t nodes;           /* number of nodes of the network */
+    uint64_t unreported; /* reports that no sum includes */
+    uint32_t nodes;
     struct fabric_pair *pair; /* this host's pairs, sorted by nodes; then those of other hosts */
     uint32_t pairs;
     uint64_t more_messages, more_bytes; /* of pairs that are not kept */

@@ -72,7 +72,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     if (emu_profile_retries(&config->profile)) /* replay buffers */
         bufs += (uint64_t)switches * graph->ports *
                 emu_retry_window(emu_profile_credits(&config->profile));
-    if (config->local_nodes) /* nodes inside the fabric may use as many buffers as there are */
+    if (config->local_nodes) /* nothing else limits the buffers of nodes inside the fabric */
         return bufs + FABRIC_LOCAL_BUFS;
     return bufs +
            (uint64_t)switches * switch_segments(fabric_switch_ports(config), &config->profile) +

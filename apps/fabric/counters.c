@@ -255,7 +255,7 @@ static void totals_add_links(struct fabric_totals *to, struct engine *engine, ui
         to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
 }
 
-/* @hosts: the engine is that of a node inside the fabric, which no host interface counts. */
+/* @hosts: the engine's node is inside the fabric, so that no host interface counts its segments. */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);

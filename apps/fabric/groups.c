@@ -3,9 +3,9 @@
  * groups.c - collective groups: plan a group's tree, reserve buffers and combine states for it,
  * publish its parts in switches and engines, and remove all this with the last member.
  *
- * A collective address is a slot of the table of groups and, above it, a generation. A *state* is
- * one operation in progress in a combine unit; a group reserves as many as its *window* has
- * operations (emu/packet/seg.h).
+ * The low bits of a collective address are a slot of the table of groups; the bits above count the
+ * *generations* of addresses. A *state* is one operation in progress in a combine unit; a group
+ * reserves as many as its *window* has operations (emu/packet/seg.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -299,7 +299,6 @@ bool fabric_units_can(const struct fabric *fabric, bool combines, const struct t
     return can;
 }
 
-/* Plan the group's tree of switches. */
 static int group_tree(const struct fabric *fabric, struct fabric_group *group, char *error,
                       size_t error_bytes)
 {
@@ -459,7 +458,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
 
         return (uint32_t)(by_bufs < left ? by_bufs : left);
     }
-    for (uint32_t i = 0; i < count; i++) { /* each tree includes the first switch of a member */
+    for (uint32_t i = 0; i < count; i++) { /* a tree includes the first switch of each member */
         uint32_t sw = topo_first_link(fabric->config.graph, nodes[i])->sw;
         uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
 

@@ -239,7 +239,7 @@ struct fabric_mirror {
     bool (*mismatch)(void *ctx, uint32_t group, struct emu_mismatch *ret); /* fabric_mismatch() */
     /* fabric_stalls(), with the times converted to this host's clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
-    /* Add the results of fabric_audit() to @sum, each line with its host. Errors: the same. */
+    /* Add fabric_audit() of all other hosts to @sum, each line with its host. Errors: its own. */
     int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 

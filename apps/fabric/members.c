@@ -56,7 +56,7 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
-#define CHAIN_MOST 64u /* limit of members of a tree of width 1, which a result passes one by one */
+#define CHAIN_MOST 64u /* limit of members in a tree of width 1, as a result visits each in turn */
 
 /*
  * Return the width of a group's tree of adapters. A short operation is fastest in a wide tree,
@@ -92,7 +92,7 @@ static int member_create(const struct fabric *fabric, const struct fabric_group 
     return engine_group_create(ret, &config);
 }
 
-/* Make the unit engine of a member's switch its parent. */
+/* Make the unit engine of each member's switch the member's parent. */
 static void tree_below_units(const struct fabric *fabric, const struct fabric_group *group,
                              struct member *member)
 {

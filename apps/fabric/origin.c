@@ -19,7 +19,7 @@
 
 #define HIDDEN "***"
 
-/* Return whether the name of an option or a variable, @bytes long, means that it has a secret. */
+/* Return whether @name, of @bytes bytes, is that of an option or a variable with a secret. */
 static bool names_secret(const char *name, size_t bytes)
 {
     static const char *const parts[] = {"key",        "token",      "secret", "passw",
@@ -117,8 +117,8 @@ static struct json_object *word_json(const char *word, size_t bytes, const char 
 }
 
 /*
- * Add @word to @list with its secret hidden. @secret_next: the whole word is a secret, because of
- * the word before it; set for the next word.
+ * Add @word to @list with its secret hidden. @secret_next: whether the whole word is a secret
+ * because of the word before it; updated for the next word.
  */
 static void add_word(struct json_object *list, const char *word, bool *secret_next)
 {
@@ -140,7 +140,7 @@ struct json_object *origin_words(char *const *words)
     return list;
 }
 
-/* Return this process's command line as the user wrote it; in main()'s argv getopt reorders it. */
+/* Return this process's command line as the user wrote it; getopt has reordered main()'s argv. */
 static struct json_object *words_of_process(void)
 {
     struct json_object *list = json_object_new_array();

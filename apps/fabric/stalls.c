@@ -3,10 +3,10 @@
  * stalls.c - find out why a run has stalled: which operations of processes are pending, where the
  * contributions to a collective have arrived, and which links wait without sending.
  *
- * A *contribution* is one member's operand of a collective. What a process reports as pending is
- * used only after emu_pending_read() has checked it. Everything else is read from switches,
- * adapters and cables while the workers are held. The coordinator releases its workers while it
- * queries other hosts, because the workers carry the queries and the replies.
+ * A *contribution* is one member's operand of a collective. Reports of processes about pending
+ * operations are used only after emu_pending_read() has checked them. Everything else is read from
+ * switches, adapters and cables while the workers are held. The coordinator releases its workers
+ * while it queries other hosts, because the workers carry the queries and the replies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static const struct fabric_arrived *arrived_at(const struct arrived *arrived, ui
     return NULL;
 }
 
-/* With acknowledgments a contribution arrives in the member's own adapter first: look there. */
+/* With acknowledgments, look in the member's adapter, where its contribution arrives first. */
 static void contribution_at_adapter(const struct arrived *arrived, struct fabric_contribution *part)
 {
     const struct fabric_arrived *at = arrived_at(arrived, part->node);
@@ -111,10 +111,7 @@ static void contribution_at_adapter(const struct arrived *arrived, struct fabric
     part->arrived = at && emu_ports_any(at->ports);
 }
 
-/*
- * Without acknowledgments a contribution arrives first in the switch that the member's link of the
- * tree leads to: look there.
- */
+/* Without acknowledgments, look in the switch at the member's link in the tree instead. */
 static void contribution_at_switch(const struct fabric *fabric, const struct fabric_group *group,
                                    const struct arrived *arrived, struct fabric_contribution *part)
 {
@@ -157,9 +154,7 @@ uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/*
- * Return whether switch @sw of the tree has all contributions from below and so has sent them up.
- */
+/* Return whether a switch of the tree has all contributions from below, and so has sent them up. */
 static bool result_has_left(const struct fabric_group *group, const struct arrived *arrived,
                             uint32_t sw)
 {
@@ -315,9 +310,7 @@ struct stalls {
     uint64_t now_ns;
 };
 
-/*
- * Add @stall to the list if its link, which has the counts @moved, has sent nothing for STALL_NS.
- */
+/* Add @stall to the list if its link has sent nothing for STALL_NS. @moved: samples of the link. */
 static void stall_add(struct stalls *list, const struct fabric_moved *moved,
                       struct fabric_stall stall)
 {
@@ -330,9 +323,9 @@ static void stall_add(struct stalls *list, const struct fabric_moved *moved,
 }
 
 /*
- * Add the stalled links that leave switch @s. With virtual channels, report no missing credits: the
- * missing replies that engine_stalls() reports explain more. A port that has a segment and a credit
- * and does not send is reported with and without virtual channels.
+ * Add the stalled links that leave switch @s. With virtual channels, missing credits are not
+ * reported, because the missing replies that engine_stalls() reports explain more. A port that has
+ * a segment and a credit and does not send is always reported.
  */
 static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls *list)
 {

@@ -86,10 +86,6 @@ static bool read_link(struct fault_where *where, const char *value)
     return true;
 }
 
-/*
- * Read the name of a switch or a node, which begins with a letter. Whether the network has the name
- * is checked later.
- */
 static bool read_name(struct fault_where *where, const char *value, enum fault_place place)
 {
     size_t length = strlen(value);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * audit.c - run the parts of an audit, check the contents of devices while the workers are held,
- * and describe the locations of errors.
- */
+/* audit.c - run an audit, check devices while the workers are held, describe where errors are. */
 #include "apps/audit/audit.h"
 
 #include <errno.h>
@@ -14,7 +11,6 @@
 #include "emu/dev/dev.h"
 #include "emu/util/now.h"
 
-/* Describe the remote end of the cable at a switch's port. */
 static void name_far(const struct fabric_place *place, char *to, size_t bytes)
 {
     const struct topo_graph *graph = place->fabric->config.graph;

@@ -61,8 +61,8 @@ int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t err
 /**
  * fabric_check_bufs - check that the pool's number of references to buffers is the sum over all
  * holders: cables, crosspoints, packets, requests of processes, and states of groups. Nodes inside
- * the fabric must hold none. Errors: -EPROTO, with one line in @error. Thread: manager, while the
- * workers are held.
+ * the fabric must hold none. Errors: -EPROTO, with one line in @error. Thread: manager, workers
+ * held.
  */
 int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes);
 

@@ -19,7 +19,6 @@
 #include "apps/fabric/internal.h"
 #include "emu/dev/dev.h"
 
-/* A device's place in the tree of a group. */
 struct group_place {
     uint32_t in;     /* groups_audit.serial when this was written; else it is of another group */
     uint32_t up;     /* the parent switch or engine; TOPO_NONE: none */

@@ -188,9 +188,8 @@ static void reports_read(struct fabric *fabric, struct fabric_comm_past *past, u
 }
 
 /*
- * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. At most the
- * report of one collective of such a node stays unread until the node's next segment. The ring has
- * space for it.
+ * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. At most one
+ * report of such a node stays unread until its next segment; the ring has space for it.
  */
 void fabric_comm_tick(struct fabric *fabric)
 {
@@ -327,7 +326,6 @@ static void most(uint64_t *of, uint64_t ns)
     *of = ns > *of ? ns : *of;
 }
 
-/* Times at which members arrived at a collective. */
 struct arrivals {
     uint64_t last_ns; /* of the last member */
     uint64_t root_ns; /* of the root, if there is one */
@@ -361,7 +359,6 @@ static uint64_t released_ns(const struct arrivals *arrivals, const struct comm_s
     return ret < one->ended_ns ? ret : one->ended_ns;
 }
 
-/* Add a complete collective to the sums. */
 static void run_sum(struct comm_samples *samples, const struct comm_sample *run, uint32_t count)
 {
     const struct emu_finished *any = &run->one;
@@ -384,10 +381,7 @@ static void run_sum(struct comm_samples *samples, const struct comm_sample *run,
     }
 }
 
-/*
- * Keep only the newest report of each node, because older ones are of a former group with the same
- * address. Returns how many reports are kept.
- */
+/* Keep each node's newest report; older ones are of a former group with the same address. */
 static uint32_t run_unique(struct comm_samples *samples, struct comm_sample *run, uint32_t count)
 {
     uint32_t kept = 0;

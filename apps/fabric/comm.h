@@ -8,9 +8,8 @@
  * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. Messages of further pairs are
  * counted in one sum.
  *
- * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only the
- * times of sampled collectives with members on several hosts are missing, because no host gets the
- * reports of all members.
+ * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only times of
+ * sampled collectives with members on several hosts are missing: no host gets all reports.
  */
 #ifndef APPS_FABRIC_COMM_H
 #define APPS_FABRIC_COMM_H
@@ -19,10 +18,7 @@
 #include "emu/hostif/comm.h"
 #include "emu/hostif/finished.h"
 
-/*
- * Sums over the collectives that were sampled at random (emu/hostif/comm.h) and reported by all of
- * their members.
- */
+/* Sums over the collectives that were sampled at random and reported by all of their members. */
 struct fabric_comm_sum {
     uint64_t calls; /* sampled calls, one for each member of a collective */
     double weight;  /* all calls that the sampled ones represent; also weights the next two sums */
@@ -31,10 +27,7 @@ struct fabric_comm_sum {
     uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
 };
 
-/**
- * comm_count_of - convert a sum to an integer of at most 2^63, because false reports of processes
- * may make the sum too large. Pure.
- */
+/** comm_count_of - round a sum, and limit it to 2^63, because reports may be forged. Pure. */
 static inline uint64_t comm_count_of(double sum)
 {
     return sum < 0x1p63 ? (uint64_t)(sum + 0.5) : UINT64_C(1) << 63;

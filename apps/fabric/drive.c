@@ -196,10 +196,7 @@ uint64_t fabric_now_ps(const struct fabric *fabric)
     return fabric->clock.mode == EMU_CLOCK_REAL ? emu_clock_now(&fabric->clock) : 0;
 }
 
-/*
- * The time is compared in nanoseconds, which wrap only after 584 years. Picoseconds may have
- * wrapped, because nobody calls fabric_tick() while no process is attached.
- */
+/* Compares nanoseconds, because picoseconds may have wrapped while no process was attached. */
 static bool clock_needs_rebase(const struct fabric *fabric)
 {
     return emu_now_ns() - fabric->clock.origin_ns >= EMU_REBASE_PS / 1000u;

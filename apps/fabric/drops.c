@@ -121,8 +121,8 @@ void fabric_free_drops(struct fabric *fabric)
 
 /*
  * Queue the failure of a group, unless it has failed before. The caller of fabric_drop_take()
- * notifies the members. On several hosts the group is marked as failed only when the coordinator
- * takes the loss.
+ * notifies the members. On several hosts the group is marked only when the coordinator takes the
+ * loss.
  */
 static void group_fails(struct fabric *fabric, struct fabric_group *group,
                         const struct fabric_drop *why)
@@ -145,10 +145,7 @@ struct overrun {
     bool out;
 };
 
-/*
- * Return the latest incarnation of @node whose lowest byte is @low; a header has only this byte.
- * 0: there was none, for example because the process wrote a wrong byte.
- */
+/* Complete the incarnation of which a header has only the lowest byte, @low. 0: @low is wrong. */
 static uint64_t incarnation_with_low_byte(const struct fabric *fabric, uint32_t node, uint8_t low)
 {
     uint64_t word = node < fabric->config.graph->nodes ? fabric->incarnation[node] : 0;
@@ -178,7 +175,6 @@ static void overrun_note(void *ctx, const struct emu_hdr *hdr)
     }
 }
 
-/* Queue the segments that overran the inputs of switch @sw. */
 static void switch_overran(struct fabric *fabric, uint32_t sw)
 {
     for (uint32_t p = 0; p < fabric->config.graph->ports; p++) {
@@ -195,7 +191,6 @@ static void switch_overran(struct fabric *fabric, uint32_t sw)
 
 /* --- damaged partial results ----------------------------------------------------------- */
 
-/* Return the part of the group in the unit engine of switch @sw; NULL: none. */
 static const struct engine_group *group_at_unit(const struct fabric *fabric,
                                                 const struct fabric_group *group, uint32_t sw)
 {
@@ -284,10 +279,7 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
     return sum;
 }
 
-/*
- * Scan all groups for packets that adapters of nodes that have left gave up. This is necessary only
- * if an adapter has given up a packet, or a node has left a group, since the last scan.
- */
+/* Does nothing unless an adapter gave up a packet, or a node left a group, since the last scan. */
 static void scan_left_nodes(struct fabric *fabric)
 {
     struct fabric_drops *drops = &fabric->drops;
@@ -451,10 +443,7 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     fabric_resume(fabric);
 }
 
-/*
- * Coordinator: take the units of a switch out of service on all hosts, and let the groups fail that
- * use them. False: they were out of service before.
- */
+/* On all hosts, take a switch's units out of service and fail their groups. False: done before. */
 static bool unit_settles(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)

@@ -253,7 +253,6 @@ static int fabric_build(struct fabric *fabric)
     return err;
 }
 
-/* Write an error text with advice for the user. Returns @err. */
 static int build_failed(const struct fabric_config *config, int err, char *error,
                         size_t error_bytes)
 {

@@ -70,8 +70,8 @@ struct fabric_config {
 
 /**
  * fabric_check_config - check that network, clock, profile and nodes fit each other. fabric_start()
- * calls it first. Errors: -EINVAL; -EFBIG, a host interface exceeds the limit on file sizes. Writes
- * one line to @error.
+ * calls it first. Errors, with one line in @error: -EINVAL; -EFBIG, a host interface exceeds the
+ * limit on file sizes.
  */
 int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
 
@@ -101,8 +101,8 @@ void fabric_attachment_close(const struct fabric_attachment *attachment);
  * fabric_attach - give a node on this host to a process.
  * @want: the requested node; if it is taken, or @want is negative, the process gets any free node.
  * Errors: -EXDEV, the node is on another host; -ENOSPC, all nodes here are taken; -ENOMEM; -EMFILE;
- * -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT, the user's
- * limit of epoll watches.
+ * -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT, the limit
+ * of epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment *ret);
 
@@ -250,8 +250,8 @@ uint64_t fabric_windows(const struct fabric *fabric);
  * fabric_advance - clock virtual: simulate up to and including @until_ps. The calling thread steps
  * one of the workers. All workers stand still between two calls; the caller may then read the state
  * of any node inside the fabric and wake its device (emu_dev_wake()). If the network is on several
- * hosts, all of them must make the same sequence of calls of fabric_advance() and fabric_next_ps(),
- * with the same times.
+ * hosts, all of them must make the same calls of fabric_advance() and fabric_next_ps(), with the
+ * same times.
  */
 void fabric_advance(struct fabric *fabric, uint64_t until_ps);
 

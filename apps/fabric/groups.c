@@ -120,7 +120,6 @@ static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
     return group_is_wide(group) ? whole / 2 : whole;
 }
 
-/* Return the number of buffers that the group reserves for all devices together. */
 static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
@@ -389,7 +388,6 @@ static void group_undo(struct fabric *fabric, uint32_t id)
         fabric_group_leave(fabric, id, group->node[i]);
 }
 
-/* Create the group here, then on all other hosts. */
 static int combining_create_all(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                                 bool wide, uint32_t *id, char *error, size_t error_bytes)
 {

@@ -213,10 +213,7 @@ static struct fabric_crossing_end end_at_switch(const struct fabric *fabric,
                                         .port = (uint8_t)at->port};
 }
 
-/*
- * Return the end of a crossing on this host. @beyond: receives the number of the device at the
- * remote end; nodes are numbered after switches.
- */
+/* @beyond: receives the number of the remote device; nodes are numbered after switches. */
 static struct fabric_crossing_end end_here(const struct fabric *fabric,
                                            const struct fabric_cable *cable, uint32_t *beyond)
 {

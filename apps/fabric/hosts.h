@@ -6,7 +6,7 @@
  * A *crossing* is a cable between two hosts. A *host link* is the device that stands for the remote
  * end of crossings and exchanges their entries with the other host (emu/hostlink/). The
  * *coordinator* is the host that controls the fabric. Its *mirror* applies its changes on all other
- * hosts, and queries them.
+ * hosts and queries them.
  */
 #ifndef APPS_FABRIC_HOSTS_H
 #define APPS_FABRIC_HOSTS_H
@@ -45,8 +45,7 @@ struct fabric_crossing_end {
  * The interface of host links to a fabric, whose workers step these devices. A crossing has the
  * credits of the receiving switch and, without virtual channels, `depth` more for segments that
  * wait in the remote host link until that switch has space. A host link counts the credits of its
- * own sending end as any sender does: it takes one for each entry that it puts on the cable, and
- * adds those that return.
+ * own sending end like any sender.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
@@ -56,7 +55,7 @@ struct fabric_crossing_ops {
     /*
      * Join @end to a host link device in both directions, as two emu_link_join() would. With an
      * intake the direction to @end is an emu_retry_join() from a replay buffer of that device.
-     * @credits: the credits of a cable within one host (fabric_cable_credits()). Errors: its own,
+     * @credits: those of a cable within one host (fabric_cable_credits()). Errors: its own,
      * negative.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
@@ -78,8 +77,8 @@ struct fabric_crossing_ops {
     /* Rebase the clock of all ends: emu_tx_rebase(), emu_rx_rebase(). NULL: no timed clock. */
     void (*rebase)(void *ctx, uint64_t by_ps);
     /*
-     * Clock virtual: agree with all hosts on the next window; see struct emu_windows_hosts
-     * (emu/worker/windows.h). NULL: not supported.
+     * On clock virtual, agree with all hosts on the next window (struct emu_windows_hosts in
+     * emu/worker/windows.h). NULL: not supported.
      */
     void (*agree)(void *ctx, uint64_t *next_ps);
 };
@@ -115,16 +114,13 @@ uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
 /**
- * fabric_direction_host - return the host of the sending end (@sends) or of the receiving end of a
- * direction of a cable. @direction: 2 * cable, plus 1 for the direction from the cable's first end.
+ * fabric_direction_host - return the host of a direction's sending end (@sends) or receiving end.
+ * @direction: 2 * cable, plus 1 for the direction from the cable's first end.
  * Thread: any.
  */
 uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, bool sends);
 
-/**
- * fabric_crossings - return the number of cables between this host and @host; if that is TOPO_NONE,
- * between this host and all other hosts. Pure.
- */
+/** fabric_crossings - return the number of this host's cables to @host; TOPO_NONE: to all. Pure. */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
 
 /** fabric_crossings_all - return the number of cables between any two hosts. Pure. */
@@ -169,10 +165,7 @@ struct fabric_test {
     bool quiet;      /* neither these hosts nor links to them hold old packets of the cable */
 };
 
-/*
- * Samples of the cable ends of one or all hosts. The first three arrays are by direction, 2 * cable
- * + out; the others by switch.
- */
+/* Samples of cable ends, by direction (2 * cable + out), and of switches, by switch. */
 struct fabric_scan_result {
     uint64_t *packets, *errors; /* emu_faults_seen() and emu_faults_errors() of the receiving end */
     struct fabric_port *port;   /* fabric_port_sample() of the sending end */
@@ -190,8 +183,8 @@ struct fabric_group_call {
 
 /*
  * The calls by which the coordinator's fabric changes and queries the replicas. A call returns when
- * all other hosts have executed it. There are three exceptions: link(), linked() and no_link()
- * return when the hosts have been notified, and the hosts execute them before any later call.
+ * all other hosts have executed it. But link(), linked() and no_link() only notify the hosts, which
+ * execute them before any later call.
  * Thread: manager.
  */
 struct fabric_mirror {
@@ -247,7 +240,7 @@ struct fabric_mirror {
  * Do not call the functions below between fabric_pause() and fabric_resume(), unless their comment
  * says otherwise, because held workers carry no calls to other hosts. Thread: manager.
  *
- * fabric_link_publish - let all other hosts repeat the call of fabric_link_set() that was made here,
+ * fabric_link_publish - let all other hosts repeat a call of fabric_link_set() that was made here,
  * before any later call. fabric_node_no_link_publish() - let them call fabric_node_no_link().
  */
 void fabric_link_publish(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
@@ -308,10 +301,7 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 #define FABRIC_LEFT (1u << 31) /* flag on the number of a node that has left its group */
 
-/*
- * A copy of a group's table entry (struct fabric_group), for a replica that rejoins. The fabric or
- * the caller that has filled it in owns the arrays.
- */
+/* A copy of a group for a replica that rejoins. Whoever has filled it in owns the arrays. */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, partitioned;
@@ -345,8 +335,8 @@ void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t inca
 
 /**
  * fabric_groups_through - find the groups that combine in adapters or unit engines of @host, whose
- * partial results are lost with the host. Writes at most @max addresses to @groups; returns how
- * many groups there are.
+ * partial results are lost with the host. Writes at most @max addresses; returns how many groups
+ * there are.
  */
 uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
                                uint32_t max);

@@ -250,10 +250,7 @@ void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *
 /** fabric_crossing_segments - return the limit of segments in one direction of a crossing. Pure. */
 uint32_t fabric_crossing_segments(const struct fabric_config *config);
 
-/*
- * Return the number of cables whose first end is on this host. @crossing: receives how many of them
- * lead to another host.
- */
+/* Return the number of cables whose first end is here; @crossing: how many of them cross hosts. */
 uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing);
 
 int fabric_make_crossings(struct fabric *fabric);  /* list the cables to other hosts; -ENOMEM */
@@ -297,8 +294,7 @@ static inline bool fabric_has_states(const struct fabric_config *config)
 
 /*
  * Return the upper limit of buffers that all switches, engines, host interfaces and workers' caches
- * use together. The pool has FABRIC_GROUP_BUFS more for partial results. Both only reserve address
- * space. Pure.
+ * use together. The pool has FABRIC_GROUP_BUFS more. Both only reserve address space. Pure.
  */
 uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
 
@@ -373,13 +369,9 @@ const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
 /* Return whether switches have combine units of any kind. If not, adapters may combine. */
 bool fabric_switches_combine(const struct fabric *fabric);
 
-/*
- * Take the units of a switch out of service or, if @out is false, back into service. Call between
- * fabric_pause() and fabric_resume().
- */
+/* Take a switch's units out of service (@out) or back into it. Call while the workers are held. */
 void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps);
 
-/* Return whether a unit of the tree's switches is out of service. */
 bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree);
 
 /* Queue a FABRIC_UNIT_BACK for switch @sw. */
@@ -411,10 +403,7 @@ void fabric_free_combine(struct fabric *fabric);
 /* Return the time to log for a hit that the manager finds. @now_ps: its time. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 
-/*
- * With config.link_rates: slow down cables whose rate in the network's file is below the fastest.
- * Call before the workers start. Errors: -ENOMEM.
- */
+/* Slow down cables by config.link_rates. Call before the workers start. Errors: -ENOMEM. */
 int fabric_rate_cables(struct fabric *fabric);
 
 /* Return the slow wire from a node without an engine to its switch; NULL: it is not slow. */
@@ -435,10 +424,7 @@ void fabric_drive_choose(struct fabric *fabric);
 int fabric_drive_start(struct fabric *fabric);
 void fabric_drive_stop(struct fabric *fabric);
 
-/*
- * Let a device be stepped although no link has signalled it, after the manager has changed it. Call
- * between fabric_pause() and fabric_resume().
- */
+/* Let a device that the manager has changed be stepped. Call while the workers are held. */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
 
 /* Return the first time at which a woken device can act. In simulated time it is after @now_ps. */
@@ -483,7 +469,6 @@ int64_t fabric_group_find(const struct fabric_group *group, uint32_t node);
 bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
                               const struct topo_tree *to);
 
-/* Parameters of a new group. */
 struct fabric_group_plan {
     const uint32_t *nodes;
     uint32_t count;
@@ -508,8 +493,7 @@ void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
 
 /**
  * fabric_units_can - return whether the unit engine of each switch of @tree can take contributions
- * from all ports of the tree. True if the group does not combine, or there are no unit engines.
- * Pure.
+ * from all ports of the tree. True if @combines is false, or without unit engines. Pure.
  */
 bool fabric_units_can(const struct fabric *fabric, bool combines, const struct topo_tree *tree);
 
@@ -527,7 +511,6 @@ void fabric_groups_sweep(struct fabric *fabric);
 /* Set the incarnation word of @node, with all its flags, for all processes on this host to read. */
 void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word);
 
-/* Add the counters of a host interface to @to. */
 void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * links.c - the cables of a running fabric: their list, their faults, taking links down and up, and
- * routing tables that avoid links that are out of use.
- */
+/* links.c - the cables of a fabric: list, faults, links down and up, and routes without them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -294,7 +291,6 @@ static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up
     return hit;
 }
 
-/* Take the link at a node's adapter up or down. Returns the packets lost on the wire. */
 static uint32_t node_end_set(struct fabric *fabric, const struct fabric_cable *cable, bool up,
                              uint64_t now_ps)
 {

@@ -32,8 +32,7 @@ static int by_node(const void *a, const void *b)
 /*
  * Make a tree of @count members. The first member is the root. The rest is divided into at most
  * @width equal ranges; each becomes a subtree, whose root is a child of the first member. The loop
- * continues with the last range instead of recursing, because a tree of width 1 is as deep as it
- * has members.
+ * continues with the last range instead of recursing, because a tree of width 1 is deep.
  */
 static void tree_grow(struct member *member, uint32_t count, uint32_t width)
 {

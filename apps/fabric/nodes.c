@@ -197,8 +197,7 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
 
 /*
  * Return the shared multicast buffer of the switch of @node, which the first process there creates.
- * NULL: none. Only clock raw uses it, because only there a switch copies a segment to several
- * processes in one step.
+ * NULL: none. Only on clock raw a switch copies a segment to several processes in one step.
  */
 static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
 {
@@ -212,10 +211,7 @@ static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
     return fabric->mcast_buf[sw];
 }
 
-/*
- * Retire the shared multicast buffer of @hostif, whose dead process may still read it. Processes
- * that attach later at this switch get a new buffer.
- */
+/* Retire the buffer, as the dead process may still read it. Later processes get a new one. */
 static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hostif)
 {
     struct emu_mcast_buf **current =
@@ -277,7 +273,6 @@ static int hostif_watch(const struct emu_hostif *hostif)
     return bell;
 }
 
-/* Attach the process to the node. Returns its incarnation. */
 static uint64_t hostif_plug(struct fabric *fabric, struct emu_hostif *hostif)
 {
     uint32_t node = hostif->node;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * origin.c - the origin of a result, as JSON and as text.
- *
- * The manual promises the fields of the JSON to users (docs/manual.md): add fields if necessary,
- * but do not change or remove any.
+ * origin.c - the origin of a result, as JSON and as text. The manual promises the JSON's fields to
+ * users (docs/manual.md): add fields if necessary, but do not change or remove any.
  */
 #include "apps/fabric/origin.h"
 
@@ -32,10 +30,7 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/*
- * Return whether the scheme that ends before @at is http or https. In such a URL a user without a
- * password is usually a token.
- */
+/* In an http or https URL, a user without a password is usually a token. */
 static bool is_http(const char *word, const char *at)
 {
     size_t bytes = (size_t)(at - word);
@@ -91,10 +86,7 @@ static bool is_utf8(struct json_object *string)
     return read;
 }
 
-/*
- * Return the first @bytes of @word, followed by @end, as a JSON string. If that is not UTF-8, all
- * bytes that are not ASCII become '?'.
- */
+/* Return @bytes of @word, then @end, as JSON. If this is not UTF-8, non-ASCII bytes become '?'. */
 static struct json_object *word_json(const char *word, size_t bytes, const char *end)
 {
     struct json_object *ret = NULL;

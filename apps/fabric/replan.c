@@ -24,7 +24,6 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/sample.h"
 
-/* Return whether the network @graph has every cable of the tree. */
 static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *graph)
 {
     for (uint32_t i = 0; i < tree->count; i++)

@@ -142,7 +142,6 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
-/* Return whether engine @number, of a node or of a combine unit, is on @host. */
 static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
 {
     uint32_t nodes = fabric->config.graph->nodes;

@@ -4,8 +4,7 @@
  * fabric, and what its processes report. counters.def lists the counters.
  *
  * Relaxed loads read the counters without holding a worker. Each value is recent, but the values of
- * one sample may be of different moments. Only cable ends, switches and nodes on this host can be
- * sampled.
+ * one sample may be of different moments. Only parts on this host can be sampled.
  */
 #ifndef APPS_FABRIC_SAMPLE_H
 #define APPS_FABRIC_SAMPLE_H

@@ -17,7 +17,6 @@
 
 #define STALL_NS 1000000000u /* a link that has sent within this time is not stalled */
 
-/* Query the host of @node for the pending operations of its process. */
 static bool pending_remote(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -72,10 +71,7 @@ struct arrived {
     uint32_t count;
 };
 
-/*
- * Collect the results of fabric_arrived() from all hosts. @ret stays empty if there is no memory.
- * The caller frees @ret->at.
- */
+/* Collect fabric_arrived() of all hosts; none if out of memory. The caller frees @ret->at. */
 static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
                                  uint32_t seq, struct arrived *ret)
 {
@@ -302,7 +298,6 @@ int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns)
     return 0;
 }
 
-/* The list of stalls that fabric_stalls() fills. */
 struct stalls {
     struct fabric_stall *at;
     uint32_t count; /* stalls found, which may be more than @max */
@@ -348,7 +343,6 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
     }
 }
 
-/* Add the stalled directions of the host interface of node @n, to and from its process. */
 static void hostif_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
     const struct topo_link *at = topo_first_link(fabric->config.graph, n);

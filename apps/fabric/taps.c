@@ -72,10 +72,7 @@ static struct direction_ends ends_of_node(const struct fabric *fabric,
     return ends;
 }
 
-/*
- * Find the ends of a direction of cable @i. There are none if the sending device is on another
- * host, because that host captures the direction.
- */
+/* There are no ends if the sending device is on another host, which captures the direction. */
 static struct direction_ends ends_of_direction(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -205,7 +202,6 @@ static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
     free(all);
 }
 
-/* Create the taps of worker @w, without ends. NULL: out of memory. */
 static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct fabric_taps *all,
                                        const struct emu_tap_filter *filter, uint32_t w)
 {

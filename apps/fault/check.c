@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.c - check whether a fault can be injected into a network. This is used for a dry run, for a
- * schedule, and for a request to a running fabric.
- */
+/* check.c - check whether a fault can be injected into a network. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -124,7 +121,6 @@ static int check_signals(const struct fault_check *c)
     return 0;
 }
 
-/* Return the number of candidates on which the fault has an effect. */
 static uint32_t targets_hit(const struct fault_check *c)
 {
     uint32_t hit = 0;

@@ -178,8 +178,7 @@ bool fault_example(enum fault_kind kind, const char *where, const char *lasts, c
 
 /**
  * fault_parse - read one fault. @ret: written only on success; texts with the same meaning give the
- * same bytes. @error: receives one line for the user, with the error and how to correct it. Errors:
- * -EINVAL.
+ * same bytes. @error: receives one line with the error and how to correct it. Errors: -EINVAL.
  */
 int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes);
 

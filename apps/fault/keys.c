@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * keys.c - the table of the keys of a fault's text, with the form of their values and the fields of
- * struct fault for these values.
- */
+/* keys.c - the keys of a fault's text: form of their values, and their fields in struct fault. */
 #include <stddef.h>
 
 #include "apps/fault/internal.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * kinds.c - the table of kinds of fault, made from kinds.def, and functions for single kinds:
- * checks of their text, requirements on the network, and notes for the user.
- */
+/* kinds.c - the kinds of fault (kinds.def): checks of their text and of networks, and notes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -71,7 +71,6 @@ static void add_cables(struct find *f, bool with_nodes)
         add_up(f, sw, with_nodes);
 }
 
-/* Add a switch or, for a fault of links, all of its cables. */
 static void add_switch(struct find *f, uint32_t sw)
 {
     if (fault_domain(f->fault->kind) == FAULT_OF_SWITCHES) {
@@ -432,8 +431,8 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
 
 /*
  * Return whether the cable at a port of switch @sw connects both partitions. This is true for only
- * one of its ends. @mine: by node: it is in the partition; @owned: by switch: all nodes below it
- * are.
+ * one of its ends. @mine: by node, whether it is in the partition; @owned: by switch, whether all
+ * nodes below are.
  */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   const bool *mine, const bool *owned)

@@ -5,7 +5,6 @@
 
 #include "apps/fault/internal.h"
 
-/* Limits of the number of random targets, and of their share. */
 static const struct fault_key_row some_count = {.type = FAULT_TYPE_NUMBER,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ANY - 1};

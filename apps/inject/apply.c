@@ -249,7 +249,6 @@ static uint64_t waiting_stuck_port(const struct injector *in, const struct fault
     return waiting;
 }
 
-/* Return whether this fault is applied and slows this direction. */
 static bool direction_is_slowed(const struct injector *in, const struct injection *f,
                                 struct inject_direction direction)
 {
@@ -265,10 +264,7 @@ static bool direction_is_slowed(const struct injector *in, const struct injectio
     return false;
 }
 
-/*
- * Set the speed of a direction to the lowest of all faults that are applied there. A rule counts
- * as hits the entries that arrive while the fault is applied.
- */
+/* The slowest fault sets the speed. A rule counts the entries that arrive meanwhile as hits. */
 static int slow_direction(struct injector *in, struct injection *f,
                           struct inject_direction direction, bool on)
 {

@@ -63,7 +63,6 @@ int inject_set_here(struct injector *in, struct injection *f, bool on)
     return err;
 }
 
-/* Apply the fault to all its targets on all hosts, or revert it. */
 static int set_all(struct injector *in, struct injection *f, bool on)
 {
     int err, remote;

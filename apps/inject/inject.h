@@ -160,8 +160,8 @@ bool injector_observe(struct injector *injector, const struct emu_fault_hit *hit
 
 /**
  * injector_taken_out - call before the manager takes a cable with a stuck port out of use and
- * reroutes the entries that wait there. Counts these entries as hits of the faults that have
- * stopped the port.
+ * reroutes the entries that wait there. Counts these entries as hits of the faults that stop the
+ * port.
  */
 void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_ps);
 

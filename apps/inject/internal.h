@@ -74,7 +74,6 @@ struct injection *inject_list(struct injector *in, uint32_t id, const struct fau
 /* inject.c: apply the fault to all targets on this host (@on), or revert it where it is applied. */
 int inject_set_here(struct injector *in, struct injection *f, bool on);
 
-/* One direction of a cable. */
 struct inject_direction {
     uint32_t cable;
     bool out; /* from its first end */
@@ -87,7 +86,7 @@ struct inject_duty {
 
 /*
  * How a kind of fault acts on one target. The workers are held during these calls, unless
- * `by_others` is set. Errors: -ENOMEM; of manager_signal().
+ * `by_others` is set. Errors: -ENOMEM, and those of manager_signal().
  */
 struct inject_kind {
     /* Apply (@on) or revert the fault. Faults that are fault_at_once() are never reverted. */

@@ -22,7 +22,6 @@ static bool link_is_routed(const struct manager *m, uint32_t i)
     return m->routed[i];
 }
 
-/* Return whether the node has a link for which @is returns true. */
 static bool node_has_link(const struct manager *m, uint32_t node,
                           bool (*is)(const struct manager *m, uint32_t i))
 {
@@ -126,7 +125,6 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
     return isolated;
 }
 
-/* Return whether the link's second end is plugged in where the topology says. */
 static bool link_peer_is_right(const struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
@@ -191,10 +189,7 @@ static void switch_end_isolation(struct manager *m, uint32_t sw)
         }
 }
 
-/*
- * Take a link whose test has succeeded into use, or test it again later if old packets are left.
- * @quiet: no other host has old packets of the link.
- */
+/* Take a tested link into use, or test it again later. @quiet: other hosts have no old packets. */
 static void link_up(struct manager *m, uint32_t i, bool quiet)
 {
     struct link *link = &m->link[i];

@@ -136,8 +136,7 @@ static void partitioned_step(struct manager *m)
 
 /*
  * If new tables leave @partitioned pairs without a route, plan to drop their segments after
- * config.no_link_ps. With acknowledgments this is not necessary, because adapters give up their
- * packets.
+ * config.no_link_ps. With acknowledgments, adapters give up their packets instead.
  */
 static void partitioned_plan(struct manager *m, uint64_t partitioned)
 {
@@ -154,10 +153,7 @@ static void partitioned_plan(struct manager *m, uint64_t partitioned)
 
 /* --- tables ------------------------------------------------------------------------- */
 
-/*
- * Plan the next fabric_cut_off(), config.no_link_ps from now, if links are out. Until then adapters
- * retry, because the links may be in use again soon.
- */
+/* Plan the next fabric_cut_off(). Until then adapters retry, as links may be in use again soon. */
 static void cut_off_plan(struct manager *m)
 {
     bool waits = m->out && m->config.no_link_ps != EMU_NEVER;

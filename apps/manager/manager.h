@@ -140,10 +140,7 @@ void manager_rejoin(struct manager *manager, uint32_t cable, uint64_t now_ps);
 void manager_resync(struct manager *manager, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
                     void *ctx);
 
-/**
- * manager_plug - for tests: plug the cable's second end in at @peer. The cable must have no signal
- * at this time.
- */
+/** manager_plug - for tests: plug the second end of a cable without signal in at @peer. */
 void manager_plug(struct manager *manager, uint32_t cable, const struct topo_at *peer);
 
 /** manager_due_ps - return when to call manager_step() next; EMU_NEVER: nothing is due. */

@@ -23,8 +23,7 @@ static bool rate_exceeds(uint64_t errors, uint64_t packets, uint32_t most)
 
 /*
  * Return whether a direction of link @i has too many errors; @errors, @packets: its counts. Packets
- * are counted over several scans until there are SCAN_LEAST. Then the direction is judged, and
- * counting restarts.
+ * are counted over several scans until there are SCAN_LEAST; then counting restarts.
  */
 static bool link_has_errors(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
 {
@@ -78,8 +77,8 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
  * Return the time since which a port has been able to send at each scan, but has sent nothing.
  * EMU_NEVER: it sends, or has nothing that it can send. A port is not stuck while it waits for
  * space at the receiver, however long. Nor is a port that sends occasionally, because it serves all
- * of its queues. If this scan is late, the delay does not count, because the port's device may have
- * been late, too.
+ * of its queues. The delay of a late scan does not count, because the port's device may be late,
+ * too.
  */
 static uint64_t port_check(struct manager *m, uint32_t i, bool out)
 {

@@ -126,7 +126,7 @@ struct fabric_combine {
 
     /* written by each scan of the switch in drops.c */
     uint64_t taken;    /* contributions that its units have taken */
-    uint64_t since_ps; /* contributions have waited, and none was taken, since the scan then */
+    uint64_t since_ps; /* time of the first scan since which contributions wait and none is taken */
     bool waits;        /* some contribution waited */
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments dropped for want of space */
@@ -142,7 +142,7 @@ struct fabric_combine {
 /* Queue of unrecoverable drops. A loss *of a pair* is a lost unicast between two processes. */
 struct fabric_drops {
     struct fabric_drop *at;
-    uint32_t count, taken, most; /* elements that are used, that of these were taken, and in all */
+    uint32_t count, taken, most; /* elements: used; of these taken from the queue; allocated */
     uint32_t urgent;             /* queued losses other than those of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
     uint64_t now_ps;                      /* time of the last scan */
@@ -177,7 +177,7 @@ struct fabric {
     uint64_t starved_at_ns;       /* time of the last fabric_starved(); 0: never called */
     uint64_t tick_starved_ns;     /* starved_ns at the last fabric_tick() */
     uint32_t remote;              /* coordinator: processes on other hosts */
-    uint32_t hostifs;             /* host interfaces created so far; also numbers them */
+    uint32_t hostifs;             /* serial number of the host interface that was created last */
     uint32_t *tree_load;          /* by switch: number of trees through it */
     uint32_t *states;             /* by switch: partial results that groups have reserved */
     uint64_t spare_bufs;          /* buffers of the pool that groups may still reserve */
@@ -400,7 +400,7 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 
 void fabric_free_combine(struct fabric *fabric);
 
-/* Return the time to log for a hit that the manager finds. @now_ps: its time. */
+/* Return the time to log for a hit that the manager finds. @now_ps: the manager's time. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 
 /* Slow down cables by config.link_rates. Call before the workers start. Errors: -ENOMEM. */

@@ -52,13 +52,13 @@ enum fault_key {
 #define FAULT_KEYS_WHEN  emu_bits_below(FAULT_KEY_LINK)
 #define FAULT_KEYS_WHERE (emu_bits_below(FAULT_KEY_PACKET) & ~FAULT_KEYS_WHEN)
 
-/* Types of values, and of the field at .offset of struct fault. */
+/* Types of values; the comments give the type of the field of struct fault at `offset`. */
 enum fault_type {
     FAULT_TYPE_TIME,   /* uint64_t, ps */
     FAULT_TYPE_COUNT,  /* uint64_t */
     FAULT_TYPE_NUMBER, /* uint32_t */
-    FAULT_TYPE_SHARE,  /* uint32_t of EMU_FAULT_ONE */
-    FAULT_TYPE_FACTOR, /* uint32_t of FAULT_FACTOR_ONE */
+    FAULT_TYPE_SHARE,  /* uint32_t, in units of 1 / EMU_FAULT_ONE */
+    FAULT_TYPE_FACTOR, /* uint32_t, in units of 1 / FAULT_FACTOR_ONE */
     FAULT_TYPE_BITS,   /* uint32_t, a bit for each of .names */
     FAULT_TYPE_NAME,   /* uint32_t, the index in .names */
     FAULT_TYPE_EVENT,  /* struct fault_event */
@@ -110,7 +110,7 @@ struct fault_kind_row {
 
     /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Check that the network has what the fault needs. NULL: no more checks. As fault_check(). */
+    /* Check that the network has what the fault needs. Errors: as fault_check(). Ends with NULL. */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
     /* Write to check->text about an effect that a user may not expect. NULL: there is none. */
     void (*note)(const struct fault_check *check);

@@ -129,7 +129,7 @@ int injector_apply_call(struct injector *injector, const struct inject_call *cal
 
 /**
  * injector_reapply - let a host that has rejoined apply all applied faults, and observe the events
- * of all waiting faults, because its new devices have none. Errors: -ENOMEM, with some not done.
+ * of all waiting faults, because its new devices have none. Errors: -ENOMEM, after a part of this.
  */
 int injector_reapply(const struct injector *injector, uint32_t host);
 

@@ -20,7 +20,7 @@ struct injection {
     bool active;      /* it has begun and not ended */
     bool on;          /* it is applied; with a duty cycle not always while it is active */
     uint32_t applied; /* it is applied to this many of its targets, from the first on */
-    uint64_t seed;    /* for its random targets since it last began */
+    uint64_t seed;    /* from which its random targets were drawn when it last began */
     /* time of its next begin, end, change by a duty cycle; EMU_NEVER: none */
     uint64_t begin_ps, end_ps, toggle_ps;
     bool waits;                   /* it waits for the event of on= */
@@ -50,7 +50,7 @@ struct injector {
     uint64_t now_ps;  /* time of the present call */
 };
 
-/* hits.c: begin and stop to observe the event that the fault waits for. Errors: -ENOMEM. */
+/* hits.c: begin to observe the event that the fault waits for, or stop it. Errors: -ENOMEM. */
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 

@@ -102,9 +102,9 @@ static void in_flight_step(struct manager *m)
 /* --- partitioned nodes ---------------------------------------------------------------- */
 
 /*
- * Postpone the end of a wait, at *@at_ps, if a link is in its bring-up or new tables are due. A
- * manager that is stepped late may find the end of the wait and the signal of a link at once.
- * Returns whether the wait was postponed.
+ * *@at_ps is the end of a wait for links. Postpone it if a link is in its bring-up or new tables
+ * are due, and return whether it was postponed: a manager that is stepped late may find the end of
+ * the wait and the returned signal of a link in the same step.
  */
 static bool postpone(const struct manager *m, uint64_t *at_ps)
 {
@@ -124,10 +124,7 @@ static void partitioned_report(struct manager *m)
                                              .partitioned = m->partitioned});
 }
 
-/*
- * Drop segments between pairs that have been partitioned for config.no_link_ps. This is repeated
- * because processes may post more of them.
- */
+/* Drop segments between partitioned pairs. This is repeated, as processes may post more of them. */
 static void partitioned_step(struct manager *m)
 {
     if (postpone(m, &m->partitioned_ps))
@@ -139,9 +136,8 @@ static void partitioned_step(struct manager *m)
 }
 
 /*
- * Plan what to do about the @partitioned pairs that have no route in new tables: their segments are
- * dropped after config.no_link_ps. With acknowledgments this is not necessary, because adapters
- * give up their packets.
+ * If new tables leave @partitioned pairs without a route, plan to drop their segments after
+ * config.no_link_ps. With acknowledgments, adapters give up their packets instead.
  */
 static void partitioned_plan(struct manager *m, uint64_t partitioned)
 {
@@ -158,10 +154,7 @@ static void partitioned_plan(struct manager *m, uint64_t partitioned)
 
 /* --- tables ------------------------------------------------------------------------- */
 
-/*
- * Plan the next fabric_cut_off(), config.no_link_ps from now, if links are out. Until then adapters
- * retry, because the links may be in use again soon.
- */
+/* Plan the next fabric_cut_off(). Until then adapters retry, as links may be in use again soon. */
 static void cut_off_plan(struct manager *m)
 {
     bool waits = m->out && m->config.no_link_ps != EMU_NEVER;
@@ -175,7 +168,7 @@ static void cut_off_step(struct manager *m)
         return;
     m->cut_off_ps = EMU_NEVER;
     if (fabric_cut_off(m->fabric, m->partitioned))
-        cut_off_plan(m); /* repeat it, as a destination may become reachable and then not again */
+        cut_off_plan(m); /* repeat it, as a destination may be reachable for a while in between */
 }
 
 static int tables_make(struct manager *m)
@@ -183,7 +176,7 @@ static int tables_make(struct manager *m)
     uint64_t partitioned;
     int err;
 
-    if (m->drop_unreachable) /* a last report, about segments dropped since the one before */
+    if (m->drop_unreachable) /* report also the segments dropped since the last report */
         partitioned_report(m);
     err =
         fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &partitioned, group_treeless, m);
@@ -203,7 +196,6 @@ static int tables_make(struct manager *m)
 
 /* --- the manager -------------------------------------------------------------------- */
 
-/* Allocate the samples of other hosts, if there are any. Errors: -ENOMEM. */
 static int remote_create(struct manager *m)
 {
     uint32_t directions = 2 * fabric_cable_count(m->fabric),
@@ -355,7 +347,7 @@ void manager_rejoin(struct manager *m, uint32_t i, uint64_t now_ps)
         manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
-/* Reset the last samples of these devices to 0; packets are counted anew from the next scan on. */
+/* The counters of these devices restart at 0, so their last samples are set to 0, too. */
 void manager_resync(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node), void *ctx)
 {
     for (uint32_t s = 0; m->remote.trapped && s < fabric_graph(m->fabric)->switches; s++)

@@ -3043,6 +3043,22 @@ static bool is_heard(struct telemetry *telemetry, const char *bytes, size_t coun
 
 #define HEARD(telemetry, bytes) is_heard(telemetry, bytes, sizeof bytes - 1)
 
+/* Is a record accepted of a direction of which host 1 has the receiving end only, or no end? */
+static bool heard_direction(struct telemetry *telemetry, bool receives)
+{
+    const struct fabric *fabric = fixture.host[0].fabric;
+    char bytes[] = "\0\0\1\1\1\1";
+
+    for (uint32_t d = 0; d < 2 * fabric_cable_count(fabric); d++)
+        if (fabric_direction_host(fabric, d, true) != 1 &&
+            (fabric_direction_host(fabric, d, false) == 1) == receives) {
+            bytes[1] = (char)d;
+            return HEARD(telemetry, bytes);
+        }
+    CU_FAIL_FATAL("there is such a direction");
+    return false;
+}
+
 /*
  * Only records about the host's own devices are accepted. Records: direction, switch, node,
  * finished, sums.
@@ -3056,7 +3072,7 @@ static void telemetry__invalid_reports_are_refused(void)
 
     sampler_open(&telemetry, &part);
     CU_ASSERT_TRUE(HEARD(telemetry, ""));
-    CU_ASSERT_TRUE(HEARD(telemetry, "\0\0\1\1\1\1"));
+    CU_ASSERT_TRUE(heard_direction(telemetry, true));
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\0\1\1\1"));             /* truncated, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\x80"));                 /* truncated within a number; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\6\0\0"));                 /* unknown record, */
@@ -3064,6 +3080,7 @@ static void telemetry__invalid_reports_are_refused(void)
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
     CU_ASSERT_EQUAL_FATAL(fixture.of[0], 0);
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\0\1\1\1\1"));       /* host 0's switch, */
+    CU_ASSERT_FALSE(heard_direction(telemetry, false));      /* a direction without its ends; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\x7f\1\1\1\1"));     /* a switch of no host; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\0\1\1\1\1\1"));     /* host 0's node, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\x7f\1\1\1\1\1"));   /* a node of no host; */

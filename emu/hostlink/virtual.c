@@ -335,6 +335,6 @@ int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, s
         return err;
     }
     cable->joined = true;
-    emu_barrier_expect(link->barrier, cable_bytes(cable));
+    emu_barrier_expect(link->barrier, peer, cable_bytes(cable));
     return 0;
 }

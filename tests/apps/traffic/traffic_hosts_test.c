@@ -585,6 +585,77 @@ static void barrier_sync__protocol_violation_ends_it(void)
     fixture_free(&fixture);
 }
 
+/* Red and green are connected by a second session, over the lane to blue. */
+static int pair_barrier(struct node_host *host, struct emu_barrier **ret)
+{
+    struct fixture *fixture = host->fixture;
+    struct emu_hostport *port[2] = {lane_port(fixture->lane[0][1], host->self),
+                                    lane_port(fixture->lane[0][2], host->self)};
+    struct emu_barrier_peer peer[2];
+
+    for (uint32_t i = 0; i < 2; i++)
+        peer[i] = (struct emu_barrier_peer){.host = !host->self,
+                                            .port = i,
+                                            .session = {.fabric = 7,
+                                                        .host = (uint16_t)host->self,
+                                                        .peer = !host->self,
+                                                        .silent_ns = fixture->silent_ns,
+                                                        .window = 64}};
+    return emu_barrier_create(ret, &(struct emu_barrier_config){.self = host->self,
+                                                                .hosts = 2,
+                                                                .name = names,
+                                                                .port = port,
+                                                                .ports = 2,
+                                                                .peer = peer,
+                                                                .peers = 2,
+                                                                .oversubscribed = true,
+                                                                .now_ns = host_now,
+                                                                .now_ctx = host});
+}
+
+static void *says_more_main(void *arg)
+{
+    const struct emu_hostlink_record more = {.kind = EMU_HOSTLINK_STEP,
+                                             .channel = EMU_STEP_MORE,
+                                             .bytes = (const uint8_t *)"more",
+                                             .length = 4};
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+
+    host->err = pair_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_connect(barrier, PATIENCE);
+    if (!host->err)
+        host->err = emu_barrier_sync(barrier, "all", 3);
+    if (!host->err && host->self)
+        host->err = emu_barrier_put(barrier, 1, &more);
+    if (!host->err)
+        host->err = emu_barrier_sync(barrier, "all", 3);
+    if (!host->err) /* the lying host may have completed this one */
+        host->err = emu_barrier_sync(barrier, "all", 3);
+    snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* Only the first session of a host carries its bytes for all hosts, which need memory here. */
+static void barrier_sync__bytes_on_a_second_session_end_it(void)
+{
+    struct traffic_config config;
+    struct fixture fixture;
+
+    fixture_a_run(&fixture, &config);
+    fixture.hosts = 2;
+    for (uint32_t h = 0; h < 2; h++)
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, says_more_main);
+    CU_ASSERT_EQUAL(fixture.host[0].err, -EPROTO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[0].error, "session that is not its first"));
+    fixture.hosts = HOSTS_MOST;
+    fixture_free(&fixture);
+}
+
 /*
  * Red is cut off from blue and detects it in the middle of a superstep, when its buffer for blue is
  * full. Blue still hears green, but sends nothing.
@@ -1053,6 +1124,7 @@ int main(void)
     const struct test_case cases[] = {
         CASE(barrier_sync__delivers_all_bytes_to_all),
         CASE(barrier_sync__protocol_violation_ends_it),
+        CASE(barrier_sync__bytes_on_a_second_session_end_it),
         CASE(barrier_put__finding_a_host_lost_reports_the_others),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),

@@ -2042,6 +2042,34 @@ static void connections__of_one_process_leave_some_for_others(void)
     files_limited(before);
 }
 
+/* A host that claims to have more processes than there can be does not get all descriptors. */
+static void connections__of_a_host_are_limited(void)
+{
+    uint32_t most = 2 * (NODES / HOSTS) + 256, files;
+    rlim_t before = files_limited(8192);
+    char lines[1 << 15];
+    size_t bytes = 0;
+    struct conn conn;
+
+    for (uint32_t i = 0; i < 2 * most; i++)
+        bytes += (size_t)snprintf(lines + bytes, sizeof lines - bytes,
+                                  "{\"client\":%u,\"new\":%u}\n", 1000 + i, 1000000 + i);
+    CU_ASSERT_FATAL(bytes < sizeof lines);
+    fixture_start();
+    files = descriptors();
+    send_line(1, lines);
+    send_line(1, "{\"cut_off\":3}\n");
+    json_object_put(next_event(&fixture.host[0].owner, "cut_off"));
+    CU_ASSERT_TRUE(descriptors() > files + most);
+    CU_ASSERT_TRUE(descriptors() <= files + 2 * most); /* two for each connection */
+    connects(&conn, 2);
+    CU_ASSERT_EQUAL(error_of_exit(&conn), 0);
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+    files_limited(before);
+}
+
 static void connections__without_descriptors_are_reported(void)
 {
     struct conn first, second;
@@ -3457,6 +3485,7 @@ int main(void)
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),
         CASE(connections__of_one_process_leave_some_for_others),
+        CASE(connections__of_a_host_are_limited),
         CASE(connections__without_descriptors_are_reported),
         CASE(process__dead_before_its_reply_frees_its_node),
         CASE(connection__half_closed_or_malformed_is_answered),

@@ -94,10 +94,15 @@ static void accept_failed(struct admission *admission, int err)
         admission_pause(admission); /* usually out of memory */
 }
 
+uint64_t admission_most(uint32_t nodes)
+{
+    return 2 * (uint64_t)nodes + CONNECTIONS_SPARE;
+}
+
 /* Return the number of further connections that the number of nodes allows. */
 static uint64_t left_of_nodes(const struct admission *admission)
 {
-    uint64_t most = 2 * (uint64_t)admission->nodes + CONNECTIONS_SPARE;
+    uint64_t most = admission_most(admission->nodes);
 
     return most > admission->connections ? most - admission->connections : 0;
 }

@@ -69,6 +69,9 @@ int admission_accept(struct admission *admission, struct ucred *cred);
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 
+/** admission_most - the number of connections that the processes of @nodes nodes may need. Pure. */
+uint64_t admission_most(uint32_t nodes);
+
 /** admission_reject - send {"ok":false,…} with reason @why, without waiting, and close @fd. */
 void admission_reject(int fd, int err, const char *why);
 

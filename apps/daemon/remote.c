@@ -30,6 +30,21 @@
 #include "apps/base/message.h"
 #include "emu/util/bits.h"
 
+/*
+ * Has another host all connections that its nodes may need? Every process may have one, but which
+ * processes a host has is known only to the host itself.
+ */
+static bool host_has_its_share(const struct daemon *daemon, uint32_t host)
+{
+    uint32_t held = 0, nodes = 0;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        held += client->remote && coordinator_process_info(client->remote)->host == host;
+    for (uint32_t n = 0; n < daemon->graph->nodes; n++)
+        nodes += fabric_node_host(daemon->config->fabric, n) == host;
+    return held >= admission_most(nodes);
+}
+
 static int on_connected(void *ctx, int fd, struct coordinator_process *process, const char **why)
 {
     struct daemon *daemon = ctx;
@@ -37,6 +52,9 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 
     *why = admission_refuses(&daemon->admission, fd, coordinator_process_info(process)->host,
                              coordinator_process_info(process)->pid);
+    if (!*why && host_has_its_share(daemon, coordinator_process_info(process)->host))
+        *why = "the processes of this host have its share of the fabric's connections; close some "
+               "of them";
     if (*why)
         return -EMFILE;
     *why = ADMISSION_NO_MEMORY;

@@ -231,6 +231,13 @@ static uint32_t host_of(const struct telemetry *t, uint64_t kind, uint32_t row)
                                         : fabric_node_host(t->source.config, row);
 }
 
+/* Does the host have the receiving end of a direction? Then it counts the errors found there. */
+static bool is_receiver(const struct received *received, uint32_t direction)
+{
+    return fabric_direction_host(received->telemetry->source.fabric, direction, false) ==
+           received->host;
+}
+
 static bool receive_counters(struct received *received, uint64_t kind, const uint64_t *n)
 {
     const struct telemetry_table *table = &received->telemetry->remote[kind];
@@ -241,7 +248,7 @@ static bool receive_counters(struct received *received, uint64_t kind, const uin
     if (n[0] >= table->rows)
         return false;
     owns = host_of(received->telemetry, kind, (uint32_t)n[0]) == received->host;
-    if (!owns && kind != TELEMETRY_DIRECTIONS)
+    if (!owns && (kind != TELEMETRY_DIRECTIONS || !is_receiver(received, (uint32_t)n[0])))
         return false;
     sum = telemetry_values(table, n[0]);
     for (size_t c = 0; c < table->counters->count; c++) {

@@ -55,6 +55,7 @@ struct barrier_peer {
     uint64_t incarnation; /* incarnation of the session; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
+    size_t most_bytes;       /* most bytes of `in`: records of two supersteps */
     struct byte_array in;    /* received records */
     size_t taken;            /* number of bytes of `in` that a sync has read */
     struct byte_array given; /* the peer's bytes for all hosts in the last superstep */
@@ -62,7 +63,6 @@ struct barrier_peer {
 
 struct emu_barrier {
     struct emu_barrier_config config; /* without `port` and `peer` */
-    size_t cable_bytes;               /* most bytes of cable records in two supersteps */
     uint64_t stops_asked_ns;          /* time of the last call of config.stops() */
     struct emu_hostport **port;
     struct barrier_peer *peer;
@@ -146,15 +146,13 @@ static void peer_forget(struct barrier_peer *peer)
 static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
 {
     struct barrier_peer *peer = ctx;
-    const struct emu_barrier *barrier = peer->barrier;
     uint64_t incarnation = emu_session_incarnation(peer->session);
 
     if (!peer->incarnation)
         peer->incarnation = incarnation;
     if (peer->incarnation != incarnation || peer->lost || peer->refused)
         return; /* the host was restarted, so it counts as lost */
-    peer->refused =
-        bytes_append(&peer->in, records, bytes, barrier->config.most_bytes + barrier->cable_bytes);
+    peer->refused = bytes_append(&peer->in, records, bytes, peer->most_bytes);
 }
 
 static struct barrier_peer *barrier_peer_of(struct emu_barrier *barrier, uint32_t port,
@@ -342,6 +340,11 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
         emu_printable(barrier->why);
         return barrier->err;
     }
+    if (record->length && !peer->first)
+        return barrier_wrong(barrier, -EPROTO,
+                             "host %s violated the protocol: bytes for all hosts on a session that "
+                             "is not its first",
+                             name_of(peer));
     err = bytes_append(&peer->given, record->bytes, record->length, barrier->config.most_bytes);
     if (err)
         return peer_refused(peer, err);
@@ -550,10 +553,10 @@ void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_tak
     barrier->taker = taker ? *taker : (struct emu_barrier_taker){.record = NULL};
 }
 
-void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes)
+void emu_barrier_expect(struct emu_barrier *barrier, uint32_t peer, size_t bytes)
 {
-    pthread_mutex_lock(&barrier->lock); /* the keeper thread reads cable_bytes */
-    barrier->cable_bytes += bytes;
+    pthread_mutex_lock(&barrier->lock); /* the keeper thread reads most_bytes */
+    barrier->peer[peer].most_bytes += bytes;
     pthread_mutex_unlock(&barrier->lock);
 }
 
@@ -659,6 +662,7 @@ static int peer_init(struct emu_barrier *barrier, uint32_t i, const struct emu_b
                                   .first = true};
     for (uint32_t before = 0; before < i; before++)
         peer->first &= barrier->peer[before].host != peer->host;
+    peer->most_bytes = peer->first ? barrier->config.most_bytes : 2 * EMU_HOSTLINK_RECORD_BYTES;
     session.port = barrier->port[config->port];
     if (session.silent_ns / 16 < barrier->keep_ns)
         barrier->keep_ns = session.silent_ns / 16;

@@ -62,8 +62,9 @@ struct emu_barrier_config {
     uint32_t peers;
     bool oversubscribed; /* there are more busy threads than cores, so a wait does not spin */
     /*
-     * Most bytes that another host may send in two supersteps, without cable records
-     * (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES.
+     * Most bytes that another host may send in two supersteps over its first session, without cable
+     * records (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES. Its other sessions carry only
+     * cable records and the ends of supersteps.
      */
     size_t most_bytes;
     /*
@@ -111,8 +112,8 @@ void emu_barrier_destroy(struct emu_barrier *barrier);
 /** emu_barrier_taker - deliver cable records to @taker from now on. NULL: they are violations. */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
-/** emu_barrier_expect - let each host send @bytes more in two supersteps, for cable records. */
-void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes);
+/** emu_barrier_expect - let @peer send @bytes more in two supersteps, for cable records. */
+void emu_barrier_expect(struct emu_barrier *barrier, uint32_t peer, size_t bytes);
 
 /** emu_barrier_put - send a record to @peer in this superstep. Errors: as emu_barrier_sync(). */
 int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,

@@ -571,6 +571,46 @@ static void hit__of_an_unknown_device_is_skipped(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+static void last_time(void *ctx, const struct emu_fault_hit *hit)
+{
+    *(uint64_t *)ctx = hit->at_ps;
+}
+
+/* A fault that waits for a hit begins at the time of the hit. */
+static void hit__of_the_future_counts_as_of_now(void)
+{
+    struct emu_fault_hit hit = a_hit;
+    struct json_object *reply = json_object_new_object(), *log = json_object_new_array();
+    uint64_t at_ps = 0;
+
+    hit.at_ps = UINT64_MAX / 2;
+    json_object_array_add(log, hosts_to_hex(&hit, sizeof hit));
+    json_object_object_add(reply, "log", log);
+    answer_text = json_object_to_json_string(reply);
+    stage_open("hits", reports);
+    coordinator_hits(stage.hosts, false, last_time, &at_ps);
+    CU_ASSERT_TRUE(at_ps > 0 && at_ps <= emu_now_ns() * 1000u);
+    json_object_put(reply);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* The other host has no switch, so no end of any cable. */
+static void test__of_a_cable_elsewhere_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("test", reports);
+    const struct fabric_past here = {.quiet = true};
+    struct fabric_test test = {.cable = 1, .quiet = true};
+
+    answer_text = "{\"tests\":[7,0,1,3,4]}";
+    mirror->test(mirror->ctx, &test, &here, 1, 10);
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_EQUAL(test.errors, 0);
+    CU_ASSERT_TRUE(test.quiet);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 /* Field names in the answers to all calls. */
 static const char *const fields[] = {
     "errno",         "totals",  "links", "pending", "next",   "now_ns",   "arrived",
@@ -1241,6 +1281,8 @@ int main(void)
         CASE(audit__of_a_host_adds_to_those_of_others),
         CASE(arrivals__at_unknown_ports_are_skipped),
         CASE(hit__of_an_unknown_device_is_skipped),
+        CASE(hit__of_the_future_counts_as_of_now),
+        CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(host__random_answers_at_most_lose_it),
         CASE(line__long_is_sent_in_pieces),
         CASE(line__unread_waits_at_the_daemon),

@@ -2042,6 +2042,34 @@ static void connections__of_one_process_leave_some_for_others(void)
     files_limited(before);
 }
 
+/* A host that claims to have more processes than there can be does not get all descriptors. */
+static void connections__of_a_host_are_limited(void)
+{
+    uint32_t most = 2 * (NODES / HOSTS) + 256, files;
+    rlim_t before = files_limited(8192);
+    char lines[1 << 15];
+    size_t bytes = 0;
+    struct conn conn;
+
+    for (uint32_t i = 0; i < 2 * most; i++)
+        bytes += (size_t)snprintf(lines + bytes, sizeof lines - bytes,
+                                  "{\"client\":%u,\"new\":%u}\n", 1000 + i, 1000000 + i);
+    CU_ASSERT_FATAL(bytes < sizeof lines);
+    fixture_start();
+    files = descriptors();
+    send_line(1, lines);
+    send_line(1, "{\"cut_off\":3}\n");
+    json_object_put(next_event(&fixture.host[0].owner, "cut_off"));
+    CU_ASSERT_TRUE(descriptors() > files + most);
+    CU_ASSERT_TRUE(descriptors() <= files + 2 * most); /* two for each connection */
+    connects(&conn, 2);
+    CU_ASSERT_EQUAL(error_of_exit(&conn), 0);
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+    files_limited(before);
+}
+
 static void connections__without_descriptors_are_reported(void)
 {
     struct conn first, second;
@@ -3043,6 +3071,22 @@ static bool is_heard(struct telemetry *telemetry, const char *bytes, size_t coun
 
 #define HEARD(telemetry, bytes) is_heard(telemetry, bytes, sizeof bytes - 1)
 
+/* Is a record accepted of a direction of which host 1 has the receiving end only, or no end? */
+static bool heard_direction(struct telemetry *telemetry, bool receives)
+{
+    const struct fabric *fabric = fixture.host[0].fabric;
+    char bytes[] = "\0\0\1\1\1\1";
+
+    for (uint32_t d = 0; d < 2 * fabric_cable_count(fabric); d++)
+        if (fabric_direction_host(fabric, d, true) != 1 &&
+            (fabric_direction_host(fabric, d, false) == 1) == receives) {
+            bytes[1] = (char)d;
+            return HEARD(telemetry, bytes);
+        }
+    CU_FAIL_FATAL("there is such a direction");
+    return false;
+}
+
 /*
  * Only records about the host's own devices are accepted. Records: direction, switch, node,
  * finished, sums.
@@ -3056,7 +3100,7 @@ static void telemetry__invalid_reports_are_refused(void)
 
     sampler_open(&telemetry, &part);
     CU_ASSERT_TRUE(HEARD(telemetry, ""));
-    CU_ASSERT_TRUE(HEARD(telemetry, "\0\0\1\1\1\1"));
+    CU_ASSERT_TRUE(heard_direction(telemetry, true));
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\0\1\1\1"));             /* truncated, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\x80"));                 /* truncated within a number; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\6\0\0"));                 /* unknown record, */
@@ -3064,6 +3108,7 @@ static void telemetry__invalid_reports_are_refused(void)
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
     CU_ASSERT_EQUAL_FATAL(fixture.of[0], 0);
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\0\1\1\1\1"));       /* host 0's switch, */
+    CU_ASSERT_FALSE(heard_direction(telemetry, false));      /* a direction without its ends; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\x7f\1\1\1\1"));     /* a switch of no host; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\0\1\1\1\1\1"));     /* host 0's node, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\x7f\1\1\1\1\1"));   /* a node of no host; */
@@ -3440,6 +3485,7 @@ int main(void)
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),
         CASE(connections__of_one_process_leave_some_for_others),
+        CASE(connections__of_a_host_are_limited),
         CASE(connections__without_descriptors_are_reported),
         CASE(process__dead_before_its_reply_frees_its_node),
         CASE(connection__half_closed_or_malformed_is_answered),

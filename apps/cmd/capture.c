@@ -41,7 +41,6 @@ static const struct options_command capture_command = {
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 
-/* The values of the command line. */
 struct wanted {
     const char *name; /* name of the fabric */
     const char *file;
@@ -109,7 +108,6 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
     return err;
 }
 
-/* Request that the fabric stops filling the rings, unless it has ended. */
 static void end_rings(struct conn *conn)
 {
     struct json_object *reply;
@@ -118,7 +116,6 @@ static void end_rings(struct conn *conn)
         json_object_put(reply);
 }
 
-/* Write records until a signal arrives, a limit is reached, or the fabric ends. */
 static void write_all(struct capture_writer *writer, struct conn *conn, const struct wanted *wanted,
                       int signal_fd)
 {
@@ -140,7 +137,6 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
     }
 }
 
-/* Connect to the fabric and open a writer for its records. Errors: one line in @error. */
 static int begin(struct capture_writer **ret, struct conn *conn, const struct wanted *wanted,
                  struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
@@ -164,7 +160,6 @@ static int begin(struct capture_writer **ret, struct conn *conn, const struct wa
     return err;
 }
 
-/* Capture until the end, and print a summary. Returns the exit status. */
 static int capture(const struct wanted *wanted, struct capture_files *files, int signal_fd)
 {
     char error[CAPTURE_ERROR_BYTES + 128];
@@ -228,7 +223,6 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
     return true;
 }
 
-/* Open and lock the file. Prints errors. Returns an exit status. */
 static int open_files(struct capture_files *ret, const struct wanted *wanted)
 {
     uint64_t seconds = wanted->seconds;

@@ -138,7 +138,6 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
     return EXIT_SUCCESS;
 }
 
-/* Print which parts of the network each host has, or an error. Returns an exit status. */
 static int check(const struct cluster *cluster, const struct fabric_config *config,
                  const char *file)
 {

@@ -14,7 +14,6 @@
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
 
-/* Check that all faults of the schedule can be injected into the network. Prints errors. */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
 {
@@ -79,7 +78,7 @@ static int file_open(struct output *ret, const char *path, const char *what, con
     return EXIT_FAILURE;
 }
 
-/* Return whether the path is in a folder in which no other file can be made beside it. */
+/* Return whether the path is in a folder in which no other file can be created. */
 static bool is_of_descriptor(const char *path)
 {
     return strncmp(path, "/dev/", strlen("/dev/")) == 0 ||

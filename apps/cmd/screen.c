@@ -74,7 +74,6 @@ static void page_key(struct screen_state *state, struct telemetry_board *board,
     state->first = 0;
 }
 
-/* Handle a key that scrolls. */
 static void move_key(struct screen_state *state, int key)
 {
     uint32_t page = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 1;

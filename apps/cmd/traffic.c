@@ -95,7 +95,6 @@ static bool interrupted(void)
     return true;
 }
 
-/* The callback that hosts_handshake() calls while this host waits for another one. */
 static bool handshake_interrupted(void *ctx)
 {
     (void)ctx;
@@ -161,12 +160,12 @@ static void print_result(struct traffic_result *result, const struct traffic_con
 }
 
 /*
- * Run all loads, and print their results. After an interrupt, print only those of finished runs;
- * JSON of a single load is then null.
+ * Run all loads, and print their results. After an interrupt, print only the results of finished
+ * runs. With a single load and --json, an interrupted run prints null.
  */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    bool prints = !config->hosts || !config->hosts->fabric.self; /* not other hosts */
+    bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
     struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
     struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
@@ -196,7 +195,6 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     return status;
 }
 
-/* Open the file of --telemetry. Prints errors. Returns 0 or an exit status. */
 static int snapshots_open(FILE **ret, struct output *output, const char *path)
 {
     int err, fd;
@@ -230,14 +228,12 @@ static int snapshots_close(FILE *out, struct output *output, int status)
     return status;
 }
 
-/* The resources of a run on several hosts. */
 struct with_hosts {
     struct hosts_plan plan;
     struct emu_barrier *barrier; /* NULL: one host */
     struct traffic_hosts hosts;
 };
 
-/* Start the other hosts, and connect to them. Prints errors. Returns 0 or an exit status. */
 static int hosts_begin(struct with_hosts *with, const struct options *options,
                        const struct fabric_config *fabric, char **argv)
 {
@@ -283,7 +279,6 @@ struct with_page {
     struct traffic_live *live; /* NULL: no page */
 };
 
-/* Start the server of --web. Prints errors. Returns 0 or an exit status. */
 static int page_begin(struct with_page *page, const struct options *options,
                       const struct fabric_config *fabric)
 {
@@ -329,7 +324,6 @@ static int capture_open(struct capture_plan *ret, struct capture_files *files,
     return plan_capture(ret, files, &of_host);
 }
 
-/* Run @config. Returns the exit status. */
 static int run_config(struct traffic_config *config, const struct traffic_options *own,
                       const struct options *options, char **argv)
 {

@@ -20,7 +20,6 @@ enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
 /* --- numbers ------------------------------------------------------------------------ */
 
-/* Parse "0.5" or "50%" at *@at, and move *@at behind it. */
 static bool scan_load(const char **at, uint64_t *ret)
 {
     static const struct quantity_form form = {.units = quantity_shares,
@@ -252,7 +251,6 @@ static bool has_use(const struct traffic_pattern *pattern, enum use use)
            (use == USE_PAYLOAD && (!collective || pattern->collective != TRAFFIC_BARRIER));
 }
 
-/* Check that all given options apply to the pattern. Returns 0 or an exit status. */
 static int check_use(const struct traffic_options *options, const struct traffic_pattern *pattern)
 {
     for (size_t row = 0; row < ROWS; row++)

@@ -52,7 +52,6 @@ function flows(model) {
     rate: model.meanOfTotal("sent", RECENT) };
 }
 
-/* Return the nodes that receive far more than the others do. */
 function hotNodes({ received }) {
   const most = Math.max(...received, 0);
   const nodes = [...received.keys()];

@@ -160,7 +160,6 @@ export class LiveFeed {
     this.fresh &&= line.event !== "telemetry";
   }
 
-  /* Check a line against the last shape. */
   fits(line) {
     if (line?.event !== "telemetry_shape") return lineFits(this.shape, line);
     this.shape = shapeIsWhole(line) ? line : null;

@@ -139,7 +139,6 @@ function each(tree, visit) {
   tree.children.forEach((child) => each(child, visit));
 }
 
-/* Return all switches and nodes of a subtree. */
 function membersOf(tree) {
   const ret = { switches: [], nodes: [] };
   each(tree, ({ stages, nodes }) => {

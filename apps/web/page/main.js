@@ -101,7 +101,6 @@ class Page {
     this.flash(`skipped ${counted(this.feed.leftOut, "invalid line")}`);
   }
 
-  /* Load the recording of fabemu web FILE. */
   async replayServed() {
     try {
       const reply = await fetch("recording");
@@ -283,7 +282,6 @@ class Page {
       : `subtree of ${counted(model.nodeCountOf(part.nodes), "node")}, folded`;
   }
 
-  /* Describe the state of a part for screen readers. */
   statesOf(part) {
     const { model } = this;
     const ways = part.cables ? [...part.up, ...part.down]
@@ -353,7 +351,6 @@ class Page {
     this.dirty = true;
   }
 
-  /* Show the tooltip beside the pointer. */
   renderTip({ clientX, clientY }) {
     const tip = $("tip"), part = this.part(this.painter.hovered);
     tip.hidden = !part;
@@ -569,7 +566,6 @@ class Page {
     return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
   }
 
-  /* List all kinds of faults, with the reasons why some of them are impossible. */
   renderKinds(kinds) {
     const before = this.kindChosen, can = kinds.filter(({ why }) => !why);
     this.kinds = kinds;

@@ -209,7 +209,6 @@ export class Painter {
     }
   }
 
-  /* Draw a dot with a tail. */
   comet([x0, y0, x1, y1], head, down, share, colour) {
     const { ctx } = this, tail = Math.min(Math.max(head + (down ? 0.16 : -0.16), 0), 1);
     const at = (along) => [x0 + (x1 - x0) * along, y0 + (y1 - y0) * along];
@@ -348,7 +347,6 @@ export class Painter {
         this.layout.unit * every - 4);
   }
 
-  /* Return whether a node has waited so long that it is marked. */
   waitsLong(n) {
     return this.model.at - this.model.waits[n].since > WAIT_S;
   }

@@ -10,7 +10,6 @@ import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./wo
 const OLD_NS = 1e9; /* operations and calls that are not as old are ignored */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
-/* Return the reason why an operation with another node waits. */
 function whyText({ kind, state }) {
   if (state === "unsent") return "it was not sent, because the receiver accepts no more";
   if (state === "moving") return "its data is being transferred";

@@ -28,7 +28,6 @@ function collectiveTexts(report) {
   });
 }
 
-/* Describe the kind of collective in which processes have spent most time. */
 function longestText(report) {
   const [most] = list(report.communication?.collectives)
     .sort((a, b) => number(b?.time_ns?.sum) - number(a?.time_ns?.sum));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * words.js - numbers, times and names as text.
- */
+/* words.js - numbers, times and names as text. */
 
 /* Kinds of collectives whose name on the page differs from that in telemetry. */
 export const KINDS = { allreduce: "all-reduce" };

@@ -36,7 +36,7 @@ static int open_pipe(const char *path, int64_t until_ms)
     return fd;
 }
 
-/* Open a file for writing. Returns a descriptor, or -errno. @made: set if the file was created. */
+/* Returns a descriptor, or -errno. @made: set if the file was created. */
 static int open_file(const char *path, bool *made)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

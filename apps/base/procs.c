@@ -65,10 +65,7 @@ bool procs_is_stopped(pid_t pid)
     return read_stat(pid, &proc) && (proc.state == 'T' || proc.state == 't');
 }
 
-/*
- * Return the number of context switches of the main thread of @pid, which grows whenever it runs
- * after a stop. 0: /proc does not show it.
- */
+/* Return the context switches of the main thread, which grow when it runs; 0: not readable. */
 static uint64_t switches_of(pid_t pid)
 {
     uint64_t sum = 0;

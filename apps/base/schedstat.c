@@ -72,10 +72,7 @@ static int thread_read(int tasks, pid_t tid, struct thread *ret)
     return 0;
 }
 
-/*
- * Return whether the thread runs or waits for a core. The file has "PID (NAME) STATE ...", where
- * NAME may contain any byte.
- */
+/* The file has "PID (NAME) STATE ...", where NAME may contain any byte. */
 static bool thread_is_runnable(int tasks, pid_t tid)
 {
     char text[256];

@@ -37,8 +37,6 @@ static const struct benchmark benchmarks[] = {
 
 #define BENCHMARKS (sizeof benchmarks / sizeof benchmarks[0])
 
-/* --- --only and --list -------------------------------------------------------------- */
-
 /* Return whether a word of --only selects a benchmark. "mpi" selects all names "mpi.…". */
 static bool selects(const char *word, size_t bytes, const char *name)
 {
@@ -123,8 +121,6 @@ static int list(const char *only, bool json)
     return EXIT_SUCCESS;
 }
 
-/* --- the command line --------------------------------------------------------------- */
-
 struct arguments {
     struct bench bench;
     const char *only; /* NULL: all benchmarks */
@@ -169,8 +165,6 @@ static int parse(struct arguments *arguments, int argc, char **argv)
         return EXIT_USAGE;
     return arguments->list ? list(arguments->only, arguments->bench.json) : -1;
 }
-
-/* --- the run ------------------------------------------------------------------------ */
 
 int bench_main(int argc, char **argv)
 {

@@ -60,8 +60,6 @@ static const struct option_row rows[] = {
      .least = 1, .most = UINT64_MAX - 1, .right = "a number from 1 on"},
 };
 
-/* --- the rings ---------------------------------------------------------------------- */
-
 /* Open a signalfd for the signals that end the capture. Returns it, or -errno. */
 static int signals_open(void)
 {
@@ -182,8 +180,6 @@ static int capture(const struct wanted *wanted, struct capture_files *files, int
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- the command -------------------------------------------------------------------- */
-
 /* Accept -w as a short form of --write, as other tools do. */
 static void name_short(int argc, char **argv)
 {
@@ -194,10 +190,7 @@ static void name_short(int argc, char **argv)
             argv[i] = write;
 }
 
-/*
- * Read the operands: the name of a fabric, unless the first one is a filter, then filters. Returns
- * false if they are too long.
- */
+/* Read the operands: a fabric's name, which may be left out, and filters. False: too long. */
 static bool read_operands(struct wanted *wanted, struct options *options, int argc, char **argv)
 {
     char *filter = wanted->filter;

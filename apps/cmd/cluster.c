@@ -40,7 +40,6 @@ static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i
     }
 }
 
-/* A network with the assignment of its switches to hosts, and the host that is being printed. */
 struct placed {
     const struct cluster *cluster;
     const struct topo_graph *graph;

@@ -150,10 +150,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     return 0;
 }
 
-/*
- * Check that a fabric with this configuration could be started. In simulated time its nodes are
- * inside the fabric. Prints errors.
- */
+/* Check that such a fabric could be started. In simulated time its nodes are inside the fabric. */
 static int check_fabric(const struct fabric_config *config)
 {
     static const struct fabric_node_ops inside;

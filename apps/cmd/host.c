@@ -190,7 +190,6 @@ static int serve_all(struct fabric_process *process, struct daemon_config *serve
     return daemon_serve(process->fabric, serve, error, error_bytes);
 }
 
-/* Run the fabric of an agent, which the coordinator controls. Returns the exit status. */
 static int agent_main(const struct host *host, struct fabric_process *process,
                       const struct daemon_config *serve)
 {

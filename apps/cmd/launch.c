@@ -211,12 +211,9 @@ void hosts_launched_end(void)
         poll(NULL, 0, END_CHECK_MS);
 }
 
-/* --- which host this is ----------------------------------------------------------- */
-
 /*
- * Find this host in the cluster file: by @given (--host) or, if that is NULL, by the hostname,
- * first with and then without its domain. Returns its index, or CLUSTER_HOSTS_MAX if it is not
- * there.
+ * Find this host in the cluster file by @given (--host) or, if that is NULL, by the hostname, first
+ * with and then without its domain. Returns its index; CLUSTER_HOSTS_MAX: not found.
  */
 static uint32_t find_self(const struct cluster *cluster, const char *given)
 {

@@ -85,10 +85,7 @@ static bool is_of_descriptor(const char *path)
            strncmp(path, "/proc/", strlen("/proc/")) == 0;
 }
 
-/*
- * Open the file of a timeline. A new file gets a valid empty timeline. An existing file keeps its
- * contents until the run begins.
- */
+/* A new file gets a valid empty timeline. An existing one is changed only when the run begins. */
 static int timeline_open(struct timeline_plan *ret, struct output *output, const char *path)
 {
     int status = file_open(output, path, "a timeline", "--timeline");

@@ -46,8 +46,6 @@ void screen_close(void)
     endwin();
 }
 
-/* --- keys --------------------------------------------------------------------------- */
-
 static void filter_key(struct screen_state *state, struct telemetry_board *board, int key)
 {
     size_t length = strlen(board->filter);
@@ -129,8 +127,6 @@ void screen_keys(struct screen_state *state, struct telemetry_board *board)
             command_key(state, board, key);
     }
 }
-
-/* --- drawing ------------------------------------------------------------------------ */
 
 static void line(int y, attr_t attributes, const char *text)
 {

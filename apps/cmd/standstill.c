@@ -498,10 +498,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
     to->print(line.text);
 }
 
-/*
- * Print which processes are stopped or have reported nothing. Call this only during a standstill:
- * at other times that is normal for a short time.
- */
+/* Print processes that are stopped or silent. Outside a standstill, a short silence is normal. */
 static void print_absent(const struct printing *to)
 {
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {

@@ -136,7 +136,6 @@ static int print_page(struct top *top, enum telemetry_page page)
     return 0;
 }
 
-/* Wait for two snapshots, since rates need two, and print them. */
 static int once(struct top *top)
 {
     int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;

@@ -48,7 +48,6 @@ static const struct options_command traffic_command = {
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
-/* The line on a terminal that shows the progress. */
 struct progress {
     bool shown;         /* standard error is a terminal */
     int64_t last_ms;    /* when it was last printed, by emu_now_ms() */
@@ -81,10 +80,7 @@ static void interrupt_hold(bool page)
     sigprocmask(SIG_BLOCK, &interrupts, NULL); /* worker threads inherit this mask */
 }
 
-/*
- * Return whether one of the signals has arrived. If so, unblock them, so that a second one ends the
- * process.
- */
+/* If one of the signals has arrived, unblock them, so that a second one ends the process. */
 static bool interrupted(void)
 {
     const struct timespec at_once = {.tv_sec = 0};
@@ -273,7 +269,6 @@ static void hosts_end(struct with_hosts *with, const struct options *options)
         hosts_plan_release(&with->plan);
 }
 
-/* A web page that shows runs in progress. */
 struct with_page {
     struct web web;
     struct traffic_live *live; /* NULL: no page */

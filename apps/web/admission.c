@@ -57,8 +57,6 @@ static struct unverified *oldest(const struct web_admission *admission)
     return emu_list_entry(admission->unverified.next, struct unverified, all);
 }
 
-/* --- checking the token ------------------------------------------------------------- */
-
 enum verdict { INCOMPLETE, RIGHT, WRONG };
 
 static enum verdict verdict_of(const char *token, const char *head, size_t bytes)
@@ -143,8 +141,6 @@ static void on_readable(struct web_server *server, struct unverified *conn)
         break;
     }
 }
-
-/* --- accepting ---------------------------------------------------------------------- */
 
 static void add_conn(struct web_server *server, int fd)
 {

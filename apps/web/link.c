@@ -48,10 +48,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     return 0;
 }
 
-/*
- * Replace *buffered, one share of server->buffered, by the share for @bytes (WEB_ANSWERS_BYTES).
- * Returns false if the limit is exceeded.
- */
+/* Replace *buffered, one share of server->buffered, by that for @bytes. False: above the limit. */
 static bool account(struct web_server *server, size_t *buffered, size_t bytes)
 {
     size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
@@ -185,8 +182,6 @@ void web_link_step(struct web_link *link, bool readable)
         resume(link);
     }
 }
-
-/* --- a stream ----------------------------------------------------------------------- */
 
 #define EVENT "data: "
 #define NEXT  "\n\n" EVENT

@@ -310,10 +310,7 @@ static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connect
     return open_link(server, http, request, WEB_METRICS, subscription());
 }
 
-/*
- * Answer a request whose link has received a complete answer or has failed. The link is closed now,
- * because the browser may read slowly.
- */
+/* Answer a request whose link is done. Close the link now, because the browser may read slowly. */
 static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *request)
 {
     struct web_link *link = request->link;

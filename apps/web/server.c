@@ -29,8 +29,6 @@ bool web_supported(void)
     return true;
 }
 
-/* --- connections -------------------------------------------------------------------- */
-
 static void cut(struct web_conn *conn)
 {
     conn->cut = true;
@@ -87,8 +85,6 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
         *context = NULL;
     }
 }
-
-/* --- the server --------------------------------------------------------------------- */
 
 /* Open a connection to the fabric without requests. The fabric closes it when it ends. */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)

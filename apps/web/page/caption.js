@@ -22,8 +22,6 @@ const HOT_MOST = 4;
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
-/* --- traffic -------------------------------------------------------------------------- */
-
 /* Return the nodes that have sent a segment in the last @count snapshots, or have one to send. */
 function sendersOf(model, count) {
   const segments = model.meanOfWays("segments", count);
@@ -126,8 +124,6 @@ function linksText(model) {
   const out = sum(model.wrong);
   return out ? `; ${counted(out, "link is", "links are")} out of use` : "";
 }
-
-/* --- no traffic ----------------------------------------------------------------------- */
 
 function idleText(model) {
   const attached = model.processes.filter(Boolean).length;

@@ -8,8 +8,6 @@
 const NODES_MOST = 65536; /* largest number of nodes of a fabric */
 const LEVELS_MOST = 64;
 
-/* --- values ------------------------------------------------------------------------- */
-
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 2 ** 64;
 const isAmount = (value) => isNumber(value) && value >= 0;
@@ -27,8 +25,6 @@ const having = (fields) => (value) => isObject(value) &&
   Object.entries(fields).every(([name, is]) => is(value[name]));
 
 const isPlain = (value) => !isObject(value) && !Array.isArray(value);
-
-/* --- lines -------------------------------------------------------------------------- */
 
 const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables: isNumber,
   open: maybe(listOf(Number.isInteger)),

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * amount.c - counts, sizes and times as text for people.
- */
+/* amount.c - counts, sizes and times as text for people. */
 #include "apps/base/amount.h"
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * bounds.h - bounds on waiting (emu/hostif/bounds.h) as text and as JSON.
- */
+/* bounds.h - bounds on waiting (emu/hostif/bounds.h) as text and as JSON. */
 #ifndef APPS_BASE_BOUNDS_H
 #define APPS_BASE_BOUNDS_H
 
@@ -27,7 +25,7 @@ struct bounds_text bounds_text(uint64_t ms);
 /** bounds_profile - set the fields of the profile for which @bounds has a value. Pure. */
 void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds);
 
-/** bounds_library - return the bounds of a process's library: {"silence_ms":N, …}; null: off. */
+/** bounds_library - return the bounds for a process's library: {"silence_ms":N, …}; null is off. */
 struct json_object *bounds_library(const struct emu_bounds *bounds);
 
 /** bounds_all - return all bounds. @profile: that of the fabric, which has some of the values. */

@@ -32,11 +32,11 @@
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
-/* folders of both in a build folder, relative to that of the command */
+/* where a build folder has the provider and the component, relative to the command */
 #define PROVIDER_BUILT  "nic/ofi"
 #define COMPONENT_BUILT "apps/ompi"
 
-/* What Open MPI replaces by its default folders of components. */
+/* Open MPI replaces this text by its default folders of components. */
 #define COMPONENTS_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
 
 /* The beginning of the launch agent that set_agent() sets. */
@@ -119,7 +119,7 @@ static const struct setting {
     const char *name;
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
-    /* if the user has set one of these, this is not set: Open MPI refuses both together */
+    /* this variable is not set if the user has set one of these: Open MPI refuses both together */
     const char *conflicts[3];
 } settings[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
@@ -192,8 +192,8 @@ static void apply(const struct walk *walk, const struct setting *setting)
 }
 
 /*
- * Write "@dir:LIST" to @ret. LIST is the user's value or, if there is none, @otherwise, in both
- * cases without @dir. Returns false if that does not fit.
+ * Write "@dir:LIST" to @ret. LIST is the user's value without @dir or, if there is no value,
+ * @otherwise. Returns false if the text does not fit.
  */
 static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *dir,
                     const char *otherwise)
@@ -292,7 +292,6 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
         walk->each(walk->context, "OMPI_MCA_orte_launch_agent", agent);
 }
 
-/* Set libfabric's variables and, for several hosts, the launch agent that sets them there. */
 static void set_provider(const struct walk *walk, const char *socket_path, const char *dir)
 {
     const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : "fabemu";

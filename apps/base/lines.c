@@ -63,7 +63,6 @@ void lines_flush(struct lines *file)
         file_watch(file, file->out.bytes);
 }
 
-/* Queue a line with the number of lines that were dropped. */
 static int put_left_out(struct lines *file)
 {
     char line[64];
@@ -112,7 +111,6 @@ void lines_drain(struct lines *file)
     }
 }
 
-/* Return the number of waiting lines, including one that was written in part. */
 static uint64_t count_waiting(const struct lines *file)
 {
     uint64_t lines = 0;

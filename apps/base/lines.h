@@ -27,8 +27,7 @@ struct lines {
 /**
  * lines_open - prepare to write to @fd, which is borrowed and becomes non-blocking; -1: no file.
  * @epoll: while lines wait, @fd is registered in it for EPOLLOUT, with @file as data. The caller
- * then
- *         calls lines_flush() when @fd is writable.
+ *         then calls lines_flush() when @fd is writable.
  * @what:  what the lines are, for messages to the user.
  */
 void lines_open(struct lines *file, int fd, int epoll, const char *what);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * message.h - messages to the user, each on one line, and exit statuses.
- */
+/* message.h - messages to the user, each on one line, and exit statuses. */
 #ifndef APPS_BASE_MESSAGE_H
 #define APPS_BASE_MESSAGE_H
 

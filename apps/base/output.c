@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * output.c - an output file of a command.
- */
+/* output.c - an output file of a command. */
 #include "apps/base/output.h"
 
 #include <errno.h>
@@ -23,7 +21,6 @@ static bool is_pipe(const char *path)
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-/* Open a named pipe for writing. Returns a descriptor, or -errno. */
 static int open_pipe(const char *path, int64_t until_ms)
 {
     int wait = until_ms == INT64_MAX ? 0 : O_NONBLOCK; /* 0: open() waits for a reader */
@@ -39,7 +36,7 @@ static int open_pipe(const char *path, int64_t until_ms)
     return fd;
 }
 
-/* Open a file for writing. Returns a descriptor, or -errno. @made: set if the file was created. */
+/* Returns a descriptor, or -errno. @made: set if the file was created. */
 static int open_file(const char *path, bool *made)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -92,7 +89,6 @@ int output_begin(int fd)
     return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
 }
 
-/* Return whether the path still names the open file. */
 static bool is_there(const struct output *output)
 {
     struct stat ours, there;

@@ -4,7 +4,7 @@
  *
  * A command opens the file before its work begins, so that the user sees errors early. It truncates
  * the file when the work begins. If the command does not begin, the file keeps its contents. An
- * advisory lock (flock()) prevents that two commands write the same regular file. Child processes
+ * advisory lock (flock()) keeps two commands from writing the same regular file. Child processes
  * inherit the lock with the descriptor.
  */
 #ifndef APPS_BASE_OUTPUT_H

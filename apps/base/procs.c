@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * procs.c - observe, stop and end processes.
- */
+/* procs.c - observe, stop and end processes. */
 #include "apps/base/procs.h"
 
 #include <dirent.h>
@@ -35,7 +33,7 @@ struct proc {
     pid_t parent;
     char state;
     int exit_code; /* of a zombie: the status that wait() will return */
-    bool below;    /* mark of procs_descendants(): a descendant of its root */
+    bool below;    /* procs_descendants() has marked it as a descendant of the root */
 };
 
 static bool read_stat(pid_t pid, struct proc *ret)
@@ -67,10 +65,7 @@ bool procs_is_stopped(pid_t pid)
     return read_stat(pid, &proc) && (proc.state == 'T' || proc.state == 't');
 }
 
-/*
- * Return the number of context switches of the main thread of @pid, which grows whenever it runs
- * after a stop. 0: it is not visible.
- */
+/* Return the context switches of the main thread, which grow when it runs; 0: not readable. */
 static uint64_t switches_of(pid_t pid)
 {
     uint64_t sum = 0;
@@ -247,7 +242,6 @@ void procs_signal(const pid_t *pids, size_t count, int signal)
 
 /* --- processes that faults stop --------------------------------------------------------- */
 
-/* Remove processes that have ended from the list. */
 static void frozen_sweep(struct procs_frozen *frozen)
 {
     for (uint32_t i = frozen->count; i--;) {
@@ -294,7 +288,6 @@ void procs_thaw(struct procs_frozen *frozen)
 
 /* --- processes of a run ----------------------------------------------------------------- */
 
-/* Return whether @mark is one of the strings of the process's initial environment. */
 static bool has_mark(pid_t pid, const char *mark)
 {
     char path[64];
@@ -326,7 +319,6 @@ static size_t marked(const char *mark, pid_t *ret, size_t max)
     return found;
 }
 
-/* Wait until one of the processes ends, but at most @timeout_ms. */
 static void wait_for_one(const pid_t *pids, size_t count, int timeout_ms)
 {
     struct pollfd *ends = calloc(count, sizeof *ends);

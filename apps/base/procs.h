@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * procs.h - observe, stop and end processes.
- */
+/* procs.h - observe, stop and end processes. */
 #ifndef APPS_BASE_PROCS_H
 #define APPS_BASE_PROCS_H
 
@@ -19,13 +17,13 @@ int procs_check(char *error, size_t error_bytes);
 void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
- * procs_exit_reason - write to @how how @pid, which has closed its connection, has ended, as far as
- * is known. @pidfd: its pidfd; -1: it had ended already. @exits: it had announced its exit. Returns
- * false if it still runs. Never waits.
+ * procs_exit_reason - process @pid has closed its connection: describe in @how, as far as it is
+ * known, how the process has ended. @pidfd: its pidfd; -1: none. @exits: it had announced its exit.
+ * Returns false if it still runs. Never waits.
  */
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 
-/** procs_is_stopped - is @pid stopped by a signal or a debugger? Returns false if not known. */
+/** procs_is_stopped - return whether @pid is known to be stopped by a signal or a debugger. */
 bool procs_is_stopped(pid_t pid);
 
 /* What procs_stopped_for() remembers about a process. Zeros: it was not stopped. */
@@ -41,9 +39,9 @@ struct procs_stop {
 bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns);
 
 /*
- * A list of processes that faults stop, permanently or at intervals. Both the fabric and its
- * supervisor have such a list. They add a process before it is stopped, so that if one of the two
- * ends, the other one resumes it.
+ * A list of processes that faults stop, permanently or at intervals. The fabric and its supervisor
+ * both have a list, and add a process before it is stopped. So if the fabric or the supervisor is
+ * killed, the other one resumes the process.
  */
 struct procs_frozen {
     struct procs_frozen_one {

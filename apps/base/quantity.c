@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * quantity.c - parse times, sizes and shares.
- */
+/* quantity.c - parse times, sizes and shares. */
 #include "apps/base/quantity.h"
 
 #include <string.h>
 
-#define DIGITS_MAX   UINT64_C(1000000000000000000) /* from this number on, digits are dropped */
+#define DIGITS_MAX   UINT64_C(1000000000000000000) /* further digits are dropped */
 #define EXPONENT_MAX 1000
 
 const struct quantity_unit quantity_times[] = {

@@ -14,10 +14,10 @@
 /* The result of parsing a quantity. */
 enum quantity_verdict {
     QUANTITY_OK,
-    QUANTITY_WRONG, /* it does not have this form */
-    QUANTITY_LARGE, /* it is above the upper limit */
-    QUANTITY_SMALL, /* it is below the lower limit */
-    QUANTITY_FINE   /* it is not a whole number of stored units */
+    QUANTITY_WRONG, /* the text does not have this form */
+    QUANTITY_LARGE, /* above the upper limit */
+    QUANTITY_SMALL, /* below the lower limit */
+    QUANTITY_FINE   /* not a whole number of stored units */
 };
 
 struct quantity_unit {

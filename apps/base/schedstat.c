@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAITING_LEAST_NS 20000000u /* several scheduler ticks, which update ran_ns of a thread */
+#define WAITING_LEAST_NS 20000000u /* several ticks; each tick updates ran_ns of a thread */
 
 struct thread {
     pid_t tid;
@@ -58,7 +58,6 @@ static int thread_file(int tasks, pid_t tid, const char *name, char *text, size_
     return 0;
 }
 
-/* Read the kernel's counts of thread @tid. Errors: those of thread_file(). */
 static int thread_read(int tasks, pid_t tid, struct thread *ret)
 {
     unsigned long long ran_ns, wait_ns, slices;
@@ -73,10 +72,7 @@ static int thread_read(int tasks, pid_t tid, struct thread *ret)
     return 0;
 }
 
-/*
- * Return whether the thread runs or waits for a core. The file has "PID (NAME) STATE ...", where
- * NAME may contain any byte.
- */
+/* The file has "PID (NAME) STATE ...", where NAME may contain any byte. */
 static bool thread_is_runnable(int tasks, pid_t tid)
 {
     char text[256];
@@ -86,7 +82,7 @@ static bool thread_is_runnable(int tasks, pid_t tid)
     return end && end[1] == ' ' && end[2] == 'R';
 }
 
-/* Return thread @tid at the last sample, usually at the same index @at. NULL: it is new. */
+/* Find thread @tid in the last sample, where it is usually at the same index. NULL: it is new. */
 static const struct thread *thread_before(const struct waits *waits, size_t at, pid_t tid)
 {
     if (at < waits->count && waits->thread[at].tid == tid)
@@ -98,8 +94,8 @@ static const struct thread *thread_before(const struct waits *waits, size_t at, 
 }
 
 /*
- * Return how long thread @now has waited in the last @since_ns. @before: its counts at that time.
- * If its count of waits has fallen, it is another thread with the same number.
+ * Return how long thread @now has waited in the last @since_ns. @before: its counts before that; if
+ * they are higher, they are those of another thread with the same number.
  */
 static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
                               uint64_t since_ns)
@@ -135,7 +131,6 @@ struct threads {
     bool accounted; /* this kernel counts waits of threads */
 };
 
-/* Add thread @tid with its present counts. Errors: those of thread_read(); -ENOMEM. */
 static int threads_add(struct threads *now, int tasks, pid_t tid)
 {
     struct thread thread;
@@ -155,7 +150,6 @@ static int threads_add(struct threads *now, int tasks, pid_t tid)
     return 0;
 }
 
-/* Read all threads. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE. */
 static int threads_now(struct threads *now, const struct waits *waits)
 {
     int again = openat(waits->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -18,7 +18,7 @@ struct waits;
  */
 int waits_open(struct waits **ret, pid_t pid);
 
-/** waits_open_at - do as waits_open() with a descriptor of /proc/PID/task, closed on failure. */
+/** waits_open_at - as waits_open(), with a descriptor of /proc/PID/task; closes it on failure. */
 int waits_open_at(struct waits **ret, int tasks);
 
 void waits_close(struct waits *waits);
@@ -26,8 +26,8 @@ void waits_close(struct waits *waits);
 #define WAITS_SHARED_NS UINT64_C(10000000) /* normal wait on a shared core: a few time slices */
 
 struct waits_delta {
-    uint64_t ns;      /* sum of the waits of all threads since the last sample */
-    uint64_t over_ns; /* the part of ns that was before the last sample */
+    uint64_t ns;      /* sum of the waits of all threads that were counted since the last sample */
+    uint64_t over_ns; /* the part of ns that is longer ago, because waits count at their end */
     /*
      * The longest wait of one thread, minus WAITS_SHARED_NS for each time that it got a core,
      * because threads that share a core always wait that long for each other.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * text.c - a growing buffer for JSON and metrics.
- */
+/* text.c - a growing buffer for JSON and metrics. */
 #include "apps/base/text.h"
 
 #include <json-c/json.h>

@@ -20,7 +20,7 @@ struct arrival {
     int64_t next_ms;  /* earliest time of the next line */
     int64_t attached; /* processes that are attached now */
     int64_t ranks;    /* ranks of the job; 0: unknown until a process attaches */
-    int64_t printed;  /* number in the last line; -1: no line yet */
+    int64_t printed;  /* `attached` in the last line; -1: no line yet */
 };
 
 /**

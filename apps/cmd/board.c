@@ -32,7 +32,6 @@ static struct short_text brief(double number)
     return ret;
 }
 
-/* Two views of a fabric, and the time between them. */
 struct span {
     const struct telemetry_view *now, *before; /* before NULL: the start of the fabric */
     double s;                                  /* seconds between them */
@@ -159,7 +158,7 @@ static uint64_t key_of(const struct telemetry_board *board, const struct worth *
     }
 }
 
-/* Keep the row that was written last, unless a filter excludes it. @also: other text to match. */
+/* Keep the last row, unless it is filtered out. The filter may match the row's text or @also. */
 static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
                      enum telemetry_tone tone, const char *also)
 {

@@ -41,7 +41,6 @@ static const struct options_command capture_command = {
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 
-/* The values of the command line. */
 struct wanted {
     const char *name; /* name of the fabric */
     const char *file;
@@ -60,8 +59,6 @@ static const struct option_row rows[] = {
     {"count", "N", "stop after N records", .at = offsetof(struct wanted, count), .wide = true,
      .least = 1, .most = UINT64_MAX - 1, .right = "a number from 1 on"},
 };
-
-/* --- the rings ---------------------------------------------------------------------- */
 
 /* Open a signalfd for the signals that end the capture. Returns it, or -errno. */
 static int signals_open(void)
@@ -109,7 +106,6 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
     return err;
 }
 
-/* Request that the fabric stops filling the rings, unless it has ended. */
 static void end_rings(struct conn *conn)
 {
     struct json_object *reply;
@@ -118,7 +114,6 @@ static void end_rings(struct conn *conn)
         json_object_put(reply);
 }
 
-/* Write records until a signal arrives, a limit is reached, or the fabric ends. */
 static void write_all(struct capture_writer *writer, struct conn *conn, const struct wanted *wanted,
                       int signal_fd)
 {
@@ -140,7 +135,6 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
     }
 }
 
-/* Connect to the fabric and open a writer for its records. Errors: one line in @error. */
 static int begin(struct capture_writer **ret, struct conn *conn, const struct wanted *wanted,
                  struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
@@ -164,7 +158,6 @@ static int begin(struct capture_writer **ret, struct conn *conn, const struct wa
     return err;
 }
 
-/* Capture until the end, and print a summary. Returns the exit status. */
 static int capture(const struct wanted *wanted, struct capture_files *files, int signal_fd)
 {
     char error[CAPTURE_ERROR_BYTES + 128];
@@ -187,8 +180,6 @@ static int capture(const struct wanted *wanted, struct capture_files *files, int
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- the command -------------------------------------------------------------------- */
-
 /* Accept -w as a short form of --write, as other tools do. */
 static void name_short(int argc, char **argv)
 {
@@ -199,10 +190,7 @@ static void name_short(int argc, char **argv)
             argv[i] = write;
 }
 
-/*
- * Read the operands: the name of a fabric, unless the first one is a filter, then filters. Returns
- * false if they are too long.
- */
+/* Read the operands: a fabric's name, which may be left out, and filters. False: too long. */
 static bool read_operands(struct wanted *wanted, struct options *options, int argc, char **argv)
 {
     char *filter = wanted->filter;
@@ -228,7 +216,6 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
     return true;
 }
 
-/* Open and lock the file. Prints errors. Returns an exit status. */
 static int open_files(struct capture_files *ret, const struct wanted *wanted)
 {
     uint64_t seconds = wanted->seconds;

@@ -40,7 +40,6 @@ static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i
     }
 }
 
-/* A network with the assignment of its switches to hosts, and the host that is being printed. */
 struct placed {
     const struct cluster *cluster;
     const struct topo_graph *graph;
@@ -138,7 +137,6 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
     return EXIT_SUCCESS;
 }
 
-/* Print which parts of the network each host has, or an error. Returns an exit status. */
 static int check(const struct cluster *cluster, const struct fabric_config *config,
                  const char *file)
 {

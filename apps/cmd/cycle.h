@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cycle.h - find a cycle in a directed graph, such as processes that wait for each other.
- */
+/* cycle.h - find a cycle in a directed graph, such as processes that wait for each other. */
 #ifndef APPS_CMD_CYCLE_H
 #define APPS_CMD_CYCLE_H
 
@@ -21,8 +19,8 @@ struct cycle_graph {
 void cycle_add(struct cycle_graph *graph, uint32_t from, uint32_t to);
 
 /**
- * cycle_find - find a cycle: vertices of which each has an edge to the next one, and the last one
- * to the first. Sorts the edges, and then takes time proportional to their number.
+ * cycle_find - find a cycle: a list of vertices in which each has an edge to the next one, and the
+ * last has an edge to the first. Sorts the edges, and then takes time proportional to their number.
  * @ret: the vertices, which the caller frees; NULL: there is no cycle, or no memory.
  * Returns the number of vertices in the cycle.
  */

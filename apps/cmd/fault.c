@@ -19,7 +19,7 @@
 #include "apps/fault/fault.h"
 #include "apps/fault/internal.h"
 
-#define TARGETS_SHOWN 8 /* of more targets, the dry run prints only so many */
+#define TARGETS_SHOWN 8 /* limit of the targets of a fault that the dry run prints */
 
 static const struct options_command fault_command = {
     .name = "fault",
@@ -128,10 +128,7 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
     putchar('\n');
 }
 
-/*
- * Print a fault in its canonical form, with its targets. @note: the note about the previous fault,
- * which is not printed again.
- */
+/* Print a fault in its canonical form, with its targets. @note: the last note; none is repeated. */
 static int print_fault(const struct fault *fault, const struct fault_network *network,
                        uint64_t seed, char note[static FAULT_ERROR_BYTES])
 {
@@ -153,10 +150,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     return 0;
 }
 
-/*
- * Check that a fabric with this configuration could be started. In simulated time its nodes are
- * inside the fabric. Prints errors.
- */
+/* Check that such a fabric could be started. In simulated time its nodes are inside the fabric. */
 static int check_fabric(const struct fabric_config *config)
 {
     static const struct fabric_node_ops inside;
@@ -262,7 +256,6 @@ static void print_state(struct json_object *state)
            s(times), targets, s(targets), hits, s(hits), emu_json_text(state, "text", "?"));
 }
 
-/* Print the sums of faults that have ended and are no longer listed. */
 static void print_past(struct json_object *past)
 {
     if (emu_json_number(past, "faults", 0))

@@ -22,7 +22,7 @@
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
 
-/* Folders that may have the program, relative to that of this executable; then FIGURES_SOURCE. */
+/* Where the program may be, relative to this executable's folder. FIGURES_SOURCE is tried last. */
 static const char *const places[] = {"../scripts/figures", "../share/fabemu/figures", NULL};
 
 static bool is_runner(const char *folder)

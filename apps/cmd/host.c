@@ -2,11 +2,10 @@
 /*
  * host.c - the process of a fabric: its start and its end.
  *
- * The supervisor (the process that the user started) forks the fabric's process. If one of the two
- * is killed, the other one cleans up. The supervisor removes the socket of a killed fabric. A
- * fabric whose supervisor is killed detects the end of the connection between them, removes the
- * socket, and ends the processes of the run. Rejected: PR_SET_PDEATHSIG for the fabric's process,
- * because poll() cannot wait for it.
+ * The supervisor (the process that the user started) forks the fabric's process. If the fabric is
+ * killed, the supervisor removes the socket. If the supervisor is killed, the fabric detects the
+ * end of their connection, removes the socket, and ends the processes of the run. Rejected:
+ * PR_SET_PDEATHSIG for the fabric's process, because poll() cannot wait for it.
  */
 #include "apps/cmd/host.h"
 
@@ -36,7 +35,7 @@
 
 #define EXIT_UNWRITTEN 3     /* exit status of the fabric's process: DAEMON_UNWRITTEN */
 #define FAILED_MS      2000  /* longest wait until the supervisor has read why the start failed */
-#define OTHERS_MS      10000 /* longer than the fabric's own wait, which reports a missing host */
+#define OTHERS_MS      10000 /* the supervisor waits longer than the fabric by this time */
 #define CLOSE_MS       5000  /* longest wait until all other hosts confirm the end */
 #define CONFIRM_MS     1000  /* longest wait until the coordinator confirms that a host leaves */
 #define START_CHECK_MS 100   /* interval of checks whether the start was cancelled */
@@ -126,7 +125,6 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
                 err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 }
 
-/* The objects of a fabric's process. */
 struct fabric_process {
     struct fabric_config config;
     struct fabric *fabric;
@@ -192,7 +190,6 @@ static int serve_all(struct fabric_process *process, struct daemon_config *serve
     return daemon_serve(process->fabric, serve, error, error_bytes);
 }
 
-/* Run the fabric of an agent, which the coordinator controls. Returns the exit status. */
 static int agent_main(const struct host *host, struct fabric_process *process,
                       const struct daemon_config *serve)
 {
@@ -223,7 +220,7 @@ static int agent_main(const struct host *host, struct fabric_process *process,
     return end == AGENT_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Return how long to wait for other hosts at the end: at most half of the supervisor's wait. */
+/* Return the limit of the wait for other hosts at the end: at most half of the bound `stop`. */
 static uint64_t close_bound_ms(const struct emu_bounds *bounds)
 {
     uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
@@ -231,7 +228,6 @@ static uint64_t close_bound_ms(const struct emu_bounds *bounds)
     return half_ms < CLOSE_MS ? half_ms : CLOSE_MS;
 }
 
-/* Run the fabric's process. Returns its exit status. */
 static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
                      int owner_fd, const struct host_plan *plan)
 {
@@ -309,7 +305,6 @@ static int wait_first(struct host *host, const struct host_plan *plan, int most_
     return err;
 }
 
-/* Wait for the event "ready". Errors: one line in @error. */
 static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t start_ms,
                       char *error, size_t error_bytes)
 {

@@ -24,11 +24,11 @@ struct host {
     int status;       /* after it was reaped: as from wait() */
     struct conn conn; /* to the fabric, for requests, replies, events; fd -1: it has ended */
     struct paths_socket socket;
-    struct emu_bounds bounds;   /* of which `start` and `stop` are used here */
+    struct emu_bounds bounds;   /* only `start` and `stop` are used here */
     struct json_object *report; /* the final report; NULL: not received */
-    bool in_order;              /* an agent's fabric: the coordinator has ended it */
-    char why[HOST_WHY_BYTES];   /* why the fabric has not ended in order; "": nothing to print */
-    struct procs_frozen frozen; /* processes that the fabric's faults stopped: host_ended() */
+    bool in_order;              /* on an agent: the coordinator has ended the fabric */
+    char why[HOST_WHY_BYTES];   /* why the fabric failed; "": nothing to print */
+    struct procs_frozen frozen; /* processes that faults have stopped; host_ended() resumes them */
 };
 
 /* What a fabric's process does in addition to running the fabric. */
@@ -63,10 +63,10 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
 void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
-/** host_event - handle an event of the fabric, as far as all supervisors do the same. */
+/** host_event - do what all supervisors do at an event of the fabric. */
 void host_event(struct host *host, struct json_object *event);
 
-/** host_say - print a line about an event if all supervisors print the same; otherwise nothing. */
+/** host_say - print the line that all supervisors print about an event, if there is one. */
 void host_say(struct json_object *event);
 
 /** host_ended - after the end of the fabric's process, resume the processes that faults stopped. */
@@ -84,7 +84,7 @@ bool host_stop(struct host *host);
  */
 bool host_unwritten(const struct host *host);
 
-/** host_release - do as host_ended(), and free all resources. */
+/** host_release - as host_ended(), and free all resources. */
 void host_release(struct host *host);
 
 #endif

@@ -24,7 +24,6 @@ static const struct options_command join_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 
-/* Print once why the fabric's process has ended. */
 static void say_why(struct host *host, const char *name)
 {
     if (*host->why)
@@ -46,7 +45,6 @@ static void take_events(struct host *host, const char *name)
         conn_close(&host->conn);
 }
 
-/* Wait until the fabric's process ends, or a signal requests its end. Returns the exit status. */
 static int wait_for_end(struct host *host, const char *name, int signal_fd)
 {
     struct signalfd_siginfo info;

@@ -85,7 +85,6 @@ static int begin_line(char *line)
     return fits && add_word(line, self) ? 0 : -E2BIG;
 }
 
-/* Append the operands of `fabemu join` for host @h to @line. Errors: -E2BIG, too long. */
 static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
 {
     const struct options *options = plan->options;
@@ -110,7 +109,6 @@ static char *launcher_word(char *word, const char *host, bool *named)
     return asprintf(&with, "%s%s%s", word, host, at + 2) < 0 ? word : with;
 }
 
-/* Execute the launcher @agent for @host with the command line @line. Does not return. */
 static void exec_launcher(const char *agent, const char *host, char *line)
 {
     char *words = strdup(agent), *argv[64];
@@ -137,7 +135,6 @@ static void exec_launcher(const char *agent, const char *host, char *line)
     _exit(127);
 }
 
-/* Append the words @argv and the name of host @h to @line. Errors: -E2BIG, too long. */
 static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t h, char *line)
 {
     bool fits = true;
@@ -214,12 +211,9 @@ void hosts_launched_end(void)
         poll(NULL, 0, END_CHECK_MS);
 }
 
-/* --- which host this is ----------------------------------------------------------- */
-
 /*
- * Find this host in the cluster file: by @given (--host) or, if that is NULL, by the hostname,
- * first with and then without its domain. Returns its index, or CLUSTER_HOSTS_MAX if it is not
- * there.
+ * Find this host in the cluster file by @given (--host) or, if that is NULL, by the hostname, first
+ * with and then without its domain. Returns its index; CLUSTER_HOSTS_MAX: not found.
  */
 static uint32_t find_self(const struct cluster *cluster, const char *given)
 {

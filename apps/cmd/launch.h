@@ -27,9 +27,9 @@ struct hosts_plan {
 
 /* Which host of the cluster file a command must run on. */
 enum hosts_role {
-    HOSTS_COORDINATOR, /* the first one */
-    HOSTS_AGENT,       /* any but the first one */
-    HOSTS_ANY          /* any one */
+    HOSTS_COORDINATOR, /* the first host */
+    HOSTS_AGENT,       /* any other host */
+    HOSTS_ANY
 };
 
 /**

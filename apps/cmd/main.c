@@ -71,7 +71,6 @@ static void open_standard(void)
         close(fd);
 }
 
-/* Print an error if standard output could not be written. Returns the exit status. */
 static int check_output(int status)
 {
     if (fflush(stdout))

@@ -329,7 +329,6 @@ static struct option long_option(const struct option_row *row, int got)
     return (struct option){row->name, argument, NULL, got};
 }
 
-/* Make getopt's table of the options that @command takes. */
 static void long_options(struct option *ret, const struct options_command *command,
                          const struct option_table *own)
 {
@@ -344,7 +343,6 @@ static void long_options(struct option *ret, const struct options_command *comma
     ret[count] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Keep an option that all other hosts must get. Returns false if there are too many. */
 static bool share(struct options *options, const char *name, const char *value)
 {
     if (options->shared_count == OPTIONS_SHARED_MAX)
@@ -374,7 +372,7 @@ static bool find_choice(const char *names, const char *value, unsigned *ret)
     return true;
 }
 
-/* Parse the value of any @row into @into. @right and the result are those of option_row.read(). */
+/* Parse the value of @row, with or without a read(). @right and the result are as for read(). */
 static bool read_value(const struct option_row *row, void *into, const char *value,
                        const char **right)
 {
@@ -441,7 +439,7 @@ static bool lacks_equals(const struct options *options, int got, const char *nex
            is_optional(rows[got - 1].value) && rows[got - 1].read(&probe, next, &right);
 }
 
-/* Options that make sense only together with another one. */
+/* Options that make sense only with the option `of`. */
 static const struct {
     const char *name, *of;
 } parts[] = {
@@ -464,7 +462,7 @@ static size_t row_of(const char *name)
     return i;
 }
 
-/* Check that such options come with the other one. Returns -1 to go on, or an exit status. */
+/* Check that options in parts[] come with their `of`. Returns -1 to go on, or an exit status. */
 static int check_parts(const struct options *options, const struct options_command *command)
 {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -488,7 +486,6 @@ static const struct {
 };
 #define OF_PROFILE (sizeof of_profile / sizeof of_profile[0])
 
-/* Return whether the bound of row @i of of_profile was given. */
 static bool gives_bound(const struct options *options, size_t i)
 {
     uint64_t given;
@@ -507,7 +504,6 @@ bool options_sets(const struct options *options, const char *field)
     return false;
 }
 
-/* Check options that depend on each other. Returns -1 to go on, or an exit status. */
 static int check_together(const struct options *options, const struct options_command *command)
 {
     bool virtual = options->clock == EMU_CLOCK_VIRTUAL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * options.h - the options of commands, and the configuration of a fabric that is made of them.
- */
+/* options.h - the options of commands, and the configuration of a fabric that is made of them. */
 #ifndef APPS_CMD_OPTIONS_H
 #define APPS_CMD_OPTIONS_H
 
@@ -46,24 +44,24 @@ struct option_row {
     const char *name;
     const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: no value */
     const char *help;
-    /* Parse a value into @into. False: it is wrong; @right is then a text of what is right. */
+    /* Parse a value into @into. False: the value is wrong, and *@right says what would be right. */
     bool (*read)(void *into, const char *value, const char **right);
 
     /*
-     * If read is NULL, the value is stored in the field at offset `at` of @into. The type of this
-     * field is a bool if the option has no value; an enumeration from 0 on if `choice`, with its
-     * names in `value` ("a|b|c"); a uint64_t if `form` is given; a number from `least` to `most` if
-     * `most` is given, as a uint64_t if `wide` and otherwise as a uint32_t. Otherwise the field is
-     * a const char *, which must not be "" unless `right` is NULL.
+     * If read is NULL, the value is stored in the field at offset `at` of @into, which has this
+     * type: without a value, bool; with `choice`, an enumeration from 0 on, whose names are in
+     * `value` ("a|b|c"); with `form`, uint64_t; with `most`, a number from `least` to `most`, as
+     * uint64_t if `wide` or else uint32_t; otherwise const char *, and "" is wrong if `right` is
+     * given.
      */
     size_t at;
     bool choice;
     const struct quantity_form *form;
     uint64_t least, most;
     bool wide;
-    const char *right; /* for errors: a text of what is right */
+    const char *right; /* for errors: what would be right */
 
-    unsigned group; /* of a shared option: enum options_group; else for the command's own use */
+    unsigned group; /* shared option: enum options_group; other option: as its command likes */
 };
 
 #define OPTIONS_TEXT_OF(x) #x
@@ -149,7 +147,7 @@ int options_parse(struct options *ret, const struct options_command *command,
                   const struct option_table *own, int argc, char **argv);
 
 /**
- * options_parse_name - do as options_parse(), for a command whose operand is the name of a fabric.
+ * options_parse_name - as options_parse(), for a command whose only operand is a fabric's name.
  * @name: set to the operand, or to the name of the default fabric.
  */
 int options_parse_name(struct options *ret, const char **name,
@@ -159,7 +157,7 @@ int options_parse_name(struct options *ret, const char **name,
 /** options_sets - return whether --set, or another option, sets this field of the profile. */
 bool options_sets(const struct options *options, const char *field);
 
-/** options_count - parse a decimal number from @least to @most. Returns false if @text is none. */
+/** options_count - parse a decimal number from @least to @most. False: @text is no such number. */
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
 
 /** options_usage_error - print an error, and the command that prints help. Returns EXIT_USAGE. */

@@ -14,7 +14,6 @@
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
 
-/* Check that all faults of the schedule can be injected into the network. Prints errors. */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
 {
@@ -79,17 +78,14 @@ static int file_open(struct output *ret, const char *path, const char *what, con
     return EXIT_FAILURE;
 }
 
-/* Return whether the path is in a folder in which no other file can be made beside it. */
+/* Return whether the path is in a folder in which no other file can be created. */
 static bool is_of_descriptor(const char *path)
 {
     return strncmp(path, "/dev/", strlen("/dev/")) == 0 ||
            strncmp(path, "/proc/", strlen("/proc/")) == 0;
 }
 
-/*
- * Open the file of a timeline. A new file gets a valid empty timeline. An existing file keeps its
- * contents until the run begins.
- */
+/* A new file gets a valid empty timeline. An existing one is changed only when the run begins. */
 static int timeline_open(struct timeline_plan *ret, struct output *output, const char *path)
 {
     int status = file_open(output, path, "a timeline", "--timeline");

@@ -22,7 +22,7 @@ struct plan {
     struct web web;          /* from --web: the socket listens, the process is not started yet */
     struct output report, events, record, timeline;
     struct capture_files capture;
-    bool begun; /* the fabric has started: plan_release() keeps the files that were made */
+    bool begun; /* the fabric has started, so plan_release() keeps the files that were created */
 };
 
 /**
@@ -51,8 +51,8 @@ int plan_capture(struct capture_plan *ret, struct capture_files *files,
 
 /**
  * plan_schedule - read the schedule or scenario @name, and check it against the network. The caller
- * releases @ret in any case. @notes: also print notes about the faults, but equal ones once. Prints
- * errors. Returns 0 or an exit status.
+ * releases @ret in any case. @notes: also print notes about the faults, but each text only once.
+ * Prints errors. Returns 0 or an exit status.
  */
 int plan_schedule(struct fault_schedule *ret, const char *name, const struct fabric_config *config,
                   bool notes);

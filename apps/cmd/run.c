@@ -4,7 +4,8 @@
  *
  * This process is the supervisor. It is single-threaded, the parent of the fabric's process and of
  * the command, and a subreaper: it becomes the parent of descendants whose own parent has ended. It
- * waits in poll() for signals, events of the fabric and the next deadline. Its phases:
+ * waits in poll() for signals, events of the fabric and the next deadline. Its phases, with the
+ * bounds that end them:
  *
  *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
  *   ENDING   the command may end by itself                   -- bound end  --> TERM
@@ -75,8 +76,8 @@ struct run {
     bool fabric_lost; /* the fabric ended before the command */
     bool stood_still; /* --standstill TIME:end ended the run */
     size_t deaths;    /* processes on nodes that died before the run began to end */
-    /* descendants that are not part of the run: the page's server, and processes that a script
-     * started before it executed fabemu in its place */
+    /* descendants that do not belong to the run: the page's server, and children that this process
+     * had before it executed fabemu */
     pid_t before[65];
     size_t befores;
     char refused[256]; /* the last error of a process that could not attach; "": none */
@@ -255,7 +256,6 @@ static void forget_before(struct run *run, pid_t pid)
     run->befores = kept;
 }
 
-/* Reap all children that have ended: the command, the fabric, adopted processes. */
 static void reap_all(struct run *run)
 {
     int status;
@@ -312,7 +312,6 @@ static void signal_left(const struct run *run, const pid_t *left, size_t count, 
             procs_signal(&left[i], 1, signal);
 }
 
-/* Return the longest duration of the present phase. */
 static uint64_t phase_bound_ms(const struct run *run)
 {
     switch (run->phase) {
@@ -388,7 +387,7 @@ static size_t find_left(const struct run *run, pid_t *left, size_t max)
     return count;
 }
 
-/* Do what is due. Returns true when the run is over. @timeout_ms: how long to wait for events. */
+/* Do what is due. Returns true when the run is over. *@timeout_ms: how long to wait for events. */
 static bool step(struct run *run, int64_t *timeout_ms)
 {
     pid_t left[PROCS_MAX];
@@ -410,7 +409,6 @@ static bool step(struct run *run, int64_t *timeout_ms)
     return run->phase == LAST && emu_now_ms() - run->phase_ms > GIVE_UP_MS;
 }
 
-/* Wait for events of any kind, or input from @page_fd, and handle the events. */
 static void wait_events(struct run *run, int page_fd, int64_t timeout_ms)
 {
     struct pollfd fds[3] = {{run->signal_fd, POLLIN, 0},
@@ -461,9 +459,9 @@ static int exit_status(const struct run *run)
 }
 
 /*
- * Correct the list of deaths in the report, the first run->deaths of which were printed. If the run
- * was ended, the others are consequences, which are deleted. Otherwise they were reported too late,
- * and are printed now.
+ * Correct the report's list of deaths. The first run->deaths of them were printed. If the run was
+ * ended, the other processes died because of that, and are deleted from the list. Otherwise their
+ * deaths were reported too late, and are printed now.
  */
 static void settle_deaths(struct run *run, struct json_object *died)
 {
@@ -553,7 +551,6 @@ static const struct options_command run_command = {
     .command_follows = true,
 };
 
-/* Parse the value of --standstill: "5s", "5s:end" or "off". */
 static bool read_standstill(void *into, const char *value, const char **right)
 {
     struct standstill *ret = into;
@@ -593,7 +590,6 @@ static int check_operands(const struct options *options, int argc, char **argv)
     return command_check(argv[options->operands]);
 }
 
-/* Start the web page's server, if --web was given. Prints errors. */
 static int page_start(struct run *run, const char *name)
 {
     char address[WEB_ADDRESS_BYTES], error[256];
@@ -611,7 +607,6 @@ static int page_start(struct run *run, const char *name)
     return 0;
 }
 
-/* Start the command, unless the run has begun to end. */
 static void begin_command(struct run *run, const struct command_signals *signals)
 {
     if (run->phase == RUNNING)
@@ -624,7 +619,6 @@ static void begin_command(struct run *run, const struct command_signals *signals
     arrival_begin(&run->arrival, run->argv[0]);
 }
 
-/* Start the fabric and the command, supervise them, and end them. Returns the exit status. */
 static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
                   const struct command_signals *signals)
 {

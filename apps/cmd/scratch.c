@@ -61,7 +61,7 @@ static void remove_orphans(const char *dir)
 /*
  * Make Open MPI's session folder, ompi.HOST.UID, with a folder "keep" in it. Each mpirun makes the
  * session folder, and removes it if it is empty. If several mpirun do this at the same time, one
- * may fail with "File exists". The folder "keep" prevents that the session folder is ever empty.
+ * may fail with "File exists". Because of the folder "keep", the session folder is never empty.
  */
 static void make_session(const char *path, const char *host)
 {

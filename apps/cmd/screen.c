@@ -46,8 +46,6 @@ void screen_close(void)
     endwin();
 }
 
-/* --- keys --------------------------------------------------------------------------- */
-
 static void filter_key(struct screen_state *state, struct telemetry_board *board, int key)
 {
     size_t length = strlen(board->filter);
@@ -74,7 +72,6 @@ static void page_key(struct screen_state *state, struct telemetry_board *board,
     state->first = 0;
 }
 
-/* Handle a key that scrolls. */
 static void move_key(struct screen_state *state, int key)
 {
     uint32_t page = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 1;
@@ -130,8 +127,6 @@ void screen_keys(struct screen_state *state, struct telemetry_board *board)
             command_key(state, board, key);
     }
 }
-
-/* --- drawing ------------------------------------------------------------------------ */
 
 static void line(int y, attr_t attributes, const char *text)
 {

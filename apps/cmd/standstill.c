@@ -16,8 +16,8 @@
 
 #define STARVED_NS 500000000  /* shorter times without a core are not printed */
 #define OLD_NS     1000000000 /* younger operations are not printed */
-#define RANGES     8          /* of a longer list, only so many ranges or items are printed */
-#define LINES_MAX  24         /* only so many processes are printed */
+#define RANGES     8          /* limit of the ranges or items that are printed of a list */
+#define LINES_MAX  24         /* limit of the processes that are printed */
 
 /* A line of text to which parts are appended. What does not fit is cut off. */
 struct line {
@@ -137,10 +137,7 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
 
 /* --- names of collectives ----------------------------------------------------------- */
 
-/*
- * Append "all-reduce of 32 bytes (sum of int32)" or "broadcast of 4 bytes from rank 0". @a: with an
- * article.
- */
+/* Append "all-reduce of 32 bytes (sum of int32)" or "broadcast of 4 bytes from rank 0". @a: "a" */
 static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
 {
     const char *kind = emu_json_text(what, "kind", "collective");
@@ -177,7 +174,7 @@ static void add_for(struct line *line, struct json_object *of)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Append that a process is stopped, or has not reported its state. Returns false if neither. */
+/* If a process is stopped or has not reported its state, append that. Otherwise return false. */
 static bool add_absence(struct line *line, struct json_object *process)
 {
     if (emu_json_true(process, "stopped"))
@@ -192,7 +189,6 @@ static bool add_absence(struct line *line, struct json_object *process)
     return true;
 }
 
-/* Append the state of a process for which others wait. */
 static void add_doing(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
@@ -319,10 +315,7 @@ static bool same_call(struct json_object *a, struct json_object *b)
            strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
 }
 
-/*
- * Return the nodes whose processes are in @call (if @in) or are not (if not @in). The caller puts
- * the object.
- */
+/* Return the nodes whose processes are (@in) or are not (!@in) in @call. The caller frees them. */
 static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
                                          bool in)
 {
@@ -417,7 +410,6 @@ static void add_tag(struct line *line, struct json_object *op, bool mpi)
         add(line, " of communicator %u", MPI_COMMUNICATOR(tag));
 }
 
-/* Return the reason why an operation waits. */
 static const char *op_why(struct json_object *op)
 {
     const char *state = emu_json_text(op, "state", "");
@@ -506,10 +498,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
     to->print(line.text);
 }
 
-/*
- * Print which processes are stopped or have reported nothing. Call this only during a standstill:
- * at other times that is normal for a short time.
- */
+/* Print processes that are stopped or silent. Outside a standstill, a short silence is normal. */
 static void print_absent(const struct printing *to)
 {
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
@@ -637,7 +626,6 @@ static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_obj
     }
 }
 
-/* Add edges for calls whose missing members are known. */
 static void add_calls(struct cycle_graph *graph, const struct printing *to, int64_t vertex)
 {
     for (size_t i = 0; i < emu_json_count(to->attached); i++) {

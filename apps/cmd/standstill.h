@@ -15,7 +15,7 @@ struct json_object;
 
 /*
  * A supervisor's state. A program may stand still often and for long. Therefore each standstill is
- * reported once, and the next one only after twice as much time without movement.
+ * reported only once, and after each report the time without movement that is reported doubles.
  */
 struct standstill {
     bool ends_run;            /* end the run after the report */
@@ -25,7 +25,7 @@ struct standstill {
     int64_t longest_ns;       /* duration of the longest one that was reported; 0: none */
 };
 
-/** standstill_event - handle an event "standstill". @say_it: report the standstill if it is due. */
+/** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
 /** standstill_print_last - report the present standstill, if there is one. */
 void standstill_print_last(const struct standstill *standstill);

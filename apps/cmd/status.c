@@ -178,8 +178,8 @@ static void print_status(const struct status *status, struct json_object *reply)
 }
 
 /*
- * Count a socket that a crashed fabric has left over. If its path does not fit into the list, a
- * later command will print it, after the user has removed the others.
+ * Count the socket of a crashed fabric. If the path does not fit into the list, a later command
+ * prints it, after the user has removed the listed sockets.
  */
 static void note_left_over(struct status *status, const char *name)
 {
@@ -220,7 +220,6 @@ static void one_status(void *context, const char *name)
     json_object_put(reply);
 }
 
-/* Print the counters of a fabric in Prometheus' text format. Returns the exit status. */
 static int print_metrics(const char *name, enum telemetry_names names)
 {
     struct telemetry_view view = {0};

@@ -98,7 +98,6 @@ static int subscribe(struct top *top, char *error, size_t error_bytes)
     return err;
 }
 
-/* Handle one line from the fabric. Errors: those of telemetry_view_take(). */
 static int take(struct top *top, struct json_object *line)
 {
     bool snapshot = strcmp(emu_json_text(line, "event", ""), "telemetry") == 0;
@@ -109,7 +108,6 @@ static int take(struct top *top, struct json_object *line)
     return err < 0 ? err : 0;
 }
 
-/* Handle all lines that have arrived. Errors: those of take() and conn_next(). */
 static int take_all(struct top *top)
 {
     struct json_object *line;
@@ -138,7 +136,6 @@ static int print_page(struct top *top, enum telemetry_page page)
     return 0;
 }
 
-/* Wait for two snapshots, since rates need two, and print them. */
 static int once(struct top *top)
 {
     int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
@@ -194,7 +191,6 @@ static int on_keys(struct top *top)
     return err;
 }
 
-/* Draw until the user quits, a signal arrives, or the fabric ends. */
 static int watch(struct top *top, int signals)
 {
     struct pollfd fds[3] = {{STDIN_FILENO, POLLIN, 0},
@@ -244,7 +240,6 @@ static int interactive(struct top *top)
 
 /* --- the command -------------------------------------------------------------------- */
 
-/* Run the command. Prints errors. Returns an exit status. */
 static int run(struct top *top)
 {
     char error[512];

@@ -38,7 +38,7 @@ struct telemetry_board_row {
 /* What the user has chosen to see, and the rows. Owned by one thread. */
 struct telemetry_board {
     enum telemetry_page page;
-    uint32_t sort;   /* index of the chosen one among the page's orders */
+    uint32_t sort;   /* index of the chosen order among those of the page */
     bool busy;       /* omit idle rows */
     char filter[32]; /* only rows that contain this text; "": all */
     uint32_t rows;

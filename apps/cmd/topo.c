@@ -52,7 +52,7 @@ struct figures {
     struct fabric_bytes bytes;
     uint32_t workers; /* 0: --threads was not given */
     double cables;    /* mean number of cables between switches on a route to a random node */
-    double others;    /* how many of these lead to a switch of another worker */
+    double others;    /* how many of these cables lead to a switch of another worker */
 };
 
 static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switches)
@@ -130,7 +130,6 @@ static void print_checked(const struct topo_checked *checked)
             (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
-/* Find the smallest and the largest number of ports of a switch, with and without cables. */
 static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t *most)
 {
     *least = UINT32_MAX;
@@ -216,7 +215,6 @@ static struct json_object *json_parts(const struct topo_graph *graph, const stru
     return json_add_number(all, "backplane_links", parts->backplane);
 }
 
-/* Return the names, identities and GUIDs of @count devices from @first on. */
 static struct json_object *json_labels(const struct topo_graph *graph, uint32_t first,
                                        uint32_t count)
 {
@@ -237,7 +235,6 @@ static struct json_object *json_labels(const struct topo_graph *graph, uint32_t 
     return all;
 }
 
-/* Return the number of cables of each rate that the network's file gives. */
 static struct json_object *json_rates(const struct topo_graph *graph)
 {
     struct json_object *all = json_object_new_object();

@@ -48,7 +48,6 @@ static const struct options_command traffic_command = {
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
-/* The line on a terminal that shows the progress. */
 struct progress {
     bool shown;         /* standard error is a terminal */
     int64_t last_ms;    /* when it was last printed, by emu_now_ms() */
@@ -81,10 +80,7 @@ static void interrupt_hold(bool page)
     sigprocmask(SIG_BLOCK, &interrupts, NULL); /* worker threads inherit this mask */
 }
 
-/*
- * Return whether one of the signals has arrived. If so, unblock them, so that a second one ends the
- * process.
- */
+/* If one of the signals has arrived, unblock them, so that a second one ends the process. */
 static bool interrupted(void)
 {
     const struct timespec at_once = {.tv_sec = 0};
@@ -95,7 +91,6 @@ static bool interrupted(void)
     return true;
 }
 
-/* The callback that hosts_handshake() calls while this host waits for another one. */
 static bool handshake_interrupted(void *ctx)
 {
     (void)ctx;
@@ -161,12 +156,12 @@ static void print_result(struct traffic_result *result, const struct traffic_con
 }
 
 /*
- * Run all loads, and print their results. After an interrupt, print only those of finished runs;
- * JSON of a single load is then null.
+ * Run all loads, and print their results. After an interrupt, print only the results of finished
+ * runs. With a single load and --json, an interrupted run prints null.
  */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    bool prints = !config->hosts || !config->hosts->fabric.self; /* not other hosts */
+    bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
     struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
     struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
@@ -196,7 +191,6 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
     return status;
 }
 
-/* Open the file of --telemetry. Prints errors. Returns 0 or an exit status. */
 static int snapshots_open(FILE **ret, struct output *output, const char *path)
 {
     int err, fd;
@@ -230,14 +224,12 @@ static int snapshots_close(FILE *out, struct output *output, int status)
     return status;
 }
 
-/* The resources of a run on several hosts. */
 struct with_hosts {
     struct hosts_plan plan;
     struct emu_barrier *barrier; /* NULL: one host */
     struct traffic_hosts hosts;
 };
 
-/* Start the other hosts, and connect to them. Prints errors. Returns 0 or an exit status. */
 static int hosts_begin(struct with_hosts *with, const struct options *options,
                        const struct fabric_config *fabric, char **argv)
 {
@@ -277,13 +269,11 @@ static void hosts_end(struct with_hosts *with, const struct options *options)
         hosts_plan_release(&with->plan);
 }
 
-/* A web page that shows runs in progress. */
 struct with_page {
     struct web web;
     struct traffic_live *live; /* NULL: no page */
 };
 
-/* Start the server of --web. Prints errors. Returns 0 or an exit status. */
 static int page_begin(struct with_page *page, const struct options *options,
                       const struct fabric_config *fabric)
 {
@@ -329,7 +319,6 @@ static int capture_open(struct capture_plan *ret, struct capture_files *files,
     return plan_capture(ret, files, &of_host);
 }
 
-/* Run @config. Returns the exit status. */
 static int run_config(struct traffic_config *config, const struct traffic_options *own,
                       const struct options *options, char **argv)
 {

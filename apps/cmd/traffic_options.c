@@ -18,9 +18,6 @@
 /* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all but the barrier. */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
-/* --- numbers ------------------------------------------------------------------------ */
-
-/* Parse "0.5" or "50%" at *@at, and move *@at behind it. */
 static bool scan_load(const char **at, uint64_t *ret)
 {
     static const struct quantity_form form = {.units = quantity_shares,
@@ -65,8 +62,6 @@ static bool read_loads(struct traffic_options *options, const char *text)
 static const struct quantity_form time_from_1ns = {quantity_times, QUANTITY_NS_PS, QUANTITY_NS_PS,
                                                    QUANTITY_S_PS};
 static const struct quantity_form time_from_0 = {quantity_times, QUANTITY_NS_PS, 0, QUANTITY_S_PS};
-
-/* --- readers ------------------------------------------------------------------------ */
 
 static bool read_load(void *into, const char *value, const char **right)
 {
@@ -240,8 +235,6 @@ void traffic_options_init(struct traffic_options *ret, struct option_table *own)
     *own = (struct option_table){rows, ROWS, ret, &ret->given};
 }
 
-/* --- the configuration -------------------------------------------------------------- */
-
 static bool has_use(const struct traffic_pattern *pattern, enum use use)
 {
     bool collective = pattern->kind == TRAFFIC_COLLECTIVE;
@@ -252,7 +245,6 @@ static bool has_use(const struct traffic_pattern *pattern, enum use use)
            (use == USE_PAYLOAD && (!collective || pattern->collective != TRAFFIC_BARRIER));
 }
 
-/* Check that all given options apply to the pattern. Returns 0 or an exit status. */
 static int check_use(const struct traffic_options *options, const struct traffic_pattern *pattern)
 {
     for (size_t row = 0; row < ROWS; row++)

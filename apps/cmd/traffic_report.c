@@ -326,7 +326,6 @@ static void open_text(FILE *out, const struct traffic_result *result,
                 (unsigned long long)result->undelivered);
 }
 
-/* Print a line for each window, with its start and its throughput. */
 static void series_text(FILE *out, const struct traffic_series *series)
 {
     if (!series->windows)
@@ -396,7 +395,6 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     series_text(out, &result->series);
 }
 
-/* Return a latency as text for a table; "-" if there is none. */
 static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency,
                         uint64_t ps)
 {

@@ -70,7 +70,6 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
         host_say(event);
 }
 
-/* Handle all events that were read from the connection. */
 static void take_events(struct up *up, struct host *host)
 {
     struct json_object *event;
@@ -81,7 +80,6 @@ static void take_events(struct up *up, struct host *host)
     }
 }
 
-/* Wait until the fabric ends, or a signal requests the end. */
 static void wait_for_end(struct up *up, struct host *host, int signal_fd)
 {
     struct signalfd_siginfo info;
@@ -128,11 +126,10 @@ static void print_started(const struct up *up, const char *socket_path)
         printf("page %s\n", page);
     }
     printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
-           program_invocation_name, name); /* as typed: it may not be in PATH */
+           program_invocation_name, name); /* as the user typed it, because PATH may not have it */
     fflush(stdout);
 }
 
-/* Run the supervisor. Returns its exit status. */
 static int supervise(struct up *up)
 {
     struct host_plan plan = up->plan->host;
@@ -211,7 +208,6 @@ static void leave_terminal(void)
     close(null);
 }
 
-/* Wait for the result of the start, and print it. Returns the exit status. */
 static int wait_started(const struct up *up, int fd, const char *socket_path)
 {
     char error[1024];

@@ -2,13 +2,12 @@
 /*
  * admission.c - connections that have not sent the token yet.
  *
- * Every process of this host can connect to the server. If it connected faster than we accept, the
+ * Every process of this host can connect to the server. If one connected faster than we accept, the
  * queue of the listening socket would fill up. The system would then drop connection attempts of
  * the user's browser, which tries again only after a second. So we accept each connection at once,
- * and spend little on it until it has sent the token: we read only its first bytes. We then pass it
- * to microhttpd, which has memory and time limits of its own. A connection must send the token
- * within WEB_REQUEST_MS. If there are too many connections without the token, a new one replaces
- * the oldest.
+ * and only read its first bytes until it has sent the token. We then pass it to microhttpd, which
+ * has memory and time limits of its own. A connection must send the token within WEB_REQUEST_MS. If
+ * there are too many connections without the token, a new one replaces the oldest.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,7 +28,6 @@
 #define HEAD_BYTES   (METHOD_MOST + 2 + WEB_TOKEN_CHARS + 1) /* "OPTIONS /TOKEN/" */
 #define METHOD_MOST  8
 
-/* A connection that has not sent the token. */
 struct unverified {
     struct emu_list all;
     int fd;
@@ -59,11 +57,8 @@ static struct unverified *oldest(const struct web_admission *admission)
     return emu_list_entry(admission->unverified.next, struct unverified, all);
 }
 
-/* --- checking the token ------------------------------------------------------------- */
-
 enum verdict { INCOMPLETE, RIGHT, WRONG };
 
-/* Check the token in the first bytes of a request. */
 static enum verdict verdict_of(const char *token, const char *head, size_t bytes)
 {
     size_t method = 0, from;
@@ -147,8 +142,6 @@ static void on_readable(struct web_server *server, struct unverified *conn)
     }
 }
 
-/* --- accepting ---------------------------------------------------------------------- */
-
 static void add_conn(struct web_server *server, int fd)
 {
     struct web_admission *admission = &server->admission;
@@ -200,7 +193,7 @@ void web_admission_step(struct web_server *server)
         else
             incoming = true;
     }
-    if (incoming) /* after all other events, because it may close connections that have some */
+    if (incoming) /* last, because accepting may close connections that have events */
         accept_all(server);
     while (admission->count && oldest(admission)->since_ms <= late_ms)
         drop(admission, oldest(admission));

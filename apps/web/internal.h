@@ -3,7 +3,7 @@
  * internal.h - the parts of the server, private to apps/web/: connections that have not sent the
  * token (admission.c), connections of browsers (server.c) and their requests (request.c). A *link*
  * is a connection to the fabric for one request of a browser (link.c). A *stream* is a request that
- * lasts until the fabric ends, and its *tail* are the last events, which the server appends.
+ * lasts until the fabric ends. Its *tail* is the last events, which the server appends.
  *
  * One thread runs the whole server, and blocks only in poll().
  */
@@ -128,7 +128,7 @@ bool web_same_token(const char *token, const char *given);
 /* server.c: notify the starter of the server that a browser has opened the page. */
 void web_page_opened(struct web_server *server);
 
-/* server.c: set conn->busy, and restart the time-out WEB_REQUEST_MS, which applies if not busy. */
+/* server.c: set conn->busy. If @busy is false, the time-out WEB_REQUEST_MS begins. */
 void web_conn_busy(struct web_server *server, struct web_conn *conn, bool busy);
 
 /* request.c: callbacks of microhttpd. @ctx: the server. */
@@ -139,7 +139,7 @@ void web_request_over(void *ctx, struct MHD_Connection *http, void **request,
                       enum MHD_RequestTerminationCode why);
 
 /**
- * web_link_open - connect to the fabric and send it @query, which this function puts in any case.
+ * web_link_open - connect to the fabric and send it @query. Frees @query in any case.
  * Errors: -errno, with a line in @error if there is no connection.
  */
 int web_link_open(struct web_link **ret, struct web_server *server, enum web_kind kind,

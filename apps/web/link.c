@@ -48,10 +48,7 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     return 0;
 }
 
-/*
- * Set *buffered, a share of server->buffered, to what counts of @bytes. Returns false if the limit
- * is exceeded.
- */
+/* Replace *buffered, one share of server->buffered, by that for @bytes. False: above the limit. */
 static bool account(struct web_server *server, size_t *buffered, size_t bytes)
 {
     size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
@@ -129,10 +126,7 @@ static bool take_metrics(struct web_link *link)
 
 #define REPLY "{\"ok\":" /* the beginning of a reply: docs/control.md */
 
-/*
- * Make an answer of a received reply, unchanged. Events are ignored. Returns true if the answer is
- * complete, or the link has failed.
- */
+/* Take the received reply, unchanged, as the answer. True: it is there, or the link has failed. */
 static bool take_reply(struct web_link *link)
 {
     size_t bytes;
@@ -150,7 +144,7 @@ static bool take_reply(struct web_link *link)
     return got < 0;
 }
 
-/* Receive. Returns true if the answer is complete, was refused, or will never be complete. */
+/* Receive. Returns true if the answer is complete, or will never be. */
 static bool take_all(struct web_link *link)
 {
     int end = conn_fill(&link->conn);
@@ -165,8 +159,8 @@ static bool take_all(struct web_link *link)
 }
 
 /*
- * After the fabric has closed a stream: return whether it is known if the fabric itself has ended
- * and, if it has, whether the tail is complete.
+ * The fabric has closed a stream: return whether the stream can be ended now. If the fabric itself
+ * has ended, the tail must be complete. Otherwise WEB_LAST_MS must have passed.
  */
 static bool end_is_known(const struct web_link *link)
 {
@@ -188,8 +182,6 @@ void web_link_step(struct web_link *link, bool readable)
         resume(link);
     }
 }
-
-/* --- a stream ----------------------------------------------------------------------- */
 
 #define EVENT "data: "
 #define NEXT  "\n\n" EVENT
@@ -227,8 +219,8 @@ static size_t copy_events(struct web_link *link, char *buf, size_t bytes)
 /*
  * Continue a stream that the fabric has closed. If the fabric has ended, send the tail and end the
  * stream. If the fabric has closed only this connection, end the stream without the tail, so that
- * the browser opens another one. The server learns which is the case from web_server.watch, perhaps
- * a moment later, and until then the stream waits.
+ * the browser opens another one. The server may learn a moment later that the fabric has ended
+ * (web_server.watch), so the stream waits before it ends without the tail.
  */
 static ssize_t stream_end(struct web_link *link, char *buf, size_t bytes)
 {

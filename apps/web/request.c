@@ -231,7 +231,6 @@ static struct json_object *subscription(void)
     return json_add_number(query_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
 }
 
-/* Parse numbers separated by commas into @list. Returns false on a syntax error. */
 static bool read_numbers(struct json_object *list, const char *text)
 {
     if (strlen(text) > OPEN_BYTES)
@@ -311,10 +310,7 @@ static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connect
     return open_link(server, http, request, WEB_METRICS, subscription());
 }
 
-/*
- * Answer a request whose link has received a complete answer or has failed. The link is closed now,
- * because the browser may read slowly.
- */
+/* Answer a request whose link is done. Close the link now, because the browser may read slowly. */
 static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *request)
 {
     struct web_link *link = request->link;
@@ -391,7 +387,6 @@ static void set_busy(struct web_server *server, struct MHD_Connection *http,
         web_conn_busy(server, request->conn, true);
 }
 
-/* Handle the header of a request. */
 static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *http,
                              const char *url, const char *method, struct request *request)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * server.c - the page's server: one thread that waits in poll() for browsers, for the fabric, and
- * for the signal to end. The *tail* are the last events of each stream: the last report, which the
+ * for the signal to end. The *tail* of a stream is its last events: the last report, which the
  * parent process sends, and ENDED.
  */
 #include <errno.h>
@@ -28,8 +28,6 @@ bool web_supported(void)
 {
     return true;
 }
-
-/* --- connections -------------------------------------------------------------------- */
 
 static void cut(struct web_conn *conn)
 {
@@ -88,8 +86,6 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
     }
 }
 
-/* --- the server --------------------------------------------------------------------- */
-
 /* Open a connection to the fabric without requests. The fabric closes it when it ends. */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)
 {
@@ -141,7 +137,6 @@ static void server_close(struct web_server *server)
     conn_close(&server->watch);
 }
 
-/* Return the time-out for poll(), in ms, or -1. */
 static int sleep_ms(const struct web_server *server)
 {
     MHD_UNSIGNED_LONG_LONG http_ms;
@@ -209,7 +204,7 @@ static void tail_step(struct web_server *server)
     tail_close(server, complete);
 }
 
-/* Return whether the fabric has ended and all answers and tails were sent, or time is up. */
+/* Return whether the fabric has ended, and all answers were sent or CLOSING_MS has passed. */
 static bool is_over(const struct web_server *server)
 {
     return server->ended_ms && ((!server->link_count && !server->answers) ||

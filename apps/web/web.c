@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * web.c - the server's listening socket, its token, and its process.
- */
+/* web.c - the server's listening socket, its token, and its process. */
 #include "apps/web/web.h"
 
 #include <arpa/inet.h>
@@ -125,8 +123,8 @@ static int child_init(pid_t parent)
 }
 
 /*
- * Close all descriptors but two and the standard ones. Other processes may wait until a socket of
- * the supervisor closes, and copies of it here would keep it open.
+ * Close all descriptors except @fd, @other and the standard ones. Other processes may wait until a
+ * socket of the supervisor closes, and a copy of the socket here would keep it open.
  */
 static void keep_only(int fd, int other)
 {

@@ -33,7 +33,7 @@ struct web {
     int recording_fd; /* recording to serve instead of a fabric; -1: none; the caller closes it */
 };
 
-/* No server. */
+/* A struct web without a server. */
 #define WEB_NONE \
     ((struct web){.listen_fd = -1, .child_fd = -1, .parent_fd = -1, .recording_fd = -1})
 
@@ -76,7 +76,7 @@ bool web_opened(struct web *web);
  */
 void web_send_report(struct web *web, struct json_object *report);
 
-/** web_ended - reap the server's process if it has ended by itself. Returns whether it did so. */
+/** web_ended - reap the server's process if it has ended by itself. Returns whether it has. */
 bool web_ended(struct web *web);
 
 /** web_stop - after the fabric has ended, wait up to 2 s for the server's process, then kill it. */

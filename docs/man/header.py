@@ -16,7 +16,7 @@ def plain(comment):
 
 
 def items(text):
-    """Yield a pair (comment, code) for each part of the header. One of the two may be empty."""
+    """Yield a pair (comment, code) for each part of the header. One element may be empty."""
     text = re.sub(r"^#(if|endif|ifdef|ifndef).*\n|^extern \"C\" \{\n#endif\n|^\}\n#endif\n", "",
                   text, flags=re.M)
     comment, code, depth, inside = [], [], 0, False
@@ -36,7 +36,8 @@ def items(text):
 
 
 def formatted(text):
-    """Return a comment as roff: functions bold, parameters italic; Errors etc. begin a line."""
+    """Return a comment as roff: functions are bold, parameters italic. "Errors" begins a line, and
+    so do the other words in BEGINS."""
     ret = []
     for paragraph in re.split(r"\n\s*\n", text):
         ret.append(".PP")

@@ -6,7 +6,7 @@
 
 The page of a command is made from the output of its --help. If there is a file COMMAND.man beside
 this one, its sections are appended. The pages of the C interface are made from the header. fabemu.1
-and fabemu.7 are written by hand, except for placeholders: @COMMANDS@ is the list of commands.
+and fabemu.7 are written by hand; @COMMANDS@ and @VERSION@ in them are replaced.
 """
 import argparse
 import os
@@ -24,7 +24,7 @@ OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)(?:(?: |(?=\[=))(\S+))?(?:\s+(.*))?
 
 def help_of(fabemu, *command):
     done = subprocess.run([fabemu, *command, "--help"], text=True, capture_output=True, check=True,
-                          env={**os.environ, "COLUMNS": "200"}) # wide: argparse wraps
+                          env={**os.environ, "COLUMNS": "200"})  # so that argparse does not wrap
     return done.stdout
 
 
@@ -71,7 +71,6 @@ def command_page(fabemu, name, about, version):
 
 
 def written(name, listed, version):
-    """Return a page that is written by hand, with its placeholders replaced."""
     table = []
     for command, about in listed:
         table += [".TP", rf".BR fabemu\-{command} (1)", escape(about)]

@@ -973,7 +973,7 @@ class Played(InBrowser):
                  "segments/s, most of them to node 1: the busiest link carries 8.00 k segments/s, "
                  "and no segment waits for a credit."),
                 (timed, looks(**ways(8 * [200000], 8 * [200000])), "8 nodes send 16.0 M segments/s:"
-                 " the busiest link carries 51 % of what it can, and no segment waits for a "
+                 " the busiest link carries 51 % of its capacity, and no segment waits for a "
                  "credit."),
                 (shape, looks(**{**hot, "states": [[3, 3, 1]]}), "Node 0 is the hot spot: 7 nodes "
                  "send more than it takes (700 k segments/s), so segments wait for credits at the "

@@ -8,21 +8,19 @@ import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
 const RECENT = 10; /* snapshots over which rates are averaged: one second of the stream */
-const HELD_UP = 50; /* snapshots in which each sender of a congested network sends at least once */
-const STALLS_MATTER = 0.02; /* the network is congested with more credit waits per segment */
-const COLLECTIVES_SHARE = 0.3; /* contributions per segment from which collectives are described */
+const HELD_UP = 50; /* even in a congested network, a sender sends once in so many snapshots */
+const STALLS_MATTER = 0.02; /* with more credit waits per segment, the network is congested */
+const COLLECTIVES_SHARE = 0.3; /* with more contributions per segment, collectives are described */
 /*
  * A node is hot if it receives at least HOT_SHARE of the busiest node's rate. Hot nodes are
- * reported only if they are at most HOT_MOST, and the others receive less than COOL_SHARE of it on
- * average.
+ * reported only if there are at most HOT_MOST of them, and if the average rate of the other nodes
+ * is below COOL_SHARE of the busiest node's rate.
  */
 const HOT_SHARE = 0.8;
 const COOL_SHARE = 0.5;
 const HOT_MOST = 4;
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
-
-/* --- traffic -------------------------------------------------------------------------- */
 
 /* Return the nodes that have sent a segment in the last @count snapshots, or have one to send. */
 function sendersOf(model, count) {
@@ -52,7 +50,6 @@ function flows(model) {
     rate: model.meanOfTotal("sent", RECENT) };
 }
 
-/* Return the nodes that receive far more than the others do. */
 function hotNodes({ received }) {
   const most = Math.max(...received, 0);
   const nodes = [...received.keys()];
@@ -93,7 +90,7 @@ function congestionText(model, flow) {
     `can deliver: ${blockedText(model, flow.blocked)}`;
 }
 
-/* Return a sentence about collectives, while a large part of the traffic belongs to them. */
+/* Return a sentence about collectives; null: they are only a small part of the traffic. */
 function collectivesText(model, flow) {
   const contributions = sum(model.sw.contributionsRate) + sum(model.node.contributionsRate);
   const [last] = model.lastFinished(1);
@@ -113,7 +110,7 @@ function trafficText(model, flow) {
   const [busiest] = [...flow.segments.keys()].sort((a, b) => flow.segments[b] - flow.segments[a]);
   const rate = flow.segments[busiest] / model.cables[busiest >> 1].count;
   const load = model.capacity
-    ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of what it can`
+    ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of its capacity`
     : `${short(rate)} segments${model.countsReplies ? " and replies" : ""}/s`;
   const hot = hotNodes(flow);
   const mostly = 2 * sum(hot.map((n) => flow.received[n])) > sum(flow.received);
@@ -127,8 +124,6 @@ function linksText(model) {
   const out = sum(model.wrong);
   return out ? `; ${counted(out, "link is", "links are")} out of use` : "";
 }
-
-/* --- no traffic ----------------------------------------------------------------------- */
 
 function idleText(model) {
   const attached = model.processes.filter(Boolean).length;

@@ -14,7 +14,7 @@ import { lineFits, shapeIsWhole } from "./whole.js";
 const SNAPSHOTS_PER_S = 10; /* snapshots of a recording that are shown per second, at speed 1 */
 const RETRY_MS = 1000; /* time until the page again tries to open a stream that was refused */
 const HIDDEN_MS = 2000; /* time until a hidden page closes its stream */
-const HELD_MOST = 64e6; /* bytes that are kept during a pause; if more, the stream is reopened */
+const HELD_MOST = 64e6; /* bytes that are kept during a pause; beyond, the stream is reopened */
 const OPEN_MOST = 4096; /* longest list of open blocks that the server accepts, in characters */
 
 export class LiveFeed {
@@ -160,7 +160,6 @@ export class LiveFeed {
     this.fresh &&= line.event !== "telemetry";
   }
 
-  /* Check a line against the last shape. */
   fits(line) {
     if (line?.event !== "telemetry_shape") return lineFits(this.shape, line);
     this.shape = shapeIsWhole(line) ? line : null;

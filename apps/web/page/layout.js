@@ -13,9 +13,9 @@
  */
 
 const TEXT_PX = 14;
-const NODE_PX = 12; /* smallest width of a node; if there is less, its subtree is a box */
-const SWITCH_PX = 16; /* smallest width of a switch; if there is less, its stage is a bundle */
-const LINE_PX = 7; /* smallest width of a link below a stage; if there is less, it is a bundle */
+const NODE_PX = 12; /* a subtree whose nodes would be narrower is drawn as a box */
+const SWITCH_PX = 16; /* a stage whose switches would be narrower is drawn as a bundle */
+const LINE_PX = 7; /* a stage with less width for each link below it is drawn as a bundle */
 const LEFT_PX = 58; /* left margin, with the names of the rows */
 const RIGHT_PX = 24;
 const TALL_PX = 250; /* largest distance of two rows */
@@ -65,7 +65,7 @@ function sizeOf(set) {
   return ret;
 }
 
-/* Return the tree of subtrees. Each is a set of leaves with the switches above exactly these. */
+/* Return the tree of subtrees. A subtree is a set of leaves, and all switches above exactly it. */
 function subtreesOf(model) {
   const sets = setsBelow(model), all = new Map();
   const add = (set) => {
@@ -139,7 +139,6 @@ function each(tree, visit) {
   tree.children.forEach((child) => each(child, visit));
 }
 
-/* Return all switches and nodes of a subtree. */
 function membersOf(tree) {
   const ret = { switches: [], nodes: [] };
   each(tree, ({ stages, nodes }) => {
@@ -154,7 +153,7 @@ export class Layout {
     this.model = model;
     this.root = subtreesOf(model);
     this.levels = Math.max(model.shape.levels, ...model.switches.map((sw) => sw.level + 1), 1);
-    this.chosen = new Map(); /* by key: has the user opened (true) or closed this part? */
+    this.chosen = new Map(); /* by key: the user has opened (true) or closed (false) this part */
     this.items = [];
     this.edges = [];
   }
@@ -177,7 +176,7 @@ export class Layout {
     return Math.max(below, widest, 1.5);
   }
 
-  /* Open all subtrees of a level, from the top level down, as long as the width suffices. */
+  /* Open the subtrees level by level, from the top level down, as long as the width suffices. */
   openAutomatically(width) {
     const most = width / NODE_PX;
     this.auto = new Set();
@@ -193,7 +192,7 @@ export class Layout {
     }
   }
 
-  /** Open a closed item, or close the part around an open one. Returns false if there is none. */
+  /** Open a closed item, or close the part that contains an open one. Returns false: cannot. */
   toggle(item) {
     if (item.kind === "box") {
       this.chosen.set(item.tree.key, true);
@@ -347,7 +346,7 @@ export class Layout {
 
   /* --- edges --- */
 
-  /* Make one edge, from the lower item to the higher one, of all cables between two items. */
+  /* Join all cables between two items into one edge, which leads from the lower to the higher. */
   join() {
     const edges = new Map();
     this.edgeOf = new Int32Array(this.model.cables.length).fill(-1);

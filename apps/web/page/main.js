@@ -2,9 +2,9 @@
 /*
  * main.js - the page. A feed delivers lines of telemetry, the model applies them, the layout
  * computes the positions of the parts of the network, the painter draws them, and panels describe
- * them. The *shape* is the line that describes the network. Of a large network it contains groups
- * of switches and nodes, and a *block* is a part that the page can have the fabric send in full
- * ("open"). docs/web.md is the user's guide.
+ * them. The *shape* is the line that describes the network. For a large network it describes groups
+ * of switches and nodes. A *block* is a part of a large network. If the page *opens* a block, the
+ * fabric sends each switch and node of the block. docs/web.md is the user's guide.
  *
  * window.fabemu gives tests and the browser's console access to the model and the drawing.
  */
@@ -30,7 +30,7 @@ const LIST_MS = 200; /* time between two requests for the list of faults */
 const SNAPSHOT_MS = 100; /* interval of snapshots, at speed 1 */
 const PACE_MS = 1000; /* time between two requests for the pace of simulated time */
 const PACE_FOR_MS = 5000; /* how long such a request is in force */
-const PACE_HIDDEN_MS = 65000; /* the same for a hidden page, which browsers seldom run */
+const PACE_HIDDEN_MS = 65000; /* the same for a hidden page, whose timers browsers run seldom */
 const REPORT_MS = 2000; /* time between two requests for a report, while the matrix is open */
 const CAPTION_MS = 1000; /* shortest time that a caption is shown */
 const TIP_PX = 14; /* distance of the tooltip from the pointer */
@@ -46,17 +46,17 @@ class Page {
     this.model = null;
     this.layout = null;
     this.before = null; /* model and layout of the running fabric, while a recording is shown */
-    this.served = location.hash === "#recording"; /* page of fabemu web FILE, without a fabric */
+    this.served = location.hash === "#recording"; /* this is the page of fabemu web FILE */
     this.ended = this.served; /* the fabric has ended */
     this.selected = null; /* id of an item or edge */
-    this.toggled = null; /* the block that was requested to open or close, until the next shape */
+    this.toggled = null; /* block that the user has opened or closed, until the next shape */
     this.kinds = []; /* kinds of faults for the selected part, from the fabric */
     this.kindChosen = null; /* the kind that the user has chosen */
-    this.faultsOf = ""; /* target and duration in the form for faults */
-    this.kindsOf = ""; /* target and duration of the last reply to fault_kinds */
+    this.faultsOf = ""; /* target and duration in the form */
+    this.kindsOf = ""; /* target and duration for which `kinds` is the answer */
     this.dirty = true;
     this.last = 0;
-    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* id of this page for the pace */
+    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* id of this page in pace requests */
     this.matrix = new Matrix();
     this.report = null; /* the last report of the fabric */
     this.clock = 0; /* time of the animation, in seconds */
@@ -101,7 +101,6 @@ class Page {
     this.flash(`skipped ${counted(this.feed.leftOut, "invalid line")}`);
   }
 
-  /* Load the recording of fabemu web FILE. */
   async replayServed() {
     try {
       const reply = await fetch("recording");
@@ -220,7 +219,7 @@ class Page {
 
   onLine(line) {
     if (line.event === "report") {
-      this.report = line.report; /* which the fabric sends when it ends */
+      this.report = line.report; /* the fabric has ended */
       this.renderMatrix();
       return;
     }
@@ -283,7 +282,6 @@ class Page {
       : `subtree of ${counted(model.nodeCountOf(part.nodes), "node")}, folded`;
   }
 
-  /* Describe the state of a part for screen readers. */
   statesOf(part) {
     const { model } = this;
     const ways = part.cables ? [...part.up, ...part.down]
@@ -353,7 +351,6 @@ class Page {
     this.dirty = true;
   }
 
-  /* Show the tooltip beside the pointer. */
   renderTip({ clientX, clientY }) {
     const tip = $("tip"), part = this.part(this.painter.hovered);
     tip.hidden = !part;
@@ -423,7 +420,7 @@ class Page {
     this.renderCaption();
   }
 
-  /* Show a new caption, but each for CAPTION_MS at least, so that it can be read. */
+  /* Show a new caption. Each stays for at least CAPTION_MS, so that it can be read. */
   renderCaption() {
     const { state } = this.feed;
     if (this.captionStays && state === this.captionState) return;
@@ -513,7 +510,7 @@ class Page {
     }
   }
 
-  /* Return the target of a fault for the selected part. For a group it is a random one. */
+  /* Return the target of a fault: the selected part, or a random one of a selected group. */
   faultPlace() {
     const part = this.part(this.selected), { model } = this;
     const text = part?.cables ? model.cableText(part.cables[0]) : null;
@@ -527,7 +524,7 @@ class Page {
     return part.kind === "bundle" ? { place: `level=${part.level}` } : this.faultNodes(nodes);
   }
 
-  /* A fault can name at most RANGES ranges of nodes. A note says if this leaves out nodes. */
+  /* A fault can name at most RANGES ranges of nodes. If this leaves out nodes, a note says so. */
   faultNodes(nodes) {
     const ranges = rangesOf(nodes), named = ranges.slice(0, RANGES);
     const count = named.reduce((sum, [from, to]) => sum + to - from + 1, 0);
@@ -537,9 +534,9 @@ class Page {
   }
 
   /*
-   * Query the fabric for the faults that can be injected at the selected part. There is one request
-   * at a time, and the next one follows if the selection has changed in between. The form is
-   * disabled until the reply arrives.
+   * Query the fabric for the faults that can be injected at the selected part. There is only one
+   * request at a time. If the selection has changed before the reply, another request follows. The
+   * form is disabled until the reply arrives.
    */
   async askKinds() {
     const wanted = this.faultsNow();
@@ -560,7 +557,7 @@ class Page {
     this.asksKinds = false;
   }
 
-  /* Return target and duration in the form. When these change, the fabric is queried again. */
+  /* Return target and duration in the form. When they change, the fabric is queried again. */
   faultsNow() {
     return this.canInject ? `${this.faultPlace().place} ${$("duration").value}` : "";
   }
@@ -569,7 +566,6 @@ class Page {
     return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
   }
 
-  /* List all kinds of faults, with the reasons why some of them are impossible. */
   renderKinds(kinds) {
     const before = this.kindChosen, can = kinds.filter(({ why }) => !why);
     this.kinds = kinds;
@@ -624,8 +620,8 @@ class Page {
   }
 
   /*
-   * Show the active faults. The row of a fault stays the same element while other rows are added
-   * and removed, because the user may be about to click in it, or have the keyboard focus in it.
+   * Show the active faults. Adding and removing other rows keeps the element of a fault's row,
+   * because the user may be about to click in it, or have the keyboard focus in it.
    */
   renderFaults(faults) {
     const active = faults.filter((fault) => fault.state !== "over");
@@ -678,7 +674,7 @@ class Page {
     this.matrix.render(this.painter.theme, this.matrixNote());
   }
 
-  /* Return whose data the matrix has, or the reason why there is no matrix. */
+  /* Return the note of the matrix: whose data it shows, or why there is no data. */
   matrixNote() {
     if (!this.report)
       return this.served ? "A recording has no counts of messages between nodes. The report of " +

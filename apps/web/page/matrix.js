@@ -41,7 +41,7 @@ export class Matrix {
     this.least = some.reduce((a, b) => Math.min(a, b), this.most);
   }
 
-  /** Draw. @note: text before the sums or, if there is no data, the reason. */
+  /** Draw. @note: text before the sums. If there is no data, it says why. */
   render(theme, note) {
     this.draw(theme);
     this.tell();

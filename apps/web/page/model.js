@@ -3,11 +3,11 @@
  * model.js - the state of a fabric, built from lines of telemetry (docs/telemetry.md has the
  * fields). It is independent of the drawing.
  *
- * The *shape* is the line that describes the network. A *part* is a switch or a node of the shape,
- * or of a large ("folded") network a group of them. A *block* is a part of the network that the
- * fabric sends either as groups (closed) or in full (open). A *way* is one direction of a cable:
- * way 2C goes to the first end of cable C, and way 2C + 1 comes from it. Rates are per second,
- * since the previous snapshot.
+ * The *shape* is the line that describes the network. A *part* is a switch or a node of the shape.
+ * In a large ("folded") network it may stand for a group of them. A *block* is a section of the
+ * network that the fabric sends either as groups (closed) or in full (open). A *way* is one
+ * direction of a cable: way 2C goes to the first end of cable C, and way 2C + 1 comes from it. A
+ * rate is the increase per second since the previous snapshot.
  */
 
 import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
@@ -16,7 +16,7 @@ const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* number of recent collectives that are kept */
 const EVENTS = 200; /* number of recent events that are kept */
 const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
-const WITH_REPLIES = 3; /* a short message: two segments, and a reply in the other direction */
+const WITH_REPLIES = 3; /* of a short message: two segments, and a reply the other way */
 const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all ways */
 
 /* The values and rates of the counters in @list, for @count parts of one kind. */
@@ -168,7 +168,7 @@ export class Model {
     this.at = before.at;
   }
 
-  /** Take over only events, if other blocks are open now: the history of the parts does not fit. */
+  /** Take over only events. Other blocks are open now, so the history of the parts does not fit. */
   carryEvents(before) {
     this.events = before.events;
     this.finished = before.finished;
@@ -253,7 +253,7 @@ export class Model {
     this.taken++;
   }
 
-  /** Return [time, value] of each snapshot in the history, oldest first. @value: of its slot. */
+  /** Return [time, value(slot)] for each snapshot in the history, oldest first. */
   series(value) {
     const count = Math.min(this.taken, this.slots), ret = [];
     for (let i = this.taken - count; i < this.taken; i++)

@@ -5,14 +5,14 @@
  * A cable is drawn as two lines, one for each direction. The colour of a line shows its load, and
  * the thickness its rate. Dashes over it show that segments had to wait for a credit. Dots move in
  * the direction of the segments, first up and then down, level after level, as in a collective.
- * They are a slow-motion picture of the last tenth of a second.
+ * They show, slowed down, what happened in the last tenth of a second.
  */
 import { THEMES, loadColour, shareOf } from "./colours.js";
 import { counted } from "./words.js";
 
-const HOP_S = 0.42; /* time of a dot on one line */
+const HOP_S = 0.42; /* time that a dot takes along one line */
 const HELD = 0.6; /* weight of earlier snapshots in the moving average */
-const HELD_SNAPSHOTS = 6; /* after this number of snapshots without segments, 0 is shown */
+const HELD_SNAPSHOTS = 6; /* a rate is shown as 0 after so many snapshots without segments */
 const CELL_PX = 15;
 const WAIT_S = 2.5; /* longer waits are marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
@@ -139,7 +139,7 @@ export class Painter {
     return shareOf(rate, this.model.scaleEnd);
   }
 
-  /* Return the load of an edge in one direction: mean (for the colour) and sum (thickness). */
+  /* Return the load of one direction of an edge: its mean sets the colour, its sum the width. */
   loadOf(ways) {
     let links = 0, sum = 0, waited = 0;
     for (const way of ways) {
@@ -159,7 +159,7 @@ export class Painter {
       stalled: load.waited > 0 ? load.waited / (load.waited + load.sum) : 0 };
   }
 
-  /* Return the line of one direction, which is beside that of the other. */
+  /* Return the line of one direction. The lines of the two directions are side by side. */
   lineOf(edge, down) {
     const dx = edge.x1 - edge.x0, dy = edge.y1 - edge.y0, long = Math.hypot(dx, dy) || 1;
     const off = (down ? 1 : -1) * Math.min(2.1, 0.6 + this.layout.unit / 12) * this.zoom;
@@ -209,7 +209,6 @@ export class Painter {
     }
   }
 
-  /* Draw a dot with a tail. */
   comet([x0, y0, x1, y1], head, down, share, colour) {
     const { ctx } = this, tail = Math.min(Math.max(head + (down ? 0.16 : -0.16), 0), 1);
     const at = (along) => [x0 + (x1 - x0) * along, y0 + (y1 - y0) * along];
@@ -348,7 +347,6 @@ export class Painter {
         this.layout.unit * every - 4);
   }
 
-  /* Return whether a node has waited so long that it is marked. */
   waitsLong(n) {
     return this.model.at - this.model.waits[n].since > WAIT_S;
   }

@@ -69,7 +69,6 @@ export function chart(series, unit, label) {
 
 /* --- the selected part -------------------------------------------------------------- */
 
-/* Make a table of counters. @rows: [name, total, rate, class]. */
 function counters(rows) {
   return el("table", { class: "counters" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "counter"),
@@ -203,7 +202,6 @@ function boxPart(model, item) {
   return part;
 }
 
-/* Quote a word for a shell. */
 const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
   : `'${word.replaceAll("'", "'\\''")}'`;
 
@@ -214,7 +212,6 @@ export function settingsText({ origin }) {
     : "";
 }
 
-/* Describe how this fabric was started: version, host, date and command. */
 function originFacts({ origin }) {
   if (!origin) return [];
   const { version, host, date, command } = origin, seed = origin.seed ?? null;

@@ -10,14 +10,11 @@ import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./wo
 const OLD_NS = 1e9; /* operations and calls that are not as old are ignored */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
-/* Return the reason why an operation with another node waits. */
 function whyText({ kind, state }) {
   if (state === "unsent") return "it was not sent, because the receiver accepts no more";
   if (state === "moving") return "its data is being transferred";
   return kind === "receive" ? "no matching message has arrived" : "no matching receive is posted";
 }
-
-/* --- pending operations --------------------------------------------------------------- */
 
 /*
  * Return the collective calls during which groups are formed, with one entry for all processes that
@@ -71,8 +68,8 @@ export function waitsOf(status) {
 }
 
 /**
- * Return nodes that wait for each other in a cycle, each for the next one, or null if there is no
- * cycle. A depth-first search, which visits each node and each set of @waits once.
+ * Return nodes that wait for each other in a cycle, each for the next one; null: there is no cycle.
+ * This depth-first search visits each node and each set of @waits only once.
  */
 export function cycleOf(waits) {
   const done = new Set(), none = new Set();
@@ -116,8 +113,6 @@ export function standstillMarks(status) {
       .filter(({ node }) => node !== undefined).map(({ node }) => [process.node, node])),
   };
 }
-
-/* --- in one sentence ------------------------------------------------------------------ */
 
 /** Return a node's name, or the rank of its process if it has one. @model: Model.numbered. */
 export function partyName(model, node) {
@@ -196,8 +191,6 @@ export function standstillText(status, model) {
   return `${since}: ${counted(waiting, "process waits", "processes wait")}` +
     `${common ? ` in ${common}` : ""}.`;
 }
-
-/* --- in lines ------------------------------------------------------------------------- */
 
 function collectiveLine(one, model) {
   const arrived = one.arrived?.length || 0, differ = one.differ?.length || 0;

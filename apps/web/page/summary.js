@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summary.js - the summary of a run that has ended: from its report (`fabemu run --report`) or, if
- * there is none (simulated time), from the last counters. Numbers of a report are checked here,
- * because it may come from an untrusted recording.
+ * summary.js - the summary of a run that has ended. It is made from the run's report (`fabemu run
+ * --report`), or in simulated time, where there is no report, from the last counters. Numbers of a
+ * report are checked here, because the report may come from an untrusted recording.
  */
 import { el } from "./panel.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
@@ -28,7 +28,6 @@ function collectiveTexts(report) {
   });
 }
 
-/* Describe the kind of collective in which processes have spent most time. */
 function longestText(report) {
   const [most] = list(report.communication?.collectives)
     .sort((a, b) => number(b?.time_ns?.sum) - number(a?.time_ns?.sum));
@@ -38,7 +37,7 @@ function longestText(report) {
   return `most time in ${KINDS[most.kind] || most.kind}` +
     `${number(most.bytes_most) ? ` of up to ${bytesText(most.bytes_most)}` : ""}: ` +
     `${counted(number(most.calls), "call")} of ${timeText(number(most.time_ns.mean) / 1e9)}` +
-    (known ? `, ${share} % of it waiting for the last process to begin` : "");
+    (known ? `, of which ${share} % is waiting for the last process to begin` : "");
 }
 
 function checkText({ check }) {
@@ -49,9 +48,8 @@ function checkText({ check }) {
 }
 
 /*
- * Describe the faults and their hits. Hits are added up by what they count (hits_are), which
- * depends on the kind of fault. If there were very many faults, the report has only sums for the
- * earliest.
+ * Hits are added up by what they count (hits_are), which depends on the kind of fault. If there
+ * were very many faults, the report has only sums for the earliest.
  */
 function faultsText({ faults, past_faults: past, links }) {
   const sums = new Map(), count = list(faults).length + number(past?.faults);

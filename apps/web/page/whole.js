@@ -8,8 +8,6 @@
 const NODES_MOST = 65536; /* largest number of nodes of a fabric */
 const LEVELS_MOST = 64;
 
-/* --- values ------------------------------------------------------------------------- */
-
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 2 ** 64;
 const isAmount = (value) => isNumber(value) && value >= 0;
@@ -18,17 +16,15 @@ const below = (most) => (value) => Number.isInteger(value) && value >= 0 && valu
 const maybe = (is) => (value) => value === undefined || value === null || is(value);
 const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
 
-/* Make a check for an array: the checks @first for its first values, numbers after these. */
+/* Make a check for an array: the first values must pass @first, the others must be numbers. */
 const row = (...first) => (value) => Array.isArray(value) && value.length >= first.length &&
   value.every((one, i) => (first[i] || isNumber)(one));
 
-/* Make a check for an object: the checks @fields hold for these fields; it may have others. */
+/* Make a check for an object. Each field in @fields must pass its check. There may be others. */
 const having = (fields) => (value) => isObject(value) &&
   Object.entries(fields).every(([name, is]) => is(value[name]));
 
 const isPlain = (value) => !isObject(value) && !Array.isArray(value);
-
-/* --- lines -------------------------------------------------------------------------- */
 
 const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables: isNumber,
   open: maybe(listOf(Number.isInteger)),
@@ -97,7 +93,7 @@ const isShown = having(Object.fromEntries(["by", "cable", "command", "fault", "g
   "links_out", "members", "node", "state", "switch", "switches", "text", "what", "why",
   "without_route"].map((name) => [name, isPlain])));
 
-/* Check a report. It has the numbers of nodes in the fabric, even if the shape has groups. */
+/* Check a report. It numbers nodes as the fabric does, even if the shape has groups of nodes. */
 function reportFits(report) {
   const node = below(report?.nodes ?? 0);
   const isMessages = having({ messages: isNumber, bytes: isNumber, pairs: isNumber,

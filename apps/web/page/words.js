@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * words.js - numbers, times and names as text.
- */
+/* words.js - numbers, times and names as text. */
 
 /* Kinds of collectives whose name on the page differs from that in telemetry. */
 export const KINDS = { allreduce: "all-reduce" };
@@ -34,7 +32,7 @@ export function counted(count, one, many = `${one}s`) {
   return `${Number(count).toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** Return "a, b and c". Of a list longer than @most: the first @most, "and 5 more". */
+/** Return "a, b and c". Names after the first @most are replaced by "and 5 more". */
 export function listText(names, most = 6) {
   const shown = names.slice(0, most);
   if (names.length > most) return `${shown.join(", ")} and ${names.length - most} more`;

@@ -132,14 +132,17 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
 static int print_fault(const struct fault *fault, const struct fault_network *network,
                        uint64_t seed, char note[static FAULT_ERROR_BYTES])
 {
-    char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES];
+    char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES], wrong[FAULT_ERROR_BYTES];
     struct fault_targets targets;
 
     fault_print(fault, text);
     puts(text);
-    if (fault_check(fault, network, error, sizeof error) ||
-        fault_targets_find(&targets, fault, network->graph, seed, text, sizeof text)) {
-        print_message("out of memory");
+    if (fault_check(fault, network, error, sizeof error)) {
+        print_message("%s", error);
+        return EXIT_FAILURE;
+    }
+    if (fault_targets_find(&targets, fault, network->graph, seed, wrong, sizeof wrong)) {
+        print_message("%s", wrong);
         return EXIT_FAILURE;
     }
     print_targets(fault, network->graph, &targets);

@@ -37,14 +37,12 @@ static void threads_stop(struct fabric *fabric)
 
 static void threads_pause(struct fabric *fabric)
 {
-    for (uint32_t w = 0; w < fabric->workers; w++)
-        emu_thread_pause(fabric->drive.thread[w]);
+    emu_threads_pause(fabric->drive.thread, fabric->workers);
 }
 
 static void threads_resume(struct fabric *fabric)
 {
-    for (uint32_t w = 0; w < fabric->workers; w++)
-        emu_thread_resume(fabric->drive.thread[w]);
+    emu_threads_resume(fabric->drive.thread, fabric->workers);
 }
 
 static void threads_wake(struct emu_dev *dev, uint64_t now_ps)
@@ -135,12 +133,14 @@ void fabric_drive_stop(struct fabric *fabric)
 
 void fabric_pause(struct fabric *fabric)
 {
-    fabric->drive.kind->pause(fabric);
+    if (!fabric->drive.holds++)
+        fabric->drive.kind->pause(fabric);
 }
 
 void fabric_resume(struct fabric *fabric)
 {
-    fabric->drive.kind->resume(fabric);
+    if (!--fabric->drive.holds)
+        fabric->drive.kind->resume(fabric);
 }
 
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)

@@ -165,7 +165,7 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
  * fabric_pause - hold all workers: return when each has stopped between two passes.
  * fabric_resume() - let them continue. On clock virtual the workers stand still between two
  * advances, and these functions do nothing. Holding a worker costs two wake-ups, so do many changes
- * under one hold. Calls do not nest. Thread: manager.
+ * under one hold. Calls nest. Thread: manager.
  */
 void fabric_pause(struct fabric *fabric);
 void fabric_resume(struct fabric *fabric);

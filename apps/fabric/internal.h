@@ -81,6 +81,7 @@ struct fabric_drive {
         struct emu_thread **thread; /* by worker; NULL: not started */
         struct emu_windows *windows;
     };
+    uint32_t holds; /* calls of fabric_pause() without their fabric_resume() */
 };
 
 /* The link engines (engines.c). */

@@ -311,8 +311,9 @@ static struct inject_duty duty_node_slow(const struct fault *fault)
 /* --- the table ---------------------------------------------------------------------- */
 
 static const struct inject_kind kinds[FAULT_KINDS] = {
-    [FAULT_LINK_DOWN] = {set_link_down, .by_others = true},
-    [FAULT_LINK_FLAP] = {set_link_down, .by_others = true, .duty = duty_link_flap},
+    [FAULT_LINK_DOWN] = {set_link_down, .by_others = true, .on_links = true},
+    [FAULT_LINK_FLAP] = {set_link_down, .by_others = true, .on_links = true,
+                         .duty = duty_link_flap},
     [FAULT_BIT_ERRORS] = {.set_direction = rule_set},
     [FAULT_LOSS] = {.set_direction = rule_set},
     [FAULT_DUPLICATE] = {.set_direction = rule_set},
@@ -323,7 +324,7 @@ static const struct inject_kind kinds[FAULT_KINDS] = {
                           .waiting = waiting_stuck_port,
                           .stops_ports = true},
     [FAULT_SLOW_LINK] = {.set_direction = slow_direction},
-    [FAULT_SWITCH_CRASH] = {set_switch_crash, .by_others = true},
+    [FAULT_SWITCH_CRASH] = {set_switch_crash, .by_others = true, .on_links = true},
     [FAULT_COMBINE_STALL] = {set_combine_stall, .waiting = waiting_combine_stall},
     [FAULT_COMBINE_FLIP] = {set_combine_flip},
     [FAULT_COMBINE_EXHAUST] = {set_combine_exhaust, .waiting = waiting_combine_exhaust},
@@ -332,7 +333,7 @@ static const struct inject_kind kinds[FAULT_KINDS] = {
     [FAULT_NODE_SLOW] = {set_process_stop, .by_others = true, .duty = duty_node_slow},
     [FAULT_NODE_KILL] = {set_process_kill, .by_others = true},
     [FAULT_NOISE] = {set_process_stop, .by_others = true, .duty = duty_noise},
-    [FAULT_PARTITION] = {set_link_down, .by_others = true},
+    [FAULT_PARTITION] = {set_link_down, .by_others = true, .on_links = true},
 };
 
 const struct inject_kind *inject_kind(const struct injection *f)

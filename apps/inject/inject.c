@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* inject.c - the list of faults; begin, apply, revert and end each of them at its times. */
 #include "apps/inject/inject.h"
+#include "apps/fabric/hosts.h"
 #include "apps/fabric/links.h"
 
 #include <errno.h>
@@ -13,13 +14,15 @@
 /* --- applied and reverted ----------------------------------------------------------- */
 
 /*
- * Hold or release the workers once for all targets of a fault, which may be all cables. Does
- * nothing for a kind of fault that the manager applies, because the manager may send requests to
- * other hosts, and the workers carry these.
+ * Hold or release the workers once for all targets of a fault, which may be all cables. If there
+ * are other hosts, faults on links do without, because the manager sends requests to these hosts,
+ * and the workers carry them.
  */
 static void targets_hold(struct injector *in, const struct injection *f, bool held)
 {
-    if (inject_kind(f)->by_others)
+    const struct inject_kind *kind = inject_kind(f);
+
+    if (kind->by_others && (!kind->on_links || fabric_has_remote(in->fabric)))
         return;
     if (held)
         fabric_pause(in->fabric);

@@ -95,6 +95,7 @@ struct inject_kind {
     int (*set_direction)(struct injector *in, struct injection *f,
                          struct inject_direction direction, bool on);
     bool by_others;   /* the manager or the daemon applies it, on all hosts */
+    bool on_links;    /* the manager takes links down and up */
     bool stops_ports; /* it stops ports of cables, where entries then wait until it is reverted */
     /* Return its duty cycle. NULL: it is applied as long as it is active. */
     struct inject_duty (*duty)(const struct fault *fault);

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/hostif/hostif.h"
 #include "emu/util/clock.h"
 
 struct manager_config manager_defaults(void)
@@ -270,39 +269,13 @@ void manager_destroy(struct manager *m)
     free(m);
 }
 
-static void postpone_by(uint64_t *at_ps, uint64_t by_ps)
-{
-    if (*at_ps != EMU_NEVER)
-        *at_ps += by_ps;
-}
-
-/*
- * Set the time of this step. The time by which the manager is late does not count for waits on
- * links: without a core, a manager also brings up links late, so that a link that fails again and
- * again may never be in use. A part always counts (emu_starved_ns()), so that each wait ends.
- */
-static void now_set(struct manager *m, uint64_t now_ps)
-{
-    uint64_t due_ps = manager_due_ps(m), late_ps = now_ps > due_ps ? now_ps - due_ps : 0;
-    uint64_t by_ps = emu_starved_ns((now_ps - m->now_ps) / 1000, late_ps / 1000) * 1000;
-
-    m->now_ps = now_ps;
-    if (fabric_is_virtual(m->fabric) || !late_ps)
-        return;
-    postpone_by(&m->cut_off_ps, by_ps);
-    postpone_by(&m->partitioned_ps, by_ps);
-    postpone_by(&m->no_link_ps, by_ps);
-    for (uint32_t n = 0; n < m->nodes; n++)
-        postpone_by(&m->no_link[n], by_ps);
-}
-
 int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, uint64_t now_ps,
                    uint32_t *hit)
 {
     struct link *link = &m->link[i];
     int err;
 
-    now_set(m, now_ps);
+    m->now_ps = now_ps;
     *hit = 0;
     if (link->severed)
         link->link_down = !signal;
@@ -393,7 +366,7 @@ int manager_step(struct manager *m, uint64_t now_ps)
 {
     int err;
 
-    now_set(m, now_ps);
+    m->now_ps = now_ps;
     if (m->links_ps <= now_ps)
         manager_links_step(m);
     if (m->no_link_ps <= now_ps)

@@ -510,7 +510,7 @@ struct emu_thread {
     struct emu_worker *worker;
     pthread_mutex_t lock; /* protects `held` */
     pthread_cond_t moved; /* signalled when `held` or `stop` has changed */
-    bool held;            /* the thread is stopped */
+    bool held;            /* the thread is stopped, or was released and has not run since */
 };
 
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
@@ -524,7 +524,7 @@ void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
     }
 }
 
-/* Wait until emu_thread_resume() is called. */
+/* Wait until emu_threads_resume() is called. */
 static void thread_wait_paused(struct emu_thread *thread)
 {
     emu_rcu_offline();
@@ -534,7 +534,6 @@ static void thread_wait_paused(struct emu_thread *thread)
     while (atomic_load_explicit(&thread->worker->stop, memory_order_relaxed) == EMU_WORKER_PAUSES)
         pthread_cond_wait(&thread->moved, &thread->lock);
     thread->held = false;
-    pthread_cond_broadcast(&thread->moved);
     pthread_mutex_unlock(&thread->lock);
     emu_rcu_online();
 }
@@ -546,27 +545,42 @@ static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
     emu_waiter_ring(thread->worker->waiter);
 }
 
-void emu_thread_pause(struct emu_thread *thread)
+/* The lock keeps a thread that is still held from leaving between the request and the check. */
+static void thread_request_pause(struct emu_thread *thread)
 {
-    if (!thread)
-        return;
+    pthread_mutex_lock(&thread->lock);
     thread_request(thread, EMU_WORKER_PAUSES);
+    pthread_mutex_unlock(&thread->lock);
+}
+
+static void thread_await_pause(struct emu_thread *thread)
+{
     pthread_mutex_lock(&thread->lock);
     while (!thread->held)
         pthread_cond_wait(&thread->moved, &thread->lock);
     pthread_mutex_unlock(&thread->lock);
 }
 
-void emu_thread_resume(struct emu_thread *thread)
+void emu_threads_pause(struct emu_thread *const *thread, uint32_t count)
 {
-    if (!thread)
-        return;
-    pthread_mutex_lock(&thread->lock);
-    atomic_store_explicit(&thread->worker->stop, EMU_WORKER_RUNS, memory_order_relaxed);
-    pthread_cond_broadcast(&thread->moved);
-    while (thread->held) /* otherwise the next emu_thread_pause() could see this `held` */
-        pthread_cond_wait(&thread->moved, &thread->lock);
-    pthread_mutex_unlock(&thread->lock);
+    for (uint32_t i = 0; i < count; i++)
+        if (thread[i])
+            thread_request_pause(thread[i]);
+    for (uint32_t i = 0; i < count; i++)
+        if (thread[i])
+            thread_await_pause(thread[i]);
+}
+
+void emu_threads_resume(struct emu_thread *const *thread, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!thread[i])
+            continue;
+        pthread_mutex_lock(&thread[i]->lock);
+        atomic_store_explicit(&thread[i]->worker->stop, EMU_WORKER_RUNS, memory_order_relaxed);
+        pthread_cond_broadcast(&thread[i]->moved);
+        pthread_mutex_unlock(&thread[i]->lock);
+    }
 }
 
 static void *thread_main(void *arg)

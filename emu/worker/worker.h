@@ -51,12 +51,13 @@ bool emu_worker_quiet(const struct emu_worker *worker);
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
 /**
- * emu_thread_pause, emu_thread_resume - stop the thread between two passes, and let it continue.
- * While it is stopped, the worker and its devices may be read and changed. @thread may be NULL.
- * Thread: the manager.
+ * emu_threads_pause, emu_threads_resume - stop @count threads, each between two passes, and let
+ * them continue. While a thread is stopped, its worker and devices may be read and changed. The
+ * threads stop at the same time, and resuming does not wait for them: without a core for each,
+ * every wait lasts a time slice or more. Elements may be NULL. Thread: the manager.
  */
-void emu_thread_pause(struct emu_thread *thread);
-void emu_thread_resume(struct emu_thread *thread);
+void emu_threads_pause(struct emu_thread *const *thread, uint32_t count);
+void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);
 
 /**
  * emu_worker_rebase - subtract @by_ps from all times. Thread: the manager, while the worker is

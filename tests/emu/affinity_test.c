@@ -461,9 +461,9 @@ static bool thread_did_both(struct hostifs *w)
     struct emu_worker *worker = w->fabric->worker[0];
     bool both;
 
-    emu_thread_pause(w->fabric->drive.thread[0]);
+    emu_threads_pause(w->fabric->drive.thread, 1);
     both = worker->oversub.misses && !has_posted(worker, 2);
-    emu_thread_resume(w->fabric->drive.thread[0]);
+    emu_threads_resume(w->fabric->drive.thread, 1);
     return both;
 }
 

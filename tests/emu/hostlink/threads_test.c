@@ -54,16 +54,14 @@ static void threads_stop(struct duo *h, struct emu_thread **thread)
  */
 static void more(struct duo *h, struct emu_thread **thread, uint64_t entries)
 {
-    for (uint32_t host = 0; host < 2; host++)
-        emu_thread_pause(thread[host]);
+    emu_threads_pause(thread, 2);
     for (uint32_t i = 0; i < 2 * h->cables; i++) {
         struct duo_end *end = &h->host[i / h->cables].end[i % h->cables];
 
         end->limit += entries;
         emu_dev_signal_remote(&end->dev, EMU_EVENT_CREDIT, 1);
     }
-    for (uint32_t host = 0; host < 2; host++)
-        emu_thread_resume(thread[host]);
+    emu_threads_resume(thread, 2);
 }
 
 static bool all_arrive(const struct duo *h, uint64_t entries)

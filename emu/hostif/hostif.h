@@ -414,7 +414,7 @@ static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
  */
 static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *nic, uint32_t node)
 {
-    /* Y7: X5 */
+    /* Y7 pairs with X5 */
     return atomic_load_explicit(&nic->shared->incarnations[node], memory_order_acquire);
 }
 
@@ -424,7 +424,7 @@ static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *n
  */
 static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 {
-    return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
+    return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8 pairs with X6 */
 }
 
 #define EMU_STARVED_SHARE 32u /* 1/32 of the time counts as silence even without a core */

@@ -200,7 +200,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)
         windows_step(windows, own, window_ps);
-    for (uint32_t i = 0; i < windows->workers; i++) /* O2: V5 */
+    for (uint32_t i = 0; i < windows->workers; i++) /* O2 pairs with V5 */
         emu_outbox_settle(windows->at[i].worker);
 }
 

@@ -109,7 +109,7 @@ void emu_hostif_rebase(struct emu_hostif *hostif, uint64_t by_ps)
 
 void emu_hostif_set_incarnation(struct emu_hostif *hostif, uint32_t node, uint64_t word)
 {
-    /* X5: Y7 */
+    /* X5 pairs with Y7 */
     atomic_store_explicit(&hostif->shared->incarnations[node], word, memory_order_release);
     if (!emu_incarnation_attached(word))
         atomic_fetch_add_explicit(&hostif->shared->endings, 1, memory_order_release); /* X6: Y8 */
@@ -117,7 +117,7 @@ void emu_hostif_set_incarnation(struct emu_hostif *hostif, uint32_t node, uint64
 
 uint32_t emu_hostif_left(const struct emu_hostif *hostif)
 {
-    /* X1: Y2 */
+    /* X1 pairs with Y2 */
     uint32_t tail = atomic_load_explicit(&hostif->shared->up_tail, memory_order_acquire);
     uint32_t left = tail - emu_hostif_taken(hostif);
 

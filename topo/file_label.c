@@ -4,8 +4,8 @@
  *
  * A device has an identity, such as "H-0002c903000e0b72". The comment after it contains a
  * description (title) that the device itself has sent, such as "node01 HCA-1" or
- * "MF0;leaf1:MSB7700/U1". The device's name is the host in its description if no other device has the
- * same host, else the whole description if no other device has the same, else the identity.
+ * "MF0;leaf1:MSB7700/U1". The device's name is the host in its description if no other device has
+ * the same host, else the whole description if it is unique, else the identity.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -120,7 +120,7 @@ static int check_route(struct check *c, uint32_t s)
  * switch on the way up, and for a lower switch on the way down.
  */
 
-/* Does a port lead to a lower switch above the @span nodes from @first on, or to the only node? */
+/* Does a port lead to a lower switch with the @span nodes from @first on, or to the only node? */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)
 {

@@ -244,7 +244,7 @@ struct cycle {
     uint32_t length; /* of the path */
 };
 
-/* Return the ports on which a segment of the channel may wait and that lead to switches. */
+/* Return the ports to switches for which a segment of the channel may wait. */
 static emu_ports wants_of(const struct waits *w, uint32_t channel)
 {
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];

@@ -104,7 +104,7 @@ static void cut_count(const struct cut *c, uint32_t s, uint32_t remote)
     c->begin[s + 1]++;
 }
 
-/* Each call advances begin[s], in the end to the beginning of the next switch's list. */
+/* The calls for switch @s advance begin[s] to the beginning of the next switch's list. */
 static void cut_list(const struct cut *c, uint32_t s, uint32_t remote)
 {
     c->remote[c->begin[s]++] = remote;

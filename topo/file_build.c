@@ -71,7 +71,7 @@ static int ends_mirror(struct file *file)
     return 0;
 }
 
-/* Rates that two lines about a cable give; 0: not given. */
+/* @a, @b: the rates in two lines about a cable; 0: not given. */
 static uint8_t lower_rate(uint8_t a, uint8_t b)
 {
     if (!a || !b)

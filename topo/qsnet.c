@@ -44,7 +44,7 @@ struct qsnet {
 
     uint32_t chassis;
     uint32_t lowers;      /* lower routers, which have nodes, per network */
-    uint32_t last_lowers; /* of the last chassis; APART_CHASSIS: of each of the last `links` */
+    uint32_t last_lowers; /* of the last chassis; APART_CHASSIS: of each of the last `links` ones */
     bool has_uppers;
     uint32_t per_router;  /* top switches per router; 0: they are chassis, or there are none */
     uint32_t per_chassis; /* top switches per chassis; 0: they are not chassis */
@@ -176,7 +176,7 @@ static uint32_t lowers_of(const struct qsnet *q, uint32_t c)
     return c + in_row < q->chassis ? STAGE : q->last_lowers;
 }
 
-/* Connect @lowers lower routers, the first of which is @lower, to the STAGE routers from @upper. */
+/* Connect @lowers lower routers to STAGE upper routers. @lower, @upper: the first ones. */
 static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, uint32_t upper)
 {
     for (uint32_t l = 0; l < lowers; l++)

@@ -40,7 +40,7 @@ static struct cluster cluster_of(const struct topo_node *node)
     return key;
 }
 
-/* Add a member to the cluster with the switches of @key. @head: the list of such clusters. */
+/* Find or add the cluster with the switches of @key, and count a member. @head: its list. */
 static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const struct cluster *key)
 {
     for (uint32_t c = *head; c != TOPO_NONE; c = clusters->at[c].next) {

@@ -62,7 +62,7 @@ struct topo_route {
     uint32_t first;      /* node */
     uint32_t span;       /* nodes; a multiple of stride, unless the range ends with the last node */
     uint32_t stride;     /* nodes per block, at least 1 */
-    uint32_t spread;     /* most paths that lead up to here from one switch at the bottom */
+    uint32_t spread;     /* number of paths up from a switch at the bottom to this height; not 0 */
     uint32_t set_count;  /* general: number of sets */
     emu_ports elsewhere; /* empty: other nodes are unreachable, or the table is general */
     emu_ports *sets;     /* regular: by block; general: for set_of[]. Switches may share sets */

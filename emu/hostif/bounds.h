@@ -32,13 +32,14 @@
     X(detach, "detach", 2000, "the fabric does not confirm that a process detaches")
 
 /* The bounds of the command that starts a fabric. */
-#define EMU_BOUNDS_RUN(X)                                                                        \
-    X(start, "start", 60000, "the fabric starts")                                                \
-    X(end, "end", 2000,                                                                          \
-      "when a run ends COMMAND may end by itself; then its processes get SIGTERM")               \
-    X(term, "term", 1500, "then these may end; then they get SIGKILL, and COMMAND gets SIGTERM") \
-    X(last, "last", 700, "then COMMAND may end; then it gets SIGKILL")                           \
-    X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves")     \
+#define EMU_BOUNDS_RUN(X)                                                                    \
+    X(start, "start", 60000, "the fabric starts")                                            \
+    X(end, "end", 2000,                                                                      \
+      "when a run ends, COMMAND may end by itself, until its processes get SIGTERM")         \
+    X(term, "term", 1500,                                                                    \
+      "its processes may end, until they get SIGKILL and COMMAND gets SIGTERM")              \
+    X(last, "last", 700, "COMMAND may end after its SIGTERM, until it gets SIGKILL")         \
+    X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves") \
     X(stop, "stop", 10000, "the fabric was asked to stop, and has not ended")
 
 #define EMU_BOUNDS(X) EMU_BOUNDS_FABRIC(X) EMU_BOUNDS_LIBRARY(X) EMU_BOUNDS_RUN(X)

@@ -132,7 +132,7 @@ struct emu_hostif_shared {
     uint32_t node;
     uint32_t nodes;
     uint32_t timed;           /* 1: clock real, entries carry times */
-    uint32_t device_threads;  /* 1: --threads device, a thread of the process steps its adapter */
+    uint32_t device_threads;  /* 1: the process itself steps its adapter (--threads device) */
     uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
     uint64_t nic_send_ps;     /* from the profile: time from post to wire */
     uint32_t mcast_buf_slots; /* slots of the shared multicast buffer; 0: there is none */
@@ -157,7 +157,7 @@ struct emu_hostif_shared {
 
     /* Written by the fabric, rarely. */
     alignas(EMU_LINE) _Atomic uint32_t cut_off; /* 1: the process does not take its segments */
-    _Atomic uint32_t endings; /* processes of all nodes that have ended; after incarnations[] */
+    _Atomic uint32_t endings; /* ended processes of all nodes; changes after incarnations[] */
     _Atomic uint32_t oversubscribed; /* 1: threads outnumber cores, so waiting threads yield */
     _Atomic uint32_t watched;        /* 1: a client watches finished collectives */
     _Atomic uint64_t watched_bytes;  /* 1 + least size of recorded messages; 0: none are recorded */
@@ -213,7 +213,7 @@ static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *sh
     return (struct emu_comm_peer *)(void *)&shared->incarnations[nodes + nodes % 2] + node;
 }
 
-/** emu_hostif_peers - one bit per node, set if messages were sent to it. Speeds up searches. Pure. */
+/** emu_hostif_peers - a bit per node, set if messages were sent to it: for fast searches. Pure. */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
@@ -231,7 +231,7 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/* Descriptors that a process gets when it attaches. It may close the memories once they are mapped. */
+/* Descriptors that a process gets when it attaches. It may close a memory once it has mapped it. */
 struct emu_hostif_fds {
     int memory;    /* the region */
     int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
@@ -299,7 +299,7 @@ void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes t
 
 /**
  * emu_hostif_nic_leave - stop reading the shared multicast buffer. Segments in it are dropped when
- * they are next to be read. Call before asking the fabric to detach: then it reuses the buffer.
+ * they are next to be read. Call before asking the fabric to detach, which then reuses the buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
@@ -342,7 +342,7 @@ static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
         atomic_store_explicit(&nic->shared->up_core, 0, memory_order_relaxed);
 }
 
-/** emu_hostif_nic_taken - segments that the fabric has taken so far, modulo 2^32. Relaxed. */
+/** emu_hostif_nic_taken - segments taken by the fabric so far, modulo 2^32. The load is relaxed. */
 static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->up_head, memory_order_relaxed);
@@ -368,7 +368,7 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 }
 
 #define EMU_STARVED_SHARE   32u /* 1/32 of the time counts as silence even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* a manager that is later had no core */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if it is later */
 
 /**
  * emu_starved_ns - return how much of a time of @since_ns does not count for bounds on silence, if
@@ -387,7 +387,7 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 /**
  * emu_hostif_nic_starved - for how many ns, from the fabric's start to @now_ns, processes of this
  * host or the fabric have had no core; 0 if this is not counted. The time since the manager's last
- * update is estimated, so later results may be a little smaller. Relaxed.
+ * update is estimated, so later results may be a little smaller. The loads are relaxed.
  */
 static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, uint64_t now_ns)
 {
@@ -397,7 +397,7 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
     return starved_ns + (at_ns && now_ns > at_ns ? emu_starved_ns(now_ns - at_ns, 0) : 0);
 }
 
-/** emu_hostif_nic_publish - publish all claimed slots; rings the bell if wanted. Once per burst. */
+/** emu_hostif_nic_publish - publish claimed slots, ring the bell if wanted. Call once per burst. */
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
@@ -425,7 +425,7 @@ static inline uint32_t emu_on_slot(uint32_t on)
     return (on >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
-/* Return segment @number of the down ring; NULL: it is in a buffer that is no longer read. */
+/* Returns NULL for a segment in the shared multicast buffer if that is no longer read. */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {
@@ -436,7 +436,7 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
     return nic->mcast_buf ? &nic->mcast_buf->slot[emu_on_slot(on)].seg : NULL;
 }
 
-/** emu_hostif_nic_skip - emu_hostif_nic_peek() after dropping segments in the multicast buffer. */
+/** emu_hostif_nic_skip - drop next segments in the multicast buffer, then peek at the next one. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
 /**
@@ -476,7 +476,7 @@ static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
     nic->down_head++;
 }
 
-/** emu_hostif_nic_consumed - publish how far `down` was read, as emu_hostif_nic_publish() does. */
+/** emu_hostif_nic_consumed - publish down_head, ring the bell if wanted. Call once per burst. */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**

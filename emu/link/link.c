@@ -256,7 +256,7 @@ const char *emu_link_check_segments(const struct emu_rx *rx)
 
     if (sent == emu_count_read(&rx->counts.segments) + (tx->data.at - rx->data.at))
         return NULL;
-    return "segments were lost or made on the cable to here";
+    return "segments were lost or duplicated on the cable to here";
 }
 
 const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)

@@ -64,7 +64,7 @@ struct emu_tx {
     };
     struct emu_peer peer; /* EMU_LINK_LOCAL */
     struct emu_port_counts counts;
-    uint64_t credit_ps; /* arrival of the latest credit; raw: 0; stuck: least busy_ps afterwards */
+    uint64_t credit_ps; /* latest credit's arrival; raw: 0. While stuck: earliest next departure */
     /* EMU_LINK_LOCAL only: */
     struct emu_credit_end credit; /* consumer */
     struct emu_worker *remote;    /* worker of the remote device */
@@ -80,7 +80,7 @@ struct emu_rx {
             /* emu_tap_*() is called for credits, and for segments from a process */
             bool tapped : 1;
             bool cross_worker : 1; /* another worker steps the sender */
-            bool fused : 1;        /* the credits are in `data`; `credit` has only its index */
+            bool fused : 1;        /* the credits are in `data`; of `credit` only `at` is used */
         };
         uint16_t shape; /* as in the sender */
     };
@@ -159,7 +159,7 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
-/** emu_tx_is_stuck - has emu_tx_stick() stopped it? Thread: any, while the device is stopped. */
+/** emu_tx_is_stuck - has emu_tx_stick() stopped sending? Thread: any; the device is stopped. */
 static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
 {
     return tx->busy_ps == EMU_NEVER;
@@ -257,7 +257,7 @@ const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t cr
 static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 {
     return sum < credits ? "credits were lost on the cable to here"
-                         : "credits were made on the cable to here";
+                         : "there are more credits than buffers on the cable to here";
 }
 
 /**
@@ -387,7 +387,7 @@ static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_
     return tx->plug.plugged;
 }
 
-/** emu_tx_put - raw: send a segment on a hostif link. @payload: starts a cache line, or NULL. */
+/** emu_tx_put - raw: send a segment on a hostif link. @payload: cache-line aligned, or NULL. */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -438,7 +438,7 @@ static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu
         emu_hostif_refer(hostif, on, 1);
 }
 
-/** emu_tx_refers - raw: may emu_tx_refer_run() be used? */
+/** emu_tx_refers - raw: return whether emu_tx_refer_run() may be used. */
 static inline bool emu_tx_refers(const struct emu_tx *tx)
 {
     return tx->plug.plugged && !tx->tapped;
@@ -615,7 +615,7 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
-/** emu_rx_arrived - emu_rx_front() after emu_rx_front_ps() has told that a segment is there. */
+/** emu_rx_arrived - emu_rx_front(), if emu_rx_front_ps() has shown that a segment has arrived. */
 static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
 {
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
@@ -727,7 +727,7 @@ static inline void emu_rx_fetch(const struct emu_rx *rx)
         emu_fetch_line(emu_credit_slot(&rx->credit));
 }
 
-/** emu_rx_fetch_burst - raw: prefetch the first slots of a burst; the processor then continues. */
+/** emu_rx_fetch_burst - raw: prefetch a burst's first slots; the processor prefetches the rest. */
 static inline void emu_rx_fetch_burst(const struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL)

@@ -115,10 +115,7 @@ static uint64_t before_ps(uint64_t at_ps, uint64_t by_ps)
     return at_ps > by_ps ? at_ps - by_ps : 0;
 }
 
-/*
- * Return when the first byte of a segment left that arrives at entry->time_ps: the inverse of
- * emu_tx_depart().
- */
+/* Return when a segment that arrives at entry->time_ps departed: the inverse of emu_tx_depart(). */
 static uint64_t depart_ps(const struct emu_tx *tx, const struct emu_entry *entry, bool packets)
 {
     const struct emu_profile *profile = tx->profile;

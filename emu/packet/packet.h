@@ -91,7 +91,7 @@ struct emu_head {
 struct emu_cont {
     uint8_t channel;
     uint8_t priority;
-    uint8_t index; /* of the segment in its packet; the head would be 0 */
+    uint8_t index; /* number of the segment in its packet, from 1; the head is number 0 */
     bool last;
 };
 

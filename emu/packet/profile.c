@@ -505,7 +505,7 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
 /* A credit of a cable into a switch stands for one of these buffers. */
 struct buffers {
     size_t slots; /* offset of their number in struct emu_profile */
-    bool has_raw; /* clock raw has raw_xpoint_slots of them; false: at least raw_xpoint_slots */
+    bool has_raw; /* their number on clock raw is raw_xpoint_slots; false: at least so many */
 };
 
 static const struct buffers buffers[] = {

@@ -15,7 +15,7 @@
 #define EMU_INPUT_MAX      255 /* most buffers of an input; at a hostif link EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
-#define EMU_PATIENCE_PS    100000000000u /* 100 ms: so long may a thread of the host be delayed */
+#define EMU_PATIENCE_PS    100000000000u /* 100 ms: a thread of the host may be delayed by this */
 
 /* Values that only --bound can set: no time-out of replies (28 h), and endless retries. */
 #define EMU_REPLY_NEVER_PS  UINT64_C(100000000000000000)
@@ -167,7 +167,7 @@ static inline bool emu_profile_has_engines(const struct emu_profile *profile)
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/** emu_profile_has_unit_engines - is there also one between a switch and its combine unit? Pure. */
+/** emu_profile_has_unit_engines - do combine units have link engines, too? Pure. */
 static inline bool emu_profile_has_unit_engines(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED &&

@@ -92,7 +92,8 @@ enum emu_fault_what {
     EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
     EMU_FAULT_STICK,        /* not used in rules: the entry waited at a stuck port */
-    EMU_FAULT_SEE /* only log the nth match; in a combine unit, first contributions match */
+    /* only log the nth match; in a combine unit, each operation's first contribution matches */
+    EMU_FAULT_SEE
 };
 
 struct emu_fault_rule {

@@ -57,21 +57,22 @@ static inline uint32_t emu_window(uint32_t group)
 enum emu_kind {
     EMU_UNICAST,   /* dst is a node */
     EMU_MULTICAST, /* dst is a group: copied to all ports of its tree except the input */
-    EMU_REDUCE,    /* dst is a group: combined from all its ports but one, by which it leaves */
+    /* dst is a group: the contributions of all its ports but one are combined and leave by this */
+    EMU_REDUCE,
     EMU_ALLREDUCE, /* dst is a group: combined up to the tree's root, then multicast from there */
     EMU_BARRIER,   /* an all-reduce without payload */
     EMU_KINDS,     /* number of the kinds that switches handle */
 
     /* Kinds between a host and its adapter, only with acknowledgments. Payload: struct emu_word. */
     EMU_SET = EMU_KINDS, /* set a word of the group in the host's own adapter */
-    EMU_TEST /* a network conditional; answered with the same header, whose op is the answer */
+    EMU_TEST /* test a network conditional; the adapter returns the header, with the answer in op */
 };
 
 #define EMU_KIND_MASK 7u /* bits of emu_hdr.kind with the enum emu_kind, without the flags */
 
 /* Flags in emu_hdr.kind. Only with acknowledgments. */
 enum emu_kind_bits {
-    EMU_NOTIFY = 32, /* return the header, without payload, when all receivers have the segment */
+    EMU_NOTIFY = 32, /* the host wants the header back when all receivers have the segment */
     EMU_FAILED = 64, /* in a returned header: the network gave up the segment */
     EMU_STORED = 128 /* free for code that stores headers; never set on a cable or host interface */
 };

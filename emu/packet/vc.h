@@ -24,7 +24,7 @@
 #include "emu/util/bits.h"
 
 #define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
-#define EMU_VCS_KEPT_OF    8u /* of so many channels, one is kept for packets above bulk priority */
+#define EMU_VCS_KEPT_OF    8u  /* of this many channels or more, one is kept for non-bulk packets */
 
 struct emu_vcs {
     uint32_t open;         /* bit per channel: open from the packet's head until its reply */
@@ -36,7 +36,7 @@ struct emu_vcs {
     uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
     uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
     uint8_t need;          /* slots that the collector still needs */
-    uint8_t used[EMU_VCS]; /* by channel: slots of segments sent, and reserved slots */
+    uint8_t used[EMU_VCS]; /* by channel: slots of segments without a credit yet, or reserved */
     uint8_t promised[EMU_VCS]; /* by channel: slots reserved for segments not yet sent */
     uint32_t tag[EMU_VCS];     /* by open channel: the packet's tag */
 };
@@ -140,7 +140,7 @@ static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint3
     channels->occupied |= 1u << c;
 }
 
-/** emu_vcs_spend - use a free or reserved slot for a segment of channel @c. It must exist. */
+/** emu_vcs_spend - use a slot, free or reserved, for a segment of channel @c. There must be one. */
 static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 {
     if (!(channels->paid >> c & 1))
@@ -171,7 +171,7 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
         emu_vcs_collect(channels);
 }
 
-/** emu_vcs_return_all - the same for @count credits. Returns how many were impossible (ignored). */
+/** emu_vcs_return_all - the same for @count credits. Returns the number of impossible ones. */
 static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     uint32_t due = (uint32_t)channels->used[c] - channels->promised[c];

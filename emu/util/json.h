@@ -98,7 +98,8 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 
 /**
  * emu_json_peek_line - look at the next line without taking it. *text points to its first bytes, at
- * most @most, until the buffer changes. *ends: they are the whole line. Returns their number.
+ * most @most, until the buffer changes. @ends: gets whether they are the whole line. Returns their
+ * number.
  * emu_json_drop - remove @bytes bytes and, if @ends, the newline behind them.
  */
 size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text,

@@ -12,7 +12,7 @@
 
 #include "emu/util/now.h"
 
-/* one yield in so many is timed, and the clock is read in one round of spinning in so many */
+/* one yield in so many is timed; while spinning, the clock is read in one round in so many */
 #define WAIT_UNTIMED 16u
 /* A yield that takes longer included a context switch. A yield without one takes 400 ns. */
 #define WAIT_SWITCH_NS 1500u

@@ -40,8 +40,8 @@
 /* How long to wait for a reply from another core. Two processes run there in this time. */
 #define EMU_OVERSUB_ANSWER_NS 5000u
 #define EMU_OVERSUB_MISSES    8u   /* so many waits without a reply are allowed in a row */
-#define EMU_OVERSUB_SKIPS     15u  /* after these, so many waits are skipped for each one */
-#define EMU_OVERSUB_SLICES    256u /* time slices between two migrations: some milliseconds */
+#define EMU_OVERSUB_SKIPS     15u  /* then so many waits are skipped before each further one */
+#define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: some ms */
 
 struct emu_worker;
 

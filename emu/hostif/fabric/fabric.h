@@ -80,15 +80,16 @@ struct emu_hostif {
     bool blocked;         /* a segment waits for space */
     bool streams;         /* the last notification was for many segments */
     bool posted;   /* the process has posted since its core was last counted (worker/oversub.h) */
-    uint32_t owes; /* 1 + core (or EMU_HOSTIF_ANYWHERE) of an expected reply; 0: expects none */
+    uint32_t owes; /* 1 + core on which a reply is expected, or EMU_HOSTIF_ANYWHERE; 0: none is */
     uint32_t mcast_buf_last[EMU_MCAST_BLOCKS]; /* down_tail after the last reference to a block */
 
     /* Owned by the worker: notifications not yet sent. */
-    uint32_t up_published;      /* head last published: segments that the switch has taken */
+    uint32_t up_published;      /* last published head, without segments in the batch */
     uint32_t down_published;    /* tail last published */
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
     bool shown; /* the tail was published, and emu_hostif_wake() has not been called */
-    struct emu_hostif *unnotified; /* next to be notified; in the last one, itself; NULL: none */
+    /* next interface to notify; itself: this is the last; NULL: this need not be notified */
+    struct emu_hostif *unnotified;
 
     /* Counters: written by the worker, read by any thread. */
     _Atomic uint64_t sent;
@@ -126,9 +127,9 @@ void emu_hostif_destroy(struct emu_hostif *hostif, struct emu_pool_cache *cache)
  * includes a segment that still waits. Thread: any.
  *
  * While no segment waits, `full` is twice the sum of all waits. While a segment waits, the time at
- * which its wait began is subtracted twice, and 1 is added, modulo 2^64. One word is enough, and a
- * reader cannot count a wait twice. The worker's times are those at which its pass began. So a
- * value that is read during a wait may be larger than a later value, by less than a pass.
+ * which its wait began is subtracted twice, and 1 is added, modulo 2^64. So one word is enough, and
+ * a reader cannot count a wait twice. The worker uses the time at which its pass began. So a value
+ * that is read during a wait may be larger than a later value, by less than a pass.
  */
 static inline uint64_t emu_hostif_full_ns(const struct emu_hostif *hostif, uint64_t now_ps)
 {
@@ -151,7 +152,7 @@ static inline uint32_t emu_hostif_bufs(const struct emu_hostif *hostif)
 /** emu_hostif_rebase - subtract @by_ps from all times. Thread: any, while the worker is stopped. */
 void emu_hostif_rebase(struct emu_hostif *hostif, uint64_t by_ps);
 
-/** emu_hostif_poll - signal the device if the process has posted segments or made needed space. */
+/** emu_hostif_poll - signal new segments, or space for a blocked segment, to the device. */
 void emu_hostif_poll(struct emu_hostif *hostif);
 
 /**
@@ -302,7 +303,7 @@ static inline uint64_t emu_hostif_next_ps(const struct emu_hostif *hostif)
  */
 uint32_t emu_hostif_room(struct emu_hostif *hostif);
 
-/** emu_hostif_has_room - does the ring have space for @count segments? Marks none as waiting. */
+/** emu_hostif_has_room - is there space for @count segments? If not, none counts as waiting. */
 bool emu_hostif_has_room(struct emu_hostif *hostif, uint32_t count);
 /** emu_hostif_send - copy a segment to the process and drop its buffer. There must be space. */
 void emu_hostif_send(struct emu_hostif *hostif, const struct emu_entry *entry);
@@ -355,7 +356,7 @@ void emu_hostif_wake(struct emu_hostif *hostif);
  */
 void emu_hostif_notify_all(struct emu_worker *worker, bool now);
 
-/** emu_hostif_bell - request the bell before a sleep, or cancel. Is there work already? */
+/** emu_hostif_bell - request the bell (@wanted) or cancel. Returns whether there is work now. */
 bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted);
 
 #endif

@@ -38,11 +38,12 @@ struct emu_mcast_buf {
     uint32_t refused; /* how often in a row the next block could not be reused */
 
     _Atomic uint32_t retired; /* set to 1 by the manager; see emu_mcast_buf_retire() */
-    uint32_t users;           /* references, counted by the manager: creator and host interfaces */
+    uint32_t users;           /* references of the creator and host interfaces; the manager's */
 };
 
 /**
- * emu_mcast_buf_create - create a buffer, with one reference, whose first slot has index @first.
+ * emu_mcast_buf_create - create a buffer, with one reference to it. Its indexes begin at @first,
+ * rounded down to a block.
  * Errors: -ENOMEM, -EMFILE, -EFBIG; -errno of fcntl().
  */
 int emu_mcast_buf_create(struct emu_mcast_buf **ret, uint32_t first);

@@ -13,7 +13,7 @@
 
 #define HOSTIF_NOTIFY_SEGS   64u  /* notify a process after so many segments */
 #define HOSTIF_NOTIFY_STREAM 256u /* the same, during a stream */
-#define HOSTIF_NOTIFY_PASSES 4u   /* notify it after so many passes, whatever the segments */
+#define HOSTIF_NOTIFY_PASSES 4u   /* notify it after so many passes even if segments are few */
 
 /* Move the worker to the core of a process that sends a stream (dev/affinity.h). */
 static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
@@ -31,7 +31,7 @@ static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
     }
 }
 
-/* Note on which core a notified process will reply; not predicted for the receiver of a stream. */
+/* Note on which core the process may reply. The receiver of a stream may reply on any core. */
 static void hostif_expect_answer(struct emu_hostif *hostif)
 {
     uint32_t core = atomic_load_explicit(&hostif->shared->post_core, memory_order_relaxed);

@@ -69,8 +69,8 @@ struct fabemu_info {
     uint32_t nodes;          /* number of nodes of the fabric */
     double link_bytes_per_s; /* bandwidth of the emulated link */
     uint32_t hop_limit;      /* switches on the longest route */
-    /* this process is the Nth that attached to its node; N counts from 1, see "incarnations"
-       below */
+    /* ordinal of this process among those that have attached to its node, from 1; see
+       "incarnations" below */
     uint64_t incarnation;
     uint64_t fabric_id; /* random; differs at every start of a fabric */
     /* the fabric runs with transport=acknowledged. Then words, conditionals and broadcast puts are
@@ -146,10 +146,7 @@ FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
  */
 FABEMU_API void fabemu_ping(struct fabemu *fab, uint32_t node);
 
-/**
- * fabemu_node_why - print one line about why @node cannot be reached now. Returns false if no
- * reason is known.
- */
+/** fabemu_node_why - print one line about why @node cannot be reached. Returns false if unknown. */
 FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 
 /**
@@ -207,9 +204,7 @@ FABEMU_API void fabemu_detach(struct fabemu *fab);
  */
 FABEMU_API const char *fabemu_error(void);
 
-/**
- * fabemu_info - return the description of this process and its fabric; valid until fabemu_detach().
- */
+/** fabemu_info - return the description of this process and fabric, valid until fabemu_detach(). */
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
 
 /**
@@ -274,9 +269,7 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
 /* --- queues: messages --------------------------------------------------------------- */
 
-/**
- * fabemu_queue_open - open queue @id (0 to 65535) of this adapter. Errors: -EADDRINUSE, -ENOMEM.
- */
+/** fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Errors: -EADDRINUSE, -ENOMEM. */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
@@ -285,10 +278,7 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 
-/**
- * fabemu_queue_id - return the queue's number on this node, which peers put into struct
- * fabemu_dest.
- */
+/** fabemu_queue_id - return the queue's number, which peers put into struct fabemu_dest. */
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
 
 /**
@@ -302,10 +292,8 @@ FABEMU_API void fabemu_queue_close(struct fabemu_queue *queue);
 struct fabemu_dest {
     uint32_t node;
     uint16_t queue;
-    /*
-     * fabemu_send(): complete only when the message is in the receiver's memory. A short message
-     * gets there without a posted receive. A long message needs one.
-     */
+    /* fabemu_send(): complete only when the message is in the receiver's memory. A short message
+       gets there without a posted receive. A long message needs one */
     bool delivered;
     uint64_t tag;
     uint64_t data; /* passed to the receiver unchanged */
@@ -319,14 +307,14 @@ struct fabemu_iov {
 };
 
 /**
- * fabemu_send - send a message. It is complete when the buffer may be reused.
+ * fabemu_send - send a message. The send completes when the buffer may be reused.
  * @iov, @iovs: the message in pieces (at most 4; the array may be freed on return).
  *
  * Messages between one pair of queues match in the order in which they were sent. When a send has
  * completed, all of its message arrives before anything that its process sends to the same node
  * afterwards. Therefore, once a receive of a later message completes, the receive of the earlier
- * message (if posted) is complete, too. (A long message completes when the receiver has all of it;
- * a short one may still be on its way.)
+ * message (if posted) is complete, too. (The send of a long message completes when the receiver has
+ * all of it. That of a short one completes while the message may still be in flight.)
  *
  * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH,
  * no such node, nobody attached there, its process left or died, or the network dropped the
@@ -428,10 +416,7 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
 
-/**
- * fabemu_unregister - remove the region. Transfers to or from it that are in progress end with
- * -EACCES.
- */
+/** fabemu_unregister - remove the region. Transfers to or from it in progress end with -EACCES. */
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
 
 /**
@@ -441,8 +426,9 @@ FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
 FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event *event);
 
 /**
- * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. It is
- * complete when the data is in the destination memory; for a put, the peer has confirmed that.
+ * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. The
+ * operation completes when the data is in the destination memory; for a put, the peer has confirmed
+ * that.
  * Status: -EACCES, the peer has no such region or not with this access; -EHOSTUNREACH.
  */
 FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
@@ -522,13 +508,13 @@ struct fabemu_atomic {
  *
  * The peer executes it exactly once, even if the network repeats segments, because each pair of
  * processes numbers its requests. The peer's adapter executes the requests in the order in which
- * they were posted. Among these requests are puts of up to FABEMU_INJECT_BYTES without a notice. It
- * is atomic with respect to the atomics of all other adapters, and with C11 atomics of processes
- * that have the memory mapped (sequentially consistent).
+ * they were posted. Among these requests are puts of up to FABEMU_INJECT_BYTES without a notice.
+ * The change is atomic with respect to atomics of all other adapters, and to C11 atomics of
+ * processes that have the memory mapped (sequentially consistent).
  * Source: QsNet III §III, a sequence number based protocol for atomic operations.
  *
  * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the word and
- * FABEMU_REMOTE_READ to fetch it. It is complete when the peer has executed it. Status: -EACCES;
+ * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has executed it. Status: -EACCES;
  * -EINVAL, the word is not aligned; -EHOSTUNREACH, it is unknown whether the peer executed it.
  */
 FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what,
@@ -763,8 +749,8 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 /*
  * Each member keeps FABEMU_WORDS words of the group in its adapter, initially 0. Only the member
  * itself writes them. A conditional is a query to all members: it checks whether a word has a given
- * value at every one of them. The adapters answer the query without their processes. A barrier can
- * therefore be built from them: each member sets a word to the next number, then tests until the
+ * value at every one of them. The adapters answer the query without their processes. Words and
+ * conditionals can form a barrier: each member sets a word to the next number, then tests until the
  * word of all members has reached it. Source: QsNet III §IV-A, network conditionals.
  *
  * Errors of all these functions: -EOPNOTSUPP, the fabric has no acknowledgments

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * switch.c - the list of kinds of switches, and switch_create().
- */
+/* switch.c - the list of kinds of switches, and switch_create(). */
 #include "switch/switch.h"
 
 #include <errno.h>
@@ -17,8 +15,8 @@
 #include "switch/policy/policy.h"
 
 /*
- * The kinds of switches. A profile fits exactly one of them. To add a kind, define its struct
- * switch_kind (switch/common/base.h) and add it here.
+ * A profile fits exactly one of these kinds. To add a kind, define its struct switch_kind
+ * (switch/common/base.h) and add it here.
  */
 static const struct switch_kind *const switch_kinds[] = {
     &switch_row_kind,   &switch_counter_kind, &switch_fifo_kind,

@@ -19,17 +19,17 @@
 /**
  * switch_create - create a switch without cables.
  * @ports: external ports, at most TOPO_PORTS_MAX, and with the combine units at most
- * SWITCH_ROWS_MAX.
- * @route, @profile: borrowed for the lifetime of the switch.
- * The cables of a switch with virtual channels must be joined with emu_vc_ring() credits.
- * Errors: -ENOMEM; -EINVAL, profile, clock and number of ports do not fit together.
+ * SWITCH_ROWS_MAX. @route, @profile: borrowed for the lifetime of the switch. Join the cables of a
+ * switch with virtual channels by emu_link_join() with emu_vc_ring() as the number of credits.
+ * Errors: -ENOMEM; -EINVAL if profile, clock and number of ports do not fit together.
  */
 int switch_create(struct switch_dev **ret, struct emu_worker *worker, uint32_t ports,
                   const struct topo_route *route, const struct emu_profile *profile, uint64_t seed);
 
 /**
- * switch_has_clock - return whether the profile's kind of switch supports timed clocks (@timed), or
- * clock raw (not @timed). Pure.
+ * switch_has_clock - return whether the profile's kind of switch supports the clocks real and
+ * virtual, if @timed; otherwise, whether it supports the clock raw, on which nothing takes time.
+ * Pure.
  */
 bool switch_has_clock(const struct emu_profile *profile, bool timed);
 
@@ -42,14 +42,12 @@ bool switch_combines(const struct emu_profile *profile);
 /** switch_segments - return how many segments a switch can hold. Pure. */
 uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 
-/**
- * switch_bytes - return the memory of a switch, including the rings of its outputs, in bytes. Pure.
- */
+/** switch_bytes - return the bytes of memory of a switch, including its outputs' rings. Pure. */
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
 /**
- * switch_has_links - return whether links can go down without a final loss of segments, because
- * lost segments are sent again. Pure.
+ * switch_has_links - return whether links can go down and no segment is lost for good, because lost
+ * segments are sent again. Pure.
  */
 bool switch_has_links(const struct emu_profile *profile);
 

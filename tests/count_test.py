@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""count_test - scripts/count, the counter of scripts/test: a skipped test has not passed."""
+"""count_test - scripts/count, which counts the results of scripts/test: skipped is not passed."""
 import json
 import pathlib
 import subprocess

@@ -44,9 +44,9 @@ def blocks(page):
 def dialogue(text):
     """Of a console block: the commands, and a pattern of their output."""
     for part in re.split(r"^\$ ", text, flags=re.M)[1:]:
-        typed, _, told = part.partition("\n")
+        typed, _, output = part.partition("\n")
         lines = [r"(?:.*\n)*?" if line == "…" else
-                 ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in told.splitlines()]
+                 ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in output.splitlines()]
         yield typed, "".join(lines)
 
 SLOW_START = re.compile(r"^fabemu: (?:waiting: |all \d+ processes have attached).*\n", re.MULTILINE)
@@ -92,11 +92,11 @@ class RecipesTest(FabemuCase):
                 self.check_console(f"{page}:{line}", text)
 
     def check_console(self, where, text):
-        for typed, told in dialogue(text):
+        for typed, pattern in dialogue(text):
             status, out = self.shell(typed)
             self.assertEqual(status, 0, f"{where}: {typed}\n{out}")
             out = SLOW_START.sub("", out)  # printed only on a busy machine
-            self.assertRegex(out, rf"\A{told}\Z", f"{where}: {typed}")
+            self.assertRegex(out, rf"\A{pattern}\Z", f"{where}: {typed}")
 
     def test_running_command_ends_with_ctrl_c(self):
         """After its first output: at once, with the matching status, and a message."""

@@ -308,6 +308,7 @@ static int tables_keep(struct tables *t)
         if (t->set_of_at[s] != SIZE_MAX) {
             route->set_of = set_of + t->set_of_at[s];
             route->where = wheres;
+            route->nodes = graph->nodes;
         }
     }
     free(graph->routes);

@@ -64,6 +64,7 @@ struct topo_route {
     uint32_t stride;     /* nodes per block, at least 1 */
     uint32_t spread;     /* number of paths up from a switch at the bottom to this height; not 0 */
     uint32_t set_count;  /* general: number of sets */
+    uint32_t nodes;      /* general: elements of where[]; other nodes have no route */
     emu_ports elsewhere; /* empty: other nodes are unreachable, or the table is general */
     emu_ports *sets;     /* regular: by block; general: for set_of[]. Switches may share sets */
     /* general, by cluster: index of its set; with TOPO_PER_MEMBER, index of its first node's set */
@@ -248,9 +249,12 @@ void topo_free(struct topo_graph *graph);
 /* Do topo_route_ports() for a table of the general form. */
 static inline emu_ports topo_route_lookup(const struct topo_route *route, uint32_t dst)
 {
-    uint32_t where = route->where[dst];
-    uint32_t set = route->set_of[where >> TOPO_MEMBER_BITS];
+    uint32_t where, set;
 
+    if (dst >= route->nodes) /* a packet from another host may have any destination */
+        return EMU_NO_PORTS;
+    where = route->where[dst];
+    set = route->set_of[where >> TOPO_MEMBER_BITS];
     if (set & TOPO_PER_MEMBER)
         set = (set & ~(uint32_t)TOPO_PER_MEMBER) + (where & ((1u << TOPO_MEMBER_BITS) - 1));
     return route->sets[set];

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * audit.c - run the parts of an audit, check the contents of devices while the workers are held,
- * and describe the locations of errors.
- */
+/* audit.c - run an audit, check devices while the workers are held, describe where errors are. */
 #include "apps/audit/audit.h"
 
 #include <errno.h>
@@ -14,7 +11,6 @@
 #include "emu/dev/dev.h"
 #include "emu/util/now.h"
 
-/* Describe the remote end of the cable at a switch's port. */
 static void name_far(const struct fabric_place *place, char *to, size_t bytes)
 {
     const struct topo_graph *graph = place->fabric->config.graph;
@@ -194,7 +190,7 @@ int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes)
 
 /* --- segments, credits, channels, states -------------------------------------------- */
 
-/* Where check_report() reports the errors of one device. */
+/* Context of check_report(): the audit, and the device whose errors it reports. */
 struct check_at {
     struct fabric_audit *audit;
     struct fabric_place place;
@@ -267,7 +263,6 @@ static void check_node(struct fabric *fabric, uint32_t n, struct fabric_audit *a
         check_link(fabric, n, i, &found);
 }
 
-/* Check the parts of a group in devices. */
 static void check_group(struct fabric *fabric, const struct fabric_group *group,
                         struct fabric_audit *audit)
 {

@@ -42,9 +42,9 @@ struct fabric_audit {
  * fabric_audit - check a fabric. On several hosts each checks its own devices, and the coordinator
  * adds the results (struct fabric_mirror). fabric_audit_host() - check only the devices of this
  * host.
- * @now_ps: on clock virtual the time that was reached.
+ * @now_ps: on clock virtual, the time that fabric_advance() has reached.
  * @routes: check the routing tables, too. This holds no worker, but takes longest in a large
- * network. Errors: -ENOMEM. Thread: manager; clock virtual: between two advances.
+ * network. Errors: -ENOMEM. Thread: manager; on clock virtual not during fabric_advance().
  */
 int fabric_audit(struct fabric *fabric, uint64_t now_ps, bool routes, struct fabric_audit *ret);
 int fabric_audit_host(struct fabric *fabric, uint64_t now_ps, bool routes,
@@ -52,17 +52,17 @@ int fabric_audit_host(struct fabric *fabric, uint64_t now_ps, bool routes,
 
 /**
  * fabric_check - clock virtual: check that no segment or credit was lost or duplicated on any cable
- * and in any switch, Little's law in every switch to the picosecond, and fabric_check_bufs().
- * @now_ps: the time that fabric_advance() has reached.
- * Errors: -EPROTO, with the error and its location on one line in @error.
+ * or in any switch, and that every switch satisfies Little's law to the picosecond; then call
+ * fabric_check_bufs(). @now_ps: the time that fabric_advance() has reached. Errors: -EPROTO, with
+ * the error and its location on one line in @error.
  */
 int fabric_check(struct fabric *fabric, uint64_t now_ps, char *error, size_t error_bytes);
 
 /**
- * fabric_check_bufs - check that the pool's number of references to buffers is that of all holders:
- * cables, crosspoints, packets, requests of processes, and states of groups. Nodes inside the
- * fabric must hold none. fabric_check() includes this. Errors: -EPROTO, with one line in @error.
- * Thread: manager, while the workers are held.
+ * fabric_check_bufs - check that the pool's number of references to buffers is the sum over all
+ * holders: cables, crosspoints, packets, requests of processes, and states of groups. Nodes inside
+ * the fabric must hold none. Errors: -EPROTO, with one line in @error. Thread: manager, workers
+ * held.
  */
 int fabric_check_bufs(struct fabric *fabric, char *error, size_t error_bytes);
 
@@ -110,7 +110,7 @@ __attribute__((format(printf, 3, 4))) void fabric_found(struct fabric_audit *aud
 /* audit.c: set the location to that of link engine @number: a node, or the unit of a switch. */
 void fabric_place_engine(struct fabric_place *place, uint32_t number);
 
-/* audit.c: check the contents of devices, while the workers are held. */
+/* audit.c: check the contents of devices. Call this while the workers are held. */
 void fabric_check_devices(struct fabric *fabric, uint64_t now_ps, struct fabric_audit *audit);
 
 /* routes.c: check that the tables in force route from every switch with nodes to every node. */

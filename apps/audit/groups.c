@@ -19,12 +19,11 @@
 #include "apps/fabric/internal.h"
 #include "emu/dev/dev.h"
 
-/* A device's place in the tree of a group. */
 struct group_place {
-    uint32_t in;     /* serial number of this group; other values: the place is not in use */
+    uint32_t in;     /* groups_audit.serial when this was written; else it is of another group */
     uint32_t up;     /* the parent switch or engine; TOPO_NONE: none */
-    uint32_t at;     /* of an engine: index in group->engines */
-    emu_ports ports; /* of a switch: its ports of the tree */
+    uint32_t at;     /* for an engine: its index in group->engines->at */
+    emu_ports ports; /* for a switch: its ports of the tree */
 };
 
 struct groups_audit {
@@ -33,7 +32,7 @@ struct groups_audit {
     const struct fabric_group *group; /* the group that is checked now */
     uint32_t serial;                  /* serial number of this group, from 1 */
     struct group_place *sw;           /* by switch */
-    struct group_place *engine;       /* by number of the engine: a node, or a unit */
+    struct group_place *engine;       /* by engine number: nodes, then units of switches */
     uint32_t *leaves;                 /* by node: serial number of the last group with this leaf */
     uint32_t *groups;                 /* by switch: groups that its table should have */
     uint32_t *states;                 /* by switch: states that should be reserved there */
@@ -64,10 +63,7 @@ static void wrong_engine(const struct groups_audit *a, uint32_t number, const ch
 
 /* --- the tree of switches ----------------------------------------------------------- */
 
-/*
- * Read the tree from the tables of switches; for a switch on another host, from the plan. False: it
- * is missing in a table.
- */
+/* Read the tree from the switches' tables or, for a switch on another host, from the plan. */
 static bool tree_read(const struct groups_audit *a)
 {
     const struct topo_graph *graph = a->fabric->config.graph;
@@ -124,7 +120,6 @@ static uint32_t tree_edge(const struct groups_audit *a, uint32_t s, uint32_t por
     return 1;
 }
 
-/* Return whether engine @number is on this host. */
 static bool is_here(const struct groups_audit *a, uint32_t number)
 {
     uint32_t nodes = a->fabric->config.graph->nodes;
@@ -133,7 +128,7 @@ static bool is_here(const struct groups_audit *a, uint32_t number)
                           : fabric_has_switch(&a->fabric->config, number - nodes);
 }
 
-/* Return whether the parents, from device @at on, lead to the top of a tree of @count devices. */
+/* Return whether following the parents from @at leads to the top of a tree of @count devices. */
 static bool leads_up(const struct groups_audit *a, const struct group_place *place, uint32_t at,
                      uint32_t count)
 {
@@ -188,7 +183,7 @@ static void audit_tree(const struct groups_audit *a)
     tree_leaves(a);
 }
 
-/* --- the tree of adapters, or units ------------------------------------------------- */
+/* --- the tree of combiners: adapters, or units of switches ----------------------------- */
 
 static void combining_read(const struct groups_audit *a)
 {
@@ -238,7 +233,7 @@ static void audit_combining(const struct groups_audit *a)
 
 /* --- all groups --------------------------------------------------------------------- */
 
-/* Count the group in the tables and reservations of the switches of its tree. */
+/* Add the group to the sums that audit_reservations() compares. */
 static void expect_reservations(const struct groups_audit *a)
 {
     const struct topo_tree *tree = &a->group->tree;
@@ -265,7 +260,6 @@ static void audit_group(struct groups_audit *a, const struct fabric_group *group
     a->group = NULL;
 }
 
-/* Compare the reservations, and the numbers of table entries, with the sums over all groups. */
 static void audit_reservations(struct groups_audit *a)
 {
     const struct fabric *fabric = a->fabric;

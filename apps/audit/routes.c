@@ -2,11 +2,11 @@
 /*
  * routes.c - check that the routing tables of switches lead to every destination.
  *
- * For each destination and each switch with nodes, the routes are followed through the tables by
- * every *candidate*, a port that the table permits. There must be a candidate, its cable must be in
- * use, and the route must end at the destination. If a switch has no candidate, a search over the
- * cables finds out whether any route up and then down exists. There may be none because links are
- * out; then the table is right.
+ * From each switch with nodes, all routes to each destination are followed through the tables. The
+ * *candidates* of a switch are the ports that its table permits. Each switch on the way must have a
+ * candidate, the cables must be in use, and the routes must end at the destination. If the first
+ * switch has no candidate, a search over the cables finds out whether any route up and then down
+ * exists. If none exists because links are out, the table is right.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,19 +20,19 @@ enum route_state {
     ROUTE_UNKNOWN,
     ROUTE_FOLLOWED, /* being followed: a route that reaches the switch again is a circle */
     ROUTE_ARRIVES,  /* all routes from the switch reach the destination */
-    ROUTE_WRONG     /* some do not; the error is reported */
+    ROUTE_WRONG     /* some routes do not, which has been reported */
 };
 
 struct routes_audit {
     const struct fabric *fabric;
     const struct topo_graph *graph; /* the network without cables that are out of use */
     struct fabric_audit *audit;
-    uint32_t to;         /* the destination that is checked now */
-    uint32_t *from;      /* the switches with nodes */
-    uint32_t from_count; /* elements of `from` */
-    uint8_t *state;      /* by switch: enum route_state */
-    uint32_t *queue;     /* switches whose neighbours the search has to visit */
-    uint8_t *seen;       /* by switch: 1: reached going only up; 2: reached after going down */
+    uint32_t to;    /* the destination that is checked now */
+    uint32_t *from; /* the switches with nodes */
+    uint32_t from_count;
+    uint8_t *state;  /* by switch: enum route_state */
+    uint32_t *queue; /* switches whose neighbours the search has to visit */
+    uint8_t *seen;   /* by switch: 1: reached by ways up only; 2: by a way with a step down */
 };
 
 static bool route_wrong(const struct routes_audit *a, uint32_t s, uint32_t port, const char *wrong)
@@ -73,10 +73,7 @@ static bool route_by(const struct routes_audit *a, uint32_t s, uint32_t port)
     return route_arrives(a, end->id);
 }
 
-/*
- * Follow all routes of switch @s. Returns whether all reach the destination. The recursion is at
- * most as deep as the longest route.
- */
+/* As route_by() for all candidates of @s. Recurses at most as deep as the longest route. */
 static bool route_arrives(const struct routes_audit *a, uint32_t s)
 {
     emu_ports ports = topo_route_ports(route_now(a, s), a->to);
@@ -98,7 +95,7 @@ static bool route_exists(const struct routes_audit *a, uint32_t from)
     memset(a->seen, 0, graph->switches);
     a->queue[0] = from;
     a->seen[from] = 1;
-    for (uint32_t i = 0; i < count; i++) { /* a switch may be queued twice: for 2, then for 1 */
+    for (uint32_t i = 0; i < count; i++) { /* a switch is queued again if seen changes to 1 */
         uint32_t s = a->queue[i];
 
         for (uint32_t port = 0; port < graph->ports; port++) {

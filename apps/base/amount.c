@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * amount.c - print counts, sizes and times for people.
- */
+/* amount.c - counts, sizes and times as text for people. */
 #include "apps/base/amount.h"
 
 #include <stdio.h>
 
-/* Decimals that give @value, from 0 to 999, three digits in all. */
+/* Return the number of decimals with which @value, from 0 to 999, has three digits. */
 static int decimals(double value)
 {
     return value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
@@ -19,7 +17,7 @@ struct amount amount_of_bytes(uint64_t bytes)
     double value = (double)bytes;
     size_t unit = 0;
 
-    /* The first unit in which the number is below 1000: 1023 KiB is printed as 1.00 MiB. */
+    /* use the first unit in which the number is below 1000: 1023 KiB becomes 1.00 MiB */
     for (; value >= 999.5 && unit + 1 < sizeof units / sizeof units[0]; unit++)
         value /= 1024;
     if (value == (double)(unsigned)value)
@@ -44,11 +42,11 @@ struct amount amount_count(uint64_t count)
     return ret;
 }
 
-#define MINUTES_FROM_S 120.0  /* from here on minutes and seconds are printed */
-#define HOURS_FROM_S   7200.0 /* from here on hours and minutes */
-#define MOST_NS        1e18   /* limit, 30 years */
+#define MINUTES_FROM_S 120.0  /* longer times are printed as minutes and seconds */
+#define HOURS_FROM_S   7200.0 /* longer times are printed as hours and minutes */
+#define MOST_NS        1e18   /* longer times are printed as this: 30 years */
 
-/* Likewise 999.6 us is printed as 1.00 ms. */
+/* Return a time of less than MINUTES_FROM_S. The number is below 1000: 999.6 us becomes 1.00 ms. */
 static struct duration short_of(double ns)
 {
     static const char *const units[] = {"ns", "us", "ms", "s"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * amount.h - print counts, sizes and times for people. Output for programs has plain numbers, and
- * times in fixed units.
+ * amount.h - counts, sizes and times as text for people. Output for programs does not use this: it
+ * has plain numbers, and times in fixed units.
  */
 #ifndef APPS_BASE_AMOUNT_H
 #define APPS_BASE_AMOUNT_H
@@ -12,10 +12,10 @@ struct amount {
     char text[32];
 };
 
-/** amount_of_bytes - three digits and a unit of 1024: "140 B", "4 KiB", "1.46 MiB". Pure. */
+/** amount_of_bytes - return a size with three digits and a binary unit: "1.46 MiB". Pure. */
 struct amount amount_of_bytes(uint64_t bytes);
 
-/** amount_count - all digits, in groups of three: "573,269". Pure. */
+/** amount_count - return a count with all digits, in groups of three: "573,269". Pure. */
 struct amount amount_count(uint64_t count);
 
 struct duration {
@@ -23,8 +23,8 @@ struct duration {
 };
 
 /**
- * duration_of_ns - three digits and the unit that suits them: "491 ms", "12.3 us", "2 min 05 s".
- * @ns: at most 0: "0 s". Pure.
+ * duration_of_ns - return a time with three digits and the unit that suits it: "491 ms", "12.3 us".
+ * From 2 min on, two units are used: "2 min 05 s". A time of 0 or less is "0 s". Pure.
  */
 struct duration duration_of_ns(double ns);
 

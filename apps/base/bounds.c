@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * bounds.c - bounds on waiting as text and as JSON.
- */
+/* bounds.c - bounds on waiting as text and as JSON. */
 #include "apps/base/bounds.h"
 
 #include <stddef.h>
@@ -47,7 +45,7 @@ static bool read_tries(const char *text, uint64_t *ret)
     return *text >= '0' && *text <= '9' && !*end && *ret && *ret <= TRIES_MOST;
 }
 
-/* Parse one bound of the list; @name ends at its '='. */
+/* Parse one bound of the list. @name has no final NUL. *@right describes a valid bound. */
 static bool read_one(struct emu_bounds *bounds, const char *name, size_t length, const char *value,
                      const char **right)
 {

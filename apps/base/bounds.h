@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * bounds.h - bounds on waiting (emu/hostif/bounds.h) as text and as JSON.
- */
+/* bounds.h - bounds on waiting (emu/hostif/bounds.h) as text and as JSON. */
 #ifndef APPS_BASE_BOUNDS_H
 #define APPS_BASE_BOUNDS_H
 
@@ -12,8 +10,8 @@
 #include "emu/packet/profile.h"
 
 /**
- * bounds_read - parse "NAME=TIME" or "NAME=off", or several separated by commas. False: @text is
- * invalid; @right is a static text that describes a valid one.
+ * bounds_read - parse "NAME=TIME" or "NAME=off", or several of these separated by commas. Returns
+ * false if @text is invalid, and sets @right to a static text that describes a valid one.
  */
 bool bounds_read(struct emu_bounds *bounds, const char *text, const char **right);
 
@@ -21,16 +19,16 @@ struct bounds_text {
     char text[16];
 };
 
-/** bounds_text - "5s", "300ms", "off"; for 0 "profile's". Pure. */
+/** bounds_text - return a bound as text: "5s", "300ms", "off"; "profile's" if @ms is 0. Pure. */
 struct bounds_text bounds_text(uint64_t ms);
 
-/** bounds_profile - replace the profile's numbers by the bounds that are set. Pure. */
+/** bounds_profile - set the fields of the profile for which @bounds has a value. Pure. */
 void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds);
 
-/** bounds_library - the bounds for a process's library: {"silence_ms":N, …}; off is null. */
+/** bounds_library - return the bounds for a process's library: {"silence_ms":N, …}; null is off. */
 struct json_object *bounds_library(const struct emu_bounds *bounds);
 
-/** bounds_all - all bounds. @profile: the running one, with the values of unset bounds. */
+/** bounds_all - return all bounds. @profile: that of the fabric, which has some of the values. */
 struct json_object *bounds_all(const struct emu_bounds *bounds, const struct emu_profile *profile);
 
 #endif

@@ -2,14 +2,14 @@
 /*
  * command.c - the COMMAND of `fabemu run`, and the environment that makes a program use a fabric.
  *
- * Uses only documented interfaces: libfabric's provider path, and MCA parameters. Debian's
- * openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, so both are allowed here.
+ * The environment uses only documented interfaces: libfabric's provider path, and MCA parameters.
+ * Debian's openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, so both are allowed here.
  *
  * One rule holds for each variable (docs/manual.md states it for users): a value that the user has
- * set stays. A line on stderr names each value that keeps programs off the fabric. An empty value
- * counts as not set.
+ * set is kept. If it prevents programs from using the fabric, a line on stderr says so. An empty
+ * value counts as not set.
  *
- * Rejected: OMPI_MCA_mca_base_env_list, to bring variables to other hosts. mpirun refuses it
+ * Rejected: to set variables on other hosts by OMPI_MCA_mca_base_env_list. mpirun refuses it
  * together with its option -x, even if -x is in a file (--tune).
  */
 #include "apps/base/command.h"
@@ -32,13 +32,14 @@
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
-#define PROVIDER_BUILT  "nic/ofi" /* relative to the folder of a command that is not installed */
+/* where a build folder has the provider and the component, relative to the command */
+#define PROVIDER_BUILT  "nic/ofi"
 #define COMPONENT_BUILT "apps/ompi"
 
-/* Open MPI's name for its default folders of components. */
+/* Open MPI replaces this text by its default folders of components. */
 #define COMPONENTS_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
 
-/* The start of our launch agent (set_agent()). */
+/* The beginning of the launch agent that set_agent() sets. */
 #define AGENT_BEGINS "env FABEMU_SOCKET="
 
 /* --- finding the command ---------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Returns 0, EACCES (found but not executable) or ENOENT. */
+/* Search PATH for @name. Returns 0, EACCES (found but not executable) or ENOENT. */
 static int look_in_path(const char *name)
 {
     const char *path = getenv("PATH");
@@ -117,14 +118,14 @@ int command_check(const char *name)
 static const struct setting {
     const char *name;
     const char *value; /* NULL: only the user's value is checked */
-    const char *needs; /* what the user's list of components must allow; NULL: no check */
-    /* not set if the user has set one of these, because Open MPI refuses both together */
+    const char *needs; /* component that the user's list of components must allow; NULL: no check */
+    /* this variable is not set if the user has set one of these: Open MPI refuses both together */
     const char *conflicts[3];
 } settings[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
     {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
     {"OMPI_MCA_btl", "self", NULL, {0}},
-    /* leaves sm and, in Open MPI 4.1, pt2pt. Open MPI 5 has no pt2pt, and aborts if it is named */
+    /* allows sm and pt2pt. Open MPI 5 has no pt2pt, and would abort if a list named it */
     {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}},
     {"OMPI_MCA_mtl_ofi_provider_include",
      "fabemu",
@@ -140,7 +141,7 @@ struct walk {
     void *context;
 };
 
-/* The user's value; NULL: not set, or empty. */
+/* Return the user's value; NULL: it is not set, or empty. */
 static const char *users(const char *name)
 {
     const char *value = getenv(name);
@@ -148,7 +149,7 @@ static const char *users(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Does "a,b" name @component, or "^a,b" not name it? */
+/* Return whether a list allows @component: "a,b" names it, or "^a,b" does not name it. */
 static bool list_allows(const char *list, const char *component)
 {
     bool excludes = *list == '^', named = false;
@@ -190,7 +191,10 @@ static void apply(const struct walk *walk, const struct setting *setting)
         set_unless_users(walk, setting->name, setting->value);
 }
 
-/* Write "@dir:LIST" to @ret. LIST is the user's value, or else @otherwise, with @dir removed. */
+/*
+ * Write "@dir:LIST" to @ret. LIST is the user's value without @dir or, if there is no value,
+ * @otherwise. Returns false if the text does not fit.
+ */
 static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *dir,
                     const char *otherwise)
 {
@@ -201,7 +205,7 @@ static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *d
         return false;
     strcpy(ret, dir);
     for (; *had; had += length + (had[length] == ':')) {
-        /* an earlier `fabemu env` may have put @dir there */
+        /* skip @dir, which an earlier `fabemu env` may have added */
         length = strcspn(had, ":");
         if (length == strlen(dir) && memcmp(had, dir, length) == 0)
             continue;
@@ -213,7 +217,7 @@ static bool prepend(char *ret, size_t ret_bytes, const char *name, const char *d
     return true;
 }
 
-/* The capital of i in the locale that the environment names. */
+/* Return the capital of i in the locale that the environment names. */
 static char capital_i(void)
 {
     locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
@@ -225,12 +229,12 @@ static char capital_i(void)
 }
 
 /*
- * libfabric makes the names of its variables with toupper(), which depends on the program's locale.
- * In Turkish and Azeri the capital of i has a dot. UTF-8 has no single byte for that letter, so
- * toupper() leaves the i; ISO 8859-9 has one. A program may choose its locale itself, so the name
- * with i is always set. The name with that byte is set only if the environment selects such a
- * locale: in other locales the byte is not a character, and some programs end when a name contains
- * it.
+ * Set a variable of libfabric under all names that libfabric may use. It makes these names with
+ * toupper(), which depends on the program's locale. In Turkish and Azeri the capital of i has a
+ * dot. In UTF-8 this letter has more than one byte, so toupper() leaves the i. ISO 8859-9 has a
+ * byte for it. A program may choose its locale itself, so the name with i is always set. The name
+ * with that byte is set only if the environment selects such a locale: in other locales the byte is
+ * not a character, and some programs end when a name contains it.
  */
 static void set_in_each_locale(const struct walk *walk, const char *suffix, const char *value)
 {
@@ -243,7 +247,7 @@ static void set_in_each_locale(const struct walk *walk, const char *suffix, cons
     }
 }
 
-/* The user's launch agent, without the part that an earlier `fabemu env` has put before it. */
+/* Return the user's launch agent, without the part that an earlier `fabemu env` has added. */
 static const char *users_agent(void)
 {
     const char *agent = users("OMPI_MCA_orte_launch_agent");
@@ -259,8 +263,9 @@ static const char *users_agent(void)
 }
 
 /*
- * mpirun carries MCA parameters to other hosts by itself. Other variables are set there by the
- * command that starts its daemon. That command passes through a shell, and is split at spaces.
+ * Set the launch agent, the command by which mpirun starts its daemon on other hosts. mpirun itself
+ * sets only MCA parameters there, so this command sets the other variables. A shell reads it, and
+ * mpirun splits it at spaces.
  */
 static void set_agent(const struct walk *walk, const char *socket_path, const char *provider,
                       const char *path)
@@ -287,7 +292,6 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
         walk->each(walk->context, "OMPI_MCA_orte_launch_agent", agent);
 }
 
-/* Set libfabric's variables; on several hosts also the launch agent that sets them there. */
 static void set_provider(const struct walk *walk, const char *socket_path, const char *dir)
 {
     const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : "fabemu";
@@ -303,7 +307,7 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
     }
     set_in_each_locale(walk, "", provider);
     set_in_each_locale(walk, "_PATH", path);
-    if (strstr(socket_path, "%h")) /* see hosts_socket_anywhere() */
+    if (strstr(socket_path, "%h")) /* several hosts: hosts_socket_anywhere() */
         set_agent(walk, socket_path, provider, path);
 }
 
@@ -367,7 +371,7 @@ int command_environment(char **argv, const char *socket_path, const char *mark, 
     const char *tmpdir = getenv("OMPI_MCA_orte_tmpdir_base");
 
     setenv(COMMAND_MARK, mark, 1);
-    setenv("OMPI_MCA_orte_tmpdir_base", scratch, !tmpdir || !*tmpdir); /* the user may choose one */
+    setenv("OMPI_MCA_orte_tmpdir_base", scratch, !tmpdir || !*tmpdir); /* unless it is set */
     decide_oversubscribe(argv);
     return env_each(socket_path, set, NULL, error, error_bytes);
 }
@@ -381,7 +385,7 @@ pid_t command_start(char **argv, const struct command_signals *signals)
         return pid < 0 ? -errno : pid;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != supervisor)
-        _exit(EXIT_FAILURE); /* it died before the prctl() */
+        _exit(EXIT_FAILURE); /* the supervisor died before the prctl() */
     sigaction(SIGPIPE, &signals->pipe, NULL);
     sigaction(SIGXFSZ, &signals->file_size, NULL);
     sigprocmask(SIG_SETMASK, &signals->mask, NULL);

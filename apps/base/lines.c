@@ -2,9 +2,10 @@
 /*
  * lines.c - an output file of lines that never blocks.
  *
- * Lines that the file does not take wait here, up to WAITING_MAX; further lines are dropped and
- * counted. A line with that count goes before the next line that is taken, or is the last one. A
- * line is always taken if none waits, so a snapshot may be longer than WAITING_MAX.
+ * Lines that the file does not take at once wait in a queue of up to WAITING_MAX bytes. If it is
+ * full, further lines are dropped and counted. A line with this count precedes the next line that
+ * is queued, or is the last one in the file. An empty queue accepts a line of any length, because a
+ * snapshot may be longer than WAITING_MAX.
  */
 #include "apps/base/lines.h"
 
@@ -19,8 +20,8 @@
 #include "apps/base/message.h"
 #include "emu/util/now.h"
 
-#define WAITING_MAX ((size_t)1 << 18) /* bytes */
-#define LAST_MS     500               /* time for the reader at the end */
+#define WAITING_MAX ((size_t)1 << 18) /* size of the queue, in bytes */
+#define LAST_MS     500               /* longest wait for the reader at the end */
 
 void lines_open(struct lines *file, int fd, int epoll, const char *what)
 {
@@ -29,7 +30,7 @@ void lines_open(struct lines *file, int fd, int epoll, const char *what)
         fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-/* Register while lines wait. epoll refuses regular files, whose writes do not block. */
+/* Watch the file while lines wait. epoll refuses regular files, but writing these never blocks. */
 static void file_watch(struct lines *file, bool wanted)
 {
     struct epoll_event event = {.events = EPOLLOUT, .data.ptr = file};
@@ -40,7 +41,7 @@ static void file_watch(struct lines *file, bool wanted)
         file->watched = wanted;
 }
 
-/* A write has failed. The line may be incomplete, so nothing more is written. */
+/* Stop writing after a failed write, because the last line in the file may be incomplete. */
 static void file_fails(struct lines *file, int err)
 {
     file->failed = err != -EPIPE;
@@ -62,7 +63,6 @@ void lines_flush(struct lines *file)
         file_watch(file, file->out.bytes);
 }
 
-/* Queue a line with the number of lines dropped here. */
 static int put_left_out(struct lines *file)
 {
     char line[64];
@@ -111,7 +111,6 @@ void lines_drain(struct lines *file)
     }
 }
 
-/* Number of lines that were not written, or only in part. */
 static uint64_t count_waiting(const struct lines *file)
 {
     uint64_t lines = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lines.h - an output file of lines (--events, --record). Writing never blocks, since the file may
- * be a pipe whose reader has stopped. Owned by one thread.
+ * lines.h - an output file of lines (--events, --record). The file may be a pipe whose reader has
+ * stopped, so writing never blocks: lines wait in a queue or, if it is full, are dropped. Owned by
+ * one thread.
  */
 #ifndef APPS_BASE_LINES_H
 #define APPS_BASE_LINES_H
@@ -15,38 +16,39 @@
 struct lines {
     int fd;                  /* -1: no file, or a write has failed */
     int epoll;               /* borrowed */
-    const char *what;        /* kind of the lines, for messages */
+    const char *what;        /* what the lines are, for messages to the user */
     struct emu_json_buf out; /* waiting lines; the first one may be partly written */
-    bool watched;            /* registered in epoll */
+    bool watched;            /* fd is registered in epoll */
     bool failed;             /* a write failed, other than by a reader that closed its pipe */
-    uint64_t left_out;       /* lines that were dropped since the last one was taken */
-    uint64_t all_left_out;   /* dropped since lines_open(), by us or by the caller */
+    uint64_t left_out;       /* lines dropped since a line was last queued */
+    uint64_t all_left_out;   /* lines dropped since lines_open(), also by the caller */
 };
 
 /**
- * lines_open - write to @fd, which becomes non-blocking and is borrowed; -1: no file.
- * @epoll: while lines wait, @fd is registered in it for EPOLLOUT with @file as data; call
- *         lines_flush() then.
- * @what:  kind of the lines, for messages to the user.
+ * lines_open - prepare to write to @fd, which is borrowed and becomes non-blocking; -1: no file.
+ * @epoll: while lines wait, @fd is registered in it for EPOLLOUT, with @file as data. The caller
+ *         then calls lines_flush() when @fd is writable.
+ * @what:  what the lines are, for messages to the user.
  */
 void lines_open(struct lines *file, int fd, int epoll, const char *what);
 
 /**
- * lines_put - write a line, given without its newline; queue it; or drop and count it as a whole.
- * After a write error a message is printed, and fd is -1.
+ * lines_put - write a line, which is given without its newline. If the file does not take it now,
+ * the line is queued or, if the queue is full, dropped and counted. After an error of write(),
+ * prints a message and sets fd to -1.
  */
 void lines_put(struct lines *file, const char *line, size_t bytes);
 
 /** lines_flush - write as many waiting lines as the file takes. */
 void lines_flush(struct lines *file);
 
-/** lines_is_behind - do lines wait? */
+/** lines_is_behind - return whether lines wait. */
 bool lines_is_behind(const struct lines *file);
 
-/** lines_drain - write all waiting lines, for at most 500 ms. */
+/** lines_drain - write all waiting lines, but wait for at most 500 ms. */
 void lines_drain(struct lines *file);
 
-/** lines_close - the same, then print how many lines were dropped. */
+/** lines_close - write waiting lines as lines_drain() does, and print how many were dropped. */
 void lines_close(struct lines *file);
 
 #endif

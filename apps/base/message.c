@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * message.c - messages to the user, of one line.
- */
+/* message.c - messages to the user, each on one line. */
 #include "apps/base/message.h"
 
 #include <stdarg.h>

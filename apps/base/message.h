@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * message.h - messages to the user, of one line.
- */
+/* message.h - messages to the user, each on one line, and exit statuses. */
 #ifndef APPS_BASE_MESSAGE_H
 #define APPS_BASE_MESSAGE_H
 
 #include <stddef.h>
 
-/* Exit codes that scripts can rely on. */
+/* Exit statuses that scripts can rely on. */
 #define EXIT_USAGE      2   /* the command line is wrong */
-#define EXIT_STANDSTILL 124 /* COMMAND stood still; the code of timeout(1) */
-#define EXIT_CANNOT_RUN 126 /* COMMAND exists and cannot be executed */
+#define EXIT_STANDSTILL 124 /* COMMAND stood still; timeout(1) has the same status */
+#define EXIT_CANNOT_RUN 126 /* COMMAND exists, but cannot be executed */
 #define EXIT_NOT_FOUND  127 /* COMMAND does not exist */
 
 /**
@@ -19,7 +17,7 @@
  */
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** fail - write one line to @error, which a caller prints, and return @err. */
+/** fail - write one line to @error, which a caller will print, and return @err. */
 int fail(int err, char *error, size_t error_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

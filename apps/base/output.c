@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * output.c - an output file of a command.
- */
+/* output.c - an output file of a command. */
 #include "apps/base/output.h"
 
 #include <errno.h>
@@ -14,7 +12,7 @@
 
 #include "emu/util/now.h"
 
-#define LOOK_MS 10 /* between two tries to open a pipe without a reader */
+#define RETRY_MS 10 /* interval of tries to open a pipe that has no reader yet */
 
 static bool is_pipe(const char *path)
 {
@@ -23,14 +21,13 @@ static bool is_pipe(const char *path)
     return stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-/* Returns a descriptor, or a negative errno. */
 static int open_pipe(const char *path, int64_t until_ms)
 {
-    int wait = until_ms == INT64_MAX ? 0 : O_NONBLOCK; /* 0: open() waits */
+    int wait = until_ms == INT64_MAX ? 0 : O_NONBLOCK; /* 0: open() waits for a reader */
     int fd = open(path, O_WRONLY | O_CLOEXEC | wait);
 
     while (fd < 0 && errno == ENXIO && emu_now_ms() < until_ms) {
-        poll(NULL, 0, LOOK_MS);
+        poll(NULL, 0, RETRY_MS);
         fd = open(path, O_WRONLY | O_CLOEXEC | wait);
     }
     if (fd < 0)
@@ -39,13 +36,13 @@ static int open_pipe(const char *path, int64_t until_ms)
     return fd;
 }
 
-/* Returns a descriptor, or a negative errno. @made: the file was created. */
+/* Returns a descriptor, or -errno. @made: set if the file was created. */
 static int open_file(const char *path, bool *made)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
     *made = fd >= 0;
-    if (fd < 0 && errno == EEXIST) /* O_CREAT: it may be a dangling link */
+    if (fd < 0 && errno == EEXIST) /* with O_CREAT, for a symbolic link without a target */
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return fd < 0 ? -errno : fd;
 }
@@ -68,7 +65,7 @@ int output_open(struct output *ret, const char *path, int64_t until_ms)
         return err;
     }
     if (fstat(ret->fd, &st) == 0 && S_ISREG(st.st_mode) && flock(ret->fd, LOCK_EX | LOCK_NB) &&
-        errno == EWOULDBLOCK) { /* other errors: this file system has no locks */
+        errno == EWOULDBLOCK) { /* ignore other errors of file systems without locks */
         close(ret->fd);
         *ret = OUTPUT_NONE;
         return -EWOULDBLOCK;
@@ -88,11 +85,10 @@ int output_begin(int fd)
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_APPEND)
-        return 0; /* O_APPEND, from the shell's >>: the old contents stay */
+        return 0; /* O_APPEND, from the shell's >>: keep the contents */
     return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
 }
 
-/* Does the path still name the open file? */
 static bool is_there(const struct output *output)
 {
     struct stat ours, there;

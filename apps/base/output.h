@@ -2,10 +2,10 @@
 /*
  * output.h - an output file of a command.
  *
- * The file is opened before the command's work begins, so that errors show early. It is truncated
- * when the work begins; if the command is refused, it stays as it was. An advisory
- * lock (flock()) keeps a second command from writing the same regular file. Child processes inherit
- * the lock with the descriptor.
+ * A command opens the file before its work begins, so that the user sees errors early. It truncates
+ * the file when the work begins. If the command does not begin, the file keeps its contents. An
+ * advisory lock (flock()) keeps two commands from writing the same regular file. Child processes
+ * inherit the lock with the descriptor.
  */
 #ifndef APPS_BASE_OUTPUT_H
 #define APPS_BASE_OUTPUT_H
@@ -22,24 +22,26 @@ struct output {
 #define OUTPUT_NONE ((struct output){.fd = -1})
 
 /**
- * output_open - open @path for writing, and lock it; "-" is standard output, which is not locked.
- * For a pipe, wait for a reader until emu_now_ms() is @until_ms; INT64_MAX: without limit. Errors:
- * -EWOULDBLOCK, another process writes it; -ENXIO, no process reads the pipe; as open().
+ * output_open - open @path for writing, and lock it. "-" is standard output, which is not locked.
+ * If @path is a named pipe, wait for a reader until emu_now_ms() is @until_ms; INT64_MAX: without
+ * limit.
+ * Errors: -EWOULDBLOCK, another process writes it; -ENXIO, no process reads the pipe; those of
+ * open().
  */
 int output_open(struct output *ret, const char *path, int64_t until_ms);
 
-/** output_why - describe an error of output_open() for the user. */
+/** output_why - return a text about an error of output_open() for the user. */
 const char *output_why(int err);
 
 /**
- * output_begin - truncate the file behind the bytes that were written since it was opened. Does
- * nothing if @fd is -1 or not a regular file. Errors: as ftruncate().
+ * output_begin - truncate the file at the current position, which is 0 unless bytes were written.
+ * Does nothing if @fd is -1 or not a regular file. Errors: those of ftruncate().
  */
 int output_begin(int fd);
 
 /**
- * output_end - close the file if it is open. @refused: the command did not run, so remove the file
- * if output_open() created it and it is empty.
+ * output_end - close the file if it is open. @refused: the command did not begin, so remove the
+ * file if output_open() has created it and nothing was written.
  */
 void output_end(struct output *output, bool refused);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * procs.c - observe, stop and end processes.
- */
+/* procs.c - observe, stop and end processes. */
 #include "apps/base/procs.h"
 
 #include <dirent.h>
@@ -34,8 +32,8 @@ struct proc {
     pid_t pid;
     pid_t parent;
     char state;
-    int exit_code; /* of a zombie: status as of wait() */
-    bool below;    /* a descendant of the root */
+    int exit_code; /* of a zombie: the status that wait() will return */
+    bool below;    /* procs_descendants() has marked it as a descendant of the root */
 };
 
 static bool read_stat(pid_t pid, struct proc *ret)
@@ -50,7 +48,7 @@ static bool read_stat(pid_t pid, struct proc *ret)
     size_t bytes = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[bytes] = '\0';
-    char *at = strrchr(line, ')'); /* the name before it may have any byte */
+    char *at = strrchr(line, ')'); /* the last one, because the name may contain any byte */
     if (!at || sscanf(at + 1, " %c %d", &ret->state, &ret->parent) != 2)
         return false;
     char *last = strrchr(line, ' ');
@@ -67,10 +65,7 @@ bool procs_is_stopped(pid_t pid)
     return read_stat(pid, &proc) && (proc.state == 'T' || proc.state == 't');
 }
 
-/*
- * Context switches of the main thread of @pid, which grow whenever it runs after a stop. 0: not
- * visible.
- */
+/* Return the context switches of the main thread, which grow when it runs; 0: not readable. */
 static uint64_t switches_of(pid_t pid)
 {
     uint64_t sum = 0;
@@ -130,7 +125,7 @@ bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_b
         snprintf(how, how_bytes, "%s", exited ? exited : "closed its connection without detaching");
         return false;
     }
-    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent has the status */
+    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent has reaped it */
         snprintf(how, how_bytes, "%s",
                  exited ? exited : "ended without detaching: it was killed, or called _exit()");
     else if (WIFSIGNALED(proc.exit_code))
@@ -141,7 +136,7 @@ bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_b
     return true;
 }
 
-/* All processes, as an array to free. */
+/* Return all processes in an array, which the caller frees; NULL: no memory. */
 static struct proc *read_all(size_t *count)
 {
     size_t room = 256;
@@ -247,7 +242,6 @@ void procs_signal(const pid_t *pids, size_t count, int signal)
 
 /* --- processes that faults stop --------------------------------------------------------- */
 
-/* Remove processes that have ended. */
 static void frozen_sweep(struct procs_frozen *frozen)
 {
     for (uint32_t i = frozen->count; i--;) {
@@ -294,7 +288,6 @@ void procs_thaw(struct procs_frozen *frozen)
 
 /* --- processes of a run ----------------------------------------------------------------- */
 
-/* Is @mark one of the NUL-separated strings of the process's initial environment? */
 static bool has_mark(pid_t pid, const char *mark)
 {
     char path[64];
@@ -326,7 +319,6 @@ static size_t marked(const char *mark, pid_t *ret, size_t max)
     return found;
 }
 
-/* Wait until one of them ends, at most @timeout_ms. */
 static void wait_for_one(const pid_t *pids, size_t count, int timeout_ms)
 {
     struct pollfd *ends = calloc(count, sizeof *ends);

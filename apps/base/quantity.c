@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * quantity.c - parse times, sizes and shares.
- */
+/* quantity.c - parse times, sizes and shares. */
 #include "apps/base/quantity.h"
 
 #include <string.h>
@@ -37,12 +35,12 @@ const struct quantity_unit quantity_sizes[] = {
 
 const struct quantity_unit quantity_shares[] = {{"%", QUANTITY_SHARE_ONE / 100}, {NULL, 0}};
 
-/* digits * 10^exponent */
+/* The number digits * 10^exponent. */
 struct decimal {
     uint64_t digits;
     int exponent;
-    bool large; /* further digits before the point were dropped */
-    bool fine;  /* further digits after the point were dropped, and not all were 0 */
+    bool large; /* digits before the point were dropped */
+    bool fine;  /* digits after the point were dropped, and not all of them were 0 */
 };
 
 static bool is_digit(char c)
@@ -86,7 +84,7 @@ static void decimal_digit(struct decimal *d, char c, bool fraction)
     }
 }
 
-/* Read a number such as "12.5e-3" at *@at, and move *@at behind it. False: there is no digit. */
+/* Parse a number such as "12.5e-3" at *@at, and move *@at behind it. False: there is none. */
 static bool scan_decimal(const char **at, struct decimal *ret)
 {
     const char *p = *at;
@@ -115,7 +113,7 @@ static bool scan_decimal(const char **at, struct decimal *ret)
     return true;
 }
 
-/* The decimal in stored units, if its own unit is @factor stored units. */
+/* Convert a decimal to stored units. @factor: number of stored units in the decimal's own unit. */
 static enum quantity_verdict decimal_scaled(const struct decimal *d, uint64_t factor, uint64_t most,
                                             uint64_t *ret)
 {
@@ -142,7 +140,7 @@ static enum quantity_verdict decimal_scaled(const struct decimal *d, uint64_t fa
     return QUANTITY_OK;
 }
 
-/* Read the unit at *@at, move *@at behind it and give its factor. False: there is no such unit. */
+/* Parse the unit of @d at *@at, and move *@at behind it. False: the form has no such unit. */
 static bool scan_unit(const char **at, const struct quantity_form *form, const struct decimal *d,
                       uint64_t *factor)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quantity.h - parse times, sizes and shares. Exact: no floating point, no rounding.
+ * quantity.h - parse times, sizes and shares exactly, without floating point and rounding. A
+ * quantity is written as a number with a unit, and stored as a number of *stored units* (such as
+ * picoseconds).
  */
 #ifndef APPS_BASE_QUANTITY_H
 #define APPS_BASE_QUANTITY_H
@@ -9,55 +11,58 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The result of reading a number. */
+/* The result of parsing a quantity. */
 enum quantity_verdict {
     QUANTITY_OK,
-    QUANTITY_WRONG, /* not a number of this form */
-    QUANTITY_LARGE, /* above the limit */
-    QUANTITY_SMALL, /* below the limit */
+    QUANTITY_WRONG, /* the text does not have this form */
+    QUANTITY_LARGE, /* above the upper limit */
+    QUANTITY_SMALL, /* below the lower limit */
     QUANTITY_FINE   /* not a whole number of stored units */
 };
 
 struct quantity_unit {
     const char *name;
-    uint64_t factor; /* stored units of one such unit */
+    uint64_t factor; /* number of stored units in this unit */
 };
 
-/* How a quantity is written. */
+/* How a quantity is written, and its limits. */
 struct quantity_form {
-    const struct quantity_unit *units; /* the last row has no name; NULL: no units */
+    const struct quantity_unit *units; /* ended by a row with the name NULL; NULL: no units */
     uint64_t bare; /* factor of a number without a unit; 0: only the number 0 needs no unit */
-    uint64_t least, most; /* in stored units */
+    uint64_t least, most; /* limits, in stored units */
 };
 
 #define QUANTITY_NS_PS UINT64_C(1000)
 #define QUANTITY_MS_PS UINT64_C(1000000000)
 #define QUANTITY_S_PS  UINT64_C(1000000000000)
 
-/* ps, ns, us, ms, s, min and h; stored in picoseconds. */
+/* Times: ps, ns, us, ms, s, min and h; stored in picoseconds. */
 extern const struct quantity_unit quantity_times[];
 
 /*
- * Units of GNU programs, stored in bytes: B; K, M, G and KiB, MiB, GiB are powers of 1024;
- * kB, MB and GB (and KB) are powers of 1000.
+ * Sizes, with the units of GNU programs, stored in bytes: B; K, M, G and KiB, MiB, GiB are powers
+ * of 1024; kB, KB, MB and GB are powers of 1000.
  */
 extern const struct quantity_unit quantity_sizes[];
 
-/* "%"; stored in billionths. */
+/* Shares, with the unit "%"; stored in billionths. */
 extern const struct quantity_unit quantity_shares[];
 #define QUANTITY_SHARE_ONE UINT64_C(1000000000)
 
 /**
- * quantity_scan - read a number and its unit, "12.5e-3ms", at *@at, and move *@at behind them.
- * @ret: in stored units; unchanged unless QUANTITY_OK is returned. Pure.
+ * quantity_scan - parse a number and its unit, such as "12.5e-3ms", at *@at, and move *@at behind
+ * them. @ret: the number of stored units; set only if QUANTITY_OK is returned. Pure.
  */
 enum quantity_verdict quantity_scan(const char **at, const struct quantity_form *form,
                                     uint64_t *ret);
 
-/** quantity_read - the same for all of @text. False: @text does not have this form. */
+/** quantity_read - parse all of @text as a quantity. Returns false if @text is not one. */
 bool quantity_read(const char *text, const struct quantity_form *form, uint64_t *ret);
 
-/** quantity_digits - read an integer at *@at and move *@at behind it. False: none, or > @most. */
+/**
+ * quantity_digits - parse an integer at *@at, and move *@at behind it. Returns false if there is
+ * none, or if it is above @most.
+ */
 bool quantity_digits(const char **at, uint64_t most, uint64_t *ret);
 
 #endif

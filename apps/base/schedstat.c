@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedstat.c - how long threads waited for a core, as the kernel counted it.
+ * schedstat.c - how long the threads of a process waited for a core, as the kernel counts it.
  *
  * The kernel always counts for each thread how long it was in a run queue (sched_info.run_delay). A
  * sample reads one small file per thread, and adds the difference from the thread's last count.
  *
- * The kernel adds a wait to its count when the wait ends. If a thread is runnable now and has not
- * run since the last sample, it has waited all that time. That time is counted at once, and
- * subtracted when the kernel counts the wait. A stopped process is not runnable.
+ * The kernel adds a wait to its count only when the wait ends. If a thread is runnable now and has
+ * not run since the last sample, it has waited all that time. A sample counts that time at once,
+ * and a later one subtracts it when the kernel has counted the wait. A stopped process is not
+ * runnable.
  *
  * Rejected: taskstats, which includes ended threads but needs CAP_NET_ADMIN; /proc/PID/schedstat,
  * which has only the first thread.
@@ -23,15 +24,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAITING_LEAST_NS 20000000u /* several scheduler ticks, which update a running thread */
+#define WAITING_LEAST_NS 20000000u /* several ticks; each tick updates ran_ns of a thread */
 
 struct thread {
     pid_t tid;
-    /* The kernel's counts at the last sample. */
+    /* the kernel's counts at the last sample */
     uint64_t ran_ns;
     uint64_t wait_ns;
     uint64_t slices;     /* times that the thread got a core */
-    uint64_t assumed_ns; /* counted here for a wait that has not ended */
+    uint64_t assumed_ns; /* part of a wait that samples have counted before its end */
 };
 
 struct waits {
@@ -40,7 +41,7 @@ struct waits {
     struct thread *thread; /* as of the last sample */
 };
 
-/* Read file @name of thread @tid as text. Errors: -ESRCH, it has ended; -errno of openat(). */
+/* Read file @name of thread @tid as text. Errors: -ESRCH, it has ended; those of openat(). */
 static int thread_file(int tasks, pid_t tid, const char *name, char *text, size_t text_bytes)
 {
     char path[64];
@@ -57,7 +58,6 @@ static int thread_file(int tasks, pid_t tid, const char *name, char *text, size_
     return 0;
 }
 
-/* The kernel's counts of thread @tid. Errors: as of thread_file(). */
 static int thread_read(int tasks, pid_t tid, struct thread *ret)
 {
     unsigned long long ran_ns, wait_ns, slices;
@@ -72,10 +72,7 @@ static int thread_read(int tasks, pid_t tid, struct thread *ret)
     return 0;
 }
 
-/*
- * Is the thread running or waiting for a core? The file has "PID (NAME) STATE ..."; NAME may have
- * any byte.
- */
+/* The file has "PID (NAME) STATE ...", where NAME may contain any byte. */
 static bool thread_is_runnable(int tasks, pid_t tid)
 {
     char text[256];
@@ -85,7 +82,7 @@ static bool thread_is_runnable(int tasks, pid_t tid)
     return end && end[1] == ' ' && end[2] == 'R';
 }
 
-/* Thread @tid at the last sample, usually at the same index @at. NULL: it is new. */
+/* Find thread @tid in the last sample, where it is usually at the same index. NULL: it is new. */
 static const struct thread *thread_before(const struct waits *waits, size_t at, pid_t tid)
 {
     if (at < waits->count && waits->thread[at].tid == tid)
@@ -97,8 +94,8 @@ static const struct thread *thread_before(const struct waits *waits, size_t at, 
 }
 
 /*
- * How long thread @now has waited in the last @since_ns; its counts were @before. If its count has
- * fallen, this is another thread with the same number.
+ * Return how long thread @now has waited in the last @since_ns. @before: its counts before that; if
+ * they are higher, they are those of another thread with the same number.
  */
 static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
                               uint64_t since_ns)
@@ -117,7 +114,7 @@ static uint64_t thread_waited(int tasks, struct thread *now, const struct thread
     return since_ns;
 }
 
-/* The wait of @ns, less WAITS_SHARED_NS for each time that the thread got a core. */
+/* Return the wait of @ns minus WAITS_SHARED_NS for each time that the thread got a core. */
 static uint64_t beyond_sharing(const struct thread *now, const struct thread *before, uint64_t ns)
 {
     uint64_t slices = now->slices - (before && before->slices <= now->slices ? before->slices : 0);
@@ -127,14 +124,13 @@ static uint64_t beyond_sharing(const struct thread *now, const struct thread *be
 
 #define THREADS_STEP 16u /* threads by which the array grows */
 
-/* The threads that exist now. */
+/* The threads of the process that exist now. */
 struct threads {
     struct thread *thread; /* the caller frees it; space for a multiple of THREADS_STEP */
     size_t count;
-    bool accounted; /* this kernel counts waits */
+    bool accounted; /* this kernel counts waits of threads */
 };
 
-/* Add thread @tid as it is now. Errors: as of thread_read(); -ENOMEM. */
 static int threads_add(struct threads *now, int tasks, pid_t tid)
 {
     struct thread thread;
@@ -154,7 +150,6 @@ static int threads_add(struct threads *now, int tasks, pid_t tid)
     return 0;
 }
 
-/* Read all threads. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE. */
 static int threads_now(struct threads *now, const struct waits *waits)
 {
     int again = openat(waits->tasks, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedstat.h - how long the threads of a process waited for a core, as the kernel counts it in
- * /proc/PID/task/TID/schedstat.
+ * schedstat.h - how long the threads of a process waited for a core (a *wait*), as the kernel
+ * counts it in /proc/PID/task/TID/schedstat.
  */
 #ifndef APPS_BASE_SCHEDSTAT_H
 #define APPS_BASE_SCHEDSTAT_H
@@ -12,34 +12,34 @@
 struct waits;
 
 /**
- * waits_open - start sampling process @pid. Takes one descriptor, which stays bound to this process
- * if its number is reused. Errors: -ESRCH, no such process, or it is in another pid namespace;
- * -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
+ * waits_open - start to sample process @pid. This needs one descriptor, which refers to this
+ * process even if its number is reused. Errors: -ESRCH, no such process, or it is in another pid
+ * namespace; -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
  */
 int waits_open(struct waits **ret, pid_t pid);
 
-/** waits_open_at - the same for a descriptor of /proc/PID/task, taken over also on failure. */
+/** waits_open_at - as waits_open(), with a descriptor of /proc/PID/task; closes it on failure. */
 int waits_open_at(struct waits **ret, int tasks);
 
 void waits_close(struct waits *waits);
 
-#define WAITS_SHARED_NS UINT64_C(10000000) /* a few time slices of other threads */
+#define WAITS_SHARED_NS UINT64_C(10000000) /* normal wait on a shared core: a few time slices */
 
 struct waits_delta {
-    uint64_t ns;      /* sum of the waits of all threads since the last sample */
-    uint64_t over_ns; /* the part of ns before the last sample */
+    uint64_t ns;      /* sum of the waits of all threads that were counted since the last sample */
+    uint64_t over_ns; /* the part of ns that is longer ago, because waits count at their end */
     /*
-     * The longest wait of one thread, less WAITS_SHARED_NS for each time that it got a core:
-     * threads that share a core wait that long for each other.
+     * The longest wait of one thread, minus WAITS_SHARED_NS for each time that it got a core,
+     * because threads that share a core always wait that long for each other.
      */
     uint64_t starved_ns;
 };
 
 /**
- * waits_sample - the waits since the last sample, or since waits_open(), @since_ns ago. A wait that
- * has not ended counts if it began before the last sample. A thread that has ended since then does
- * not count. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE: the next sample includes this
- * one.
+ * waits_sample - measure the waits since the last sample or waits_open(), which was @since_ns ago.
+ * A wait that has not ended counts only if it began before the last sample. A thread that has ended
+ * since the last sample does not count. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE:
+ * the next sample includes this time.
  */
 int waits_sample(struct waits *waits, uint64_t since_ns, struct waits_delta *ret);
 

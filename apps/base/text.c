@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * text.c - a growing buffer for JSON and metrics.
- */
+/* text.c - a growing buffer for JSON and metrics. */
 #include "apps/base/text.h"
 
 #include <json-c/json.h>
@@ -9,7 +7,7 @@
 #include <string.h>
 
 #define FIRST_BYTES  4096u
-#define NUMBER_BYTES 20u /* digits of 2^64 - 1 */
+#define NUMBER_BYTES 20u /* number of digits of 2^64 - 1 */
 
 void text_buf_free(struct text_buf *text)
 {

@@ -15,23 +15,23 @@
 struct json_object;
 
 struct text_buf {
-    char *at; /* without a final NUL */
+    char *at; /* the text, without a final NUL */
     size_t bytes;
     size_t capacity; /* allocated bytes */
-    bool failed;     /* no memory: the text is incomplete */
+    bool failed;     /* there was no memory, so the text is incomplete */
 };
 
-/** text_buf_free - free the memory; the text is empty then. */
+/** text_buf_free - free the memory. The text is then empty. */
 void text_buf_free(struct text_buf *text);
 
-/** text_buf_clear - make it empty, and keep the memory. */
+/** text_buf_clear - make the text empty, but keep the memory. */
 static inline void text_buf_clear(struct text_buf *text)
 {
     text->bytes = 0;
     text->failed = false;
 }
 
-/** text_buf_reserve - space for @bytes behind the text. NULL: no memory. */
+/** text_buf_reserve - return space for @bytes behind the text. NULL: no memory. */
 char *text_buf_reserve(struct text_buf *text, size_t bytes);
 
 /** text_put - append bytes. text_puts() - append a string. */
@@ -41,7 +41,7 @@ void text_puts(struct text_buf *text, const char *string);
 /** text_number - append a decimal number. */
 void text_number(struct text_buf *text, uint64_t number);
 
-/** text_string - append @string as a JSON string; bytes other than printable ASCII as '?'. */
+/** text_string - append @string as a JSON string. Bytes other than printable ASCII become '?'. */
 void text_string(struct text_buf *text, const char *string);
 
 /** text_json - append a JSON value, on one line. */
@@ -53,13 +53,13 @@ void text_comma(struct text_buf *text);
 /** text_row - append the next list [A,B,…] of a list of lists of numbers. */
 void text_row(struct text_buf *text, const int64_t *numbers, size_t count);
 
-/** text_field - append "name":, with text_comma() before it. */
+/** text_field - append a comma by text_comma(), and then "name":. */
 void text_field(struct text_buf *text, const char *name);
 
-/** text_field_number - append "name":NUMBER likewise. */
+/** text_field_number - append a comma by text_comma(), and then "name":NUMBER. */
 void text_field_number(struct text_buf *text, const char *name, uint64_t number);
 
-/** text_field_string - append "name":"STRING" likewise. */
+/** text_field_string - append a comma by text_comma(), and then "name":"STRING". */
 void text_field_string(struct text_buf *text, const char *name, const char *string);
 
 #endif

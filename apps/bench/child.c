@@ -24,10 +24,7 @@
 
 #define TERM_MS 6000 /* from SIGTERM to SIGKILL; `fabemu run` needs seconds to stop */
 
-/*
- * Execute the program, in the child process. Its standard input is empty, because a launcher would
- * otherwise read the user's.
- */
+/* Called in the child. Standard input is empty, or a launcher would read that of the user. */
 static void child_exec(char *const *argv, char *const *env, int out, int err, pid_t parent)
 {
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -69,7 +66,7 @@ static pid_t start(char *const *argv, char *const *env, int *out, int *err)
     return pid;
 }
 
-/* Read the available bytes; drop bytes beyond the buffer. Returns false at end of file. */
+/* Read the available bytes; drop those beyond the buffer. Returns false at end of file. */
 static bool drain(int fd, char *text, size_t room, size_t *bytes)
 {
     char rest[4096];
@@ -124,7 +121,7 @@ static void kill_leftovers(void)
     }
 }
 
-/* Get the first line of standard error with text. Open MPI writes lines of dashes around it. */
+/* Open MPI writes lines of dashes around messages; get the first other line. */
 static void first_line(char *text, char *ret, size_t ret_bytes)
 {
     char *rest = text;

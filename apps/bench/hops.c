@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hops.c - clock raw: number of segments that leave a switch, per second of one core.
+ * hops.c - segments that leave a switch on clock raw, per second of one core.
  *
  * Routing, credits and counters are on. One thread runs the worker, which also steps the nodes that
  * send and receive the segments, so their work is included. The time is this thread's CPU time,
@@ -23,7 +23,7 @@
 
 #define CLOCK_EVERY   16 /* passes between two reads of the clock */
 #define SEED          1
-#define NODE_BURST    64 /* segments that a node sends or receives in one step, at most */
+#define NODE_BURST    64 /* maximum segments that a node sends or receives in one step */
 #define PAYLOAD_BYTES 240
 
 struct hops_case {
@@ -202,7 +202,7 @@ static double hops_mhops(struct hops *hops, uint64_t run_ns)
     return (double)(after.hops - before.hops) * 1e3 / (double)(now_ns - start_ns);
 }
 
-/* Check that the fabric has worked correctly, or the row is not valid. Returns NULL or an error. */
+/* A row is valid only if the fabric has worked correctly. Returns NULL or an error. */
 static const char *hops_error(struct hops *hops)
 {
     struct fabric_totals totals;

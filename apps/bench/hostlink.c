@@ -44,7 +44,7 @@ struct end {
     bool sends;
 };
 
-/* Send a burst. The fields are written into the slot itself, as node_send() in hops.c explains. */
+/* The fields are written into the slot itself for the reason in node_send() of hops.c. */
 static uint32_t end_send(struct end *end)
 {
     uint32_t sent = 0;
@@ -108,14 +108,14 @@ struct lane_frame {
     uint8_t data[EMU_HOSTLINK_FRAME_BYTES];
 };
 
-/* A port in memory: it receives the frames that the other lane sends. */
+/* A port in memory, which receives what its peer @far sends. */
 struct lane {
     struct emu_hostport port; /* must be first */
     struct lane *far;
     struct lane_frame **free; /* free frames, shared by both ports */
     uint32_t *count;          /* number of free frames */
     struct emu_hostframe *in[FRAMES];
-    uint32_t at, to; /* first frame in in[], and end; free-running */
+    uint32_t at, to; /* first frame in in[], and the end; free-running */
 };
 
 static struct lane *lane_of(struct emu_hostport *port)
@@ -133,7 +133,7 @@ static uint32_t lane_receive(struct emu_hostport *port, struct emu_hostframe **f
     return got;
 }
 
-/* Pass frames to the other port. Its in[] has a slot for every frame, so it cannot overflow. */
+/* in[] of the peer has a slot for every frame, so it cannot overflow. */
 static uint32_t lane_send(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count)
 {
     struct lane *far = lane_of(port)->far;
@@ -323,7 +323,7 @@ static uint64_t hosts_moved(const struct two_hosts *hosts)
     return emu_count_read(&emu_hostlink_counts(hosts->host[1].link, 0)->entries_received);
 }
 
-/* Take a sample. ns[0]: ns per segment at the sending end. ns[1]: at the receiving end. */
+/* Set ns[0] to the ns per segment at the sending end, and ns[1] to those at the receiving end. */
 static void hosts_sample(struct two_hosts *hosts, uint64_t sample_ns, double ns[2])
 {
     uint64_t spent_ns[2] = {0}, from = hosts_moved(hosts);
@@ -351,7 +351,7 @@ struct bound {
     uint32_t sum;
 };
 
-/* Take a sample of the bound. Returns ns per segment. */
+/* Return ns per segment. */
 static double bound_sample(struct bound *bound, uint64_t sample_ns)
 {
     uint64_t start_ns = emu_time_ns(CLOCK_THREAD_CPUTIME_ID), now_ns = start_ns, segments = 0;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * internal.h - what the files of `fabemu bench` share. A benchmark takes *samples* and prints their
- * median as a *row*. The *bound* of a row is what a simple loop, which does only the unavoidable
- * work, reaches on this machine.
- *
+ * median as a *row*. The *bound* of a row is what a simple loop with only the unavoidable work
+ * reaches.
  * Thread: only the main thread calls these functions.
  */
 #ifndef APPS_BENCH_INTERNAL_H

@@ -10,7 +10,7 @@
  * the network is then a window of one hop's length, so a segment never moves twice in a pass.
  *
  * The loop has no payloads, headers, queues, channels, collectives, faults or counters, and no
- * second thread. Entries have the size of the fabric's.
+ * second thread. Its entries are as large as those of the fabric.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -46,7 +46,7 @@ struct loop_cable {
 struct loop_switch {
     uint64_t filled; /* input ports whose cable has segments */
     struct topo_route route;
-    uint32_t last; /* the output that was last chosen among several candidates */
+    uint32_t last; /* the last output that was chosen among several */
 };
 
 struct bench_loop {
@@ -146,10 +146,7 @@ struct bench_loop *bench_loop_open(const struct bench_loop_config *config)
 
 /* --- one pass ------------------------------------------------------------------------ */
 
-/*
- * Put a segment into a cable, which must have a free slot. @timed is a constant in all callers, so
- * that the compiler makes two versions.
- */
+/* The cable must have a free slot. @timed is constant, so the compiler makes two versions. */
 static inline void loop_put(struct bench_loop *loop, struct loop_cable *to, uint32_t dst,
                             uint64_t at_ps, bool timed)
 {
@@ -209,10 +206,7 @@ static uint32_t loop_destination(struct bench_loop *loop, uint32_t node)
     return (uint32_t)((emu_xorshift(&loop->random) >> 32) * nodes >> 32);
 }
 
-/*
- * Discard what has arrived at a node, and send segments: in simulated time at the configured load,
- * on clock raw as many as its cable accepts.
- */
+/* Discard arrivals, and send: at the configured load or, on clock raw, until the cable is full. */
 static inline void loop_node_step(struct bench_loop *loop, uint32_t node, bool timed)
 {
     const struct topo_graph *graph = loop->graph;

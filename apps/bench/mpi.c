@@ -85,7 +85,6 @@ struct mpi_case {
     unsigned figures;
 };
 
-/* All samples of a case. */
 struct results {
     struct bench_samples samples[FIGURES_MAX][TRANSPORTS];
     struct bench_samples bound;
@@ -117,10 +116,7 @@ static void own_path(char *ret, size_t ret_bytes)
     ret[bytes > 0 ? bytes : 0] = '\0';
 }
 
-/*
- * Return the path of a program: in FABEMU_BENCH_DIR if that is set, else in tests/ of the build,
- * else beside the installed plug-ins.
- */
+/* Programs are in FABEMU_BENCH_DIR, else in tests/ of the build, else beside the plug-ins. */
 static void program_path(char *ret, size_t ret_bytes, const char *program)
 {
     const char *dir = getenv("FABEMU_BENCH_DIR");
@@ -183,7 +179,7 @@ static void fill_env(const char **ret, enum transport transport)
     ret[count] = NULL;
 }
 
-/* The command line of one run, with the strings that it points to. */
+/* A command line, and the strings that it points to. */
 struct run {
     const char *argv[ARGS_MAX];
     const char *env[ENV_MAX];
@@ -223,7 +219,7 @@ static void run_prepare(struct run *run, const struct mpi_case *what, enum trans
     fill_env(run->env, transport);
 }
 
-/* Return a number in the line that the program prints about @bench; negative: there is none. */
+/* Return @field in the line that the program prints about @bench; negative: there is none. */
 static double find_number(const char *out, const char *bench, const char *field)
 {
     char *text = strdup(out);
@@ -255,7 +251,7 @@ static int64_t report_number(struct json_object *report, const char *one, const 
     return json_object_get_int64(report);
 }
 
-/* Set @error unless the fabric's report shows that the row has measured what its name says. */
+/* Set @error unless the report of the fabric shows that the row measures what its name says. */
 static void report_check(const char *path, const struct mpi_case *what, enum transport transport,
                          char *error, size_t error_bytes)
 {

@@ -90,7 +90,6 @@ static void add_text(struct json_object *to, const char *name, const char *text)
     json_object_object_add(to, name, json_object_new_string(text));
 }
 
-/* Return a JSON number with few digits, because more digits would be noise. */
 static struct json_object *number(double value)
 {
     char text[32];
@@ -174,7 +173,7 @@ static void print_json(const struct bench *bench, const struct bench_row *row,
     json_object_put(one);
 }
 
-/* Return the fraction of the bound that the row reaches. For a time that is bound / row. */
+/* Return the fraction of the bound that the row reaches; for a time, this is bound / row. */
 static double of_bound(const struct bench_row *row)
 {
     double value = median(row->samples), bound = median(row->bound);

@@ -72,10 +72,7 @@ static bool counter_wait(struct shared *shared, struct counter *counter, uint64_
 
 /* --- latency -------------------------------------------------------------------------- */
 
-/*
- * Make one round trip: thread 0 writes the number of the call, then thread 1 does. Returns false if
- * the measurement has ended.
- */
+/* Make a round trip: first thread 0 writes the number of the call, then thread 1 does. */
 static bool pass_number(struct shared *shared, unsigned rank, uint64_t call)
 {
     if (rank == 1 && !counter_wait(shared, &shared->counter[0], call))
@@ -108,8 +105,8 @@ static bool copy_chunk(struct shared *shared, unsigned rank, uint64_t call)
 /* --- all-reduce ----------------------------------------------------------------------- */
 
 /*
- * Make one all-reduce. A thread has two numbers, so that one that is a call ahead does not
- * overwrite the number that others still read.
+ * Make one all-reduce. Each thread alternates between two numbers, so that a thread that is one
+ * call ahead does not overwrite a number that others still read.
  */
 static bool add_numbers(struct shared *shared, unsigned rank, uint64_t call)
 {
@@ -145,7 +142,7 @@ static void *thread_main(void *ctx)
     return NULL;
 }
 
-/* Measure, with the caller as thread 0. Returns ns per call; negative: a call failed. */
+/* The caller is thread 0. Returns ns per call; negative: a call failed. */
 static double measure(struct shared *shared, call_fn call, uint64_t run_ns)
 {
     struct thread_arg arg[RANKS_MAX];

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * capture.c - see capture.h.
- */
+/* capture.c - see capture.h. */
 #include "apps/capture/capture.h"
 
 #include <errno.h>
@@ -19,23 +17,20 @@
 #include "apps/base/message.h"
 #include "emu/util/spawn.h"
 
-#define POLL_MS 5 /* between two reads of empty rings */
+#define POLL_MS 5 /* interval of reads of empty rings */
 
 struct capture_thread {
     const struct capture_plan *plan;
     struct capture_writer *writer;
     pthread_t thread;
-    int end_fd; /* readable once the taps are closed */
+    int end_fd; /* readable when the capture ends */
 
     /* Written by the thread, and read after it has ended. */
     struct capture_written written;
     int err; /* error of writing the file */
 };
 
-/*
- * Tell the user that the writer has stopped early. capture_print() later says how many records are
- * missing.
- */
+/* Report that the writer stopped early. capture_print() says later how many records are missing. */
 static void say_stopped(const struct capture_thread *capture, int64_t err)
 {
     const char *label = capture->plan->files->label;
@@ -50,10 +45,7 @@ static void say_stopped(const struct capture_thread *capture, int64_t err)
             label, strerror((int)-err));
 }
 
-/*
- * Write records until the taps are closed. Once the writer has stopped, the rings fill up, and the
- * workers only count records.
- */
+/* Write records until capture_end(). If the writer ends earlier, workers only count records. */
 static void *thread_main(void *arg)
 {
     struct capture_thread *capture = arg;

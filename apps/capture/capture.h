@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.h - captures a fabric's traffic from its start to its end (option --capture of run, up
- * and traffic).
+ * capture.h - captures the traffic of a whole run (option --capture of run, up and traffic).
  *
  * A thread of the fabric's process writes the file. The command `fabemu capture` (cmd/capture.c)
  * does not use this file: it reads the rings in its own process.
@@ -28,8 +27,7 @@ struct capture_plan {
 struct capture_thread;
 
 /**
- * capture_begin - open the taps and start the thread. @plan: borrowed until capture_end(). @error:
- * one line for the user.
+ * capture_begin - start the capture and its thread. Borrows @plan until capture_end().
  * Errors: as capture_filter_read(), fabric_capture_start() and capture_writer_open(); -EAGAIN if no
  * thread can be created. Thread: the fabric's manager.
  */
@@ -38,7 +36,7 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
                   size_t error_bytes);
 
 /**
- * capture_end - close the taps, write the remaining records, and print a summary. Does nothing if
+ * capture_end - stop the capture, write the remaining records, and print a summary. Does nothing if
  * @capture is NULL. Returns 0, or the error of writing, which has been printed. A pipe that was
  * closed by its reader is not an error. Thread: the fabric's manager.
  */

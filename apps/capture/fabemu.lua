@@ -35,7 +35,7 @@ local GROUP_WIDE = 0x80000000
 
 -- --- fields ----------------------------------------------------------------------------
 
--- f has all fields by name. In it, the names of the fields of frames have the prefix "frame.".
+-- f maps names to fields. In f, the names of the fields of frames begin with "frame.".
 local f, all = {}, {[fabemu] = {}, [frames] = {}}
 local prefix = {[fabemu] = "fabemu.", [frames] = "fabemu_frame."}
 
@@ -208,7 +208,7 @@ frames.experts = {strange, forged}
 
 -- --- reading ---------------------------------------------------------------------------
 
--- Adds the field at offset @at, unless the data is too short. Returns whether it was added.
+-- Returns false if the data is too short for the field.
 local function add(tree, name, tvb, at, bytes)
     if at + bytes > tvb:len() then
         return false
@@ -228,7 +228,7 @@ local function add_all(tree, tvb, at, rows)
     return true
 end
 
--- Adds a field that consists of some bits of a word. The caller has checked the length.
+-- Adds a field that is a part of a word. The caller has checked the length.
 local function add_bits(tree, name, tvb, at, bytes, value)
     tree:add(f[name], tvb(at, bytes), value)
 end
@@ -256,8 +256,8 @@ local function crc16(raw)
     return bit32.bxor(crc, 0xffff)
 end
 
--- Castagnoli (polynomial 0x1EDC6F41, reflected). CRC32 has the change of the register by its lowest
--- byte. CRC32_BACK has the index of that change by its highest byte, to undo a step.
+-- Castagnoli (polynomial 0x1EDC6F41, reflected). CRC32[i] is the change of the register if its
+-- lowest byte is i. CRC32_BACK maps the highest byte of such a change back to i, to undo a step.
 local CRC32, CRC32_BACK = {}, {}
 for i = 0, 255 do
     local crc = i
@@ -289,8 +289,8 @@ end
 -- A packet is captured in parts of one segment each. Its CRC-32 is over these segments, its tag,
 -- and a last word, which has the destination in the lower 17 bits and the incarnation of the source
 -- in the upper 15. On one interface and channel, the parts of a packet follow each other.
--- incomplete: the packet whose last part has not arrived, by interface and channel.
--- checked: the result of the check, by the frame number of a packet's last part.
+-- incomplete: by interface and channel, the packet whose last part has not arrived.
+-- checked: by the frame number of a packet's last part, the result of the check.
 local incomplete, checked = {}, {}
 local interface = Field.new("frame.interface_id")
 
@@ -348,8 +348,8 @@ local function packet_take(tvb, carries)
     return GOOD, bit32.rshift(word, 17)
 end
 
--- Wireshark may dissect a record several times. The first time is in the order of the file, so each
--- part is added to its packet then.
+-- Wireshark may dissect a record several times. Only the first times are in the order of the file,
+-- so this function adds a part to its packet only then.
 local function add_crc32(tree, tvb, pinfo, carries)
     if not pinfo.visited then
         local status, incarnation = packet_take(tvb, carries)

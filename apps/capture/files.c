@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * files.c - see files.h.
- */
+/* files.c - see files.h. */
 #include "apps/capture/files.h"
 
 #include <errno.h>
@@ -26,10 +24,7 @@ static bool is_regular(int fd)
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/*
- * Put @mark into a name: "links.pcapng" with mark "2" becomes "links_2.pcapng". Returns false if
- * the name would be too long.
- */
+/* With @mark "2", "links.pcapng" becomes "links_2.pcapng". Returns false if it is too long. */
 static bool name_with(const char *path, const char *mark, char *name)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -40,10 +35,7 @@ static bool name_with(const char *path, const char *mark, char *name)
     return bytes > 0 && bytes < PATH_MAX;
 }
 
-/*
- * Make the name of file @i. All numbers have the same number of digits, so that a listing shows the
- * files in order.
- */
+/* Make the name of file @i. The numbers have leading zeros, so that listings show them in order. */
 static bool name_of(const struct capture_files *files, uint32_t i, char *name)
 {
     char mark[16];

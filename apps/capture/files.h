@@ -4,8 +4,8 @@
  *
  * The limit and the ring work as those of dumpcap (-a filesize, -b filesize with -b files). The
  * first file is opened, and so locked, before the fabric starts (base/output.h). The writer opens
- * the others when it reaches them. Every file then stays open, so that its lock is kept, and it
- * need not be opened again to be overwritten. Not thread-safe: there is one writer at a time.
+ * the others when it reaches them. Files stay open, so that their locks are kept. Not thread-safe:
+ * there is one writer at a time.
  */
 #ifndef APPS_CAPTURE_FILES_H
 #define APPS_CAPTURE_FILES_H
@@ -32,8 +32,8 @@ struct capture_files {
     char first[PATH_MAX]; /* the name of file 0 */
     struct output file[CAPTURE_FILES_MOST];
     uint32_t at;          /* the file that is being written */
-    uint64_t used_bytes;  /* bytes that earlier captures have written to that file */
-    uint64_t least_bytes; /* smallest limit that this capture can use; by capture_writer_open() */
+    uint64_t used_bytes;  /* bytes that earlier captures have written to the current file */
+    uint64_t least_bytes; /* smallest limit for this capture; set by capture_writer_open() */
     bool begun;           /* the old contents of the files were removed */
     int err;              /* error of the first capture that is incomplete; 0: none */
 };

@@ -3,7 +3,7 @@
  * filter.c - see filter.h.
  *
  * A filter is a list of terms KEY=VALUE. Terms that select cables, nodes and segments have the same
- * syntax in a fault (docs/faults.md), so they are parsed by making a fault of them.
+ * syntax in a fault (docs/faults.md), so the parser of faults parses them.
  */
 #include "apps/capture/filter.h"
 
@@ -23,10 +23,8 @@
 static_assert(CAPTURE_ERROR_BYTES > FAULT_ERROR_BYTES + 200,
               "an error text has a term and the error of a fault");
 
-/* Kinds of terms. */
 enum term { TERM_LINKS, TERM_NODES, TERM_SEGMENTS, TERM_DIRECTION, TERM_WHAT, TERM_UNKNOWN };
 
-/* State of the parser. */
 struct reading {
     const struct fabric *fabric;
     const struct topo_graph *graph;
@@ -43,7 +41,7 @@ enum { DIRECTION_DOWN = 1, DIRECTION_UP = 2 };
 
 /* --- cables ------------------------------------------------------------------------- */
 
-/* Select the cable at a port. @direction: directions, as seen from the port. */
+/* Select the cable at a port. @direction: as seen from the port. */
 static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_direction direction)
 {
     uint32_t i = fabric_cable_at(r->fabric, sw, port);
@@ -61,10 +59,7 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
                                                                  : FABRIC_CAPTURE_IN;
 }
 
-/*
- * Report that @what has its sender on another host. Taps are at the sending end of a cable, so this
- * host cannot capture it.
- */
+/* Traffic is captured at the sending end of a cable, and @what has that end on another host. */
 static int is_elsewhere(struct reading *r, const char *term, const char *what)
 {
     return fail(-EXDEV, r->error, r->error_bytes,
@@ -120,7 +115,7 @@ static void add_node(struct reading *r, uint32_t node)
     }
 }
 
-/* Remove the fault's kind from the start of the error text, because the user has not written it. */
+/* Remove the kind of fault, which is not in the filter, from the start of the error text. */
 static int without_kind(struct reading *r, const char *kind, int err)
 {
     size_t length = strlen(kind);
@@ -130,7 +125,7 @@ static int without_kind(struct reading *r, const char *kind, int err)
     return err;
 }
 
-/* Select the cables or nodes in @term, by parsing it as the target of a fault of @kind. */
+/* Select the cables or nodes in @term, which is parsed as the target of a fault of @kind. */
 static int read_target(struct reading *r, const char *kind, const char *term)
 {
     char text[CAPTURE_TEXT_BYTES + 16];
@@ -250,7 +245,6 @@ static int read_term(struct reading *r, const char *term)
 
 /* --- the whole filter --------------------------------------------------------------- */
 
-/* Remove the directions of cables that "direction=" does not select. */
 static void keep_directions(struct reading *r)
 {
     for (uint32_t i = 0; r->directions && i < fabric_cable_count(r->fabric); i++) {
@@ -311,7 +305,7 @@ static int finish(struct reading *r, struct emu_tap_filter *tap)
         tap->what = *r->aim ? 1u << EMU_TAP_SEGMENT | 1u << EMU_TAP_PACKET : ~0u;
     if (!r->what && tap->aim.packets != EMU_FAULT_ENTRIES &&
         tap->aim.packets & (EMU_FAULT_ACK | EMU_FAULT_NACK))
-        tap->what |= 1u << EMU_TAP_REPLY; /* packet=ack */
+        tap->what |= 1u << EMU_TAP_REPLY; /* selected by packet=ack or packet=nack */
     if (!r->has_cables)
         memset(r->directions_of, DIRECTIONS_BOTH, fabric_cable_count(r->fabric));
     keep_directions(r);

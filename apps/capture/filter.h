@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * filter.h - parser of a capture's filter, which selects cables and records on them:
- * "link=3:5 kind=allreduce". docs/capture.md has the grammar.
- */
+/* filter.h - parser of a capture's filter: "link=3:5 kind=allreduce" (docs/capture.md). */
 #ifndef APPS_CAPTURE_FILTER_H
 #define APPS_CAPTURE_FILTER_H
 
@@ -17,8 +14,8 @@ struct capture_filter {
 };
 
 /**
- * capture_filter_read - parse the filter in @text. @graph: the fabric's network. @ret: on success
- * the caller must call capture_filter_release(). @error: one line for the user.
+ * capture_filter_read - parse the filter in @text. @graph: the fabric's network. On success the
+ * caller must release @ret. @error: one line for the user.
  * Errors: -EINVAL if the text is wrong or names something that the network does not have; -EXDEV if
  * it names a sender on another host; -ENOMEM. Thread: the fabric's manager.
  */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * pcapng.c - see pcapng.h.
- */
+/* pcapng.c - see pcapng.h. */
 #include "apps/capture/pcapng.h"
 
 #include <errno.h>
@@ -34,10 +32,7 @@ enum {
 
 /* --- bytes -------------------------------------------------------------------------- */
 
-/*
- * Wait until the file accepts data. Once hurry_fd is readable, wait at most HURRY_MS, and return
- * false if that time is over.
- */
+/* Once hurry_fd is readable, wait at most HURRY_MS; return false if that time is over. */
 static bool wait_writable(const struct pcapng *file)
 {
     struct pollfd fds[2] = {{.fd = file->fd, .events = POLLOUT},
@@ -48,7 +43,7 @@ static bool wait_writable(const struct pcapng *file)
     return fds[0].revents || poll(fds, 1, HURRY_MS) > 0;
 }
 
-/* Remove the first @bytes of a buffer from the file, because the rest could not be written. */
+/* Remove @bytes of a buffer from the end of the file, because the rest could not be written. */
 static void take_back(const struct pcapng *file, size_t bytes)
 {
     off_t end = lseek(file->fd, 0, SEEK_CUR);
@@ -105,7 +100,7 @@ static void put_u16(struct pcapng *file, uint16_t n)
     put(file, &n, sizeof n);
 }
 
-/* Write a time of 64 bits, upper half first. */
+/* Write the upper half of a time first. */
 static void put_time(struct pcapng *file, uint64_t time)
 {
     put_u32(file, (uint32_t)(time >> 32));
@@ -129,7 +124,7 @@ static void put_option(struct pcapng *file, uint16_t code, const void *value, si
 
 /* --- blocks ------------------------------------------------------------------------- */
 
-/* Begin a block. Returns its offset in the buffer; block_end() sets its length. */
+/* Return the offset of the block in the buffer, for block_end(), which sets its length. */
 static size_t block_begin(struct pcapng *file, uint32_t kind)
 {
     size_t at;

@@ -2,8 +2,8 @@
 /*
  * pcapng.h - writes captured packets in the format pcapng, which Wireshark reads.
  *
- * Writes section headers, interface descriptions, enhanced packets and interface statistics. It
- * never seeks back to change a block, so that the file can be a pipe.
+ * The blocks are section headers, interface descriptions, enhanced packets and interface
+ * statistics. Blocks are never changed after they were written, so that the file can be a pipe.
  * Source: draft-ietf-opsawg-pcapng.
  */
 #ifndef APPS_CAPTURE_PCAPNG_H
@@ -41,8 +41,8 @@ struct pcapng {
 void pcapng_open(struct pcapng *file, int fd, int hurry_fd, const char *by);
 
 /**
- * pcapng_interface - describe the next interface; the first one has number 0. @about: text about
- * it; "": none. @unit: of its times, PCAPNG_NANOS or PCAPNG_PICOS.
+ * pcapng_interface - describe the next interface; the first one has number 0. @about: a text, or
+ * "". @unit: of its times, PCAPNG_NANOS or PCAPNG_PICOS.
  */
 void pcapng_interface(struct pcapng *file, const char *name, const char *about, uint32_t snap_bytes,
                       uint8_t unit);
@@ -70,8 +70,8 @@ struct pcapng_statistics {
 void pcapng_statistics(struct pcapng *file, const struct pcapng_statistics *stats);
 
 /**
- * pcapng_flush - write the buffered blocks. If that fails, truncate a regular file after the last
- * block of the previous flush, so that it stays readable. Returns file->err.
+ * pcapng_flush - write the buffered blocks. If that fails, a regular file is truncated to the
+ * blocks of previous flushes, so that it stays readable. Returns file->err.
  */
 int pcapng_flush(struct pcapng *file);
 

@@ -3,8 +3,7 @@
  * writer.c - see writer.h.
  *
  * Each step writes the records that were in the rings at its start, ordered by time. The order is
- * not guaranteed across steps: if a worker adds a record late, an earlier step may have written
- * records of later times.
+ * not guaranteed across steps: a record that a worker adds late may follow records of later times.
  */
 #include "apps/capture/writer.h"
 
@@ -20,10 +19,10 @@
 #include "emu/link/tap_area.h"
 #include "emu/util/now.h"
 
-#define RELEASE_SLOTS 256u /* number of slots that are returned to the worker together */
+#define RELEASE_SLOTS 256u /* slots that are returned to the worker together */
 #define WRITTEN_BY    "fabemu " FABEMU_VERSION
 
-/* A worker's ring. The counts are free-running. */
+/* The ring of a worker. The counts are free-running. */
 struct source {
     struct emu_tap_ring *ring;
     uint64_t taken;    /* records read */
@@ -51,7 +50,7 @@ struct capture_writer {
 
     struct capture_files *files;
     uint64_t in_file[CAPTURE_FILES_MOST]; /* records in each file of the ring */
-    uint64_t overwritten;                 /* records that were overwritten */
+    uint64_t overwritten;                 /* records in files that were overwritten */
     bool full;                            /* no file has space for another record */
     struct pcapng file;                   /* the file that is being written */
 };
@@ -67,13 +66,12 @@ static void writer_free(struct capture_writer *writer)
     free(writer);
 }
 
-/* Return the size of the statistics at the end of each file. */
 static uint64_t statistics_bytes(const struct capture_writer *writer)
 {
     return (uint64_t)writer->area->ifaces * PCAPNG_STATISTICS_BYTES;
 }
 
-/* Return the size of the descriptions of all interfaces. Texts are padded to multiples of 4. */
+/* Texts are padded to multiples of 4 bytes. */
 static uint64_t interfaces_bytes(const struct capture_writer *writer)
 {
     uint64_t bytes = 0;
@@ -84,14 +82,13 @@ static uint64_t interfaces_bytes(const struct capture_writer *writer)
     return bytes;
 }
 
-/* Return the size of a file with a single record, which has the maximum size. */
+/* Return the size of a file with a single record of maximum size. */
 static uint64_t least_bytes(const struct capture_writer *writer)
 {
     return PCAPNG_SECTION_BYTES(sizeof WRITTEN_BY) + interfaces_bytes(writer) +
            PCAPNG_PACKET_BYTES(EMU_TAP_BYTES) + statistics_bytes(writer);
 }
 
-/* Return whether the current file has space for @bytes more. */
 static bool has_room(const struct capture_writer *writer, uint64_t bytes)
 {
     uint64_t most = writer->files->limits.most_bytes;
@@ -100,7 +97,6 @@ static bool has_room(const struct capture_writer *writer, uint64_t bytes)
     return used <= most && bytes <= most - used;
 }
 
-/* Begin a section of a file, and write its interfaces. */
 static void section_begin(struct capture_writer *writer, int hurry_fd)
 {
     uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
@@ -114,10 +110,7 @@ static void section_begin(struct capture_writer *writer, int hurry_fd)
     pcapng_flush(&writer->file);
 }
 
-/*
- * Begin this capture's first section, in the current file if it has enough space. An earlier
- * capture may have filled it; then begin the next file.
- */
+/* Begin a section in the current file, or in the next one if an earlier capture has filled it. */
 static void writer_begin(struct capture_writer *writer, int hurry_fd)
 {
     if (writer->area->clock != EMU_CLOCK_VIRTUAL)
@@ -132,7 +125,7 @@ static void writer_begin(struct capture_writer *writer, int hurry_fd)
         section_begin(writer, hurry_fd);
 }
 
-/* Empty the files. If their size limit is too small, return -EMSGSIZE and leave them unchanged. */
+/* Empty the files, unless their size limit is too small for this capture: -EMSGSIZE. */
 static int files_begin(struct capture_writer *writer, struct capture_files *files)
 {
     writer->files = files;
@@ -173,17 +166,13 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
 
 /* --- records ------------------------------------------------------------------------ */
 
-/* Return the oldest record of a ring that has not been read. */
 static const struct emu_tap_record *front(const struct capture_writer *writer,
                                           const struct source *source)
 {
     return &source->ring->record[source->taken & (writer->area->slots - 1)];
 }
 
-/*
- * Find the rings with records for this step. Records that workers add later have to wait for the
- * next step.
- */
+/* Find the rings with records. Records that workers add later wait for the next step. */
 static void find_busy(struct capture_writer *writer)
 {
     writer->busy_count = 0;
@@ -196,7 +185,7 @@ static void find_busy(struct capture_writer *writer)
     }
 }
 
-/* Return the index in busy[], which is not empty, of the ring with the oldest record. */
+/* Return the index in busy[] of the ring with the oldest record. There is at least one ring. */
 static uint32_t oldest(const struct capture_writer *writer)
 {
     uint32_t at = 0;
@@ -230,10 +219,7 @@ static void write_statistics(struct capture_writer *writer, bool last)
     }
 }
 
-/*
- * Finish this file and begin the next one of the ring. Returns false on an error, or if there is
- * only one file.
- */
+/* Begin the next file of the ring. Returns false if there is only one file, or on an error. */
 static bool next_file_begin(struct capture_writer *writer)
 {
     int hurry_fd = writer->file.hurry_fd;
@@ -285,10 +271,7 @@ static void write_record(struct capture_writer *writer, const struct emu_tap_rec
     write_packet(writer, &packet);
 }
 
-/*
- * Return whether the fields of a record are valid. Another process can write to the rings' memory,
- * so nothing in it is trusted.
- */
+/* Other processes can write to the rings, so no field of a record is trusted. */
 static bool is_sane(const struct capture_writer *writer, const struct emu_tap_record *record)
 {
     return record->iface < writer->area->ifaces && record->bytes <= EMU_TAP_BYTES &&
@@ -332,11 +315,11 @@ bool capture_writer_ended(const struct capture_writer *writer)
     return writer->full || writer->records >= writer->most;
 }
 
-/* Return what became of all records. The taps are closed, so the counters no longer change. */
+/* The workers no longer change the counters. */
 static struct capture_written written_of(const struct capture_writer *writer)
 {
     struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};
-    /* After the writer stopped, the rings filled up, and iface->missed includes later records. */
+    /* Once the writer has stopped, rings fill up, and iface->missed counts later records, too. */
     bool stopped = writer->full || writer->file.err;
     uint64_t seen = 0;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * writer.h - moves the records of a capture from its rings into its files.
+ * writer.h - moves the records of a capture from memory into its files.
  *
- * A writer is used by one thread, in the fabric's process or in another one. It never blocks the
- * workers: a worker that finds its ring full drops the record and counts it.
+ * Each worker of the fabric writes records to a ring in shared memory. If the ring is full, the
+ * worker does not wait, but drops the record and counts it. A writer is used by one thread, in the
+ * fabric's process or in another one.
  */
 #ifndef APPS_CAPTURE_WRITER_H
 #define APPS_CAPTURE_WRITER_H
@@ -14,20 +15,20 @@
 struct capture_files;
 struct capture_writer;
 
-/* How many records are in the files, and how many are not, by reason. */
+/* Numbers of records in the files, and not in them, by reason. */
 struct capture_written {
-    uint64_t records;     /* in the files */
-    uint64_t missed;      /* dropped because their ring was full, before the writer stopped */
-    uint64_t overwritten; /* in files of a ring that were overwritten */
+    uint64_t records; /* in the files now */
+    uint64_t missed;  /* dropped before the writer stopped, because the ring of a worker was full */
+    uint64_t overwritten; /* written to files that were overwritten later (files.h) */
     uint64_t after;       /* captured after the writer had stopped, or lost in a failed write */
     bool full;            /* the only file has reached its limit */
 };
 
 /**
  * capture_writer_open - empty the files, and write the section header and the descriptions of the
- * interfaces to the first one. @memfd: the file with the rings; this function always closes it.
- * @files: open; borrowed. @most: limit of the number of records; UINT64_MAX: none. @hurry_fd: see
- * struct pcapng.
+ * interfaces to the first one. @memfd: the file with the rings of the workers; this function always
+ * closes it. @files: open; borrowed. @most: limit of the number of records; UINT64_MAX: none.
+ * @hurry_fd: see struct pcapng.
  * Errors, all before the files are changed: -ENOMEM; -EPROTO if @memfd has no rings; those of
  * mmap(); -EMSGSIZE if the interfaces do not fit into files of this size, see
  * capture_files_small(); those of capture_files_begin(). Errors of writing are returned by
@@ -42,12 +43,12 @@ int capture_writer_open(struct capture_writer **ret, int memfd, struct capture_f
  */
 int64_t capture_writer_step(struct capture_writer *writer);
 
-/** capture_writer_ended - return whether @most records were written or the files are full. */
+/** capture_writer_ended - return whether the limit of records or of the files is reached. */
 bool capture_writer_ended(const struct capture_writer *writer);
 
 /**
- * capture_writer_close - write the remaining records and the statistics. The taps must be closed.
- * Returns 0, or a negative errno of the file.
+ * capture_writer_close - write the remaining records and the statistics, after
+ * fabric_capture_stop(). Returns 0, or a negative errno of the file.
  */
 int capture_writer_close(struct capture_writer *writer, struct capture_written *ret);
 

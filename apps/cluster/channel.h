@@ -71,10 +71,9 @@ static inline bool hosts_is_full(const struct conn *control)
 
 #define HOSTS_DRAIN_MS 1000 /* time to send the last messages when a channel is closed */
 /*
- * At the start: how long another host may belong to another fabric before the start fails. That
- * host may be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer
- * than the agents, because agents end with the coordinator and must have sent their reports before
- * that.
+ * At the start: for how long a host that belongs to another fabric does not make the start fail. It
+ * may be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer than
+ * the agents, because agents end with the coordinator and must have sent their reports before that.
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
@@ -147,10 +146,7 @@ void hosts_ports_add(struct json_object *list, emu_ports set);
  */
 bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint32_t ports);
 
-/*
- * Most hits in the list "log" of a reply to "hits". Each hit is the bytes of struct emu_fault_hit
- * as digits.
- */
+/* Most hits in a reply to "hits". Each is the bytes of a struct emu_fault_hit in hexadecimal. */
 #define HOSTS_HITS_MOST 4096u
 
 /* Most drops in a reply to "unrecoverable". A line has space for many times that number. */
@@ -197,12 +193,8 @@ void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containe
 #define HOSTS_TEST      5u     /* numbers per cable in a reply to "test" */
 #define HOSTS_TEST_MOST 100000 /* most packets per test; the fabric manager uses 10000 */
 
-/*
- * Of a sample: size of a piece; bytes by which a record that begins before that limit may exceed
- * it; most bytes of a row of a list of counters.
- */
-#define HOSTS_SAMPLE_BYTES ((size_t)32 << 10)
-#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)
-#define HOSTS_SAMPLE_ROW   80u
+#define HOSTS_SAMPLE_BYTES ((size_t)32 << 10) /* size of a piece of a sample */
+#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* excess of a piece by its last record, at most */
+#define HOSTS_SAMPLE_ROW   80u                /* most bytes of a row in a list of counters */
 
 #endif

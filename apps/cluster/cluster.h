@@ -74,9 +74,7 @@ struct cluster {
 int cluster_text(struct cluster *ret, const char *name, const char *text, size_t bytes, char *error,
                  size_t error_bytes);
 
-/**
- * cluster_read - parse a cluster file. Errors: as cluster_text(); -EIO, the file cannot be read.
- */
+/** cluster_read - parse a cluster file. Errors: as cluster_text(); -EIO, it cannot be read. */
 int cluster_read(struct cluster *ret, const char *name, char *error, size_t error_bytes);
 
 void cluster_release(struct cluster *cluster);

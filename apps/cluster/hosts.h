@@ -47,15 +47,14 @@
 #define HOSTS_MAX 64u
 
 /*
- * A host link, as one of its two hosts sees it. @of pairs of ports connect that host and @host; the
- * host link uses pair @number.
+ * A host link, as one of its two hosts sees it: it leads to @host, over pair @number of the @of
+ * pairs of ports that connect the two hosts.
  */
 struct hosts_link {
     uint32_t host;
     uint32_t number;
     uint32_t of;
-    /* Socket that hangs up when the link's session ends; borrowed. Nothing is read from it. */
-    int closed_fd;
+    int closed_fd; /* hangs up when the link's session ends; never read; borrowed */
 };
 
 /* Kinds of samples: what an agent sends, in pieces, when the coordinator requests it. */

@@ -37,10 +37,7 @@ struct port {
     struct emu_hostlink_peer peer[CLUSTER_HOSTS_MAX];
 };
 
-/*
- * A pair of ports that connects this host with another one: a peer of the host link over this
- * host's port.
- */
+/* A pair of ports between this host and another one: a peer of the link over this host's port. */
 struct pair {
     struct port *port;
     uint32_t peer; /* index in port->peer */
@@ -59,10 +56,7 @@ struct links {
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
     int control[CLUSTER_HOSTS_MAX]; /* by host: this host's end of the control channel; -1: none */
-    /*
-     * number of watched links: those whose socket carries no control channel, and only shows the
-     * end of the session
-     */
+    /* links whose socket carries no control channel, and only shows the end of the session */
     uint32_t watches;
     struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
     uint32_t ports;
@@ -183,8 +177,8 @@ static bool carries_control(const struct links *links, const struct pair *pair)
 
 /*
  * Make the socket pair of a peer. Over the first pair of ports between the coordinator and another
- * host, it is the control channel. Over other pairs of ports it carries nothing; the device closes
- * it when the session ends, which shows that.
+ * host, it is the control channel. Over other pairs of ports it carries nothing: the device closes
+ * its end when the session ends, and only this hang-up matters.
  */
 static int peer_control(struct links *links, const struct pair *which,
                         struct emu_hostlink_peer *peer)
@@ -205,10 +199,7 @@ static int peer_control(struct links *links, const struct pair *which,
     return 0;
 }
 
-/*
- * Return the largest window with which the frames of a port suffice for @sessions sessions, or the
- * least window if they do not.
- */
+/* Return the largest window for which PORT_FRAMES frames are enough, or else the least. */
 static uint32_t window_of(uint32_t sessions)
 {
     uint32_t window = WINDOW_MOST;
@@ -269,10 +260,7 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
                                        .cables = crossings / pair->of +
                                                  (pair->number < crossings % pair->of),
                                        .control_fd = -1};
-    /*
-     * an agent ends when it loses its coordinator, so its session must not connect again as if it
-     * were a new agent
-     */
+    /* an agent ends when it loses its coordinator, so its session connects only once */
     peer->session.once = links->hosts.self && carries_control(links, pair);
     links->pair[links->pairs] = *pair;
     links->pair[links->pairs].port = port;
@@ -280,7 +268,7 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
     return peer_control(links, pair, peer);
 }
 
-/* Add the pairs of ports of this host's port @p and @host. */
+/* Add the pairs that connect this host's port @p with ports of @host. */
 static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8_t *digest)
 {
     struct pair pair = {.host = host, .of = cluster_links(links->cluster, links->hosts.self, host)};
@@ -296,9 +284,7 @@ static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8
     return err;
 }
 
-/*
- * Huge pages are used only if a port is a physical adapter, which then needs fewer IOMMU entries.
- */
+/* Use huge pages only if a port is a physical adapter, which then needs fewer IOMMU entries. */
 static int open_ports(struct links *links, char *error, size_t error_bytes)
 {
     const struct cluster_host *host = &links->cluster->host[links->hosts.self];
@@ -485,10 +471,7 @@ bool links_launch_why(const void *ctx, bool (*failed)(uint32_t host, char *text,
 
 /* --- a host that rejoins -------------------------------------------------------------------- */
 
-/*
- * Make a new socket pair for the next incarnation of the session. Returns this host's end, or
- * -errno.
- */
+/* Make a socket pair for the session's next incarnation. Returns this host's end, or -errno. */
 static int peer_socket(const struct pair *of)
 {
     int pair[2], old;
@@ -511,7 +494,7 @@ int links_control_again(void *ctx, uint32_t host)
     return -ENODEV;
 }
 
-/* Return the watched link over that pair of ports; NULL: this pair carries the control channel. */
+/* Return the watched link over @pair; NULL: the pair carries the control channel. */
 static struct hosts_link *watched_of(struct links *links, const struct pair *pair)
 {
     for (uint32_t i = 0; i < links->watches; i++)
@@ -576,7 +559,7 @@ void links_warn(void *ctx)
         char why[128];
 
         if (pair->warned || !emu_session_is_refused(session) ||
-            /* the state of the session makes the start fail soon */
+            /* in this state the start fails soon, and says why */
             emu_session_state(session) == EMU_SESSION_REFUSED)
             continue;
         pair->warned = true;

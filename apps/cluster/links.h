@@ -23,16 +23,16 @@
 struct links;
 
 /**
- * links_session - the configuration, without `port`, of the session over pair @number of the pairs
- * of ports that connect hosts @self and @host. @digest: cluster_digest(). @key: borrowed; NULL:
- * none.
+ * links_session - return the configuration, without `port`, of a session between hosts @self and
+ * @host. @number: the pair of ports that it uses, of those that connect the two hosts. @digest:
+ * cluster_digest(). @key: borrowed; NULL: none.
  */
 struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
                                         uint32_t number, const uint8_t *digest, const uint8_t *key);
 
 /**
- * links_port - options to open port @port of host @self. The port gets as many frames as all its
- * sessions together can hold, so that a session cannot use up the frames of others. Pure.
+ * links_port - return the options to open port @port of host @self. The port gets as many frames as
+ * all its sessions together can hold, so that no session can use up the frames of others. Pure.
  */
 struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t self, uint32_t port);
 
@@ -40,7 +40,7 @@ struct emu_hostport_options links_port(const struct cluster *cluster, uint32_t s
  * links_open - open the ports of host @self and prepare its host links.
  * @config: the configuration with which the fabric will be started; this function sets its `hosts`.
  * @config and @cluster are borrowed until links_close().
- * @host_of: by switch, from cluster_place(); borrowed.
+ * @host_of: by switch, the number of its host, from cluster_place(); borrowed.
  * Errors: as emu_hostport_open(), cluster_key(); -ENOMEM; with one line in @error.
  * Thread: the one that will start the fabric.
  */
@@ -51,8 +51,7 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
 /**
  * links_await_close - wait until the other hosts have received everything that was written to this
  * host's control channels, and have closed their ends: emu_hostlink_is_closed(). This host must
- * have closed its own ends. A host whose session has ended is not waited for. @most_ms: limit of
- * the wait.
+ * have closed its own ends. Hosts whose session has ended do not count. Waits at most @most_ms.
  * Thread: any, while the fabric's workers run.
  */
 void links_await_close(const struct links *links, uint64_t most_ms);
@@ -61,12 +60,12 @@ void links_await_close(const struct links *links, uint64_t most_ms);
 void links_close(struct links *links);
 
 /**
- * links_control - return the control channel between the coordinator, host 0, and @host. The caller
- * owns it. -1: there is none, or an earlier call has returned it.
+ * links_control - return the control channel between the coordinator, host 0, and @host, which the
+ * caller owns from now on. Returns -1 if there is none or an earlier call has returned it.
  */
 int links_control(struct links *links, uint32_t host);
 
-/** links_watched - the host links without a control channel; valid as long as @links. */
+/** links_watched - return the host links without a control channel; valid as long as @links. */
 const struct hosts_link *links_watched(const struct links *links, uint32_t *count);
 
 /** links_up - return whether all host links carry segments. @links: struct links. Thread: any. */
@@ -80,10 +79,10 @@ bool links_up(const void *links);
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_launch_why - return whether the agent has failed on a host whose links do not carry
- * segments. If so, @text is a line for the user. @failed: returns whether the agent that this
- * process started on @host has ended with an error, and if so writes which and how. @links: struct
- * links. Thread: the one that started the agents.
+ * links_launch_why - return whether a host whose links do not carry segments has an agent that has
+ * failed. If so, @text is a line for the user. @failed: if the agent that this process started on
+ * @host has ended with an error, write which agent and how, and return true. @links: struct links.
+ * Thread: the one that started the agents.
  */
 #define LINKS_HOW_BYTES 112
 bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
@@ -96,31 +95,31 @@ bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *tex
 int links_control_again(void *links, uint32_t host);
 
 /**
- * links_rejoin - allow the host links to @host to come up again. They do when @host has allowed it,
- * too. Watched links whose session has ended get new sockets (links_watched()). Returns 1 if all
- * links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links. Thread: the
- * one that watches the links.
+ * links_rejoin - allow the host links to @host to come up again, which they do once @host has
+ * allowed it, too. Watched links whose session has ended get new sockets (links_watched()). Returns
+ * 1 if all links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links.
+ * Thread: the one that watches the links.
  */
 int links_rejoin(void *links, uint32_t host);
 
 /**
- * links_refused - return whether a host is being rejected that claims to be @host. If so, @text
- * says why. @links: struct links.
+ * links_refused - return whether this host rejects another host that claims to be @host. If so,
+ * @text says why. @links: struct links.
  */
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
  * links_warn - print which hosts are not connected although their frames arrive, and why: for
- * example, a host has another key. Prints one line per pair of ports, once. The start is not given
- * up, because someone else may have sent the frames. @links: struct links. Thread: always the same.
+ * example, a host has another key. Prints one line per pair of ports, once. The start continues,
+ * because the frames may be from someone else. @links: struct links. Thread: always the same.
  */
 void links_warn(void *links);
 
 /**
  * links_duplicate - return a text on a rejected host that claims to be a connected one: which host
- * it is, and why it was rejected. *host: the host that it claims to be. Each text is returned once,
- * and valid until the next call. NULL: there is no further one. links_print_duplicates() - print a
- * line for each: LINKS_DUPLICATE. @links: struct links. Thread: always the same.
+ * it is, and why it was rejected. *host: the host that it claims to be. Returns each text once; it
+ * is valid until the next call. NULL: no further one. links_print_duplicates() - print a line for
+ * each text: LINKS_DUPLICATE. @links: struct links. Thread: always the same.
  */
 #define LINKS_DUPLICATE "another host was refused that claims to be host %s, which continues: %s"
 const char *links_duplicate(void *links, uint32_t *host);
@@ -136,10 +135,7 @@ struct hosts_handshake_config {
     const struct cluster *cluster;
     uint32_t self;           /* number of this host */
     const char *const *name; /* by host: its name */
-    /*
-     * Return whether the agent that this process started on @host has ended with an error; if so,
-     * write which and how.
-     */
+    /* as @failed of links_launch_why() */
     bool (*launch_failed)(uint32_t host, char *text, size_t bytes);
     bool (*stops)(void *ctx); /* as emu_barrier_config.stops, which has no ctx here */
 };

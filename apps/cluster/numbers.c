@@ -150,12 +150,12 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 #define COMM_SUMS (EMU_COMM_KINDS * EMU_COMM_SIZES)
 
 /*
- * A number of a cell. `how` says how the numbers of two hosts are combined. The numbers of a cell
- * are sent in the order of the tables below.
+ * One number of a *cell*, a structure of counters in struct fabric_comm. The numbers of a cell are
+ * sent in the order of the tables below.
  */
 struct number {
     size_t offset;
-    /* ADDED_REAL: a double, which is sent rounded to a whole number */
+    /* how the numbers of two hosts are combined; ADDED_REAL: a double, sent as a whole number */
     enum { ADDED, ADDED_REAL, LARGEST } how;
 };
 
@@ -229,10 +229,7 @@ static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_
     return (uint64_t)pair->from * comm->nodes + pair->to;
 }
 
-/*
- * List at most @most pairs, from number @from on. *next: number of the first pair left out; 0:
- * none.
- */
+/* List at most @most pairs from number @from on. *next: number of the next pair; 0: none. */
 static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t from, uint32_t most,
                                       uint64_t *next)
 {
@@ -281,8 +278,8 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
 }
 
 /*
- * Return list @name. NULL: it is missing, or its length is not @count or, if @count is 0, no
- * multiple of @each.
+ * Return list @name. NULL: it is missing or has a wrong length. The length must be @count or, if
+ * @count is 0, a multiple of @each.
  */
 static struct json_object *list_of(struct json_object *comm, const char *name, size_t count,
                                    size_t each)

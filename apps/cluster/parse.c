@@ -260,10 +260,7 @@ static int line_port(struct parse *p, char **at)
     return err;
 }
 
-/*
- * Add a range of switches to @host. Its ranges are kept in ascending order, and adjacent ones are
- * merged.
- */
+/* Add a range of switches. The ranges stay in ascending order, and adjacent ones are merged. */
 static int range_add(const struct parse *p, struct cluster_host *host, struct cluster_range range)
 {
     uint32_t at = 0;
@@ -278,7 +275,7 @@ static int range_add(const struct parse *p, struct cluster_host *host, struct cl
         host->range[at - 1].last = range.last;
         if (at == host->ranges || range.last + 1 != host->range[at].first)
             return 0;
-        host->range[at - 1].last = host->range[at].last; /* it joins two ranges */
+        host->range[at - 1].last = host->range[at].last; /* @range joins two ranges */
         host->ranges--;
         memmove(&host->range[at], &host->range[at + 1],
                 (host->ranges - at) * sizeof host->range[0]);
@@ -487,10 +484,7 @@ static int check_sessions(const struct parse *p)
     return 0;
 }
 
-/*
- * Compare two joins by their hosts, then by their ports. The result does not depend on the byte
- * order of the machine.
- */
+/* Compare joins by hosts, then by ports, with the same result on machines of any byte order. */
 static int join_rank(const void *left, const void *right)
 {
     const struct cluster_join *a = left, *b = right;

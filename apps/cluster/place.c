@@ -33,13 +33,12 @@ uint64_t cluster_fabric(const struct cluster *cluster)
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* Return whether this line joins ports of hosts @a and @b. */
+/* Return whether @join joins ports of hosts @a and @b. */
 static bool joins(const struct cluster_join *join, uint32_t a, uint32_t b)
 {
     return (join->host[0] == a && join->host[1] == b) || (join->host[0] == b && join->host[1] == a);
 }
 
-/* Return the number of lines that join ports of hosts @a and @b. */
 static uint32_t joins_between(const struct cluster *cluster, uint32_t a, uint32_t b)
 {
     uint32_t count = 0;
@@ -123,10 +122,7 @@ static int place_found(const struct cluster *cluster, const struct topo_graph *g
     return topo_cut(graph, cluster->hosts, share, host_of, error, error_bytes);
 }
 
-/*
- * Check that ports connect all hosts that have cables between them. @between: number of cables, by
- * host and host.
- */
+/* Check that ports connect hosts with cables between them: @between, by both hosts' numbers. */
 static int check_ports(const struct cluster *cluster, const uint32_t *between, char *error,
                        size_t error_bytes)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrival.h - `fabemu run` prints how many processes have attached, if they take long.
+ * arrival.h - lines of `fabemu run` about how many processes have attached, if this takes long.
  *
- * The first line comes after 2 s, further lines after 4, 8, 16 s, and so on, each only if the
- * number has changed since the last line. When all have attached, a last line says so if there were
- * lines before. Thread: the supervisor.
+ * The first line is printed after 2 s, and further lines after 4, 8, 16 s and so on, but only if
+ * the number has changed since the last line. If a line was printed, a last line follows when all
+ * processes have attached. Thread: the supervisor.
  */
 #ifndef APPS_CMD_ARRIVAL_H
 #define APPS_CMD_ARRIVAL_H
@@ -15,27 +15,27 @@
 struct json_object;
 
 struct arrival {
-    bool waits;       /* not all processes have attached */
+    bool waits;       /* some processes have not attached yet */
     int64_t since_ms; /* start of the wait, by emu_now_ms() */
     int64_t next_ms;  /* earliest time of the next line */
     int64_t attached; /* processes that are attached now */
     int64_t ranks;    /* ranks of the job; 0: unknown until a process attaches */
-    int64_t printed;  /* number in the last line; -1: no line yet */
+    int64_t printed;  /* `attached` in the last line; -1: no line yet */
 };
 
 /**
- * arrival_begin - @command was started. If it is an MPI launcher, the wait begins now. Otherwise it
- * begins when a process attaches that is one of several ranks.
+ * arrival_begin - begin to wait if @command, which was just started, is an MPI launcher. For other
+ * commands the wait begins when a process attaches that is one of several ranks.
  */
 void arrival_begin(struct arrival *a, const char *command);
 
 /** arrival_event - handle an event "attached" of the fabric (docs/control.md). */
 void arrival_event(struct arrival *a, struct json_object *event);
 
-/** arrival_due_ms - time until arrival_print() has a line to print, in ms; -1: no line is due. */
+/** arrival_due_ms - return the time until arrival_print() prints a line, in ms; -1: never. */
 int64_t arrival_due_ms(const struct arrival *a);
 
-/** arrival_print - print the line that is due, if one is. */
+/** arrival_print - print a line if its time has come. */
 void arrival_print(struct arrival *a);
 
 #endif

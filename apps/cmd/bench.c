@@ -19,7 +19,7 @@ struct benchmark {
     const char *about;
     void (*run)(struct bench *bench, int arg);
     int arg;
-    bool mpi; /* needs mpirun and the programs of tests/mpi */
+    bool mpi; /* it needs mpirun and the bench programs of tests/mpi */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -37,9 +37,7 @@ static const struct benchmark benchmarks[] = {
 
 #define BENCHMARKS (sizeof benchmarks / sizeof benchmarks[0])
 
-/* --- --only and --list -------------------------------------------------------------- */
-
-/* Does a word of --only select the benchmark? "mpi" selects all that begin with "mpi.". */
+/* Return whether a word of --only selects a benchmark. "mpi" selects all names "mpi.…". */
 static bool selects(const char *word, size_t bytes, const char *name)
 {
     return strncmp(word, name, bytes) == 0 && (name[bytes] == '\0' || name[bytes] == '.');
@@ -56,7 +54,6 @@ static bool selected(const char *only, const struct benchmark *benchmark)
     return !only;
 }
 
-/* The name of the benchmark that prints row @row, or NULL. */
 static const char *benchmark_of(const char *row, size_t bytes)
 {
     for (size_t i = 0; i < BENCHMARKS; i++) {
@@ -81,7 +78,6 @@ static int unknown_name(const char *word, size_t bytes)
                                shown, word);
 }
 
-/* Every word of --only must select a benchmark. Returns 0 or an exit status. */
 static int check_only(const char *only)
 {
     if (only && !*only)
@@ -107,7 +103,6 @@ static struct json_object *json_of(const struct benchmark *benchmark)
     return one;
 }
 
-/* Print the benchmarks that --only selects. Returns an exit status. */
 static int list(const char *only, bool json)
 {
     struct json_object *names = json_object_new_array();
@@ -125,8 +120,6 @@ static int list(const char *only, bool json)
     json_object_put(names);
     return EXIT_SUCCESS;
 }
-
-/* --- the command line --------------------------------------------------------------- */
 
 struct arguments {
     struct bench bench;
@@ -157,7 +150,6 @@ static const struct options_command bench_command = {
             "run.",
 };
 
-/* Returns -1 to go on, or an exit status. */
 static int parse(struct arguments *arguments, int argc, char **argv)
 {
     const struct option_table own = OPTION_TABLE(rows, arguments);
@@ -173,8 +165,6 @@ static int parse(struct arguments *arguments, int argc, char **argv)
         return EXIT_USAGE;
     return arguments->list ? list(arguments->only, arguments->bench.json) : -1;
 }
-
-/* --- the run ------------------------------------------------------------------------ */
 
 int bench_main(int argc, char **argv)
 {
@@ -203,6 +193,6 @@ int bench_main(int argc, char **argv)
     bench_end(bench);
     if (skipped)
         print_message("no MPI rows: %s", missing);
-    /* Without --only the MPI rows are optional. */
+    /* if --only does not name them, it is no error that MPI rows were not measured */
     return bench->failed || (skipped && arguments.only) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

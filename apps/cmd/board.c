@@ -15,7 +15,7 @@ struct short_text {
     char text[16];
 };
 
-/* A number in six columns at most: 99999, 1.2M. */
+/* Return a number as text of at most six characters: 99999, 1.2M. */
 static struct short_text brief(double number)
 {
     static const char units[] = " kMGTPE";
@@ -32,10 +32,9 @@ static struct short_text brief(double number)
     return ret;
 }
 
-/* Two views, and the time between them. */
 struct span {
-    const struct telemetry_view *now, *before; /* before may be NULL: since the start */
-    double s;                                  /* seconds */
+    const struct telemetry_view *now, *before; /* before NULL: the start of the fabric */
+    double s;                                  /* seconds between them */
 };
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
@@ -138,7 +137,7 @@ void telemetry_board_release(struct telemetry_board *board)
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* The values by which a row is sorted, and which give its tone. */
+/* The values that determine a row's place in each order, and its tone. */
 struct worth {
     double traffic, waiting, errors, combining;
 };
@@ -159,7 +158,7 @@ static uint64_t key_of(const struct telemetry_board *board, const struct worth *
     }
 }
 
-/* Keep the row that was written last, unless it is filtered out. @also: more text to filter by. */
+/* Keep the last row, unless it is filtered out. The filter may match the row's text or @also. */
 static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
                      enum telemetry_tone tone, const char *also)
 {
@@ -186,7 +185,7 @@ static enum telemetry_tone tone_of(const struct worth *worth)
                                                         : TELEMETRY_TONE_IDLE;
 }
 
-/* The time from @from to @to, in the units of @view; 0 if @to is earlier. */
+/* Return the time from @from to @to, which are in the unit of @view; 0 if @to is earlier. */
 static struct duration time_between(const struct telemetry_view *view, uint64_t from, uint64_t to)
 {
     double ns = (double)(to - from) * (view->is_virtual ? 1e-3 : 1);
@@ -194,7 +193,7 @@ static struct duration time_between(const struct telemetry_view *view, uint64_t 
     return duration_of_ns(to > from ? ns : 0);
 }
 
-/* "group 3, 1.2 s": a process in a collective waits for a group, any other one for a node. */
+/* Write for whom a process waits and since when: "barrier 3, 1.2 s" (group or node 3). */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {
     const struct telemetry_view_node *node = &span->now->node[n];
@@ -260,8 +259,8 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
     row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
 }
 
-/* For each switch, the sums of the counters of all cables in the direction away from it. */
-static struct fabric_direction_sample *ways_out(const struct telemetry_view *view)
+/* Return for each switch the sums of the counters of what it sends. The caller frees them. */
+static struct fabric_direction_sample *sums_out(const struct telemetry_view *view)
 {
     struct fabric_direction_sample *out = calloc(view->switches + 1u, sizeof *out);
 
@@ -302,9 +301,9 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
 
 static int switch_rows(struct telemetry_board *board, const struct span *span)
 {
-    struct fabric_direction_sample *now = ways_out(span->now);
+    struct fabric_direction_sample *now = sums_out(span->now);
     struct fabric_direction_sample *was =
-        span->before ? ways_out(span->before) : calloc(span->now->switches + 1u, sizeof *was);
+        span->before ? sums_out(span->before) : calloc(span->now->switches + 1u, sizeof *was);
 
     for (uint32_t s = 0; now && was && s < span->now->switches; s++)
         switch_row(board, span, s, &now[s], &was[s]);

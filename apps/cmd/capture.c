@@ -2,8 +2,9 @@
 /*
  * capture.c - `fabemu capture`: write segments on links of a running fabric to a file or a pipe.
  *
- * The fabric puts records into rings, and this process empties them, so a full disk or a slow
- * reader cannot delay the fabric. When this process ends, the fabric removes the taps.
+ * The fabric writes records into rings in shared memory, and this process writes them to the file.
+ * So a full disk or a slow reader of a pipe cannot delay the fabric. When this process ends, the
+ * fabric stops recording.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,8 +25,8 @@
 #include "apps/base/message.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* time for a fabric to answer */
-#define LOOK_MS   5    /* time between two checks of empty rings */
+#define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
+#define CHECK_MS  5    /* interval of checks of empty rings */
 
 static const struct options_command capture_command = {
     .name = "capture",
@@ -40,14 +41,13 @@ static const struct options_command capture_command = {
     .groups = OPTIONS_NAME | OPTIONS_SNAP,
 };
 
-/* The command line. */
 struct wanted {
-    const char *name; /* of the fabric */
+    const char *name; /* name of the fabric */
     const char *file;
     char filter[CAPTURE_TEXT_BYTES];
     uint32_t snap_bytes;
     uint64_t seconds; /* 0: no time limit */
-    uint64_t count;
+    uint64_t count;   /* records to write; UINT64_MAX: no limit */
     struct capture_limits limits;
 };
 
@@ -60,9 +60,7 @@ static const struct option_row rows[] = {
      .least = 1, .most = UINT64_MAX - 1, .right = "a number from 1 on"},
 };
 
-/* --- the rings ---------------------------------------------------------------------- */
-
-/* Returns a signalfd of the signals that end the capture. Errors: -EMFILE. */
+/* Open a signalfd for the signals that end the capture. Returns it, or -errno. */
 static int signals_open(void)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -74,22 +72,22 @@ static int signals_open(void)
     sigaddset(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
-    sigaction(SIGXFSZ, &ignore, NULL); /* write() then returns an error */
+    sigaction(SIGXFSZ, &ignore, NULL); /* at the size limit, write() then returns an error */
     fd = signalfd(-1, &ends, SFD_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-/* Request the rings over @conn. Errors: one line in @error. */
+/* Request the memory with the rings over @conn, as *@memfd. Errors: one line in @error. */
 static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd, char *error,
                      size_t error_bytes)
 {
-    struct emu_json_fds came = {.fd = EMU_JSON_NONE};
+    struct emu_json_fds received = {.fd = EMU_JSON_NONE};
     struct json_object *request = query_request("capture"), *reply;
     int err;
 
     json_add_text(request, "filter", wanted->filter);
     json_add_number(request, "snaplen", wanted->snap_bytes);
-    conn->received_fds = &came;
+    conn->received_fds = &received;
     err = conn_query(conn, request, &reply, ANSWER_MS);
     conn->received_fds = NULL;
     if (err)
@@ -98,17 +96,16 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
     if (!emu_json_true(reply, "ok"))
         err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wanted->name,
                    emu_json_text(reply, "error", "it refuses without giving a reason"));
-    else if (came.fd[0] < 0)
+    else if (received.fd[0] < 0)
         err = fail(
             -EMFILE, error, error_bytes,
             "the fabric's memory for the capture did not arrive; raise the limit of open files "
             "(ulimit -n)");
     json_object_put(reply);
-    *memfd = came.fd[0];
+    *memfd = received.fd[0];
     return err;
 }
 
-/* Make the fabric stop filling the rings. If the fabric has ended, it has stopped as well. */
 static void end_rings(struct conn *conn)
 {
     struct json_object *reply;
@@ -117,7 +114,6 @@ static void end_rings(struct conn *conn)
         json_object_put(reply);
 }
 
-/* Write records until a signal, a limit of the command line, or the end of the fabric. */
 static void write_all(struct capture_writer *writer, struct conn *conn, const struct wanted *wanted,
                       int signal_fd)
 {
@@ -127,19 +123,18 @@ static void write_all(struct capture_writer *writer, struct conn *conn, const st
     while (wrote >= 0 && !capture_writer_ended(writer) && emu_now_ms() < end_ms) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {conn->fd, POLLIN, 0}};
 
-        poll(fds, 2, wrote ? 0 : LOOK_MS);
+        poll(fds, 2, wrote ? 0 : CHECK_MS);
         if (fds[0].revents)
             return;
         if (fds[1].revents && conn_fill(conn)) {
             conn_close(conn); /* the fabric has ended */
             return;
         }
-        emu_json_drop(&conn->in, conn->in.bytes, false); /* no reply is expected */
+        emu_json_drop(&conn->in, conn->in.bytes, false); /* events */
         wrote = capture_writer_step(writer);
     }
 }
 
-/* Connect to the fabric and open a writer for its records. Errors: one line in @error. */
 static int begin(struct capture_writer **ret, struct conn *conn, const struct wanted *wanted,
                  struct capture_files *files, int signal_fd, char *error, size_t error_bytes)
 {
@@ -163,7 +158,6 @@ static int begin(struct capture_writer **ret, struct conn *conn, const struct wa
     return err;
 }
 
-/* Returns the exit status. */
 static int capture(const struct wanted *wanted, struct capture_files *files, int signal_fd)
 {
     char error[CAPTURE_ERROR_BYTES + 128];
@@ -180,15 +174,13 @@ static int capture(const struct wanted *wanted, struct capture_files *files, int
     end_rings(&conn);
     conn_close(&conn);
     err = capture_writer_close(writer, &written);
-    if (err == -EPIPE) /* a reader that closes the pipe ends the capture */
+    if (err == -EPIPE) /* the reader of a pipe may end the capture by closing it */
         err = 0;
     capture_print(files, &written, err);
     return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* --- the command -------------------------------------------------------------------- */
-
-/* Other tools have -w for --write. */
+/* Accept -w as a short form of --write, as other tools do. */
 static void name_short(int argc, char **argv)
 {
     static char write[] = "--write";
@@ -198,7 +190,7 @@ static void name_short(int argc, char **argv)
             argv[i] = write;
 }
 
-/* Operands: a name, unless the first is a filter, then filters. False: they are too long. */
+/* Read the operands: a fabric's name, which may be left out, and filters. False: too long. */
 static bool read_operands(struct wanted *wanted, struct options *options, int argc, char **argv)
 {
     char *filter = wanted->filter;
@@ -224,7 +216,6 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
     return true;
 }
 
-/* Open the file, which no other process may be writing. Prints errors. Returns an exit status. */
 static int open_files(struct capture_files *ret, const struct wanted *wanted)
 {
     uint64_t seconds = wanted->seconds;
@@ -251,7 +242,7 @@ int capture_main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (!wanted.file)
-        return options_usage_error("capture", "no file: give -w FILE, or -w - for standard output");
+        return options_usage_error("capture", "no file; give -w FILE, or -w - for standard output");
     if (!read_operands(&wanted, &options, argc, argv))
         return options_usage_error("capture", "the filter has more than %u characters",
                                    CAPTURE_TEXT_BYTES - 1);

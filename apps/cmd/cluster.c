@@ -21,7 +21,7 @@ static const struct option_row rows[] = {
     {"check", "FILE", "the cluster file; no fabric is started", .right = "the name of a file"},
 };
 
-/* Print the numbers below @count that @has accepts, as ranges: "0-3,8". */
+/* Print the numbers below @count for which @has returns true, as ranges: "0-3,8". */
 static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i), const void *ctx)
 {
     const char *before = " ";
@@ -40,11 +40,10 @@ static void print_ranges(uint32_t count, bool (*has)(const void *ctx, uint32_t i
     }
 }
 
-/* A network that is placed on hosts, and the host that is being printed. */
 struct placed {
     const struct cluster *cluster;
     const struct topo_graph *graph;
-    uint32_t *host_of; /* by switch */
+    uint32_t *host_of; /* for each switch, the index of its host */
     uint32_t host;
 };
 
@@ -138,7 +137,6 @@ static int print_cluster(struct placed *p, const struct fabric_config *config)
     return EXIT_SUCCESS;
 }
 
-/* Print the placement of @cluster, or its errors. Returns an exit status. */
 static int check(const struct cluster *cluster, const struct fabric_config *config,
                  const char *file)
 {
@@ -175,7 +173,7 @@ int cluster_main(int argc, char **argv)
     if (status >= 0)
         return status;
     if (!file)
-        return options_usage_error("cluster", "no file: give --check FILE");
+        return options_usage_error("cluster", "no file; give --check FILE");
     if (options.operands < argc)
         return options_usage_error("cluster", "cluster takes no operand '%.80s'; give --check FILE",
                                    argv[options.operands]);

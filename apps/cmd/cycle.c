@@ -7,16 +7,16 @@
 
 void cycle_add(struct cycle_graph *graph, uint32_t from, uint32_t to)
 {
-    if (graph->hostifs == graph->capacity) {
+    if (graph->edges == graph->capacity) {
         uint32_t capacity = graph->capacity ? 2 * graph->capacity : 64;
-        struct cycle_hostif *hostif = realloc(graph->hostif, capacity * sizeof *hostif);
+        struct cycle_edge *edge = realloc(graph->edge, capacity * sizeof *edge);
 
-        if (!hostif)
+        if (!edge)
             return;
-        graph->hostif = hostif;
+        graph->edge = edge;
         graph->capacity = capacity;
     }
-    graph->hostif[graph->hostifs++] = (struct cycle_hostif){from, to};
+    graph->edge[graph->edges++] = (struct cycle_edge){from, to};
     if (from >= graph->vertices)
         graph->vertices = from + 1;
     if (to >= graph->vertices)
@@ -25,20 +25,20 @@ void cycle_add(struct cycle_graph *graph, uint32_t from, uint32_t to)
 
 static int by_from(const void *a, const void *b)
 {
-    const struct cycle_hostif *x = a, *y = b;
+    const struct cycle_edge *x = a, *y = b;
 
     return x->from != y->from ? (x->from < y->from ? -1 : 1) : (x->to > y->to) - (x->to < y->to);
 }
 
 struct vertex {
     uint32_t next, end; /* indices of its edges: the next one to follow, and 1 + the last */
-    uint32_t place;     /* 1 + its index in the path; 0: it is not on the path */
-    bool done;          /* no cycle can be reached from it */
+    uint32_t place;     /* 1 + index of the vertex in the path; 0: it is not in the path */
+    bool done;          /* no cycle can be reached from this vertex */
 };
 
 /*
- * Search from @first. Returns the index in @path at which the cycle begins. @length: of the path;
- * 0: no cycle was found.
+ * Search from @first. @path: the vertices from @first to the current one. @length: their number; 0:
+ * there is no cycle. Returns the index in @path at which the cycle begins.
  */
 static uint32_t search(const struct cycle_graph *graph, struct vertex *vertex, uint32_t first,
                        uint32_t *path, uint32_t *length)
@@ -55,7 +55,7 @@ static uint32_t search(const struct cycle_graph *graph, struct vertex *vertex, u
             --*length;
             continue;
         }
-        uint32_t to = graph->hostif[at->next++].to;
+        uint32_t to = graph->edge[at->next++].to;
         if (vertex[to].place)
             return vertex[to].place - 1;
         if (vertex[to].done)
@@ -72,10 +72,10 @@ uint32_t cycle_find(struct cycle_graph *graph, uint32_t **ret)
     uint32_t *path = malloc((graph->vertices + 1u) * sizeof *path);
     uint32_t from = 0, length = 0;
 
-    if (graph->hostifs)
-        qsort(graph->hostif, graph->hostifs, sizeof *graph->hostif, by_from);
-    for (uint32_t e = 0; vertex && e < graph->hostifs; e++) {
-        struct vertex *at = &vertex[graph->hostif[e].from];
+    if (graph->edges)
+        qsort(graph->edge, graph->edges, sizeof *graph->edge, by_from);
+    for (uint32_t e = 0; vertex && e < graph->edges; e++) {
+        struct vertex *at = &vertex[graph->edge[e].from];
 
         if (!at->end)
             at->next = e;
@@ -100,6 +100,6 @@ uint32_t cycle_find(struct cycle_graph *graph, uint32_t **ret)
 
 void cycle_release(struct cycle_graph *graph)
 {
-    free(graph->hostif);
+    free(graph->edge);
     *graph = (struct cycle_graph){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fault.c - `fabemu fault`: inject, list and clear faults of a running fabric, list scenarios, and
- * check a schedule.
+ * check a schedule. A *scenario* is a schedule of faults that is built into fabemu.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include "apps/fault/fault.h"
 #include "apps/fault/internal.h"
 
-#define TARGETS_SHOWN 8
+#define TARGETS_SHOWN 8 /* limit of the targets of a fault that the dry run prints */
 
 static const struct options_command fault_command = {
     .name = "fault",
@@ -33,7 +33,7 @@ static const struct options_command fault_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
-/* Options of which at most one is given. */
+/* The values of options of which at most one may be given. */
 struct wanted {
     bool list;
     const char *show;
@@ -72,7 +72,7 @@ static int list(void)
     return EXIT_SUCCESS;
 }
 
-/* Add no line: errors give the numbers of the schedule's lines. */
+/* Print a scenario without additional lines, because errors name the line of a schedule. */
 static int show(const char *name)
 {
     fputs(fault_scenario_find(name)->text, stdout);
@@ -128,18 +128,21 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
     putchar('\n');
 }
 
-/* @note: the note about the previous fault; the same note is not printed twice. */
+/* Print a fault in its canonical form, with its targets. @note: the last note; none is repeated. */
 static int print_fault(const struct fault *fault, const struct fault_network *network,
                        uint64_t seed, char note[static FAULT_ERROR_BYTES])
 {
-    char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES];
+    char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES], wrong[FAULT_ERROR_BYTES];
     struct fault_targets targets;
 
     fault_print(fault, text);
     puts(text);
-    if (fault_check(fault, network, error, sizeof error) ||
-        fault_targets_find(&targets, fault, network->graph, seed, text, sizeof text)) {
-        print_message("out of memory");
+    if (fault_check(fault, network, error, sizeof error)) {
+        print_message("%s", error);
+        return EXIT_FAILURE;
+    }
+    if (fault_targets_find(&targets, fault, network->graph, seed, wrong, sizeof wrong)) {
+        print_message("%s", wrong);
         return EXIT_FAILURE;
     }
     print_targets(fault, network->graph, &targets);
@@ -150,7 +153,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     return 0;
 }
 
-/* Could this fabric be started? In simulated time its nodes are local. Prints errors. */
+/* Check that such a fabric could be started. In simulated time its nodes are inside the fabric. */
 static int check_fabric(const struct fabric_config *config)
 {
     static const struct fabric_node_ops inside;
@@ -189,7 +192,7 @@ static int check(const char *what, const struct fabric_config *config)
 
 /* --- a running fabric --------------------------------------------------------------- */
 
-/* Send a request to the fabric and wait for the reply. Prints errors; then it returns false. */
+/* Send a request to the fabric and wait for the reply. Returns false after it printed an error. */
 static bool ask(const char *name, struct json_object *request, const struct query_field *fields,
                 struct json_object **reply)
 {
@@ -198,7 +201,7 @@ static bool ask(const char *name, struct json_object *request, const struct quer
     int err = query_fabric(name, request, fields, reply, NULL, error, sizeof error);
     if (!err)
         return true;
-    struct nearest kind = nearest_to(name); /* the name may be a misspelt kind */
+    struct nearest kind = nearest_to(name); /* the name may be a misspelt kind of fault */
     for (int i = 0; err == -ENOENT && i < FAULT_KINDS; i++)
         nearest_try(&kind, fault_name((enum fault_kind)i));
     print_message("%s%s", error, nearest_question(&kind, "").text);
@@ -256,7 +259,6 @@ static void print_state(struct json_object *state)
            s(times), targets, s(targets), hits, s(hits), emu_json_text(state, "text", "?"));
 }
 
-/* Print the sums of faults that have ended and are no longer listed. */
 static void print_past(struct json_object *past)
 {
     if (emu_json_number(past, "faults", 0))
@@ -285,7 +287,7 @@ static int live_list(const char *name, bool json)
     return EXIT_SUCCESS;
 }
 
-/* Is @word part of a fault: a kind, KEY=VALUE or KEY? Otherwise it names a fabric. */
+/* Return whether @word is part of a fault (a kind, KEY=VALUE or KEY), not the name of a fabric. */
 static bool is_of_fault(const char *word)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++)

@@ -2,8 +2,8 @@
 /*
  * figures.c - `fabemu figures`: execute the Python program in scripts/figures.
  *
- * The program measures with this executable, whose path it gets. Debian's python3 is preferred,
- * since Debian's package of matplotlib is for it.
+ * The program measures with this executable, whose path is an argument. Debian's python3 is
+ * preferred to others in PATH, because Debian's package of matplotlib works with it.
  */
 #include <stdbool.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
 
-/* Where the runner is, relative to the folder of this executable; else in FIGURES_SOURCE. */
+/* Where the program may be, relative to this executable's folder. FIGURES_SOURCE is tried last. */
 static const char *const places[] = {"../scripts/figures", "../share/fabemu/figures", NULL};
 
 static bool is_runner(const char *folder)
@@ -49,7 +49,7 @@ static bool find_runner(char *ret, size_t ret_bytes, const char *exe)
 
 int figures_main(int argc, char **argv)
 {
-    char exe[PATH_MAX - 64]; /* leaves space for what is appended */
+    char exe[PATH_MAX - 64]; /* leaves space for one of places[] */
     char runner[PATH_MAX], error[256];
     ssize_t bytes = readlink("/proc/self/exe", exe, sizeof exe - 1);
 

@@ -2,11 +2,10 @@
 /*
  * host.c - the process of a fabric: its start and its end.
  *
- * The supervisor (the process that the user started) forks it, so that either can die and leave
- * nothing behind: the supervisor removes the socket of a killed fabric. A fabric whose supervisor
- * is killed sees the end of their connection, removes the socket itself, and ends the processes of
- * the run. Rejected: PR_SET_PDEATHSIG for the fabric. The end of the connection shows the same, and
- * poll() can wait for it.
+ * The supervisor (the process that the user started) forks the fabric's process. If the fabric is
+ * killed, the supervisor removes the socket. If the supervisor is killed, the fabric detects the
+ * end of their connection, removes the socket, and ends the processes of the run. Rejected:
+ * PR_SET_PDEATHSIG for the fabric's process, because poll() cannot wait for it.
  */
 #include "apps/cmd/host.h"
 
@@ -35,12 +34,12 @@
 #include "emu/util/now.h"
 
 #define EXIT_UNWRITTEN 3     /* exit status of the fabric's process: DAEMON_UNWRITTEN */
-#define FAILED_MS      2000  /* for the supervisor to read why the fabric did not start */
-#define OTHERS_MS      10000 /* beyond the bound, for the fabric to report a missing host itself */
-#define CLOSE_MS       5000  /* for all other hosts to confirm the end */
-#define CONFIRM_MS     1000  /* for the coordinator to confirm that a host has left */
-#define START_LOOK_MS  100   /* between checks for an end of the start */
-#define LOOK_MS        20    /* between checks of a process without a pidfd */
+#define FAILED_MS      2000  /* longest wait until the supervisor has read why the start failed */
+#define OTHERS_MS      10000 /* the supervisor waits longer than the fabric by this time */
+#define CLOSE_MS       5000  /* longest wait until all other hosts confirm the end */
+#define CONFIRM_MS     1000  /* longest wait until the coordinator confirms that a host leaves */
+#define START_CHECK_MS 100   /* interval of checks whether the start was cancelled */
+#define CHECK_MS       20    /* interval of checks of a process without a pidfd */
 
 void host_signals(sigset_t *ret)
 {
@@ -77,10 +76,11 @@ static void raise_limit(__rlimit_resource_t what)
 }
 
 /*
- * Leave the terminal's process group and the command's output, and raise limits to their maximum.
- * But stay in the session of the parent, in which the attached processes usually are: Linux may
- * schedule sessions as groups (sched_autogroup), and then a thread that yields does not yield to
- * threads of another session. On Linux 6.18 such a thread waited for up to a minute.
+ * Prepare the fabric's process: leave the terminal's foreground process group and the command's
+ * standard output, and raise limits to their maximum. The process stays in the session of its
+ * parent, in which the attached processes usually are. Linux may schedule each session as a group
+ * (sched_autogroup), and then a thread that yields does not let threads of other sessions run: on
+ * Linux 6.18 they waited for up to a minute.
  */
 static void settle_in(void)
 {
@@ -90,7 +90,7 @@ static void settle_in(void)
     signal(SIGTTOU, SIG_IGN); /* a background process may write to its terminal */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file: beyond the limit it fails with an error */
+    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file: a size limit is then an error */
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
@@ -125,8 +125,7 @@ static int cannot_serve(int err, char *error, size_t error_bytes)
                 err == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 }
 
-/* The objects of a fabric's process. */
-struct agent_process {
+struct fabric_process {
     struct fabric_config config;
     struct fabric *fabric;
     struct links *links;            /* to other hosts; NULL: one host */
@@ -143,8 +142,8 @@ static bool agents_why(const void *links, char *text, size_t bytes)
     return links_launch_why(links, hosts_launch_failed, text, bytes);
 }
 
-/* Start the fabric. On several hosts: open the ports; the coordinator starts the other hosts. */
-static int host_begin(struct agent_process *run_served, const struct host_plan *plan,
+/* Start the fabric. On several hosts, first open the ports; the coordinator starts other hosts. */
+static int host_begin(struct fabric_process *process, const struct host_plan *plan,
                       const char *name, char *error, size_t error_bytes)
 {
     const struct hosts_plan *hosts = plan->hosts;
@@ -157,21 +156,21 @@ static int host_begin(struct agent_process *run_served, const struct host_plan *
                         strerror(-err));
     }
     if (hosts)
-        err = links_open(&run_served->links, &hosts->cluster, hosts->self, &run_served->config,
+        err = links_open(&process->links, &hosts->cluster, hosts->self, &process->config,
                          hosts->host_of, error, error_bytes);
-    return err ? err : fabric_start(&run_served->fabric, &run_served->config, error, error_bytes);
+    return err ? err : fabric_start(&process->fabric, &process->config, error, error_bytes);
 }
 
-static int serve_all(struct agent_process *run_served, struct daemon_config *serve,
+static int serve_all(struct fabric_process *process, struct daemon_config *serve,
                      const struct hosts_plan *plan, char *error, size_t error_bytes)
 {
-    struct coordinator_config hosts = {.control = run_served->control};
+    struct coordinator_config hosts = {.control = process->control};
 
     if (plan) {
         hosts.count = plan->cluster.hosts;
         hosts.name = plan->name;
         hosts.call_ms = plan->cluster.silent_ns / 1000000u * 4 + 1000;
-        hosts.start_ms = run_served->config.bounds.start_ms;
+        hosts.start_ms = process->config.bounds.start_ms;
         hosts.links_up = links_up;
         hosts.links_why = links_why;
         hosts.links_warn = links_warn;
@@ -181,48 +180,47 @@ static int serve_all(struct agent_process *run_served, struct daemon_config *ser
         hosts.links_rejoin = links_rejoin;
         hosts.links_refused = links_refused;
         hosts.links_duplicate = links_duplicate;
-        hosts.links_ctx = run_served->links;
-        hosts.link = links_watched(run_served->links, &hosts.links);
+        hosts.links_ctx = process->links;
+        hosts.link = links_watched(process->links, &hosts.links);
         for (uint32_t h = 1; h < hosts.count; h++)
-            run_served->control[h] = links_control(run_served->links, h);
+            process->control[h] = links_control(process->links, h);
         serve->hosts = &hosts;
     }
-    serve->fabric = &run_served->config;
-    return daemon_serve(run_served->fabric, serve, error, error_bytes);
+    serve->fabric = &process->config;
+    return daemon_serve(process->fabric, serve, error, error_bytes);
 }
 
-/* The process of an agent, which the coordinator controls. Returns its exit status. */
-static int agent_main(struct host const *host, struct agent_process *run_served,
+static int agent_main(const struct host *host, struct fabric_process *process,
                       const struct daemon_config *serve)
 {
     uint32_t links;
-    const struct hosts_link *link = links_watched(run_served->links, &links);
-    const struct agent_config agent = {.control = links_control(run_served->links, 0),
+    const struct hosts_link *link = links_watched(process->links, &links);
+    const struct agent_config agent = {.control = links_control(process->links, 0),
                                        .listen_fd = serve->listen_fd,
                                        .signal_fd = serve->signal_fd,
                                        .owner_fd = serve->owner_fd,
-                                       .start_ms = run_served->config.bounds.start_ms,
+                                       .start_ms = process->config.bounds.start_ms,
                                        .links_up = links_up,
                                        .links_why = links_why,
                                        .links_report = links_now,
                                        .links_rejoin = links_rejoin,
                                        .links_print_duplicates = links_print_duplicates,
                                        .links_warn = links_warn,
-                                       .links_ctx = run_served->links,
+                                       .links_ctx = process->links,
                                        .link = link,
                                        .links = links,
-                                       .stopped_ms = run_served->config.bounds.stopped_ms};
-    int end = agent_serve(run_served->fabric, &agent);
+                                       .stopped_ms = process->config.bounds.stopped_ms};
+    int end = agent_serve(process->fabric, &agent);
 
     close(serve->listen_fd);
     paths_unlink(&host->socket);
-    links_await_close(run_served->links, CONFIRM_MS);
-    fabric_stop(run_served->fabric);
-    links_close(run_served->links);
+    links_await_close(process->links, CONFIRM_MS);
+    fabric_stop(process->fabric);
+    links_close(process->links);
     return end == AGENT_ENDED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Time to wait at the end for other hosts: at most half of the supervisor's time. */
+/* Return the limit of the wait for other hosts at the end: at most half of the bound `stop`. */
 static uint64_t close_bound_ms(const struct emu_bounds *bounds)
 {
     uint64_t half_ms = emu_bounds_filled(*bounds).stop_ms / 2;
@@ -230,7 +228,6 @@ static uint64_t close_bound_ms(const struct emu_bounds *bounds)
     return half_ms < CLOSE_MS ? half_ms : CLOSE_MS;
 }
 
-/* Returns the exit status of the fabric's process. */
 static int host_main(const struct host *host, const struct fabric_config *config, int listen_fd,
                      int owner_fd, const struct host_plan *plan)
 {
@@ -243,22 +240,21 @@ static int host_main(const struct host *host, const struct fabric_config *config
                                   .listen_fd = listen_fd,
                                   .owner_fd = owner_fd,
                                   .owner = getppid()};
-    struct agent_process run_served = {.config = *config};
+    struct fabric_process process = {.config = *config};
     char error[1024] = "";
     char scratch[160];
 
     settle_in();
     serve.signal_fd = termination_fd();
-    int err = serve.signal_fd < 0
-                  ? cannot_serve(-errno, error, sizeof error)
-                  : host_begin(&run_served, plan, plan->fabric, error, sizeof error);
+    int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
+                                  : host_begin(&process, plan, plan->fabric, error, sizeof error);
     if (err) {
         report_failure(owner_fd, *error ? error : strerror(-err));
         return EXIT_FAILURE;
     }
     if (plan->hosts && plan->hosts->self)
-        return agent_main(host, &run_served, &serve);
-    int end = serve_all(&run_served, &serve, plan->hosts, error, sizeof error);
+        return agent_main(host, &process, &serve);
+    int end = serve_all(&process, &serve, plan->hosts, error, sizeof error);
     if (end < 0) {
         if (!*error)
             cannot_serve(end, error, sizeof error);
@@ -273,26 +269,26 @@ static int host_main(const struct host *host, const struct fabric_config *config
         scratch_path(scratch, sizeof scratch, host->socket.path, serve.owner);
         scratch_remove(scratch);
     }
-    if (run_served.links)
-        links_await_close(run_served.links, close_bound_ms(&config->bounds));
+    if (process.links)
+        links_await_close(process.links, close_bound_ms(&config->bounds));
     if (end == DAEMON_OWNER_GONE)
-        _exit(EXIT_SUCCESS); /* nobody waits for an orderly end */
-    fabric_stop(run_served.fabric);
-    links_close(run_served.links);
+        _exit(EXIT_SUCCESS); /* no process waits for a report */
+    fabric_stop(process.fabric);
+    links_close(process.links);
     return end < 0 ? EXIT_FAILURE : end == DAEMON_UNWRITTEN ? EXIT_UNWRITTEN : EXIT_SUCCESS;
 }
 
 /* --- the supervisor's side ---------------------------------------------------------- */
 
-/* Does a signal, or the end of the process at starter_fd, cancel the start? */
-static bool is_given_up(const struct host_plan *plan)
+/* Return whether the start is cancelled, by a signal or the end of the process at starter_fd. */
+static bool is_cancelled(const struct host_plan *plan)
 {
     struct pollfd starter = {plan->starter_fd, 0, 0};
 
-    return host_signal_waits() || poll(&starter, 1, 0) > 0; /* a descriptor -1 is ignored */
+    return host_signal_waits() || poll(&starter, 1, 0) > 0; /* poll() ignores -1 */
 }
 
-/* Wait for the next event of the start. Errors: as conn_wait(); -EINTR, is_given_up(). */
+/* Wait for an event of the fabric's start. Errors: those of conn_wait(); -EINTR, is_cancelled(). */
 static int wait_first(struct host *host, const struct host_plan *plan, int most_ms,
                       struct json_object **event)
 {
@@ -300,15 +296,15 @@ static int wait_first(struct host *host, const struct host_plan *plan, int most_
     int err;
 
     do {
-        err = conn_wait(&host->conn, event, left_ms < START_LOOK_MS ? (int)left_ms : START_LOOK_MS);
-        if (err == -ETIMEDOUT && is_given_up(plan))
+        err =
+            conn_wait(&host->conn, event, left_ms < START_CHECK_MS ? (int)left_ms : START_CHECK_MS);
+        if (err == -ETIMEDOUT && is_cancelled(plan))
             return -EINTR;
         left_ms = end_ms - emu_now_ms();
     } while (err == -ETIMEDOUT && left_ms > 0);
     return err;
 }
 
-/* Wait for the event "ready". Errors: one line in @error. */
 static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t start_ms,
                       char *error, size_t error_bytes)
 {
@@ -316,8 +312,8 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
     if (!err && strcmp(emu_json_text(event, "event", ""), "handshake") == 0) {
-        json_object_put(
-            event); /* this host's part has started; the other hosts get the same time */
+        /* this host's part has started: wait as long again for the other hosts */
+        json_object_put(event);
         err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
     }
     if (err == -EINTR)
@@ -327,7 +323,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
                     err == -ETIMEDOUT
                         ? "did not start in time: --bound start=5min waits longer, and a "
                           "smaller network takes less"
-                        : "died while it started; see the lines above, or try a smaller one");
+                        : "died while it started; see the lines above, or try a smaller network");
     if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
         err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
                    emu_json_text(event, "error", "no reason was given"));
@@ -341,7 +337,7 @@ static int fork_host(struct host *host, const struct fabric_config *config, int 
     int pair[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-        return fail(-errno, error, error_bytes, "no socket: %s", strerror(errno));
+        return fail(-errno, error, error_bytes, "cannot make a socket: %s", strerror(errno));
     fflush(NULL);
     host->pid = fork();
     if (host->pid == 0) {
@@ -375,7 +371,7 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
         paths_unlink(&ret->socket);
         return err;
     }
-    /* Let the fabric itself report which host is missing. */
+    /* wait longer than the fabric itself, so that it can report which host is missing */
     if (plan->hosts && start_ms < UINT64_MAX - OTHERS_MS)
         start_ms += OTHERS_MS;
     err = wait_ready(ret, plan, start_ms, error, error_bytes);
@@ -395,7 +391,7 @@ void host_event(struct host *host, struct json_object *event)
         host->in_order = emu_json_true(event, "in_order");
         snprintf(host->why, sizeof host->why, "%s", emu_json_text(event, "why", ""));
     } else if (strcmp(what, "frozen") == 0) {
-        /* continued in host_ended(), also if the fabric is killed */
+        /* host_ended() resumes this process, even if the fabric was killed */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
     }
 }
@@ -424,7 +420,7 @@ void host_ended(struct host *host)
     procs_thaw(&host->frozen);
 }
 
-/* Handle messages until the event "ended", which has the final report. */
+/* Handle messages up to the event "ended", which contains the final report. */
 static void take_last_messages(struct host *host)
 {
     struct json_object *message;
@@ -438,7 +434,7 @@ static void take_last_messages(struct host *host)
     }
 }
 
-/* Wait for the end of the process; kill it after the bound. Returns false if it was killed. */
+/* Wait for the end of the process, and kill it after the bound `stop`. False: it was killed. */
 static bool reap(struct host *host)
 {
     struct pollfd end = {pidfd_open(host->pid, 0), POLLIN, 0};
@@ -449,7 +445,7 @@ static bool reap(struct host *host)
     while (!(ended = waitpid(host->pid, &host->status, in_time ? WNOHANG : 0))) {
         int64_t left_ms = end_ms - emu_now_ms();
         if (left_ms > 0) {
-            poll(&end, 1, end.fd < 0 ? LOOK_MS : (int)left_ms); /* a descriptor -1 is ignored */
+            poll(&end, 1, end.fd < 0 ? CHECK_MS : (int)left_ms); /* poll() ignores -1 */
         } else {
             kill(host->pid, SIGKILL);
             in_time = false;

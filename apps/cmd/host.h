@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* host.h - start and stop the process of a fabric, from its supervisor. */
+/*
+ * host.h - start and stop the process of a fabric, from its supervisor. The supervisor is the
+ * process that the user has started: `fabemu run`, `up` or `join`.
+ */
 #ifndef APPS_CMD_HOST_H
 #define APPS_CMD_HOST_H
 
@@ -17,73 +20,71 @@
 #define HOST_WHY_BYTES 512
 
 struct host {
-    pid_t pid;        /* 0 after it was reaped */
-    int status;       /* then, as from wait() */
-    struct conn conn; /* requests, replies and events; fd is -1 after the fabric has ended */
+    pid_t pid;        /* the fabric's process; 0: it has ended and was reaped */
+    int status;       /* after it was reaped: as from wait() */
+    struct conn conn; /* to the fabric, for requests, replies, events; fd -1: it has ended */
     struct paths_socket socket;
-    struct emu_bounds bounds;   /* start and stop */
+    struct emu_bounds bounds;   /* only `start` and `stop` are used here */
     struct json_object *report; /* the final report; NULL: not received */
-    bool in_order;              /* of an agent of a cluster: the coordinator ended it */
-    char why[HOST_WHY_BYTES];   /* why it has not ended in order; "": no reason to print */
-    struct procs_frozen frozen; /* stopped by its faults; they continue when it has ended */
+    bool in_order;              /* on an agent: the coordinator has ended the fabric */
+    char why[HOST_WHY_BYTES];   /* why the fabric failed; "": nothing to print */
+    struct procs_frozen frozen; /* processes that faults have stopped; host_ended() resumes them */
 };
 
-/* Tasks of a fabric's process beside running the fabric. */
+/* What a fabric's process does in addition to running the fabric. */
 struct host_plan {
     /*
-     * "NAME=VALUE" in the environment of the processes that the run starts, or NULL. If the
-     * supervisor dies, the fabric ends all processes that have it.
+     * "NAME=VALUE", which is in the environment of all processes of the run, or NULL. If the
+     * supervisor dies, the fabric's process ends all processes with this variable.
      */
     const char *mark;
     const struct fault_schedule *faults; /* NULL: none */
     const struct hosts_plan *hosts;      /* NULL: one host */
-    const char *fabric;                  /* on several hosts: the fabric's name on all of them */
+    const char *fabric;                  /* on several hosts: the fabric's name, the same on all */
     int events_fd;                       /* file of --events; -1: none */
     int record_fd;                       /* file of --record; -1: none */
-    int starter_fd; /* pipe to a process that waits for the start; if it ends, give up; -1: none */
+    int starter_fd; /* pipe to a process whose end cancels the start; -1: none */
     struct timeline_plan timeline;
-    struct capture_plan capture; /* without a file: none */
+    struct capture_plan capture; /* its `files` is NULL: no capture */
 };
 
 /**
- * host_start - make the control socket, fork the fabric's process, wait until it serves requests.
- *
- * The calling process is single-threaded, has become the supervisor, and has blocked
- * host_signals(). Errors: one line in @error; -EINTR, a signal that asks for the end is pending, or
- * the process at starter_fd has ended.
+ * host_start - make the control socket, fork the fabric's process, and wait until it serves
+ * requests. The calling process must be single-threaded and have blocked host_signals(). Errors:
+ * one line in @error; -EINTR, a signal to end is pending, or the process at starter_fd has ended.
  */
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes);
 
 /**
- * host_signals - the signals that a supervisor blocks and reads from a signalfd.
- * host_signal_waits() - a pending one of them that asks for the end; 0: none.
+ * host_signals - return the signals that a supervisor blocks and reads from a signalfd.
+ * host_signal_waits() - return a pending signal among them that requests the end; 0: none.
  */
 void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
-/** host_event - what every supervisor does on an event of the fabric. */
+/** host_event - do what all supervisors do at an event of the fabric. */
 void host_event(struct host *host, struct json_object *event);
 
-/** host_say - print a line for events that have the same text in all supervisors, or nothing. */
+/** host_say - print the line that all supervisors print about an event, if there is one. */
 void host_say(struct json_object *event);
 
-/** host_ended - the fabric's process has ended: continue the processes that its faults stopped. */
+/** host_ended - after the end of the fabric's process, resume the processes that faults stopped. */
 void host_ended(struct host *host);
 
 /**
- * host_stop - ask the process to end, wait for the final report and for the end, remove the socket.
- * Returns false if the process had to be killed.
+ * host_stop - request the end of the fabric's process, wait for the final report and for the end,
+ * and remove the socket. Returns false if the process had to be killed.
  */
 bool host_stop(struct host *host);
 
 /**
- * host_unwritten - after host_stop(): true if a file of the fabric (--events, --record, --timeline,
- * --capture) could not be written. The reason was printed.
+ * host_unwritten - return, after host_stop(), whether the fabric could not write a file (--events,
+ * --record, --timeline, --capture). It has printed the reason.
  */
 bool host_unwritten(const struct host *host);
 
-/** host_release - host_ended(), and free all resources. */
+/** host_release - as host_ended(), and free all resources. */
 void host_release(struct host *host);
 
 #endif

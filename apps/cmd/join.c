@@ -24,7 +24,6 @@ static const struct options_command join_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_BOUNDS | OPTIONS_CLUSTER,
 };
 
-/* Print once why the fabric's process has ended. */
 static void say_why(struct host *host, const char *name)
 {
     if (*host->why)
@@ -46,7 +45,6 @@ static void take_events(struct host *host, const char *name)
         conn_close(&host->conn);
 }
 
-/* Wait until the fabric's process ends, or a signal asks for that. Returns the exit status. */
 static int wait_for_end(struct host *host, const char *name, int signal_fd)
 {
     struct signalfd_siginfo info;
@@ -107,14 +105,15 @@ int join_main(int argc, char **argv)
     if (!options.cluster || argc > options.operands)
         return options_usage_error("join", options.cluster
                                                ? "join takes no operands"
-                                               : "no cluster file: give --cluster FILE");
+                                               : "no cluster file; give --cluster FILE");
     hosts_socket_name(name, sizeof name, options.name ? options.name : "default");
     status = options_fabric(&config, &graph, &options, name);
     if (status)
         return status;
     status = hosts_plan_make(&plan, &options, &config, HOSTS_AGENT);
     if (!status) {
-        unsetenv("XDG_RUNTIME_DIR"); /* the same folder on all hosts */
+        unsetenv(
+            "XDG_RUNTIME_DIR"); /* so that the folder of sockets has the same path on all hosts */
         status = join(&config, &plan);
         hosts_plan_release(&plan);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch.c - a fabric on several hosts (--cluster): which host this is, and starting the others.
+ * launch.c - a fabric on several hosts (--cluster): see launch.h.
  *
- * An agent such as ssh starts each other host: AGENT HOST COMMAND-LINE, where a shell on that host
- * executes the line. If a word of AGENT contains %h, the host's name replaces it, and only the line
- * is appended.
+ * A launcher such as ssh is started once for each other host, as AGENT HOST COMMAND-LINE, where
+ * AGENT are the words of --launch. A shell on that host executes the command line. If a word of
+ * AGENT contains %h, the host's name replaces %h, and only the command line is appended.
  */
 #include "apps/cmd/launch.h"
 
@@ -25,16 +25,16 @@
 #include "apps/control/paths.h"
 #include "emu/util/now.h"
 
-#define LINE_BYTES  16384
-#define END_MS      2000 /* time for agents to end */
-#define END_LOOK_MS 10   /* time between checks */
+#define LINE_BYTES   16384
+#define END_MS       2000 /* longest wait for launchers to end */
+#define END_CHECK_MS 10   /* interval of checks whether they have ended */
 
-/* The agents that this process has started, by host. */
-static struct agent {
-    const char *command; /* NULL: not started */
+/* The launchers that this process has started, by host. */
+static struct launcher {
+    const char *command; /* of --launch; NULL: none was started for this host */
     pid_t pid;           /* 0: it has ended */
-    int status;          /* then, as from wait() */
-} agents[CLUSTER_HOSTS_MAX];
+    int status;          /* after it has ended: as from wait() */
+} launchers[CLUSTER_HOSTS_MAX];
 
 /* Append a space and @word, quoted for a shell, to @line. Returns false if it does not fit. */
 static bool add_word(char *line, const char *word)
@@ -65,7 +65,10 @@ static bool add_option(char *line, const char *name, const char *value)
     return add_word(line, word) && (!value || add_word(line, value));
 }
 
-/* Begin @line with this executable in this folder. Errors: -errno; -E2BIG, it does not fit. */
+/*
+ * Begin @line with a change to this working folder and this executable. Errors: -errno; -E2BIG, the
+ * line is too long.
+ */
 static int begin_line(char *line)
 {
     char cwd[PATH_MAX], self[PATH_MAX];
@@ -82,7 +85,6 @@ static int begin_line(char *line)
     return fits && add_word(line, self) ? 0 : -E2BIG;
 }
 
-/* Append `fabemu join` for host @h to @line. Errors: -E2BIG. */
 static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t h, char *line)
 {
     const struct options *options = plan->options;
@@ -95,8 +97,8 @@ static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t
     return fits ? 0 : -E2BIG;
 }
 
-/* Replace %h in a word of the agent by @host. @named: set to true if the word has %h. */
-static char *agent_word(char *word, const char *host, bool *named)
+/* Replace %h in a word of AGENT by @host. Sets *@named to true if the word has %h. */
+static char *launcher_word(char *word, const char *host, bool *named)
 {
     char *at = strstr(word, "%h"), *with;
 
@@ -107,8 +109,7 @@ static char *agent_word(char *word, const char *host, bool *named)
     return asprintf(&with, "%s%s%s", word, host, at + 2) < 0 ? word : with;
 }
 
-/* Execute the agent with the host and the line. Does not return. */
-static void exec_agent(const char *agent, const char *host, char *line)
+static void exec_launcher(const char *agent, const char *host, char *line)
 {
     char *words = strdup(agent), *argv[64];
     size_t count = 0;
@@ -117,7 +118,7 @@ static void exec_agent(const char *agent, const char *host, char *line)
     sigset_t none;
 
     for (char *word = strtok(words, " "); word && count < 60; word = strtok(NULL, " "))
-        argv[count++] = agent_word(word, host, &named);
+        argv[count++] = launcher_word(word, host, &named);
     if (!named)
         argv[count++] = (char *)(uintptr_t)host;
     argv[count++] = line;
@@ -134,7 +135,6 @@ static void exec_agent(const char *agent, const char *host, char *line)
     _exit(127);
 }
 
-/* Append the words of this command and the name of host @h to @line. Errors: -E2BIG. */
 static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t h, char *line)
 {
     bool fits = true;
@@ -147,7 +147,7 @@ static int same_line(const struct hosts_plan *plan, char *const *argv, uint32_t 
                : -E2BIG;
 }
 
-/* Start @argv on all other hosts, or, if it is NULL, `fabemu join` for @fabric. */
+/* Start the command @argv on all other hosts or, if @argv is NULL, `fabemu join` for @fabric. */
 static int launch_all(const struct hosts_plan *plan, const char *fabric, char *const *argv)
 {
     char line[LINE_BYTES];
@@ -165,13 +165,13 @@ static int launch_all(const struct hosts_plan *plan, const char *fabric, char *c
         if (pid < 0)
             return -errno;
         if (pid > 0) {
-            agents[h] = (struct agent){.command = plan->launcher, .pid = pid};
+            launchers[h] = (struct launcher){.command = plan->launcher, .pid = pid};
             continue;
         }
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent)
             _exit(EXIT_FAILURE);
-        exec_agent(plan->launcher, plan->name[h], line);
+        exec_launcher(plan->launcher, plan->name[h], line);
     }
     return 0;
 }
@@ -188,18 +188,18 @@ int hosts_launch_same(const struct hosts_plan *plan, char *const *argv)
 
 bool hosts_launch_failed(uint32_t host, char *text, size_t bytes)
 {
-    struct agent *agent = &agents[host];
+    struct launcher *launcher = &launchers[host];
 
-    if (agent->pid && waitpid(agent->pid, &agent->status, WNOHANG) == agent->pid)
-        agent->pid = 0;
-    if (!agent->command || agent->pid || !agent->status)
+    if (launcher->pid && waitpid(launcher->pid, &launcher->status, WNOHANG) == launcher->pid)
+        launcher->pid = 0;
+    if (!launcher->command || launcher->pid || !launcher->status)
         return false;
-    if (WIFSIGNALED(agent->status))
-        snprintf(text, bytes, "its agent (%.60s) was killed by signal %d", agent->command,
-                 WTERMSIG(agent->status));
+    if (WIFSIGNALED(launcher->status))
+        snprintf(text, bytes, "its agent (%.60s) was killed by signal %d", launcher->command,
+                 WTERMSIG(launcher->status));
     else
-        snprintf(text, bytes, "its agent (%.60s) has ended with status %d", agent->command,
-                 WEXITSTATUS(agent->status));
+        snprintf(text, bytes, "its agent (%.60s) has ended with status %d", launcher->command,
+                 WEXITSTATUS(launcher->status));
     return true;
 }
 
@@ -208,12 +208,13 @@ void hosts_launched_end(void)
     int64_t until_ms = emu_now_ms() + END_MS;
 
     while (waitpid(-1, NULL, WNOHANG) >= 0 && emu_now_ms() < until_ms)
-        poll(NULL, 0, END_LOOK_MS);
+        poll(NULL, 0, END_CHECK_MS);
 }
 
-/* --- which host this is ----------------------------------------------------------- */
-
-/* Find this host in the file: by --host, else by its hostname, else without its domain. */
+/*
+ * Find this host in the cluster file by @given (--host) or, if that is NULL, by the hostname, first
+ * with and then without its domain. Returns its index; CLUSTER_HOSTS_MAX: not found.
+ */
 static uint32_t find_self(const struct cluster *cluster, const char *given)
 {
     char name[256];

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * launch.h - a fabric on several hosts (--cluster): which host this is, and starting the others.
+ * launch.h - a fabric on several hosts (--cluster): find out which host of the cluster file this
+ * is, and start the fabric's processes on the other hosts.
+ *
+ * The first host of the file is the *coordinator*, where the user starts the fabric. It starts each
+ * other host through a *launcher*, a program such as ssh.
  */
 #ifndef APPS_CMD_LAUNCH_H
 #define APPS_CMD_LAUNCH_H
@@ -13,52 +17,55 @@
 #include "apps/cmd/options.h"
 
 struct hosts_plan {
-    struct cluster cluster;
-    uint32_t self;     /* index of this host */
-    uint32_t *host_of; /* by switch */
-    const char
-        *launcher; /* command that starts the other hosts (launch.c); NULL: do not start them */
-    const char *name[CLUSTER_HOSTS_MAX];
-    const struct options *options; /* the other hosts get them, too */
+    struct cluster cluster;              /* contents of the cluster file */
+    uint32_t self;                       /* index of this host in the file */
+    uint32_t *host_of;                   /* for each switch, the index of its host */
+    const char *launcher;                /* of --launch; NULL: the user starts the other hosts */
+    const char *name[CLUSTER_HOSTS_MAX]; /* names of the hosts */
+    const struct options *options;       /* hosts_launch() passes them to the other hosts */
 };
 
-/* Which host of the file this host must be. */
+/* Which host of the cluster file a command must run on. */
 enum hosts_role {
-    HOSTS_COORDINATOR, /* the coordinator: the first one */
-    HOSTS_AGENT,       /* an agent: any other one */
-    HOSTS_ANY          /* any: all hosts do the same */
+    HOSTS_COORDINATOR, /* the first host */
+    HOSTS_AGENT,       /* any other host */
+    HOSTS_ANY
 };
 
 /**
- * hosts_plan_make - read options->cluster, find this host in it, and place the network.
- * Prints errors. Returns 0 or an exit status.
+ * hosts_plan_make - read the cluster file (options->cluster), find this host in it, check that the
+ * host has the @role, and assign the network's switches to hosts. Prints errors. Returns 0 or an
+ * exit status.
  */
 int hosts_plan_make(struct hosts_plan *ret, const struct options *options,
                     const struct fabric_config *config, enum hosts_role role);
 void hosts_plan_release(struct hosts_plan *plan);
 
 /**
- * hosts_launch - start `fabemu join` with this fabric's options on the other hosts, by the agent.
- * These processes end by themselves. Errors: -errno. Thread: the fabric's process, while it has
- * one.
+ * hosts_launch - start `fabemu join` on each other host through the launcher, with the options that
+ * all hosts must have. These processes end by themselves when the fabric ends. Does nothing without
+ * a launcher. Errors: -errno. Thread: the first thread of the fabric's process, before it starts
+ * others.
  */
 int hosts_launch(const struct hosts_plan *plan, const char *fabric);
 
 /**
- * hosts_launch_same - start this very command on the other hosts. @argv: from the subcommand on,
- * ends with NULL; each host gets it with `--host` and `--launch none`.
+ * hosts_launch_same - start the same command as this one on each other host through the launcher,
+ * with --host NAME and --launch none added. @argv: the words of this command after "fabemu"; the
+ * last one is NULL. Errors: -errno.
  */
 int hosts_launch_same(const struct hosts_plan *plan, char *const *argv);
 
 /**
- * hosts_launch_failed - has the agent that this process started for @host ended with an error? Then
- * write the error to @text. An agent that ends with status 0 may have left the work to others.
+ * hosts_launch_failed - return whether the launcher that this process started for @host has ended
+ * with an error. If so, write the error to @text. Status 0 is no error, because a launcher may end
+ * while the processes that it started go on.
  */
 bool hosts_launch_failed(uint32_t host, char *text, size_t bytes);
 
 /**
- * hosts_launched_end - wait up to 2 s for the end of the agents that this process has started, so
- * that the other hosts can print why they end.
+ * hosts_launched_end - wait up to 2 s until all launchers that this process started have ended, so
+ * that the other hosts can still print through them why they end.
  */
 void hosts_launched_end(void);
 

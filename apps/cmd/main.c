@@ -71,12 +71,11 @@ static void open_standard(void)
         close(fd);
 }
 
-/* Print an error if standard output could not be written. Returns the exit status. */
 static int check_output(int status)
 {
     if (fflush(stdout))
         print_message("standard output: %s", strerror(errno));
-    else if (ferror(stdout)) /* an earlier write failed: write again to get errno */
+    else if (ferror(stdout)) /* an earlier write failed: write again to get its errno */
         print_message("standard output: %s",
                       write(STDOUT_FILENO, "\n", 1) < 0 ? strerror(errno) : "some output is lost");
     else

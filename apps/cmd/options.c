@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * options.c - the options of commands. options_fabric.c makes a fabric's configuration of them.
+ * options.c - parse the options of commands. options_fabric.c then makes a fabric's configuration.
  *
- * The table `rows` has all options that commands share: for getopt, for --help, and to read values.
+ * The table `rows` has all options that commands share. It is used for getopt, for --help, and to
+ * parse values.
  */
 #include "apps/cmd/options.h"
 
@@ -138,7 +139,7 @@ static bool read_web(void *into, const char *value, const char **right)
 
 #define AT(field) offsetof(struct options, field)
 #define FILE_NAME "the name of a file"
-/* A size in bytes. */
+/* Fields of an option_row whose value is a size from @low to @high bytes. */
 #define SIZE(low, high)              \
     .form = &(struct quantity_form)  \
     {                                \
@@ -224,9 +225,9 @@ static const struct option_row rows[] = {
 #define ROWS         (sizeof rows / sizeof rows[0])
 #define HELP         1000
 #define HELP_COLUMNS 80
-#define HELP_INDENT  29 /* column of the text about an option */
+#define HELP_INDENT  29 /* column in which the text about an option begins */
 #define SHARED       (OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_BOUNDS)
-#define OWN          2000 /* getopt's value of the first option of struct option_table */
+#define OWN          2000 /* getopt's return value for the first option of a command's own table */
 
 static_assert(CAPTURE_FILES_MOST == 100 && CAPTURE_SNAP_MOST == 240, "ranges in rows[]");
 static_assert(ROWS <= 64, "struct options.given has one bit for each row");
@@ -248,7 +249,7 @@ static bool is_optional(const char *value)
     return strncmp(value, "[=", 2) == 0;
 }
 
-/* Print @text in columns @indent to HELP_COLUMNS. The first line is printed up to @indent. */
+/* Print @text in columns @indent to HELP_COLUMNS. The caller has printed the first @indent. */
 static void print_wrapped(const char *text, int indent)
 {
     int room = HELP_COLUMNS - indent;
@@ -256,10 +257,10 @@ static void print_wrapped(const char *text, int indent)
     while ((int)strlen(text) > room) {
         int length = room;
 
-        /* pages.py takes a line that begins with "--" for the next option */
+        /* begin no line with "--", which docs/man/pages.py would read as an option */
         while (length && (text[length] != ' ' || strncmp(text + length, " --", 3) == 0))
             length--;
-        if (!length) /* a word longer than the line */
+        if (!length) /* one word is longer than the line */
             length = (int)strcspn(text, " ");
         printf("%.*s\n%*s", length, text, indent, "");
         text += length + strspn(text + length, " ");
@@ -328,7 +329,6 @@ static struct option long_option(const struct option_row *row, int got)
     return (struct option){row->name, argument, NULL, got};
 }
 
-/* Make getopt's table of the options that @command takes. */
 static void long_options(struct option *ret, const struct options_command *command,
                          const struct option_table *own)
 {
@@ -343,7 +343,6 @@ static void long_options(struct option *ret, const struct options_command *comma
     ret[count] = (struct option){NULL, 0, NULL, 0};
 }
 
-/* Note an option that all other hosts must get. False: there are too many. */
 static bool share(struct options *options, const char *name, const char *value)
 {
     if (options->shared_count == OPTIONS_SHARED_MAX)
@@ -353,14 +352,14 @@ static bool share(struct options *options, const char *name, const char *value)
     return true;
 }
 
-/* Given twice, such an option would write only the second file. */
+/* Return whether the option names an output file, so that it can be given only once. */
 static bool writes_file(const struct option_row *row)
 {
     return row->group & (OPTIONS_REPORT | OPTIONS_EVENTS | OPTIONS_CAPTURE) &&
            strcmp(row->value, "FILE") == 0;
 }
 
-/* The index of @value among @names, "a|b|c", in @ret. False: it is not there. */
+/* Find the index of @value in @names, such as "a|b|c". Returns false if it is not there. */
 static bool find_choice(const char *names, const char *value, unsigned *ret)
 {
     size_t length = strlen(value);
@@ -373,7 +372,7 @@ static bool find_choice(const char *names, const char *value, unsigned *ret)
     return true;
 }
 
-/* Read the value of @row into @into. As option_row.read(). */
+/* Parse the value of @row, with or without a read(). @right and the result are as for read(). */
 static bool read_value(const struct option_row *row, void *into, const char *value,
                        const char **right)
 {
@@ -402,7 +401,7 @@ static bool read_value(const struct option_row *row, void *into, const char *val
     return true;
 }
 
-/* @got: getopt's value of the option. Returns -1 to go on, or an exit status. */
+/* Handle one option. @got: getopt's return value. Returns -1 to go on, or an exit status. */
 static int take_option(struct options *options, const char *command, const struct option_table *own,
                        int got)
 {
@@ -430,7 +429,7 @@ static int take_option(struct options *options, const char *command, const struc
                                optarg && names ? nearest_in(optarg, names).text : "");
 }
 
-/* Is @next the value of an option whose value follows a '=', as in "--web wait"? */
+/* Return whether @next is the value of an option that needs a '=': "--web wait". */
 static bool lacks_equals(const struct options *options, int got, const char *next)
 {
     struct options probe = *options;
@@ -440,7 +439,7 @@ static bool lacks_equals(const struct options *options, int got, const char *nex
            is_optional(rows[got - 1].value) && rows[got - 1].read(&probe, next, &right);
 }
 
-/* Options that need another one. */
+/* Options that make sense only with the option `of`. */
 static const struct {
     const char *name, *of;
 } parts[] = {
@@ -463,7 +462,7 @@ static size_t row_of(const char *name)
     return i;
 }
 
-/* Print an error if an option lacks the one that it needs. Returns -1 to go on. */
+/* Check that options in parts[] come with their `of`. Returns -1 to go on, or an exit status. */
 static int check_parts(const struct options *options, const struct options_command *command)
 {
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -477,7 +476,7 @@ static int check_parts(const struct options *options, const struct options_comma
     return -1;
 }
 
-/* Bounds whose values are fields of the profile. */
+/* Bounds that are fields of the profile. */
 static const struct {
     const char *name, *field;
     size_t at; /* offset in struct emu_bounds */
@@ -487,7 +486,6 @@ static const struct {
 };
 #define OF_PROFILE (sizeof of_profile / sizeof of_profile[0])
 
-/* Is row @i of of_profile given? */
 static bool gives_bound(const struct options *options, size_t i)
 {
     uint64_t given;
@@ -506,7 +504,6 @@ bool options_sets(const struct options *options, const char *field)
     return false;
 }
 
-/* Check options that depend on each other. Returns -1 to go on, or an exit status. */
 static int check_together(const struct options *options, const struct options_command *command)
 {
     bool virtual = options->clock == EMU_CLOCK_VIRTUAL;
@@ -530,7 +527,7 @@ static int check_together(const struct options *options, const struct options_co
     return -1;
 }
 
-/* A suggestion for a misspelt option: for "--nmae=lab", did you mean '--name'? */
+/* Return a suggestion for a misspelt option. For "--nmae=lab" it is: did you mean '--name'? */
 static struct nearest_text resembling(const struct options_command *command,
                                       const struct option_table *own, const char *word)
 {
@@ -547,8 +544,8 @@ static struct nearest_text resembling(const struct options_command *command,
 }
 
 /*
- * getopt takes -topo for four short options: optopt is the first of them, and @word may be the next
- * word of the command line.
+ * Print an error about an unknown option. getopt reads "-topo" as four short options: optopt is
+ * then the first of them, and @word may be the next word of the command line.
  */
 static int no_option(const struct options_command *command, const struct option_table *own,
                      const char *word)
@@ -582,9 +579,9 @@ int options_parse(struct options *ret, const struct options_command *command,
     if (command->groups & OPTIONS_VIRTUAL)
         ret->clock = EMU_CLOCK_VIRTUAL;
     long_options(longs, command, own);
-    optind = 0; /* glibc: start anew */
+    optind = 0; /* with glibc: restart getopt */
     opterr = 0;
-    /* "+": options after a command to run are options of that command */
+    /* "+": what follows the first operand belongs to the command to run */
     const char *shorts = command->command_follows ? "+:h" : ":h";
     while ((got = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         const char *word = argv[optind - 1];
@@ -594,7 +591,7 @@ int options_parse(struct options *ret, const struct options_command *command,
         }
         if (got == ':')
             return options_usage_error(command->name, "%s needs a value", word);
-        if (optarg == word && strncmp(word, "--", 2) == 0) /* another option, or "--" */
+        if (optarg == word && strncmp(word, "--", 2) == 0) /* the value is an option, or "--" */
             return options_usage_error(command->name, "%s needs a value before '%.80s'",
                                        argv[optind - 2], word);
         if (got == '?')

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * options.h - the options of commands, and the configuration of the fabric that they describe.
- */
+/* options.h - the options of commands, and the configuration of a fabric that is made of them. */
 #ifndef APPS_CMD_OPTIONS_H
 #define APPS_CMD_OPTIONS_H
 
@@ -19,7 +17,7 @@ struct json_object;
 #define OPTIONS_SETS_MAX   32
 #define OPTIONS_SHARED_MAX 64
 
-/* Which options a command takes. */
+/* Groups of options that several commands share. A command has a set of these. */
 enum options_group {
     OPTIONS_NETWORK = 1,       /* --topo, --nodes */
     OPTIONS_FABRIC = 2,        /* --profile, --clock, … */
@@ -28,7 +26,7 @@ enum options_group {
     OPTIONS_JSON = 16,         /* --json */
     OPTIONS_FOREGROUND = 32,   /* --foreground */
     OPTIONS_CHECK = 64,        /* --check */
-    OPTIONS_VIRTUAL = 128,     /* no option: the clock is always virtual */
+    OPTIONS_VIRTUAL = 128,     /* not an option: the clock is always virtual */
     OPTIONS_FAULTS = 256,      /* --faults */
     OPTIONS_EVENTS = 512,      /* --events, --record, --timeline */
     OPTIONS_BOUNDS = 1024,     /* --bound */
@@ -38,48 +36,48 @@ enum options_group {
     OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter */
     OPTIONS_SNAP = 32768,      /* --snaplen, --capture-size, --capture-files */
     OPTIONS_WEB = 65536,       /* --web */
-    OPTIONS_ANY_CLOCK = 131072 /* no option: --clock may be virtual, too */
+    OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };
 
 /* An option: its line in --help, and how its value is read. */
 struct option_row {
     const char *name;
-    const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: it takes none */
+    const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: no value */
     const char *help;
-    /* Reads a value into @into. If it is wrong: sets @right to what is right, returns false. */
+    /* Parse a value into @into. False: the value is wrong, and *@right says what would be right. */
     bool (*read)(void *into, const char *value, const char **right);
 
     /*
-     * Without read() the value is stored in the field at offset `at` of @into. Without a value the
-     * field is a bool. With `choice`, `value` lists the names of an enumeration from 0 on: "a|b|c".
-     * With `form` the field is a uint64_t of that form. With `most` it is a number in the range: a
-     * uint64_t if `wide`, else a uint32_t. Otherwise it is a const char *, which must not be ""
-     * unless `right` is NULL.
+     * If read is NULL, the value is stored in the field at offset `at` of @into, which has this
+     * type: without a value, bool; with `choice`, an enumeration from 0 on, whose names are in
+     * `value` ("a|b|c"); with `form`, uint64_t; with `most`, a number from `least` to `most`, as
+     * uint64_t if `wide` or else uint32_t; otherwise const char *, and "" is wrong if `right` is
+     * given.
      */
     size_t at;
     bool choice;
     const struct quantity_form *form;
     uint64_t least, most;
     bool wide;
-    const char *right; /* the text of a right value, for errors */
+    const char *right; /* for errors: what would be right */
 
-    unsigned group; /* shared options: enum options_group; others: for the command's own use */
+    unsigned group; /* shared option: enum options_group; other option: as its command likes */
 };
 
 #define OPTIONS_TEXT_OF(x) #x
 #define OPTIONS_TEXT(x)    OPTIONS_TEXT_OF(x)
-/* A range of numbers in an option_row. Both are literals. */
+/* Fields of an option_row whose value is a number from @low to @high. Both must be literals. */
 #define OPTIONS_RANGE(low, high)    \
     .least = (low), .most = (high), \
     .right = "a number from " OPTIONS_TEXT(low) " to " OPTIONS_TEXT(high)
 
 #define OPTION_ROWS_MAX 32
 
-/* The options that only one command has. */
+/* The options that belong to one command only. */
 struct option_table {
     const struct option_row *row;
     size_t count;    /* at most OPTION_ROWS_MAX */
-    void *into;      /* where their values are stored */
+    void *into;      /* the structure in which their values are stored */
     uint64_t *given; /* one bit for each row that was given; may be NULL */
 };
 #define OPTION_TABLE(rows, into)                             \
@@ -87,14 +85,14 @@ struct option_table {
         (rows), sizeof(rows) / sizeof(rows)[0], (into), NULL \
     }
 
-/* A command, for its --help. */
+/* What options_parse() must know of a command, also for its --help. */
 struct options_command {
     const char *name;     /* "run" */
     const char *operands; /* "-- COMMAND…" */
     const char *about;
     unsigned groups;      /* enum options_group */
     bool command_follows; /* the operands are a command line with options of its own */
-    const char *more;     /* printed by --help after the options; NULL: nothing */
+    const char *more;     /* text of --help after the options; NULL: none */
 };
 
 struct options {
@@ -111,64 +109,65 @@ struct options {
     const char *events;         /* file; NULL: none */
     const char *capture;        /* file; NULL: none */
     const char *capture_filter; /* NULL: not given */
-    uint64_t snap_bytes;        /* captured of each payload */
+    uint64_t snap_bytes;        /* bytes of each payload to capture */
     struct capture_limits capture_limits;
     const char *record;                 /* file; NULL: none */
     const char *timeline;               /* file; NULL: none */
-    uint64_t timeline_from_bytes;       /* the smallest message in the timeline */
-    uint64_t timeline_most_bytes;       /* the largest size of the file */
+    uint64_t timeline_from_bytes;       /* smaller messages are not in the timeline */
+    uint64_t timeline_most_bytes;       /* limit of the file's size */
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
     struct emu_bounds bounds; /* given by --bound */
     const char *cluster;      /* file; NULL: one host */
     const char *host;         /* name of this host in the file; NULL: not given */
-    const char *launch;       /* agent that starts the other hosts; NULL: none */
+    const char *launch;       /* launcher that starts the other hosts; NULL: none */
     struct {
         const char *name, *value;
-    } shared[OPTIONS_SHARED_MAX]; /* given options that all hosts of a fabric must get */
+    } shared[OPTIONS_SHARED_MAX]; /* options that were given and that all hosts must get */
     unsigned shared_count;
     uint16_t web_port; /* port of the web page; 0: any free port */
     bool web;          /* serve a web page */
-    bool web_waits;    /* the command starts once a browser has opened the page */
+    bool web_waits;    /* the command starts when a browser has opened the page */
     bool keep_going;
     bool json;
     bool foreground;
     bool check;
     uint64_t given; /* one bit for each row of the table in options.c */
-    char **argv;    /* the command and its arguments, as options_parse() had them */
+    char **argv;    /* the arguments of options_parse() */
     bool dashes;    /* the operands came after "--" */
     int operands;   /* index in argv of the first operand */
 };
 
 /**
- * options_parse - read the options of @command; argv[0] is its name. @own: options that only it
- * has; NULL: none. Returns -1 to go on, or the exit status after it printed the help or an error.
+ * options_parse - parse the options of @command; argv[0] is its name. @own: options that only this
+ * command has; NULL: none. Returns -1 to go on, or the exit status if it has printed the help or an
+ * error.
  */
 int options_parse(struct options *ret, const struct options_command *command,
                   const struct option_table *own, int argc, char **argv);
 
 /**
- * options_parse_name - options_parse() of a command whose operand is the name of a fabric.
- * @name: the operand, or the default fabric.
+ * options_parse_name - as options_parse(), for a command whose only operand is a fabric's name.
+ * @name: set to the operand, or to the name of the default fabric.
  */
 int options_parse_name(struct options *ret, const char **name,
                        const struct options_command *command, const struct option_table *own,
                        int argc, char **argv);
 
-/** options_sets - does --set, or an option that means the same, set this field of the profile? */
+/** options_sets - return whether --set, or another option, sets this field of the profile. */
 bool options_sets(const struct options *options, const char *field);
 
-/** options_count - read a decimal number from @least to @most. Returns false if @text is none. */
+/** options_count - parse a decimal number from @least to @most. False: @text is no such number. */
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret);
 
-/** options_usage_error - print an error and where the help is. Returns EXIT_USAGE. */
+/** options_usage_error - print an error, and the command that prints help. Returns EXIT_USAGE. */
 int options_usage_error(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /**
- * options_fabric - the configuration of the fabric that @options describe.
- * @name: its name, or NULL for a fabric that will not run.
- * @graph: the same as ret->graph; the caller frees it with topo_free().
+ * options_fabric - make the configuration of the fabric that @options describe.
+ * @name: the fabric's name, or NULL for a fabric that will not run.
+ * @graph: set to ret->graph, which the caller frees with topo_free().
  * @options must outlive @ret. Prints errors. Returns 0 or an exit status.
  */
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
@@ -176,14 +175,15 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
 
 /**
  * options_print_rates - write a line about the rates of the network's cables to @text: which rates
- * the network's file gives, and whether the profile overrides them. False: the file gives no rate.
+ * the network's file gives, and whether the profile overrides them. Returns false if the file gives
+ * no rate.
  */
 bool options_print_rates(const struct fabric_config *config, char *text, size_t bytes);
 
 /**
- * options_print_idle - print which of the given fields, bounds and threads have no effect with the
- * profile and the clock of @config. This is not an error: a script may set them for several
- * profiles. Also print the rates of cables on clocks on which a byte takes time.
+ * options_print_idle - print which fields (--set), bounds and threads have no effect with the
+ * profile and the clock of @config. This is not an error, because a script may set them for several
+ * profiles. On a clock with times, also print the rates of cables.
  */
 void options_print_idle(const struct options *options, const struct fabric_config *config);
 

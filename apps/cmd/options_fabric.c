@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options_fabric.c - the configuration of the fabric that the options of a command describe. */
+/* options_fabric.c - make a fabric's configuration of the options of a command. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +18,11 @@
 #define DEFAULT_NODES   16
 #define DEFAULT_PROFILE "oq2004"
 #define WIDE            "fabemu-wide"
-#define ROUND_TRIPS     2 /* a crosspoint holds the segments of at least this many */
+#define ROUND_TRIPS     2 /* a crosspoint has space for the segments of so many round trips */
 
 /*
- * Slots of a crosspoint for the round trips of the fastest cable: with fewer the cable is idle
- * while it waits for credits. At most as many as a switch of this network can hold.
+ * Return the size of a crosspoint that covers ROUND_TRIPS of the fastest cable, since a cable would
+ * otherwise be idle while it waits for credits. Limited by what a switch of this network can hold.
  */
 static uint32_t xpoint_slots(const struct fabric_config *config)
 {
@@ -40,10 +40,10 @@ static uint32_t xpoint_slots(const struct fabric_config *config)
 }
 
 /*
- * If the network's file gives rates, and neither --profile nor --set gives one, the fastest rate
- * becomes the profile's link_ps_per_byte, and slower cables keep their rates. Crosspoints get
- * enough slots for ROUND_TRIPS at that rate, as far as the switch can hold them. Precondition:
- * --set has not been applied. Source of the two round trips: output-queued routers §2.
+ * Use the rates of the network's file, unless --profile or --set gives one. The fastest rate
+ * becomes the profile's link_ps_per_byte, and slower cables keep their rates. Crosspoints get the
+ * size of xpoint_slots(). Call this before --set is applied. Source of the two round trips:
+ * output-queued routers §2.
  */
 static void apply_rates(struct fabric_config *config, const struct options *options)
 {
@@ -57,7 +57,7 @@ static void apply_rates(struct fabric_config *config, const struct options *opti
     config->profile.xpoint_slots = xpoint_slots(config);
 }
 
-/* Without --profile a topology of a machine, such as qsnet:N, has the machine's profile. */
+/* Load the profile. Without --profile, a network such as qsnet:N determines it. */
 static int load_profile(struct fabric_config *ret, const struct options *options)
 {
     const char *machine = options->topo ? topo_machine(options->topo) : NULL;
@@ -82,8 +82,8 @@ static int load_profile(struct fabric_config *ret, const struct options *options
 }
 
 /*
- * The network has switches with more ports than this program supports. Replace this process by
- * fabemu-wide with the same arguments. Returns if fabemu-wide is not installed.
+ * Replace this process by fabemu-wide with the same arguments, because the network has switches
+ * with more ports than this program supports. Returns if fabemu-wide is not installed.
  */
 static void exec_wide(const struct options *options)
 {
@@ -103,7 +103,7 @@ static void exec_wide(const struct options *options)
     char **argv = calloc(count + 2, sizeof *argv);
     if (!argv || !emu_plugin_dir(dir, sizeof dir, WIDE, "."))
         return;
-    argv[0] = program_invocation_name; /* reports then show the command that the user gave */
+    argv[0] = program_invocation_name; /* so that reports show the command as the user gave it */
     memcpy(argv + 1, options->argv, count * sizeof *argv);
     snprintf(path, sizeof path, "%s/%s", dir, WIDE);
     execv(path, argv);
@@ -146,7 +146,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
     return status;
 }
 
-/* Print "36 of 4xHDR, 4 of 4xEDR, 2 without a rate", the fastest first. */
+/* Write "36 of 4xHDR, 4 of 4xEDR, 2 without a rate" to @text, the fastest rate first. */
 static void print_counts(const struct topo_rates *rates, char *text, size_t bytes)
 {
     bool done[TOPO_RATES] = {false};

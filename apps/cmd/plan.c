@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plan.c - --faults, --report, --events, --record, --timeline, --capture and --web. */
+/* plan.c - the options --faults, --report, --events, --record, --timeline, --capture and --web. */
 #include "apps/cmd/plan.h"
 
 #include <errno.h>
@@ -14,7 +14,6 @@
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
 
-/* Can all faults of the schedule be injected into the network? Prints errors. */
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
 {
@@ -79,14 +78,14 @@ static int file_open(struct output *ret, const char *path, const char *what, con
     return EXIT_FAILURE;
 }
 
-/* No second file can be made beside a file in one of these folders. */
+/* Return whether the path is in a folder in which no other file can be created. */
 static bool is_of_descriptor(const char *path)
 {
     return strncmp(path, "/dev/", strlen("/dev/")) == 0 ||
            strncmp(path, "/proc/", strlen("/proc/")) == 0;
 }
 
-/* A new file gets a valid empty timeline. An old one keeps its contents until the run begins. */
+/* A new file gets a valid empty timeline. An existing one is changed only when the run begins. */
 static int timeline_open(struct timeline_plan *ret, struct output *output, const char *path)
 {
     int status = file_open(output, path, "a timeline", "--timeline");
@@ -133,7 +132,10 @@ static int page_open(struct web *web, uint16_t port)
     return EXIT_FAILURE;
 }
 
-/* Check this before files: the other fabric of this name may have locked the same ones. */
+/*
+ * Check that no fabric of this name runs. This comes before opening files, because that fabric may
+ * have locked the same files, and the error about a file would be less helpful.
+ */
 static int check_name(const char *name)
 {
     char error[512];
@@ -144,7 +146,7 @@ static int check_name(const char *name)
     return EXIT_FAILURE;
 }
 
-/* Open all files. Their contents stay until the fabric's process begins to write. */
+/* Open all files. They keep their contents until the fabric's process begins to write. */
 static int files_open(struct plan *ret, const struct options *options)
 {
     int status = file_open(&ret->report, options->report, "the report", "--report");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - tasks of a fabric's process beside running the fabric, as the options of a command say.
+ * plan.h - what a fabric's process does in addition to running the fabric, according to the
+ * options: inject a schedule of faults, write files, serve a web page, use several hosts.
  */
 #ifndef APPS_CMD_PLAN_H
 #define APPS_CMD_PLAN_H
@@ -14,43 +15,44 @@
 #include "apps/web/web.h"
 
 struct plan {
-    struct fault_schedule schedule; /* of --faults */
+    struct fault_schedule schedule; /* from --faults */
     struct host_plan host;
-    struct hosts_plan hosts; /* of --cluster */
+    struct hosts_plan hosts; /* from --cluster */
     bool web_waits;          /* --web=wait */
-    struct web web;          /* of --web: its socket is open, its process has not started */
+    struct web web;          /* from --web: the socket listens, the process is not started yet */
     struct output report, events, record, timeline;
     struct capture_files capture;
-    bool begun; /* the fabric has started and writes the files: keep new files */
+    bool begun; /* the fabric has started, so plan_release() keeps the files that were created */
 };
 
 /**
- * plan_fabric - options_fabric() of fabric @name. On several hosts the name of the socket contains
- * the host's name, and the folder of sockets is the same on all hosts.
+ * plan_fabric - make the configuration of fabric @name by options_fabric(). With --cluster, the
+ * name of the socket also contains the host's name, and the folder of sockets is the same on all
+ * hosts.
  */
 int plan_fabric(struct fabric_config *ret, struct topo_graph **graph, const struct options *options,
                 const char *name);
 
 /**
- * plan_make - read the schedule, check it against the network, open all files for writing without
- * changing their contents, listen for browsers. @mark: see struct host_plan. Prints errors. Returns
- * 0 or an exit status.
+ * plan_make - read the schedule of faults and check it against the network, open all files for
+ * writing without changing their contents, and listen for browsers. @mark: see struct host_plan.
+ * Prints errors. Returns 0 or an exit status.
  */
 int plan_make(struct plan *ret, const struct options *options, const struct fabric_config *config,
               const char *mark);
 void plan_release(struct plan *plan);
 
 /**
- * plan_capture - the capture of --capture, with its file open in @files. @ret borrows @files, which
- * the caller closes, also after an error. Prints errors. Returns 0 or an exit status.
+ * plan_capture - prepare the capture of --capture, and open its file in @files. @ret borrows
+ * @files, which the caller closes even after an error. Prints errors. Returns 0 or an exit status.
  */
 int plan_capture(struct capture_plan *ret, struct capture_files *files,
                  const struct options *options);
 
 /**
  * plan_schedule - read the schedule or scenario @name, and check it against the network. The caller
- * releases @ret in any case. @notes: also print notes about its faults, equal ones once. Prints
- * errors. Returns 0 or an exit status.
+ * releases @ret in any case. @notes: also print notes about the faults, but each text only once.
+ * Prints errors. Returns 0 or an exit status.
  */
 int plan_schedule(struct fault_schedule *ret, const char *name, const struct fabric_config *config,
                   bool notes);

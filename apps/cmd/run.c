@@ -2,20 +2,21 @@
 /*
  * run.c - `fabemu run`: start a fabric, run a command on it, end both and leave nothing behind.
  *
- * This process is the supervisor: single-threaded, parent of the fabric's process and of the
- * command, and it adopts processes whose parent the command has ended (a subreaper). It sleeps in
- * poll() for signals, the fabric's events and the next deadline:
+ * This process is the supervisor. It is single-threaded, the parent of the fabric's process and of
+ * the command, and a subreaper: it becomes the parent of descendants whose own parent has ended. It
+ * waits in poll() for signals, events of the fabric and the next deadline. Its phases, with the
+ * bounds that end them:
  *
  *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
- *   ENDING   the command may end by itself                -- bound end  --> TERM
- *   TERM     SIGTERM to all processes that it started     -- bound term --> KILL
- *   KILL     SIGKILL to these, SIGTERM to the command     -- bound last --> LAST
+ *   ENDING   the command may end by itself                   -- bound end  --> TERM
+ *   TERM     SIGTERM to all processes but the command        -- bound term --> KILL
+ *   KILL     SIGKILL to all these, SIGTERM to the command    -- bound last --> LAST
  *   LAST     SIGKILL to every descendant
- *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -> TERM
+ *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -- bound leftover --> TERM
  *
- * It is done when the command is reaped and no descendant is left. The command gets signals last
- * because it is usually a launcher that is ending its job: mpirun takes a signal meanwhile for an
- * impatient user, and prints that.
+ * The run is over when the command was reaped and no descendant is left. The command gets signals
+ * last, because it is usually a launcher that is already ending its job. If mpirun gets a signal
+ * during that time, it prints that the user is impatient.
  */
 #include "apps/timeline/timeline.h"
 #include "apps/cmd/commands.h"
@@ -48,9 +49,9 @@
 #include "apps/web/web.h"
 #include "emu/util/now.h"
 
-#define AGAIN_MS       100  /* between checks of processes that are being killed */
-#define GIVE_UP_MS     1800 /* a process that SIGKILL has not ended by then hangs in the kernel */
-#define LAST_EVENTS_MS 1000 /* to read the rest of a connection that the peer has closed */
+#define AGAIN_MS       100  /* interval of checks of processes that are being killed */
+#define GIVE_UP_MS     1800 /* no longer wait for a process that SIGKILL has not ended by then */
+#define LAST_EVENTS_MS 1000 /* longest wait for the rest of a connection that the fabric closed */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 
@@ -58,29 +59,29 @@ struct run {
     struct host host;
     int signal_fd;
     const struct output *report; /* file of --report; fd -1: none */
-    char **argv;                 /* the command */
+    char **argv;                 /* the command with its arguments */
     char scratch[160];           /* folder for temporary files */
     pid_t command;
     bool command_done;
-    int command_status; /* as from wait() */
+    int command_status; /* after the end of the command: as from wait() */
     enum phase phase;
     int64_t start_ms;
-    int64_t end_ms;   /* when the command ended; 0: it has not */
-    int64_t phase_ms; /* when the phase began; unset while RUNNING */
-    bool hurried;     /* end this phase now: the user interrupted twice */
+    int64_t end_ms;   /* when the command ended; 0: it still runs */
+    int64_t phase_ms; /* when the phase began; not set in the phase RUNNING */
+    bool hurried;     /* this phase ends at once, for example because the user interrupted twice */
     struct emu_bounds bounds;
-    bool keep_going;  /* deaths do not end the run */
-    int interrupted;  /* the first signal that asked for the end; 0: none */
-    bool failed;      /* a node died: the run failed, whatever the command's exit status is */
+    bool keep_going;  /* --keep-going: the death of a process does not end the run */
+    int interrupted;  /* the first signal that requested the end; 0: none */
+    bool failed;      /* a process on a node died, so the exit status is not 0 */
     bool fabric_lost; /* the fabric ended before the command */
     bool stood_still; /* --standstill TIME:end ended the run */
-    size_t deaths;    /* nodes that died before the run began to end */
-    /* descendants that are not part of the run: started before it by a script that then executed
-     * fabemu, and the page's server */
+    size_t deaths;    /* processes on nodes that died before the run began to end */
+    /* descendants that do not belong to the run: the page's server, and children that this process
+     * had before it executed fabemu */
     pid_t before[65];
     size_t befores;
-    char refused[256]; /* error of a process that could not attach; "": none */
-    struct web *web;   /* process of the web page, if there is one */
+    char refused[256]; /* the last error of a process that could not attach; "": none */
+    struct web *web;   /* the web page's server, if there is one */
     struct standstill standstill;
     struct arrival arrival;
     char *runtime_dir; /* $XDG_RUNTIME_DIR, or NULL */
@@ -111,8 +112,9 @@ static void say_death(struct json_object *death, const char *then)
 }
 
 /*
- * A node has died, or a host is lost: end the run unless --keep-going. Returns the end of the line
- * about it; NULL: it is a consequence of the run's end, print none.
+ * After the death of a process on a node or the loss of a host, begin to end the run, unless
+ * --keep-going was given. Returns the end of the line to print about it, or NULL to print none,
+ * because it is a consequence of the run's end.
  */
 static const char *on_failure(struct run *run)
 {
@@ -137,7 +139,7 @@ static void on_death(struct run *run, struct json_object *event)
     run->deaths++;
 }
 
-/* An event "node_died" follows for each process on the host. */
+/* Print that a host is lost. An event "node_died" follows for each process on it. */
 static void on_host_lost(struct run *run, struct json_object *event)
 {
     const char *then = on_failure(run);
@@ -148,8 +150,9 @@ static void on_host_lost(struct run *run, struct json_object *event)
 }
 
 /*
- * A program that stands still does not end by itself: with :end the command gets SIGTERM. mpirun
- * then ends its ranks quietly. If the ranks got the signal as well, mpirun would report them.
+ * Handle a standstill. With :end the run ends, and the command gets SIGTERM, because a program that
+ * stands still does not end by itself. mpirun then ends its ranks without a message. It would print
+ * messages if its ranks got the signal, too.
  */
 static void on_standstill(struct run *run, struct json_object *event)
 {
@@ -201,7 +204,7 @@ static void read_events(struct run *run)
         conn_close(&run->host.conn);
 }
 
-/* Read all events that the fabric sent before it ended. The final report may be long. */
+/* Handle all events that the fabric sent before it ended. The last one has the final report. */
 static void read_last_events(struct run *run)
 {
     struct json_object *event;
@@ -227,7 +230,7 @@ static void on_host_end(struct run *run, int status)
     run->host.pid = 0;
     run->host.status = status;
     run->fabric_lost = true;
-    if (run->host.report) /* now, since the command may take long to end */
+    if (run->host.report) /* do not wait for the command, which may take long to end */
         web_send_report(run->web, run->host.report);
     begin_ending(run);
 }
@@ -242,7 +245,7 @@ static void on_command_end(struct run *run, int status)
                       run->argv[0], WTERMSIG(status));
 }
 
-/* @pid has ended: a process of the run may get the same number. */
+/* Remove @pid, which has ended, from run->before: a process of the run may get the same number. */
 static void forget_before(struct run *run, pid_t pid)
 {
     size_t kept = 0;
@@ -253,7 +256,6 @@ static void forget_before(struct run *run, pid_t pid)
     run->befores = kept;
 }
 
-/* Reap all children that have ended: the command, the fabric, adopted processes. */
 static void reap_all(struct run *run)
 {
     int status;
@@ -285,7 +287,7 @@ static void on_interrupt(struct run *run, const struct signalfd_siginfo *info)
         run->hurried = true;
     run->interrupted = run->interrupted ? run->interrupted : signal;
     begin_ending(run);
-    /* the terminal (SI_KERNEL) has sent the signal to the command as well */
+    /* a signal of the terminal (SI_KERNEL) has reached the command, too */
     if (info->ssi_code != SI_KERNEL && !run->command_done && run->command > 0)
         kill(run->command, signal);
 }
@@ -301,7 +303,7 @@ static void read_signals(struct run *run)
 
 /* --- escalation --------------------------------------------------------------------- */
 
-/* Send a signal to all of @left but the command, or with @command only to the command. */
+/* Send a signal to the processes @left: to the command if @command, else to all but the command. */
 static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
                         int signal)
 {
@@ -310,7 +312,6 @@ static void signal_left(const struct run *run, const pid_t *left, size_t count, 
             procs_signal(&left[i], 1, signal);
 }
 
-/* Duration of the phase. */
 static uint64_t phase_bound_ms(const struct run *run)
 {
     switch (run->phase) {
@@ -332,7 +333,7 @@ static bool phase_is_over(const struct run *run)
     return run->hurried || (uint64_t)(emu_now_ms() - run->phase_ms) >= phase_bound_ms(run);
 }
 
-/* Take the next step if it is due. @left: living descendants of the run. */
+/* Enter the next phases that are due, and send their signals. @left: living descendants. */
 static void escalate(struct run *run, const pid_t *left, size_t count)
 {
     if (run->phase == LEFTOVER && phase_is_over(run)) {
@@ -357,7 +358,7 @@ static void escalate(struct run *run, const pid_t *left, size_t count)
         signal_left(run, left, count, true, SIGKILL);
 }
 
-/* Time until the next step, in ms; -1: none before the next event. */
+/* Return the time until the next phase or check, in ms; -1: wait for an event. */
 static int64_t next_step_ms(const struct run *run)
 {
     uint64_t bound_ms = phase_bound_ms(run);
@@ -370,7 +371,7 @@ static int64_t next_step_ms(const struct run *run)
     return left_ms > 0 ? left_ms : 0;
 }
 
-/* Living descendants that belong to the run. */
+/* Find living descendants that belong to the run. Returns their number, @max at most. */
 static size_t find_left(const struct run *run, pid_t *left, size_t max)
 {
     size_t found = procs_descendants(getpid(), run->host.pid, left, max);
@@ -386,7 +387,7 @@ static size_t find_left(const struct run *run, pid_t *left, size_t max)
     return count;
 }
 
-/* Returns true when no process of the run is left. @timeout_ms: how long to wait for events. */
+/* Do what is due. Returns true when the run is over. *@timeout_ms: how long to wait for events. */
 static bool step(struct run *run, int64_t *timeout_ms)
 {
     pid_t left[PROCS_MAX];
@@ -408,7 +409,6 @@ static bool step(struct run *run, int64_t *timeout_ms)
     return run->phase == LAST && emu_now_ms() - run->phase_ms > GIVE_UP_MS;
 }
 
-/* Sleep until an event, or input from @page_fd. poll() ignores descriptors that are -1. */
 static void wait_events(struct run *run, int page_fd, int64_t timeout_ms)
 {
     struct pollfd fds[3] = {{run->signal_fd, POLLIN, 0},
@@ -427,13 +427,13 @@ static void supervise(struct run *run)
     int64_t timeout_ms;
 
     reap_all(run);
-    if (run->host.conn.fd >= 0) /* events that arrived together with "ready" are in the buffer */
+    if (run->host.conn.fd >= 0) /* the buffer may have events that arrived together with "ready" */
         read_events(run);
     while (!step(run, &timeout_ms))
         wait_events(run, -1, timeout_ms);
 }
 
-/* --web=wait: wait until a browser has opened the page, its server has ended, or the run ends. */
+/* Wait (--web=wait) until a browser has opened the page, its server has ended, or the run ends. */
 static void await_browser(struct run *run)
 {
     print_message("the command starts once a browser has opened the page");
@@ -459,8 +459,9 @@ static int exit_status(const struct run *run)
 }
 
 /*
- * Settle the list of deaths in the report. The first run->deaths of them were printed. Later ones
- * are consequences of the run's end, or arrived too late to end it.
+ * Correct the report's list of deaths. The first run->deaths of them were printed. If the run was
+ * ended, the other processes died because of that, and are deleted from the list. Otherwise their
+ * deaths were reported too late, and are printed now.
  */
 static void settle_deaths(struct run *run, struct json_object *died)
 {
@@ -468,17 +469,17 @@ static void settle_deaths(struct run *run, struct json_object *died)
 
     if (run->phase >= ENDING && count > run->deaths)
         json_object_array_del_idx(died, run->deaths, count - run->deaths);
-    if (run->interrupted || run->stood_still) /* the processes that this ended do not count */
+    if (run->interrupted || run->stood_still) /* processes that were ended by this do not count */
         json_add_number(json_object_object_get(run->host.report, "processes"), "died", run->deaths);
     for (size_t i = run->deaths; run->phase < ENDING && i < count; i++)
         say_death(emu_json_at(died, i), "");
 }
 
-/* Add the fields that the fabric does not know. */
+/* Add the fields of the report that only the supervisor knows. */
 static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
-    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* 0: it hangs in the kernel */
+    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* 0: it could not be killed */
     double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 
@@ -489,7 +490,7 @@ static void complete_report(struct run *run, int status)
     json_object_object_add(report, "wall_s", json_object_new_double_s(wall_s, wall_text));
 }
 
-/* Print and write the report. Returns the exit status: not 0 if the file could not be written. */
+/* Print and write the report. Returns @status, or EXIT_FAILURE if that is 0 and writing failed. */
 static int finish_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
@@ -521,7 +522,7 @@ static int finish(struct run *run)
     if (run->host.report) {
         status = finish_report(run, status);
     } else {
-        print_message("no report: the fabric ended before it could make it");
+        print_message("no report, because the fabric ended before it could make one");
         status = status ? status : EXIT_FAILURE;
     }
     if (run->refused[0])
@@ -550,7 +551,6 @@ static const struct options_command run_command = {
     .command_follows = true,
 };
 
-/* "5s", "5s:end", "off". */
 static bool read_standstill(void *into, const char *value, const char **right)
 {
     struct standstill *ret = into;
@@ -590,7 +590,6 @@ static int check_operands(const struct options *options, int argc, char **argv)
     return command_check(argv[options->operands]);
 }
 
-/* Start the process of the web page, if there is --web. Prints errors. */
 static int page_start(struct run *run, const char *name)
 {
     char address[WEB_ADDRESS_BYTES], error[256];
@@ -608,7 +607,6 @@ static int page_start(struct run *run, const char *name)
     return 0;
 }
 
-/* Start the command, unless the run has begun to end. */
 static void begin_command(struct run *run, const struct command_signals *signals)
 {
     if (run->phase == RUNNING)
@@ -621,7 +619,6 @@ static void begin_command(struct run *run, const struct command_signals *signals
     arrival_begin(&run->arrival, run->argv[0]);
 }
 
-/* Start the fabric and the command, supervise them, and end them. Returns the exit status. */
 static int run_on(struct run *run, const struct fabric_config *config, struct plan *plan,
                   const struct command_signals *signals)
 {
@@ -647,7 +644,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     web_fabric_ready(run->web);
     if (plan->web_waits)
         await_browser(run);
-    if (run->runtime_dir) /* the command's own; plan_fabric() */
+    if (run->runtime_dir) /* plan_fabric() may have removed it, but the command keeps it */
         setenv("XDG_RUNTIME_DIR", run->runtime_dir, 1);
     scratch_path(run->scratch, sizeof run->scratch, run->host.socket.path, getpid());
     if (scratch_make(run->scratch))
@@ -664,9 +661,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
 }
 
 /*
- * Receive signals through a descriptor, adopt orphans, and get errors of writing instead of
- * signals.
- * @before: the previous settings, for the command.
+ * Prepare this process: get signals through a descriptor, become a subreaper, and get errors of
+ * write() instead of signals. @before: the previous settings, which the command gets.
  */
 static void become_supervisor(struct run *run, struct command_signals *before)
 {
@@ -675,9 +671,9 @@ static void become_supervisor(struct run *run, struct command_signals *before)
 
     host_signals(&signals);
     sigprocmask(SIG_BLOCK, &signals, &before->mask);
-    signal(SIGCHLD, SIG_DFL); /* if it was ignored, the command's status would be lost */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, the command's exit status would be lost */
     sigaction(SIGPIPE, &ignore, &before->pipe);
-    sigaction(SIGXFSZ, &ignore, &before->file_size); /* write() then returns an error */
+    sigaction(SIGXFSZ, &ignore, &before->file_size);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     run->befores = procs_descendants(getpid(), 0, run->before, 64);
     run->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -2,8 +2,8 @@
 /*
  * scratch.c - a folder for the temporary files of one run, removed at its end.
  *
- * Its name is the supervisor's pid, so two runs never share a folder, and the folder of a
- * supervisor that was killed is recognised.
+ * The folder's name is the pid of the run's supervisor. So no two runs share a folder, and a later
+ * run can find and remove the folder of a supervisor that was killed.
  */
 #include "apps/cmd/scratch.h"
 
@@ -59,9 +59,9 @@ static void remove_orphans(const char *dir)
 }
 
 /*
- * Open MPI keeps its session in ompi.HOST.UID there. Each mpirun makes that folder, and removes it
- * when it is empty. If several run at the same time, one may then fail with "File exists". So put a
- * folder into it, which keeps it.
+ * Make Open MPI's session folder, ompi.HOST.UID, with a folder "keep" in it. Each mpirun makes the
+ * session folder, and removes it if it is empty. If several mpirun do this at the same time, one
+ * may fail with "File exists". Because of the folder "keep", the session folder is never empty.
  */
 static void make_session(const char *path, const char *host)
 {

@@ -2,7 +2,7 @@
 /*
  * scratch.h - a folder for the temporary files of one run, removed at its end.
  *
- * Open MPI keeps the files of its session there, which it leaves behind when it is killed.
+ * Open MPI keeps the files of its session in this folder, and does not remove them if it is killed.
  */
 #ifndef APPS_CMD_SCRATCH_H
 #define APPS_CMD_SCRATCH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* screen.c - the terminal of `fabemu top`: the only file that uses ncurses. */
+/* screen.c - the terminal of `fabemu top`. Only this file uses ncurses. */
 #include "apps/cmd/top.h"
 
 #ifdef TELEMETRY_NCURSES
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define HEAD_LINES  3  /* lines above the rows */
-#define ROW_COLUMNS 80 /* of a row's text; on a wider screen a bar follows */
-#define BAR_LEAST   12 /* columns */
+#define ROW_COLUMNS 80 /* columns of a row's text; on a wider screen a bar follows */
+#define BAR_LEAST   12 /* smallest number of columns for a bar */
 #define ESCAPE      27
 
 bool screen_there(void)
@@ -25,7 +25,7 @@ bool screen_open(void)
     if (!screen)
         return false;
     set_escdelay(25);
-    if (has_colors()) { /* pair N + 1 has the colour of tone N */
+    if (has_colors()) { /* colour pair N + 1 is for tone N */
         start_color();
         use_default_colors();
         init_pair(TELEMETRY_TONE_BUSY + 1, COLOR_GREEN, -1);
@@ -45,8 +45,6 @@ void screen_close(void)
 {
     endwin();
 }
-
-/* --- keys --------------------------------------------------------------------------- */
 
 static void filter_key(struct screen_state *state, struct telemetry_board *board, int key)
 {
@@ -74,14 +72,13 @@ static void page_key(struct screen_state *state, struct telemetry_board *board,
     state->first = 0;
 }
 
-/* Scroll. */
 static void move_key(struct screen_state *state, int key)
 {
     uint32_t page = LINES > HEAD_LINES + 1 ? (uint32_t)(LINES - HEAD_LINES - 1) : 1;
     uint32_t by = key == KEY_NPAGE || key == KEY_PPAGE ? page : 1;
 
     if (key == KEY_DOWN || key == KEY_NPAGE)
-        state->first += by; /* screen_draw() limits it */
+        state->first += by; /* may be too large: screen_draw() corrects it */
     else if (key == KEY_HOME)
         state->first = 0;
     else if (key == KEY_UP || key == KEY_PPAGE)
@@ -109,7 +106,7 @@ static void command_key(struct screen_state *state, struct telemetry_board *boar
         state->paused = !state->paused;
     else if (key == '?' || key == 'h')
         state->helps = true;
-    else if (key == 'q' || key == 3) /* Ctrl-C, if the terminal sends it as a character */
+    else if (key == 'q' || key == 3) /* 3: Ctrl-C on a terminal that does not make a signal of it */
         state->quits = true;
     else
         move_key(state, key);
@@ -131,8 +128,6 @@ void screen_keys(struct screen_state *state, struct telemetry_board *board)
     }
 }
 
-/* --- drawing ------------------------------------------------------------------------ */
-
 static void line(int y, attr_t attributes, const char *text)
 {
     if (y < 0 || y >= LINES)
@@ -150,7 +145,7 @@ static bool has_bars(void)
     return COLS >= ROW_COLUMNS + BAR_LEAST;
 }
 
-/* Draw "[||||| ]" after the text. @share: the row's size, as a fraction of the largest one. */
+/* Draw a bar "[||||| ]" after the text. @share: the row's size / the largest size. */
 static void draw_bar(int y, attr_t attributes, double share)
 {
     int room = COLS - ROW_COLUMNS - 3;

@@ -14,12 +14,12 @@
 #include "apps/control/conn.h"
 #include "emu/util/json.h"
 
-#define STARVED_NS 500000000  /* print a time without a core from here on */
-#define OLD_NS     1000000000 /* print operations that are at least this old */
-#define RANGES     8          /* ranges of numbers in a list, then the number of the others */
-#define LINES_MAX  24         /* lines about processes, then the number of the others */
+#define STARVED_NS 500000000  /* shorter times without a core are not printed */
+#define OLD_NS     1000000000 /* younger operations are not printed */
+#define RANGES     8          /* limit of the ranges or items that are printed of a list */
+#define LINES_MAX  24         /* limit of the processes that are printed */
 
-/* A line that grows. It is truncated if it is too long. */
+/* A line of text to which parts are appended. What does not fit is cut off. */
 struct line {
     char text[900];
     size_t used;
@@ -40,7 +40,7 @@ static void add(struct line *line, const char *format, ...)
 }
 
 struct printing {
-    struct json_object *attached; /* the processes */
+    struct json_object *attached; /* the processes that are attached, as JSON */
     void (*print)(const char *line);
 };
 
@@ -62,7 +62,7 @@ static int64_t rank_at(const struct printing *to, int64_t node)
     return emu_json_number(process_at(to, node), "rank", -1);
 }
 
-/* "node 3", or "node 3 (node01)" */
+/* Return "node 3" or, if the node has a name, "node 3 (node01)". */
 static const char *node_shown(const struct printing *to, int64_t node,
                               char text[static TOPO_SHOWN_BYTES])
 {
@@ -74,7 +74,7 @@ static const char *node_shown(const struct printing *to, int64_t node,
     return text;
 }
 
-/* "rank 3", or "node 3". */
+/* Append "rank 3" or, if the process at @node has no rank, "node 3". */
 static void add_who(struct line *line, const struct printing *to, int64_t node)
 {
     int64_t rank = rank_at(to, node);
@@ -86,7 +86,7 @@ static void add_who(struct line *line, const struct printing *to, int64_t node)
         add(line, "%s", node_shown(to, node, shown));
 }
 
-/* "rank 3 (node 3, host beta, pid 77, program)" */
+/* Append "rank 3 (node 3, host beta, pid 77, program)". */
 static void add_who_fully(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
@@ -111,7 +111,7 @@ static int64_t number_at(const struct printing *to, struct json_object *nodes, s
     return ranks ? rank_at(to, node) : node;
 }
 
-/* "ranks 0-2, 5" if all processes have a rank; else "nodes …". */
+/* Append "ranks 0-2, 5" or, if a process has no rank, "nodes 0-2, 5". */
 static void add_list(struct line *line, const struct printing *to, struct json_object *nodes)
 {
     size_t count = emu_json_count(nodes), ranges = 0;
@@ -137,7 +137,7 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
 
 /* --- names of collectives ----------------------------------------------------------- */
 
-/* "all-reduce of 32 bytes (sum of int32)", "broadcast of 4 bytes from rank 0". @a: with "a". */
+/* Append "all-reduce of 32 bytes (sum of int32)" or "broadcast of 4 bytes from rank 0". @a: "a" */
 static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
 {
     const char *kind = emu_json_text(what, "kind", "collective");
@@ -174,7 +174,7 @@ static void add_for(struct line *line, struct json_object *of)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Add that a process is stopped, or has not reported its state. Returns false if neither. */
+/* If a process is stopped or has not reported its state, append that. Otherwise return false. */
 static bool add_absence(struct line *line, struct json_object *process)
 {
     if (emu_json_true(process, "stopped"))
@@ -189,7 +189,6 @@ static bool add_absence(struct line *line, struct json_object *process)
     return true;
 }
 
-/* Add the state of a process that others wait for. */
 static void add_doing(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
@@ -270,7 +269,7 @@ static void print_gap(const struct printing *to, struct json_object *gap)
 
 static void print_collective(const struct printing *to, struct json_object *one)
 {
-    struct json_object *came = json_object_object_get(one, "arrived");
+    struct json_object *arrived = json_object_object_get(one, "arrived");
     struct json_object *missing = json_object_object_get(one, "missing");
     struct json_object *differ = json_object_object_get(one, "differ");
     struct json_object *gaps = json_object_object_get(one, "gaps");
@@ -280,11 +279,11 @@ static void print_collective(const struct printing *to, struct json_object *one)
     add(&line, ", number %lld of ", (long long)emu_json_number(one, "number", 0));
     add_group(&line, one);
     add_for(&line, one);
-    add(&line, ": %zu of %lld have arrived", emu_json_count(came),
+    add(&line, ": %zu of %lld have arrived", emu_json_count(arrived),
         (long long)emu_json_number(one, "members", 0));
-    if (emu_json_count(came)) {
+    if (emu_json_count(arrived)) {
         add(&line, ", ");
-        add_list(&line, to, came);
+        add_list(&line, to, arrived);
     }
     to->print(line.text);
     for (size_t i = 0; i < emu_json_count(missing) && i < RANGES; i++)
@@ -302,7 +301,7 @@ static void print_collective(const struct printing *to, struct json_object *one)
         print_mismatch(to, json_object_object_get(one, "mismatch"));
 }
 
-/* --- calls on communicators that are forming their groups --------------------------- */
+/* --- collective calls during which a communicator's group is formed ----------------- */
 
 static struct json_object *call_at(const struct printing *to, size_t i)
 {
@@ -316,7 +315,7 @@ static bool same_call(struct json_object *a, struct json_object *b)
            strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
 }
 
-/* The nodes whose processes are in @call, or are not (@in false). The caller puts the object. */
+/* Return the nodes whose processes are (@in) or are not (!@in) in @call. The caller frees them. */
 static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
                                          bool in)
 {
@@ -330,10 +329,10 @@ static struct json_object *nodes_of_call(const struct printing *to, struct json_
     return nodes;
 }
 
-/* The missing members are known only if every process is a member. */
+/* Print a call. The missing members are known only if every process is a member. */
 static void print_call(const struct printing *to, struct json_object *call)
 {
-    struct json_object *came = nodes_of_call(to, call, true);
+    struct json_object *arrived = nodes_of_call(to, call, true);
     struct json_object *others = nodes_of_call(to, call, false);
     int64_t members = emu_json_number(call, "members", 0);
     struct line line = {.used = 0};
@@ -341,8 +340,8 @@ static void print_call(const struct printing *to, struct json_object *call)
     add(&line, "%s of %s (its group is being formed)", emu_json_text(call, "kind", "collective"),
         emu_json_text(call, "name", "a communicator"));
     add_for(&line, call);
-    add(&line, ": %zu of %lld have arrived, ", emu_json_count(came), (long long)members);
-    add_list(&line, to, came);
+    add(&line, ": %zu of %lld have arrived, ", emu_json_count(arrived), (long long)members);
+    add_list(&line, to, arrived);
     to->print(line.text);
     for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++) {
         int64_t node = json_object_get_int64(emu_json_at(others, i));
@@ -356,11 +355,11 @@ static void print_call(const struct printing *to, struct json_object *call)
         add_doing(&line, to, node);
         to->print(line.text);
     }
-    json_object_put(came);
+    json_object_put(arrived);
     json_object_put(others);
 }
 
-/* The call of process @i if it is old, and no process before @i is in the same call; else NULL. */
+/* Return the call of process @i if it is old and no process before @i is in it, or NULL. */
 static struct json_object *first_of_call(const struct printing *to, size_t i)
 {
     struct json_object *call = call_at(to, i);
@@ -395,7 +394,7 @@ static const char *mpi_collective(int32_t tag)
     return tag <= -10 && tag >= -25 ? names[-tag] : "a collective";
 }
 
-/* @mpi: the process is a rank. */
+/* Append the tag of a message, or the MPI collective that uses it. @mpi: the process has a rank. */
 static void add_tag(struct line *line, struct json_object *op, bool mpi)
 {
     uint64_t tag = json_object_get_uint64(json_object_object_get(op, "tag"));
@@ -411,7 +410,6 @@ static void add_tag(struct line *line, struct json_object *op, bool mpi)
         add(line, " of communicator %u", MPI_COMMUNICATOR(tag));
 }
 
-/* Why an operation waits. */
 static const char *op_why(struct json_object *op)
 {
     const char *state = emu_json_text(op, "state", "");
@@ -424,7 +422,7 @@ static const char *op_why(struct json_object *op)
     return receives ? "no matching message has arrived" : "no matching receive is posted";
 }
 
-/* The operation in this field of @process if it is old; else NULL. */
+/* Return the operation in this field of @process, or NULL if it is younger than OLD_NS. */
 static struct json_object *old_op(struct json_object *process, const char *field)
 {
     struct json_object *op = json_object_object_get(process, field);
@@ -432,7 +430,7 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
-/* Does this message help to form a group? Then the program did not send it. */
+/* Return whether the library sent this message to form a group; the program did not send it. */
 static bool is_of_call(const struct printing *to, struct json_object *message, bool mpi)
 {
     struct json_object *sender = process_at(to, emu_json_number(message, "node", -1));
@@ -441,7 +439,7 @@ static bool is_of_call(const struct printing *to, struct json_object *message, b
     return mpi && (int32_t)tag < 0 && json_object_object_get(sender, "call");
 }
 
-/* Add messages without a matching receive: the receive that waits may be meant for one. */
+/* Append messages that match no receive: the receive that waits may be meant for one of them. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
 {
@@ -457,7 +455,7 @@ static void add_unexpected(struct line *line, const struct printing *to,
     add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
 }
 
-/* If @process has not reported for a while, @op is from its last report. */
+/* Append that @process waits in @op. If it was silent for a while, @op is from its last report. */
 static void add_op(struct line *line, const struct printing *to, struct json_object *process,
                    struct json_object *op)
 {
@@ -500,7 +498,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
     to->print(line.text);
 }
 
-/* Call this only while nothing moves: at other times a process may be stopped, or be new. */
+/* Print processes that are stopped or silent. Outside a standstill, a short silence is normal. */
 static void print_absent(const struct printing *to)
 {
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
@@ -603,29 +601,31 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 
 #define VERTEX_MOST 0x7fffffff
 
-/* Vertices of the graph are nodes, followed by collectives and calls. */
-static void add_hostif(struct cycle_graph *graph, int64_t from, int64_t to)
+/* Add an edge. Vertices of the graph are nodes, followed by collectives and calls. */
+static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
         cycle_add(graph, (uint32_t)from, (uint32_t)to);
 }
 
-/* The nodes in @came wait for the nodes in @missing: numbers, or objects with "node". */
-static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *came,
+/*
+ * Add edges from the nodes in @arrived to @vertex, and from @vertex to the nodes in @missing. A
+ * node is a number, or an object with the field "node".
+ */
+static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *arrived,
                       struct json_object *missing)
 {
-    for (size_t i = 0; i < emu_json_count(came); i++)
-        add_hostif(graph, json_object_get_int64(emu_json_at(came, i)), vertex);
+    for (size_t i = 0; i < emu_json_count(arrived); i++)
+        add_edge(graph, json_object_get_int64(emu_json_at(arrived, i)), vertex);
     for (size_t i = 0; i < emu_json_count(missing); i++) {
         struct json_object *one = emu_json_at(missing, i);
         bool object = json_object_is_type(one, json_type_object);
 
-        add_hostif(graph, vertex,
-                   object ? emu_json_number(one, "node", -1) : json_object_get_int64(one));
+        add_edge(graph, vertex,
+                 object ? emu_json_number(one, "node", -1) : json_object_get_int64(one));
     }
 }
 
-/* Add the calls whose missing members are known. */
 static void add_calls(struct cycle_graph *graph, const struct printing *to, int64_t vertex)
 {
     for (size_t i = 0; i < emu_json_count(to->attached); i++) {
@@ -633,11 +633,11 @@ static void add_calls(struct cycle_graph *graph, const struct printing *to, int6
 
         if (!call || emu_json_number(call, "members", 0) != (int64_t)emu_json_count(to->attached))
             continue;
-        struct json_object *came = nodes_of_call(to, call, true);
+        struct json_object *arrived = nodes_of_call(to, call, true);
         struct json_object *others = nodes_of_call(to, call, false);
 
-        add_waits(graph, vertex++, came, others);
-        json_object_put(came);
+        add_waits(graph, vertex++, arrived, others);
+        json_object_put(arrived);
         json_object_put(others);
     }
 }
@@ -654,7 +654,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
 
         vertex = node >= vertex ? node + 1 : vertex;
         for (size_t f = 0; f < 2 && !json_object_object_get(process, "call"); f++)
-            add_hostif(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
+            add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
     }
     for (size_t i = 0; i < emu_json_count(collectives); i++) {
         struct json_object *one = emu_json_at(collectives, i);
@@ -665,7 +665,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
     add_calls(graph, to, vertex);
 }
 
-/* apps/web/page/standstill.js finds the same cycle for the web page. */
+/* Print a cycle of waiting processes, the same one as the web page (page/standstill.js). */
 static void print_cycle(const struct printing *to, struct json_object *collectives)
 {
     struct json_object *nodes = json_object_new_array();
@@ -676,7 +676,7 @@ static void print_cycle(const struct printing *to, struct json_object *collectiv
     build_graph(&graph, to, collectives);
     count = cycle_find(&graph, &cycle);
     for (uint32_t i = 0; i < count; i++)
-        if (process_at(to, cycle[i])) /* else it is a collective or a call */
+        if (process_at(to, cycle[i])) /* other vertices are collectives and calls */
             json_object_array_add(nodes, json_object_new_int64(cycle[i]));
     if (emu_json_count(nodes) == 1) {
         add_list(&line, to, nodes);

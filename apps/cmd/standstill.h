@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.h - print which process waits for which: the JSON of daemon/standstill.h as text.
+ * standstill.h - print which process waits for which, from the JSON of daemon/standstill.h. A
+ * *standstill* is a time in which no segment moves while processes wait for the fabric.
  */
 #ifndef APPS_CMD_STANDSTILL_H
 #define APPS_CMD_STANDSTILL_H
@@ -13,18 +14,18 @@ struct json_object;
 #define STANDSTILL_AFTER_NS INT64_C(5000000000) /* default of --standstill */
 
 /*
- * A supervisor's state. A program may stand still often and for long: each standstill is reported
- * once, and the next one only after twice the time.
+ * A supervisor's state. A program may stand still often and for long. Therefore each standstill is
+ * reported only once, and after each report the time without movement that is reported doubles.
  */
 struct standstill {
     bool ends_run;            /* end the run after the report */
     struct json_object *last; /* the fabric's last event; NULL: no standstill */
     int64_t after_ns;         /* report after this time without movement; 0: never */
     bool printed;             /* the present standstill was reported */
-    int64_t longest_ns;       /* the longest that was reported; 0: none */
+    int64_t longest_ns;       /* duration of the longest one that was reported; 0: none */
 };
 
-/** standstill_event - handle the event "standstill". @say_it: report it when it is due. */
+/** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
 void standstill_event(struct standstill *standstill, struct json_object *event, bool say_it);
 /** standstill_print_last - report the present standstill, if there is one. */
 void standstill_print_last(const struct standstill *standstill);
@@ -34,20 +35,20 @@ void standstill_report(const struct standstill *standstill, struct json_object *
 /** standstill_disagreement - print one line for the event "disagreement". */
 void standstill_disagreement(struct json_object *event);
 
-/** standstill_for_ns - time without movement; 0: no standstill. @message: with "standstill". */
+/** standstill_for_ns - return the time without movement, or 0. @message: a status or event. */
 int64_t standstill_for_ns(struct json_object *message);
 
 /**
- * standstill_print_time - print a line with the time without movement, and how much of that time
- * threads waited for a core.
+ * standstill_print_time - print a line with the time without movement, and for how much of that
+ * time threads of this host waited for a core.
  */
 void standstill_print_time(struct json_object *message, void (*print)(const char *line));
 
 /**
- * standstill_print - print lines for each collective that waits with its missing members, for each
- * process with an operation pending for a second or more, and for each link that waits.
- * @message: a status or an event, with "attached" and "standstill".
- * @print: called with each line, without newline.
+ * standstill_print - print lines about each collective that waits for members, each process whose
+ * operation is pending for a second or more, and each link that waits.
+ * @message: a status or an event, with the fields "attached" and "standstill".
+ * @print: called with each line, which has no newline.
  */
 void standstill_print(struct json_object *message, void (*print)(const char *line));
 

@@ -24,7 +24,7 @@
 #include "apps/telemetry/view.h"
 #include "apps/control/conn.h"
 
-#define END_MS 5000 /* time for a fabric to end */
+#define END_MS 5000 /* longest wait for the end of a fabric */
 
 /* --- down --------------------------------------------------------------------------- */
 
@@ -35,9 +35,10 @@ static const struct options_command down_command = {
 };
 
 /*
- * Ask the fabric to stop. A fabric that does not answer may be waiting for another host; then its
- * supervisor gets SIGTERM. The pidfd is opened before the pid is checked, so the signal cannot
- * reach another process that gets the same pid later. Errors: one line in @error.
+ * Request the end of the fabric. If the fabric does not answer, it may wait for another host; its
+ * supervisor then gets SIGTERM. This function opens the pidfd before it checks the pid, so that the
+ * signal cannot reach another process that gets the same pid later. @owner: set to the supervisor's
+ * pid. Errors: one line in @error.
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
@@ -103,11 +104,11 @@ struct status {
     bool named; /* --names was given */
     enum telemetry_names names;
     bool json;
-    bool report;               /* one fabric, with its report */
-    struct json_object *array; /* --json */
-    unsigned running;
-    unsigned left_over;   /* sockets of fabrics that have crashed */
-    char left_paths[800]; /* their paths, as many as fit */
+    bool report;               /* print one fabric, with its report */
+    struct json_object *array; /* --json: what will be printed */
+    unsigned running;          /* number of fabrics that run */
+    unsigned left_over;        /* number of sockets of fabrics that have crashed */
+    char left_paths[800];      /* paths of these sockets, as many as fit */
     bool failed;
 };
 
@@ -176,7 +177,10 @@ static void print_status(const struct status *status, struct json_object *reply)
     report_print(stdout, report);
 }
 
-/* A path that does not fit will be listed after the user has removed the others. */
+/*
+ * Count the socket of a crashed fabric. If the path does not fit into the list, a later command
+ * prints it, after the user has removed the listed sockets.
+ */
 static void note_left_over(struct status *status, const char *name)
 {
     size_t used = strlen(status->left_paths);
@@ -216,7 +220,6 @@ static void one_status(void *context, const char *name)
     json_object_put(reply);
 }
 
-/* Print counters in Prometheus' text format. Returns the exit status. */
 static int print_metrics(const char *name, enum telemetry_names names)
 {
     struct telemetry_view view = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top.c - `fabemu top`: show a running fabric on a terminal, or print one sample as plain text.
+ * top.c - `fabemu top`: show a running fabric on a terminal, or print it once as plain text.
  *
- * It subscribes to the fabric's telemetry (daemon/telemetry.h), keeps the views of the last two
- * snapshots, and draws them.
+ * The command subscribes to the fabric's telemetry (daemon/telemetry.h), and keeps views of the
+ * last two snapshots, because rates need two.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 #include "apps/telemetry/filter.h"
 #include "emu/util/now.h"
 
-#define ANSWER_MS 5000 /* time for a fabric to answer */
+#define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
 #define EVERY_MS  1000u
 #define ONCE_ROWS 40u /* rows of each page that --once prints */
 
@@ -32,13 +32,13 @@ struct top {
     /* from the command line */
     bool once;
     uint32_t every_ms;
-    uint64_t given; /* one bit for each of rows[] */
+    uint64_t given; /* one bit for each of rows[] that was given */
     const char *name;
 
     struct conn conn;
-    struct telemetry_view view;                /* of the last snapshot, */
-    struct telemetry_view before;              /* and of the one before it */
-    struct telemetry_view shown, shown_before; /* copies of both from when it was paused */
+    struct telemetry_view view;                /* of the last snapshot */
+    struct telemetry_view before;              /* of the snapshot before the last one */
+    struct telemetry_view shown, shown_before; /* copies of both, made when the user paused */
     struct telemetry_board board;
     struct screen_state state;
     bool ended; /* the fabric has ended */
@@ -66,7 +66,7 @@ static const struct option_row rows[] = {
      .right = "nodes, links, switches or collectives"},
     {"every", "TIME", "time between samples (default 1s)", .read = read_every},
 };
-#define PAGE_GIVEN 2u /* bit of --page */
+#define PAGE_GIVEN 2u /* bit of --page in top.given */
 
 static const struct options_command top_command = {
     .name = "top",
@@ -98,7 +98,6 @@ static int subscribe(struct top *top, char *error, size_t error_bytes)
     return err;
 }
 
-/* Handle one line from the fabric. Errors: as telemetry_view_take(). */
 static int take(struct top *top, struct json_object *line)
 {
     bool snapshot = strcmp(emu_json_text(line, "event", ""), "telemetry") == 0;
@@ -109,7 +108,6 @@ static int take(struct top *top, struct json_object *line)
     return err < 0 ? err : 0;
 }
 
-/* Handle all lines that have arrived. Errors: as take() and conn_next(). */
 static int take_all(struct top *top)
 {
     struct json_object *line;
@@ -138,7 +136,6 @@ static int print_page(struct top *top, enum telemetry_page page)
     return 0;
 }
 
-/* Wait for two snapshots, since rates need two, and print them. */
 static int once(struct top *top)
 {
     int64_t end_ms = emu_now_ms() + 2 * (int64_t)top->every_ms + ANSWER_MS;
@@ -194,7 +191,6 @@ static int on_keys(struct top *top)
     return err;
 }
 
-/* Draw until the user quits, a signal comes, or the fabric ends. */
 static int watch(struct top *top, int signals)
 {
     struct pollfd fds[3] = {{STDIN_FILENO, POLLIN, 0},
@@ -208,10 +204,9 @@ static int watch(struct top *top, int signals)
         if (fds[1].revents)
             err = take_all(top);
         if (!err)
-            err =
-                on_keys(top); /* ncurses reports a new size as a key, and its signal ends poll() */
+            err = on_keys(top); /* a new size, whose signal ends poll(), is also a key */
         if (fds[0].revents & (POLLHUP | POLLERR))
-            return 0; /* the terminal is gone */
+            return 0; /* the terminal was closed */
         if (!err && top->view.sample)
             err = draw(top);
     }
@@ -245,7 +240,6 @@ static int interactive(struct top *top)
 
 /* --- the command -------------------------------------------------------------------- */
 
-/* Prints errors. Returns an exit status. */
 static int run(struct top *top)
 {
     char error[512];

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * top.h - the parts of `fabemu top`: pages as rows of text (board.c), and the terminal (screen.c).
+ * top.h - the parts of `fabemu top`. A *page* shows nodes, links, switches or collectives. A
+ * *board* is a page as rows of text (board.c), and the *screen* shows a board on a terminal
+ * (screen.c). A *view* is the state of a fabric as of one snapshot (apps/telemetry/view.h).
  */
 #ifndef APPS_CMD_TOP_H
 #define APPS_CMD_TOP_H
 
 #include "apps/telemetry/view.h"
 
-#define TELEMETRY_ROW_BYTES 256u /* of a row's text; the columns fit in the first 80 */
+#define TELEMETRY_ROW_BYTES 256u /* size of a row's text; the columns fit into the first 80 */
 
 enum telemetry_page {
     TELEMETRY_PAGE_NODES,
@@ -17,7 +19,7 @@ enum telemetry_page {
     TELEMETRY_PAGES
 };
 
-/* The state that a row shows by its colour. */
+/* The state of a row, which its colour shows. */
 enum telemetry_tone {
     TELEMETRY_TONE_IDLE,
     TELEMETRY_TONE_BUSY,
@@ -26,17 +28,17 @@ enum telemetry_tone {
 };
 
 struct telemetry_board_row {
-    uint64_t key;    /* rows are sorted by this, descending, */
-    uint32_t number; /* then by this, ascending */
-    double size;     /* length of its bar, relative to other rows; 0: no bar */
+    uint64_t key;    /* rows are sorted by key, largest first */
+    uint32_t number; /* rows with equal keys are sorted by number, smallest first */
+    double size;     /* length of the row's bar, relative to other rows; 0: no bar */
     enum telemetry_tone tone;
     char text[TELEMETRY_ROW_BYTES];
 };
 
-/* The user's choices, and the rows. Owned by one thread. */
+/* What the user has chosen to see, and the rows. Owned by one thread. */
 struct telemetry_board {
     enum telemetry_page page;
-    uint32_t sort;   /* index of one of the page's orders */
+    uint32_t sort;   /* index of the chosen order among those of the page */
     bool busy;       /* omit idle rows */
     char filter[32]; /* only rows that contain this text; "": all */
     uint32_t rows;
@@ -46,20 +48,27 @@ struct telemetry_board {
 
 void telemetry_board_release(struct telemetry_board *board);
 
-/** telemetry_board_order - the name of the order of rows. telemetry_board_next() - change it. */
+/**
+ * telemetry_board_order - return the name of the order of rows.
+ * telemetry_board_next() - choose the next order of the page.
+ */
 const char *telemetry_board_order(const struct telemetry_board *board);
 void telemetry_board_next(struct telemetry_board *board);
 
-/** telemetry_page_bar - the unit of the bars, as "segments/s". Pure. */
+/** telemetry_page_bar - return the unit of the bars, such as "segments/s". Pure. */
 const char *telemetry_page_bar(enum telemetry_page page);
 
-/** telemetry_page_name - as "nodes". telemetry_page_columns() - names of the columns. Pure. */
+/**
+ * telemetry_page_name - return the name of the page, such as "nodes". Pure.
+ * telemetry_page_columns() - return the names of its columns. Pure.
+ */
 const char *telemetry_page_name(enum telemetry_page page);
 const char *telemetry_page_columns(enum telemetry_page page);
 
 /**
- * telemetry_board_fill - make the rows of @now, sorted and filtered. Rates are since @before, an
- * earlier view of the same fabric; if that is empty, since the start. Errors: -ENOMEM.
+ * telemetry_board_fill - make the rows of the view @now, sorted and filtered. Rates are means since
+ * @before, an earlier view of the same fabric or, if that is empty, since the start of the fabric.
+ * Errors: -ENOMEM.
  */
 int telemetry_board_fill(struct telemetry_board *board, const struct telemetry_view *now,
                          const struct telemetry_view *before);
@@ -69,21 +78,21 @@ void telemetry_board_sums(const struct telemetry_view *now, const struct telemet
                           char *ret, size_t ret_bytes);
 
 struct screen_state {
-    uint32_t first; /* row at the top */
+    uint32_t first; /* index of the row at the top */
     bool paused;
     bool helps;   /* the list of keys is shown */
-    bool filters; /* keys are characters of the filter */
+    bool filters; /* the user types the filter */
     bool quits;
 };
 
-/** screen_there - was this build made with ncurses? Without it the other functions do nothing. */
+/** screen_there - return whether this build has ncurses. If not, all other functions are empty. */
 bool screen_there(void);
 
 /** screen_open - take over the terminal. Returns false if its type is unknown. */
 bool screen_open(void);
 void screen_close(void);
 
-/** screen_keys - handle the keys that were pressed. Never waits. */
+/** screen_keys - handle all keys that were pressed. Never blocks. */
 void screen_keys(struct screen_state *state, struct telemetry_board *board);
 
 /** screen_draw - draw the board in the present size of the terminal. */

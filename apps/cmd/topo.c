@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* topo.c - `fabemu topo`: the parts of a network, its routes, and the memory that it needs. */
+/* topo.c - `fabemu topo`: print a network's parts, its routes, and the memory that it needs. */
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -46,13 +46,13 @@ static const struct option_row rows[] = {
 
 struct figures {
     uint64_t node_cables, switch_cables;
-    uint32_t longest; /* switches on the longest route */
-    uint64_t least_ps,
-        most_ps; /* latency of a segment at zero load over 1 and `longest` switches */
+    uint32_t longest;  /* number of switches on the longest route */
+    uint64_t least_ps; /* latency of a segment over one switch, in an idle network */
+    uint64_t most_ps;  /* the same over `longest` switches */
     struct fabric_bytes bytes;
     uint32_t workers; /* 0: --threads was not given */
-    double cables;    /* mean number of cables between switches on the route to a random node */
-    double others;    /* of these, cables to a switch of another worker */
+    double cables;    /* mean number of cables between switches on a route to a random node */
+    double others;    /* how many of these cables lead to a switch of another worker */
 };
 
 static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switches)
@@ -61,7 +61,7 @@ static uint64_t zero_load_ps(const struct emu_profile *profile, uint32_t switche
            (switches + 1) * profile->channel_ps + SEGMENT_BYTES * profile->link_ps_per_byte;
 }
 
-/* Count cables between switches of different workers. Their cost depends on the host. */
+/* Count cables between switches of different workers, which cost more time than others. */
 static void measure_workers(struct figures *ret, const struct fabric_config *config)
 {
     uint32_t *worker_of = calloc(config->graph->switches, sizeof *worker_of);
@@ -97,7 +97,7 @@ static void measure(struct figures *ret, const struct fabric_config *config)
         measure_workers(ret, config);
 }
 
-/* The parts that Table I of the paper counts, and parts of a file that are left out. */
+/* Print the parts that Table I of QsNet III counts, and what was left out of a file. */
 static void print_parts(const struct topo_graph *graph, const struct figures *figures)
 {
     const struct topo_parts *parts = &graph->parts;
@@ -130,7 +130,6 @@ static void print_checked(const struct topo_checked *checked)
             (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
-/* The numbers of ports of the smallest and the largest switch. Ports without a cable count. */
 static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t *most)
 {
     *least = UINT32_MAX;
@@ -156,7 +155,7 @@ static void print_switches(const struct topo_graph *graph)
         printf("%u to %u ports\n", least, most);
 }
 
-/* The emulator gives every switch of a network the same number of ports. */
+/* Print the memory. In the emulator, all switches of a network have the same number of ports. */
 static void print_memory(const struct topo_graph *graph, const struct fabric_bytes *bytes)
 {
     uint32_t least, most;
@@ -216,7 +215,6 @@ static struct json_object *json_parts(const struct topo_graph *graph, const stru
     return json_add_number(all, "backplane_links", parts->backplane);
 }
 
-/* The names, identities and GUIDs of @count devices from @first on. */
 static struct json_object *json_labels(const struct topo_graph *graph, uint32_t first,
                                        uint32_t count)
 {
@@ -237,7 +235,6 @@ static struct json_object *json_labels(const struct topo_graph *graph, uint32_t 
     return all;
 }
 
-/* The number of cables by rate, if a file gives rates. */
 static struct json_object *json_rates(const struct topo_graph *graph)
 {
     struct json_object *all = json_object_new_object();
@@ -333,7 +330,7 @@ static int print_network(const struct fabric_config *config, const struct option
         return EXIT_FAILURE;
     }
     if (write && strcmp(write, "-") == 0)
-        return EXIT_SUCCESS; /* standard output has only the network */
+        return EXIT_SUCCESS; /* the network itself goes to standard output */
     measure(&figures, config);
     if (options->json)
         print_json(config, &figures, options->check ? &checked : NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* traffic.c - `fabemu traffic`: synthetic traffic inside the fabric, in simulated time. */
+/* traffic.c - `fabemu traffic`: simulate synthetic traffic of nodes inside the fabric. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -48,14 +48,13 @@ static const struct options_command traffic_command = {
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
 
-/* The progress line on a terminal. */
 struct progress {
-    bool shown;
-    int64_t last_ms;
-    uint32_t run, runs;
+    bool shown;         /* standard error is a terminal */
+    int64_t last_ms;    /* when it was last printed, by emu_now_ms() */
+    uint32_t run, runs; /* index of the present run; number of runs */
 };
 
-/* The signals that end a run in order. Empty until interrupt_hold(). */
+/* The signals that end a run in order. interrupt_hold() fills the set. */
 static sigset_t interrupts;
 
 static void interrupt_hold_one(int signo)
@@ -68,7 +67,7 @@ static void interrupt_hold_one(int signo)
 
 /*
  * Block SIGINT, and with a web page also SIGTERM and SIGHUP, so that a run can end in order.
- * Signals that are ignored stay so.
+ * Signals that were ignored before are still ignored.
  */
 static void interrupt_hold(bool page)
 {
@@ -78,10 +77,10 @@ static void interrupt_hold(bool page)
         interrupt_hold_one(SIGTERM);
         interrupt_hold_one(SIGHUP);
     }
-    sigprocmask(SIG_BLOCK, &interrupts, NULL); /* the workers inherit it */
+    sigprocmask(SIG_BLOCK, &interrupts, NULL); /* worker threads inherit this mask */
 }
 
-/* Is one of the signals pending? Then unblock them: the next one ends the process. */
+/* If one of the signals has arrived, unblock them, so that a second one ends the process. */
 static bool interrupted(void)
 {
     const struct timespec at_once = {.tv_sec = 0};
@@ -92,14 +91,13 @@ static bool interrupted(void)
     return true;
 }
 
-/* interrupted() for hosts_handshake(), while this host waits for another one. */
-static bool interrupted_amid(void *ctx)
+static bool handshake_interrupted(void *ctx)
 {
     (void)ctx;
     return interrupted();
 }
 
-static bool progress_tell(void *context, double done)
+static bool progress_print(void *context, double done)
 {
     struct progress *progress = context;
     int64_t at_ms = emu_now_ms();
@@ -157,17 +155,20 @@ static void print_result(struct traffic_result *result, const struct traffic_con
     traffic_report_row(stdout, result, config);
 }
 
-/* Run all loads. After an interrupt it prints the finished ones; JSON of a single load is null. */
+/*
+ * Run all loads, and print their results. After an interrupt, print only the results of finished
+ * runs. With a single load and --json, an interrupted run prints null.
+ */
 static int run_all(struct traffic_config *config, const struct traffic_options *own, bool json)
 {
-    bool tells = !config->hosts || !config->hosts->fabric.self; /* all hosts have the results */
-    struct progress progress = {.shown = tells && isatty(STDERR_FILENO), .runs = own->loads};
+    bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
+    struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
     struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
     struct traffic_result result;
     int status = EXIT_SUCCESS;
 
-    config->progress = progress_tell;
+    config->progress = progress_print;
     config->context = &progress;
     for (uint32_t i = 0; i < own->loads && !ferror(stdout); i++) {
         progress.run = i;
@@ -175,7 +176,7 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
         status = run_one(&result, config);
         if (status != EXIT_SUCCESS)
             break;
-        if (!tells)
+        if (!prints)
             status = EXIT_SUCCESS;
         else if (json)
             json_object_array_add(list, traffic_report_json(&result, config, &title));
@@ -183,14 +184,13 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
             print_result(&result, config, &title, i == 0, own->loads == 1);
         traffic_result_release(&result);
     }
-    if (tells && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
+    if (prints && json && (status == EXIT_SUCCESS || status == EXIT_INTERRUPTED))
         print_json(list, own);
     json_object_put(list);
     json_object_put(title.origin);
     return status;
 }
 
-/* Open the file of --telemetry. Prints errors. Returns 0 or an exit status. */
 static int snapshots_open(FILE **ret, struct output *output, const char *path)
 {
     int err, fd;
@@ -203,7 +203,7 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
     }
     err = output_open(output, path, INT64_MAX);
     if (!err) {
-        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* fclose() closes it */
+        fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0); /* the caller's fclose() closes it */
         *ret = fd < 0 ? NULL : fdopen(fd, "w");
         err = *ret ? 0 : -errno;
     }
@@ -216,7 +216,7 @@ static int snapshots_open(FILE **ret, struct output *output, const char *path)
 
 static int snapshots_close(FILE *out, struct output *output, int status)
 {
-    if (out && out != stdout && fclose(out) && !status) { /* else the run has printed the error */
+    if (out && out != stdout && fclose(out) && !status) { /* else the run printed the error */
         print_message("the snapshots in %s are incomplete: %s", output->path, strerror(errno));
         status = EXIT_FAILURE;
     }
@@ -224,24 +224,22 @@ static int snapshots_close(FILE *out, struct output *output, int status)
     return status;
 }
 
-/* Resources of a run on several hosts. */
 struct with_hosts {
     struct hosts_plan plan;
     struct emu_barrier *barrier; /* NULL: one host */
     struct traffic_hosts hosts;
 };
 
-/* Start the other hosts, and connect to them. Prints errors. Returns 0 or an exit status. */
 static int hosts_begin(struct with_hosts *with, const struct options *options,
                        const struct fabric_config *fabric, char **argv)
 {
     char error[EMU_BARRIER_WHY_BYTES];
     int status = hosts_plan_make(&with->plan, options, fabric, HOSTS_ANY);
-    struct hosts_handshake_config meeting = {.cluster = &with->plan.cluster,
-                                             .self = with->plan.self,
-                                             .name = with->plan.name,
-                                             .launch_failed = hosts_launch_failed,
-                                             .stops = interrupted_amid};
+    struct hosts_handshake_config handshake = {.cluster = &with->plan.cluster,
+                                               .self = with->plan.self,
+                                               .name = with->plan.name,
+                                               .launch_failed = hosts_launch_failed,
+                                               .stops = handshake_interrupted};
     int err = 0;
 
     if (status)
@@ -252,7 +250,7 @@ static int hosts_begin(struct with_hosts *with, const struct options *options,
         print_message("cannot start the other hosts: %s", strerror(-err));
         return EXIT_FAILURE;
     }
-    err = hosts_handshake(&with->barrier, &meeting, fabric, error, sizeof error);
+    err = hosts_handshake(&with->barrier, &handshake, fabric, error, sizeof error);
     if (err) {
         print_message("traffic: %s", error);
         return EXIT_FAILURE;
@@ -267,17 +265,15 @@ static void hosts_end(struct with_hosts *with, const struct options *options)
     if (!options->cluster)
         return;
     hosts_launched_end();
-    if (with->plan.host_of) /* else hosts_plan_make() failed */
+    if (with->plan.host_of) /* NULL: hosts_plan_make() has failed */
         hosts_plan_release(&with->plan);
 }
 
-/* A web page that shows runs in progress. */
 struct with_page {
     struct web web;
     struct traffic_live *live; /* NULL: no page */
 };
 
-/* Start the server of --web. Prints errors. Returns 0 or an exit status. */
 static int page_begin(struct with_page *page, const struct options *options,
                       const struct fabric_config *fabric)
 {
@@ -307,7 +303,7 @@ static void page_end(struct with_page *page)
 }
 
 /*
- * Open the file of --capture. Each of several hosts has a file of its own, FILE.HOST, for the
+ * Open the file of --capture. If there are several hosts, each writes a file FILE.HOST with the
  * cables that begin on it. @path: buffer of PATH_MAX bytes. Prints errors. Returns 0 or an exit
  * status.
  */
@@ -323,13 +319,12 @@ static int capture_open(struct capture_plan *ret, struct capture_files *files,
     return plan_capture(ret, files, &of_host);
 }
 
-/* Run @config. Returns the exit status. */
 static int run_config(struct traffic_config *config, const struct traffic_options *own,
                       const struct options *options, char **argv)
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.files = NULL};
-    struct capture_files files = {.path = NULL}; /* the capture's */
+    struct capture_files files = {.path = NULL}; /* those of --capture */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;

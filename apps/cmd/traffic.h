@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * traffic.h - the parts of `fabemu traffic`: its options, and the reports of its runs.
+ * traffic.h - the parts of `fabemu traffic`: its options (traffic_options.c), and the reports of
+ * its runs (traffic_report.c).
  */
 #ifndef APPS_CMD_TRAFFIC_H
 #define APPS_CMD_TRAFFIC_H
@@ -17,30 +18,30 @@
 struct traffic_options {
     const char *pattern;
     const char *telemetry;        /* file; NULL: none */
-    bool page;                    /* set by the caller: snapshots also go to a web page */
+    bool page;                    /* snapshots also go to a web page; set by the caller */
     struct traffic_config config; /* the fields that do not depend on the network */
     uint32_t loads;
     uint64_t load[TRAFFIC_LOADS_MAX];
     uint64_t given; /* one bit for each option that was given */
 };
 
-/** traffic_options_init - set defaults. @own: for options_parse(), which stores values in @ret. */
+/** traffic_options_init - set defaults, and make @own, by which options_parse() fills @ret. */
 void traffic_options_init(struct traffic_options *ret, struct option_table *own);
 
 /**
- * traffic_options_config - the configuration of runs on the network of @fabric. The caller releases
- * its pattern with traffic_pattern_release(). Prints errors. Returns 0 or an exit status.
+ * traffic_options_config - make the configuration of runs on the network of @fabric. The caller
+ * releases its pattern with traffic_pattern_release(). Prints errors. Returns 0 or an exit status.
  */
 int traffic_options_config(struct traffic_config *ret, const struct traffic_options *options,
                            const struct fabric_config *fabric);
 
-/* Facts about a result that are not in its configuration. */
+/* Parts of a report that are not in the configuration of the run. */
 struct traffic_title {
     const char *pattern;        /* text of --pattern */
-    struct json_object *origin; /* apps/fabric/origin.h */
+    struct json_object *origin; /* from origin_json() */
 };
 
-/** traffic_report_json - the report of one run (docs/traffic.md). */
+/** traffic_report_json - return the report of one run as JSON (docs/traffic.md). */
 struct json_object *traffic_report_json(const struct traffic_result *result,
                                         const struct traffic_config *config,
                                         const struct traffic_title *title);

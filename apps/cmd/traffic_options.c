@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* traffic_options.c - the options of `fabemu traffic`, and the configuration that they describe. */
+/* traffic_options.c - the options of `fabemu traffic`, and the configuration made of them. */
 #include "apps/cmd/traffic.h"
 
 #include <assert.h>
@@ -15,12 +15,9 @@
 #define BYTES_MOST   (UINT64_C(1) << 30)
 #define SNAPSHOTS_PS 1000000u
 
-/* The patterns to which an option applies: option_row.group. USE_PAYLOAD: all but the barrier. */
+/* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all but the barrier. */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
-/* --- numbers ------------------------------------------------------------------------ */
-
-/* Read "0.5" or "50%" at *@at, and advance *@at. */
 static bool scan_load(const char **at, uint64_t *ret)
 {
     static const struct quantity_form form = {.units = quantity_shares,
@@ -38,7 +35,7 @@ static bool add_load(struct traffic_options *options, uint64_t load)
     return true;
 }
 
-/* "0.1,0.5:0.9:0.1": numbers, and ranges FIRST:LAST:STEP. */
+/* Parse loads such as "0.1,0.5:0.9:0.1": numbers, and ranges FIRST:LAST:STEP. */
 static bool read_loads(struct traffic_options *options, const char *text)
 {
     uint64_t first, last, step;
@@ -61,12 +58,10 @@ static bool read_loads(struct traffic_options *options, const char *text)
     }
 }
 
-/* Times without a unit are in ns. */
+/* The forms of times. Without a unit, a number is in ns. */
 static const struct quantity_form time_from_1ns = {quantity_times, QUANTITY_NS_PS, QUANTITY_NS_PS,
                                                    QUANTITY_S_PS};
 static const struct quantity_form time_from_0 = {quantity_times, QUANTITY_NS_PS, 0, QUANTITY_S_PS};
-
-/* --- readers ------------------------------------------------------------------------ */
 
 static bool read_load(void *into, const char *value, const char **right)
 {
@@ -176,7 +171,7 @@ static const struct option_row rows[] = {
      .at = AT(telemetry), .right = "the name of a file, or -", .group = USE_ALL},
     {"every", "TIME", "simulated time between snapshots (default 1us)",
      .at = AT(config.snapshots.every_ps),
-     /* fabemu top has it for longer times: a unit is required */ .form =
+     /* a unit is required, because the same option of fabemu top is for longer times */ .form =
          &(struct quantity_form){quantity_times, 0, QUANTITY_NS_PS, QUANTITY_S_PS},
      .right = "a time from 1ns to 1s, with its unit, such as 500ns or 2us", .group = USE_ALL},
     {"fanout", "MEAN", "multicast: mean destinations (default 4; md: 16)", .read = read_fanout,
@@ -240,8 +235,6 @@ void traffic_options_init(struct traffic_options *ret, struct option_table *own)
     *own = (struct option_table){rows, ROWS, ret, &ret->given};
 }
 
-/* --- the configuration -------------------------------------------------------------- */
-
 static bool has_use(const struct traffic_pattern *pattern, enum use use)
 {
     bool collective = pattern->kind == TRAFFIC_COLLECTIVE;
@@ -252,7 +245,6 @@ static bool has_use(const struct traffic_pattern *pattern, enum use use)
            (use == USE_PAYLOAD && (!collective || pattern->collective != TRAFFIC_BARRIER));
 }
 
-/* It is an error if an option has no effect with the pattern. */
 static int check_use(const struct traffic_options *options, const struct traffic_pattern *pattern)
 {
     for (size_t row = 0; row < ROWS; row++)

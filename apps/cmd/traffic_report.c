@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * traffic_report.c - the reports of runs.
+ * traffic_report.c - the reports of the runs of `fabemu traffic`.
  *
- * Users rely on the JSON's fields (docs/traffic.md): add fields, do not change them.
+ * Programs of users rely on the fields of the JSON (docs/traffic.md), so add fields, but do not
+ * change them.
  */
 #include "apps/cmd/traffic.h"
 
@@ -44,7 +45,7 @@ static void add(struct json_object *object, const char *name, double value)
     json_object_object_add(object, name, json_object_new_double_s(value, text));
 }
 
-/* Add a time with three decimals: exact to the ps. */
+/* Add a time in ns with three decimals, so that it is exact. */
 static void add_ns(struct json_object *object, const char *name, uint64_t ps)
 {
     char text[32];
@@ -89,7 +90,7 @@ static void add_rates(struct json_object *all, const char *name, const struct tr
     json_object_object_add(all, name, object);
 }
 
-/* The value of --multicast, as "tree:4". */
+/* Return the value of --multicast, such as "tree:4". @text: a buffer for it. */
 static const char *multicast_of(const struct traffic_config *config, char *text, size_t bytes)
 {
     if (!config->by_messages)
@@ -143,13 +144,13 @@ static void open_json(struct json_object *all, const struct traffic_result *resu
     json_object_object_add(all, "completion_ns", latency_json(&result->completion));
 }
 
-/* The fraction of a hot spot, rounded to 9 decimals as in --pattern. */
+/* Return the fraction of a hot spot, rounded to 9 decimals as in --pattern. */
 static double hot_fraction(const struct traffic_pattern *pattern)
 {
     return (double)(uint64_t)(pattern->share / 4.294967296 + 0.5) / 1e9;
 }
 
-/* The parameters of a pattern, including those that --pattern did not give. */
+/* Return all parameters of a pattern, including those that --pattern did not give. */
 static struct json_object *parameters_json(const struct traffic_result *result,
                                            const struct traffic_config *config)
 {
@@ -281,7 +282,7 @@ static void latency_text(FILE *out, const char *what, const struct traffic_laten
             ns(latency->p99_ps), ns(latency->most_ps));
 }
 
-/* Rates per source: payload bytes, or messages if they carry no payload. */
+/* Print the rates per source, in payload bytes or, if messages have no payload, in messages. */
 static void rates_text(FILE *out, const struct traffic_result *result)
 {
     const struct traffic_rates *from = &result->from;
@@ -325,7 +326,6 @@ static void open_text(FILE *out, const struct traffic_result *result,
                 (unsigned long long)result->undelivered);
 }
 
-/* One line per window: its start, and its throughput. */
 static void series_text(FILE *out, const struct traffic_series *series)
 {
     if (!series->windows)
@@ -345,7 +345,7 @@ static void title_text(FILE *out, const struct traffic_config *config, const cha
             config->fabric.profile.name, (unsigned long long)config->fabric.seed);
 }
 
-/* As parameters_json(), but without those of multicasts, which open_text() prints. */
+/* Print the parameters of a pattern, but not those of multicasts, which open_text() prints. */
 static void parameters_text(FILE *out, const char *before, const struct traffic_pattern *pattern)
 {
     if (pattern->kind == TRAFFIC_HOTSPOT)
@@ -395,7 +395,6 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
     series_text(out, &result->series);
 }
 
-/* A latency in a table; "-" if there is none. */
 static const char *cell(char *text, size_t bytes, const struct traffic_latency *latency,
                         uint64_t ps)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.c - `fabemu up`: a fabric that runs until it is stopped, with a supervisor of its own.
+ * up.c - `fabemu up`: start a fabric that runs until it is stopped.
  *
- * In the background the command forks the supervisor, which starts the fabric like `run`, sends the
- * result to the command over a pipe, and waits for the fabric: if it is killed, the supervisor
- * removes the socket.
+ * Without --foreground the command forks a supervisor, which goes on in the background. Like
+ * `fabemu run`, the supervisor starts the fabric's process. It sends the result of the start to the
+ * command over a pipe, and then waits for the end of the fabric. If the fabric is killed, the
+ * supervisor removes the socket.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,11 +44,11 @@ struct up {
     const struct options *options;
     const struct fabric_config *config;
     struct plan *plan;
-    int tell_fd; /* pipe to the command that waits for the start; -1: none */
+    int result_fd; /* pipe to the command, which waits for the result of the start; -1: none */
     struct standstill standstill;
 };
 
-/* Handle an event of the fabric. Lines are printed only in the foreground. */
+/* Handle an event of the fabric. Lines about it are printed only in the foreground. */
 static void on_event(struct up *up, struct host *host, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
@@ -69,7 +70,6 @@ static void on_event(struct up *up, struct host *host, struct json_object *event
         host_say(event);
 }
 
-/* Handle the events that have been read from the connection. */
 static void take_events(struct up *up, struct host *host)
 {
     struct json_object *event;
@@ -80,12 +80,11 @@ static void take_events(struct up *up, struct host *host)
     }
 }
 
-/* Wait until the fabric ends, or a signal asks for the end. */
 static void wait_for_end(struct up *up, struct host *host, int signal_fd)
 {
     struct signalfd_siginfo info;
 
-    take_events(up, host); /* one may have come right after the "ready" of the start */
+    take_events(up, host); /* an event may have arrived together with the event "ready" */
     while (host->conn.fd >= 0) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {host->conn.fd, POLLIN, 0}};
         poll(fds, 2, -1);
@@ -94,21 +93,21 @@ static void wait_for_end(struct up *up, struct host *host, int signal_fd)
         if (end)
             conn_close(&host->conn);
         if (web_ended(&up->plan->web) && up->options->foreground)
-            print_message("the page's server has ended; the fabric goes on");
+            print_message("the web page's server has ended; the fabric goes on");
         while (read(signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
             if (info.ssi_signo != SIGCHLD)
                 return;
     }
 }
 
-/* Report the result of the start to the command: @error, or "" for success. */
-static void tell(const struct up *up, const char *error)
+/* Send the result of the start to the command: @error, or "" for success. */
+static void send_result(const struct up *up, const char *error)
 {
-    if (up->tell_fd < 0) {
+    if (up->result_fd < 0) {
         if (*error)
             print_message("%s", error);
-    } else if (write(up->tell_fd, error, strlen(error) + 1) < 0) {
-        return; /* the command has ended */
+    } else if (write(up->result_fd, error, strlen(error) + 1) < 0) {
+        return; /* the command was killed */
     }
 }
 
@@ -127,11 +126,10 @@ static void print_started(const struct up *up, const char *socket_path)
         printf("page %s\n", page);
     }
     printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
-           program_invocation_name, name); /* as it was called: it need not be in PATH */
+           program_invocation_name, name); /* as the user typed it, because PATH may not have it */
     fflush(stdout);
 }
 
-/* The supervisor. Returns its exit status. */
 static int supervise(struct up *up)
 {
     struct host_plan plan = up->plan->host;
@@ -139,10 +137,10 @@ static int supervise(struct up *up)
     sigset_t signals;
     char error[1024];
 
-    plan.starter_fd = up->tell_fd;
+    plan.starter_fd = up->result_fd;
     host_signals(&signals);
-    if (up->tell_fd >= 0) {
-        /* in the background: a shell that ends sends SIGHUP to its processes */
+    if (up->result_fd >= 0) {
+        /* in the background, survive the end of the shell, which may send SIGHUP */
         sigdelset(&signals, SIGHUP);
         signal(SIGHUP, SIG_IGN);
     }
@@ -155,13 +153,13 @@ static int supervise(struct up *up)
     bool page = web->listen_fd >= 0;
     if ((page && web_start(web, up->config->name, error, sizeof error)) ||
         host_start(&host, up->config, &plan, error, sizeof error)) {
-        tell(up, error);
+        send_result(up, error);
         web_stop(web);
         return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
     }
     up->plan->begun = true;
     web_fabric_ready(web);
-    tell(up, "");
+    send_result(up, "");
     if (up->options->foreground)
         print_started(up, host.socket.path);
     wait_for_end(up, &host, signal_fd);
@@ -188,9 +186,9 @@ static int supervise(struct up *up)
 }
 
 /*
- * Leave the terminal, but not the session (see settle_in() in host.c). A process group of its own
- * gets no signals of the terminal, and a process without a terminal no SIGHUP at its end. Errors go
- * through the pipe.
+ * Leave the terminal, but not the session (settle_in() in host.c has the reason). As a background
+ * process group, this process gets no signals of the terminal's keys. Without a controlling
+ * terminal, it gets no SIGHUP when the terminal closes. Errors go through the pipe to the command.
  */
 static void leave_terminal(void)
 {
@@ -210,7 +208,6 @@ static void leave_terminal(void)
     close(null);
 }
 
-/* Wait for the supervisor's result of the start. Returns the exit status. */
 static int wait_started(const struct up *up, int fd, const char *socket_path)
 {
     char error[1024];
@@ -240,9 +237,9 @@ static int in_background(struct up *up, const char *socket_path)
     pid_t pid = fork();
     if (pid == 0) {
         close(pipe_fds[0]);
-        up->tell_fd = pipe_fds[1];
+        up->result_fd = pipe_fds[1];
         leave_terminal();
-        exit(supervise(up)); /* stdio is flushed */
+        exit(supervise(up)); /* exit() flushes stdio */
     }
     close(pipe_fds[1]);
     int status = EXIT_FAILURE;
@@ -263,7 +260,7 @@ int up_main(int argc, char **argv)
     struct up up = {.options = &options,
                     .config = &config,
                     .plan = &plan,
-                    .tell_fd = -1,
+                    .result_fd = -1,
                     .standstill.after_ns = STANDSTILL_AFTER_NS};
     char path[sizeof((struct paths_socket *)0)->path];
     char error[512];
@@ -274,7 +271,8 @@ int up_main(int argc, char **argv)
     if (argc - options.operands > 1 || (argc > options.operands && options.name))
         return options_usage_error("up", "give one name");
     if (options.web_waits)
-        return options_usage_error("up", "--web=wait is for fabemu run: up starts no command");
+        return options_usage_error(
+            "up", "--web=wait is only for fabemu run, because up starts no command");
     const char *name = options.name ? options.name : DEFAULT_NAME;
     if (argc > options.operands)
         name = argv[options.operands];
@@ -290,7 +288,7 @@ int up_main(int argc, char **argv)
         status = plan_make(&plan, &options, &config, NULL);
     if (!status) {
         status = options.foreground ? supervise(&up) : in_background(&up, path);
-        plan.begun = plan.begun || status == EXIT_SUCCESS; /* as the background process knows */
+        plan.begun = plan.begun || status == EXIT_SUCCESS; /* the supervisor set its own copy */
         plan_release(&plan);
     }
     topo_free(graph);

@@ -39,7 +39,7 @@ static void say_address(const struct web *web)
     fflush(stdout);
 }
 
-/* If @what is not the name of a running fabric, open the file. Errors: one line in @error. */
+/* Open the file @what, unless @what is the name of a running fabric. Errors: one line in @error. */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;

@@ -66,10 +66,7 @@ static int take(const struct admission *admission)
     return accept4(*admission->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/*
- * No descriptor is free. Close the spare one, accept the client with it, and send the reason for
- * the refusal.
- */
+/* No descriptor is free. Close the spare one to accept the client, and send it the reason. */
 static void accept_without_room(struct admission *admission)
 {
     int fd;
@@ -97,18 +94,20 @@ static void accept_failed(struct admission *admission, int err)
         admission_pause(admission); /* usually out of memory */
 }
 
+uint64_t admission_most(uint32_t nodes)
+{
+    return 2 * (uint64_t)nodes + CONNECTIONS_SPARE;
+}
+
 /* Return the number of further connections that the number of nodes allows. */
 static uint64_t left_of_nodes(const struct admission *admission)
 {
-    uint64_t most = 2 * (uint64_t)admission->nodes + CONNECTIONS_SPARE;
+    uint64_t most = admission_most(admission->nodes);
 
     return most > admission->connections ? most - admission->connections : 0;
 }
 
-/*
- * Return the number of further connections that the limit of open files allows. @fd: the lowest
- * free descriptor.
- */
+/* Return the further connections that RLIMIT_NOFILE allows. @fd: the lowest free descriptor. */
 static uint64_t left_of_files(int fd)
 {
     uint64_t used = (uint64_t)fd + SPARE_FDS;

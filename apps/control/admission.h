@@ -16,7 +16,7 @@
 
 /*
  * Connections and groups are shared among processes without fixed quotas. A process gets another
- * one while it has at most ADMISSION_SHARE times as many as are left. Therefore a single process
+ * one while it has fewer than ADMISSION_SHARE times as many as are left. Therefore a single process
  * that wants all of them gets 8 of 9, and two processes get 8 of 17 each. Some are always left for
  * others. Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */
@@ -27,20 +27,13 @@
     "this fabric belongs to another user; start one of your own with 'fabemu run' or 'fabemu up'"
 #define ADMISSION_NO_MEMORY "the fabric has no memory left for another connection"
 
-/*
- * The admission of clients to one socket. Owned by the thread that waits for the clients in
- * `epoll`.
- */
+/* The admission of clients to one socket. Owned by the thread that waits for them in `epoll`. */
 struct admission {
     int epoll;
     const int *listen_fd; /* borrowed; this pointer is the data of the epoll event */
     uint32_t nodes;       /* number of nodes of the network */
-    /* connections that are open now; counted by the owner of the connections */
-    uint32_t connections;
-    /*
-     * a descriptor that is closed when no other one is free, to accept a client and refuse it; -1:
-     * none
-     */
+    uint32_t connections; /* open now; counted by the owner of the connections */
+    /* closed when no other descriptor is free, to accept a client and refuse it; -1: none */
     int spare;
     bool paused; /* no client is accepted until admission_resume() */
     /* Return the number of connections of process @pid on @host. */
@@ -76,10 +69,10 @@ int admission_accept(struct admission *admission, struct ucred *cred);
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 
-/**
- * admission_reject - send {"ok":false,…} with the reason @why as far as the socket takes it, and
- * close @fd.
- */
+/** admission_most - the number of connections that the processes of @nodes nodes may need. Pure. */
+uint64_t admission_most(uint32_t nodes);
+
+/** admission_reject - send {"ok":false,…} with reason @why, without waiting, and close @fd. */
 void admission_reject(int fd, int err, const char *why);
 
 #endif

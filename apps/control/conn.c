@@ -56,7 +56,7 @@ size_t conn_excess(const struct conn *conn)
     return emu_json_excess(&conn->in) + emu_json_excess(&conn->out);
 }
 
-/* One read per call, so that a client that sends without pause does not delay the other clients. */
+/* Read once per call, so that a client that sends without pause does not delay others. */
 int conn_fill(struct conn *conn)
 {
     struct emu_json_fds came = {.fd = EMU_JSON_NONE};

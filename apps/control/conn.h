@@ -11,20 +11,14 @@
 #include "emu/util/json.h"
 #include "topo/topo.h"
 
-#define CONN_LINE_MAX       65536u /* limit of a request, in bytes */
-#define CONN_CONTAINERS_MAX 256u   /* limit of the lists and objects in a request */
-/* limit of a reply, in bytes; the status of a large fabric is the longest */
-#define CONN_REPLY_MAX (16u << 20)
-/*
- * limit of the queued bytes for a peer that does not read: a reply and events, without a line of
- * telemetry
- */
-#define CONN_OUT_MAX (17u << 20)
+#define CONN_LINE_MAX       65536u      /* limit of a request, in bytes */
+#define CONN_CONTAINERS_MAX 256u        /* limit of the lists and objects in a request */
+#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, in bytes; the longest is a status */
+#define CONN_OUT_MAX        (17u << 20) /* limit of the queued bytes, without a line of telemetry */
 /* limit of a line of telemetry, in bytes: 65536 nodes with four links need half of that */
 #define CONN_TELEMETRY_MAX (48u << 20)
 
-/* limit of conn_excess() of all connections together, in bytes */
-#define CONN_EXCESS_MAX ((size_t)64 << 20)
+#define CONN_EXCESS_MAX ((size_t)64 << 20) /* limit of conn_excess() of all connections together */
 
 /* Error texts for invalid requests. */
 #define CONN_NO_LINE                                                                          \
@@ -40,25 +34,21 @@ struct conn {
     size_t containers_max;
     struct emu_json_buf in;
     struct emu_json_buf out;
-    /* bytes of the last line of telemetry, for which `out` has additional space */
-    size_t line_out;
+    size_t line_out;          /* bytes of the last line of telemetry, added to the limit of `out` */
     struct emu_json_fds pass; /* descriptors to be sent; the first is -1: none */
     size_t pass_at;           /* offset in `out` of the line with which the descriptors are sent */
-    struct emu_json_fds
-        *received_fds; /* where conn_fill() puts received descriptors; NULL: it closes them */
+    /* where conn_fill() puts received descriptors; NULL: it closes them */
+    struct emu_json_fds *received_fds;
 };
 
 /** conn_open - take over @fd and make it non-blocking. Sets no limit of lists and objects. */
 void conn_open(struct conn *conn, int fd, size_t line_max);
 void conn_close(struct conn *conn);
 
-/** conn_excess - bytes that each of the two buffers has beyond EMU_JSON_KEEP, together. */
+/** conn_excess - sum of the bytes by which the two buffers exceed EMU_JSON_KEEP each. */
 size_t conn_excess(const struct conn *conn);
 
-/**
- * conn_fill - read the bytes that are available, maybe none. Errors: -EPIPE, the peer has closed;
- * -errno.
- */
+/** conn_fill - read the available bytes, maybe none. Errors: -EPIPE, the peer closed; -errno. */
 int conn_fill(struct conn *conn);
 
 /** conn_next - take the next whole line out of the input: emu_json_next(). */
@@ -78,24 +68,18 @@ int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
 
 /**
- * conn_put_with - conn_put(), with the descriptors in @pass before the first -1. They are closed
- * when they have been sent.
+ * conn_put_with - conn_put(), and pass the descriptors in @pass before the first -1. They are
+ * closed when they have been sent.
  */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS]);
 
-/**
- * conn_flush - send as many bytes as the socket takes. Returns 0 if all were sent; -EAGAIN: some
- * are left; -errno.
- */
+/** conn_flush - send what the socket takes. Errors: -EAGAIN, some bytes are left; -errno. */
 int conn_flush(struct conn *conn);
 
 /** conn_drain - send all queued bytes, waiting at most @timeout_ms for the peer to read. */
 void conn_drain(struct conn *conn, int timeout_ms);
 
-/**
- * conn_wait - wait for the next message, at most @timeout_ms. Errors: -ETIMEDOUT, and as
- * conn_fill() and conn_next().
- */
+/** conn_wait - wait for the next message. Errors: -ETIMEDOUT; as conn_fill() and conn_next(). */
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
@@ -124,10 +108,7 @@ struct json_object *conn_ok(void); /* {"ok":true}, to which a reply's fields are
 /* {"ok":false,…} with one line for the user */
 struct json_object *conn_error(int err, const char *error);
 
-/**
- * json_show_node - write the node that json_add_node() has added, as text: "node 3 (node01)".
- * Returns @text.
- */
+/** json_show_node - write what json_add_node() added, such as "node 3 (node01)". Returns @text. */
 const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 const char *json_show_switch(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 
@@ -154,10 +135,7 @@ struct json_object *query_request(const char *command);
 int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
                  struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);
 
-/**
- * query_check - check that @object, from fabric @name, has @fields. Errors: -EPROTO, one line in
- * @error.
- */
+/** query_check - check that @object, from fabric @name, has @fields. Errors: -EPROTO, a line. */
 int query_check(const char *name, struct json_object *object, const struct query_field *fields,
                 char *error, size_t error_bytes);
 

@@ -41,9 +41,7 @@ int paths_check_name(const char *name, char *error, size_t error_bytes)
     return 0;
 }
 
-/*
- * Check that only this user can write to the folder; another user could put a false fabric there.
- */
+/* Check that only this user can write to the folder. Others could put a false fabric there. */
 static int check_dir(const char *dir, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -69,10 +67,7 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
     return 0;
 }
 
-/*
- * Write the folder that sockets are in if $XDG_RUNTIME_DIR is unset, and that sockets of fabrics on
- * several hosts are always in.
- */
+/* Write the folder for fabrics on several hosts; without $XDG_RUNTIME_DIR, for all fabrics. */
 static void plain_dir(char *dir, size_t dir_bytes)
 {
     snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
@@ -159,10 +154,7 @@ void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
         snprintf(ret, ret_bytes, "%s", path);
 }
 
-/*
- * Return whether @name is that of a fabric on several hosts, as hosts_socket_name() forms it on
- * this host.
- */
+/* Return whether @name is what hosts_socket_name() writes on this host for some fabric. */
 static bool is_of_hosts(const char *name)
 {
     char host[256], end[64];
@@ -173,10 +165,7 @@ static bool is_of_hosts(const char *name)
     return bytes > tail && strcmp(name + bytes - tail, end) == 0;
 }
 
-/*
- * Return whether plain_dir() is an existing folder other than @dir that only this user can write
- * to. @other: its name.
- */
+/* Write plain_dir() to @other. Returns whether it is not @dir, exists and passes check_dir(). */
 static bool other_dir(char *other, size_t other_bytes, const char *dir)
 {
     char error[256];
@@ -203,9 +192,7 @@ int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_
     return err;
 }
 
-/*
- * Return a connected descriptor, or -errno. -EAGAIN: a process listens, but too many clients wait.
- */
+/* Return a connected descriptor, or -errno; -EAGAIN: a process listens, but its backlog is full. */
 static int connect_to(const char *path)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -428,10 +415,7 @@ bool paths_supervised_by(const char *name, pid_t owner)
     return inode && procs_child_has_socket(owner, inode);
 }
 
-/*
- * Call @each for every socket in the folder. @all: false: only for sockets of fabrics on several
- * hosts.
- */
+/* Call @each for each socket in the folder; if !@all, only for those of several hosts. */
 static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
                     void *context, char *error, size_t error_bytes)
 {

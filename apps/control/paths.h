@@ -3,10 +3,10 @@
  * paths.h - the control sockets of this user's fabrics.
  *
  * The socket of fabric NAME is NAME.sock, mode 0600, in the folder $XDG_RUNTIME_DIR/fabemu or, if
- * that variable is unset, /tmp/fabemu-UID. The folder must be the user's own, with mode 0700, which
- * is checked on every use. Sockets of fabrics on several hosts are in /tmp/fabemu-UID, because that
- * name is the same on all hosts. Therefore a socket that is not in the first folder is looked for
- * in the second.
+ * that variable names no directory, /tmp/fabemu-UID. The folder must be the user's own, with mode
+ * 0700, which is checked on every use. Sockets of fabrics on several hosts are in /tmp/fabemu-UID,
+ * because that name is the same on all hosts. Therefore a socket that is not in the first folder is
+ * looked for in the second.
  */
 #ifndef APPS_CONTROL_PATHS_H
 #define APPS_CONTROL_PATHS_H
@@ -18,10 +18,7 @@
 
 #define PATHS_NAME_MAX 63 /* most characters of a fabric's name */
 
-/*
- * A socket made by this process. Device and inode distinguish it from a later socket of the same
- * name.
- */
+/* A socket of this process. @dev and @ino distinguish it from a later socket of the same name. */
 struct paths_socket {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     dev_t dev;
@@ -58,16 +55,13 @@ void paths_unlink(const struct paths_socket *socket);
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_supervised_by - return whether @owner is the supervisor of fabric @name, so that one of its
- * children serves it. The @owner that paths_connect() returns is the number of the process that
- * made the socket, and may belong to another process by now.
+ * paths_supervised_by - return whether @owner is the supervisor of fabric @name: whether one of its
+ * children serves the socket. This check is needed because the @owner of paths_connect() made the
+ * socket, but may have ended, and its number may belong to another process by now.
  */
 bool paths_supervised_by(const char *name, pid_t owner);
 
-/**
- * paths_list - call @each with the name of every socket, in alphabetical order. Errors: one line in
- * @error.
- */
+/** paths_list - call @each with each socket's name, sorted. Errors: one line in @error. */
 int paths_list(void (*each)(void *context, const char *name), void *context, char *error,
                size_t error_bytes);
 
@@ -86,8 +80,8 @@ void hosts_node_name(char *ret, size_t ret_bytes);
 
 /**
  * hosts_socket_name - write the name of a fabric's socket on this host. It consists of the fabric's
- * name and the host's, because hosts may share a folder. hosts_socket_anywhere() - write the path
- * of @path's socket for programs on any host, with %h in place of the host's name.
+ * name and the host's, because hosts may share a folder. hosts_socket_anywhere() - write @path with
+ * %h in place of the host's name, for programs on any host.
  */
 void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
 void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);

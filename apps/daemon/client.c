@@ -211,7 +211,7 @@ bool daemon_signal(const struct client *client, int signal)
 
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
 {
-    /* its own host lists a process of another host */
+    /* a process of another host is listed there (agent_process_signal()) */
     int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 

@@ -21,20 +21,16 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-/* A connection. "The process" is the one at its other end. */
+/* A connection. In its fields, "the process" is the process at the other end. */
 struct client {
     struct conn conn;
     struct emu_list link; /* in daemon->clients, later in daemon->exiting */
-    /* from SO_PEERCRED or, for a process of another host, as that host says */
+    /* from SO_PEERCRED; for a process of another host, from that host */
     pid_t pid;
-    struct coordinator_process
-        /* the process, if it is on another host; NULL: it is on this host */
-        *remote;
-    int64_t node; /* node that the process is attached to; -1: none */
-    /* number of the process among those that have been attached to the node, from 1 */
-    uint64_t incarnation;
-    /* the process's rank in its MPI job, as the process says; -1: none */
-    int64_t rank;
+    struct coordinator_process *remote; /* the process, if it is on another host; NULL: it is not */
+    int64_t node;                       /* node that the process is attached to; -1: none */
+    uint64_t incarnation; /* number of the process among all that the node has had, from 1 */
+    int64_t rank;         /* the process's rank in its MPI job, as the process says; -1: none */
     /* pending operations of the process (standstill.c); NULL: unknown */
     struct standstill_sample *sample;
     char command[16];    /* name of an attached process */
@@ -45,32 +41,31 @@ struct client {
     bool at_end;         /* the peer sends no more: close when has_lines is false */
     bool closing;        /* close when all queued bytes are sent */
     bool gone;           /* to be closed at the end of this round */
-    bool unread;         /* set with `gone`: it did not read what was sent to it */
+    bool unread;         /* set with `gone`: the peer did not read what was sent to it */
     size_t excess;       /* conn_excess(), as included in daemon->excess */
     uint32_t groups;     /* number of groups that are charged to the process */
-    bool subscribed;     /* it gets all events */
+    bool subscribed;     /* the peer receives all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
     bool stopped;  /* set with `gone`: the process was stopped for too long */
     bool frozen;   /* a fault has stopped the process, and has not resumed it yet */
-    bool captures; /* it has started the capture that is in progress */
-    bool exits;    /* the process has announced its exit, without detaching */
-    /* the process was counted in daemon_record.outside: its MPI messages use another transport */
-    bool outside;
-    struct daemon_query *asks;     /* the query that its last request waits for; NULL: none */
-    const struct request *request; /* that request's row in the table of request.c */
-    uint64_t asked;                /* number of the query that answers that request */
+    bool captures; /* the client has started the capture that is in progress */
+    bool exits;    /* the process has announced that it exits without detaching */
+    bool outside;  /* its MPI messages do not pass the fabric: counted in daemon_record.outside */
+    struct daemon_query *asks;     /* the query for which the last request waits; NULL: none */
+    const struct request *request; /* the last request's row in the table of request.c */
+    uint64_t asked;                /* number of the query that answers the last request */
 
     /* Set when the process has died (death.c). */
     int64_t died;      /* node to which the process was attached; -1: it has not died */
-    int pidfd;         /* pidfd; -1: none */
-    int64_t how_by_ms; /* emu_now_ms() until which the cause of death may still become known */
+    int pidfd;         /* refers to the dead process; -1: none */
+    int64_t how_by_ms; /* emu_now_ms() at which the daemon stops waiting for the cause of death */
 };
 
 /*
- * A query to all other hosts on behalf of requests of clients. Only those requests wait for it. A
- * request that arrives while the query is in progress waits for the next query, so that each answer
- * is newer than its request.
+ * A query to all other hosts on behalf of requests of clients. Only these requests wait for the
+ * replies; the daemon does not. A request that arrives while the query is in progress waits for the
+ * next query, so that each answer is newer than its request.
  */
 struct daemon_query {
     uint64_t number; /* number of the last query, from 1 */
@@ -98,7 +93,7 @@ struct daemon {
         uint64_t starved_ns;  /* fabric_starved_ns() at that time */
     } sample[DAEMON_SAMPLES]; /* ring of the last samples (standstill.c) */
     uint32_t samples;         /* number of samples so far */
-    /* 1 + the group whose members were last reported to disagree; 0: none */
+    /* 1 + the last group for which a disagreement of its members was reported; 0: none */
     uint64_t mismatch_group;
     struct emu_list clients;     /* all connections, the newest first */
     size_t excess;               /* sum of the clients' `excess`, in bytes */
@@ -109,20 +104,18 @@ struct daemon {
     struct client **by_node; /* by node: the attached process, or NULL */
     int64_t *last_rank;      /* by node: rank of the process that attached last; -1: none */
     struct daemon_record record;
-    /* processes of this host that a fault has stopped at any time */
-    struct procs_frozen frozen;
+    struct procs_frozen frozen; /* processes of this host that a fault has stopped at any time */
     /* faults.c; NULL: there has been no fault, and no lost link between hosts */
     struct daemon_faults *faults;
-    /* telemetry.c; NULL: nobody has subscribed to telemetry yet */
-    struct telemetry_serve *telemetry;
-    struct timeline_serve *timeline; /* timeline.c; NULL: no timeline is recorded */
-    uint64_t began_ps;               /* start of the fabric, daemon_now_ps() */
+    struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
+    struct timeline_serve *timeline;   /* timeline.c; NULL: no timeline is recorded */
+    uint64_t began_ps;                 /* start of the fabric, daemon_now_ps() */
     /* a file other than `events` and `snapshots` could not be written */
     bool unwritten;
     struct lines events;            /* the file of all events (--events) */
     struct lines snapshots;         /* the file of all events and snapshots (--record) */
     struct capture_thread *capture; /* the capture of --capture; NULL: none */
-    /* controls the other hosts; NULL: there are none, or they are not connected */
+    /* controls the other hosts; NULL: there are no others, or they are not connected */
     struct coordinator *coordinator;
     struct daemon_query query[COORDINATOR_QUERIES];
     /* the sum of the audits of a query COORDINATOR_AUDIT; NULL: no memory */
@@ -138,7 +131,7 @@ struct daemon {
         bool heals;     /* `mended` has changed, and settle_mended() has to handle it */
         bool severed;   /* a cable is lost, and this fabric cannot route around it */
         uint64_t gone;  /* bit per host: it is lost, and settle_gone() has to handle that */
-        uint64_t back;  /* bit per host: it was restarted, and waits to be admitted */
+        uint64_t back;  /* bit per host: it was restarted, and is to be admitted */
         uint64_t joins; /* bit per host: it was admitted, and some of its links are not up yet */
     } remote;           /* remote.c */
 
@@ -147,12 +140,9 @@ struct daemon {
         struct waits *fabric; /* the waits of this process's threads; NULL: they cannot be read */
         uint64_t sample_ns;   /* emu_now_ns() of the last sample */
         uint64_t next_ns;     /* daemon_waits_tick() takes no sample before this time */
-        /*
-         * sum of the waits, including those of processes that have detached since the last sample
-         */
-        uint64_t ns;
-        uint64_t over_ns;    /* the part of `ns` that lies before the last sample */
-        uint64_t starved_ns; /* largest starved_ns of a struct waits_delta */
+        uint64_t ns;      /* sum of the waits, with those of processes detached since sample_ns */
+        uint64_t over_ns; /* the part of `ns` that must lie before the last sample */
+        uint64_t starved_ns; /* largest waits_delta.starved_ns */
     } waits;
 };
 
@@ -161,9 +151,7 @@ struct daemon {
 /** daemon_accept - accept one connection, or reject it and send the reason. */
 void daemon_accept(struct daemon *daemon);
 
-/**
- * daemon_client_new - create a client with connection @fd. NULL: no memory; the caller keeps @fd.
- */
+/** daemon_client_new - create a client with connection @fd. NULL: no memory; @fd stays open. */
 struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 
 /**
@@ -190,16 +178,13 @@ void daemon_client_flush(struct daemon *daemon, struct client *client);
 /** daemon_connections_of - number of connections of process @pid on @host. @ctx: the daemon. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
 
-/** daemon_send - queue @message, put it, and send what the socket takes. */
+/** daemon_send - queue @message, json_object_put() it, and send what the socket takes. */
 void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
 
-/** daemon_send_line - conn_put_line(), and send what the socket takes. */
+/** daemon_send_line - call conn_put_line(), and send what the socket takes. */
 void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
 
-/**
- * daemon_send_with - conn_put_with(), which passes descriptors to the client, and send what the
- * socket takes.
- */
+/** daemon_send_with - daemon_send(), which also passes the descriptors @pass to the client. */
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[EMU_JSON_FDS]);
 
@@ -232,10 +217,7 @@ void daemon_publish(struct daemon *daemon, struct json_object *event);
  */
 struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps);
 
-/**
- * daemon_has_subscribers - return whether daemon_publish() reaches a subscriber, a file or the
- * timeline.
- */
+/** daemon_has_subscribers - does daemon_publish() reach a subscriber, a file or the timeline? */
 bool daemon_has_subscribers(const struct daemon *daemon);
 
 /** daemon_now_ps - the time of the host's monotonic clock. */
@@ -271,9 +253,7 @@ static inline int daemon_least_ms(int a, int b)
     return b >= 0 && (a < 0 || b < a) ? b : a;
 }
 
-/**
- * daemon_cut_off - the process at @node does not take its segments: notify it and the supervisor.
- */
+/** daemon_cut_off - the process at @node takes no segments: notify it and the supervisor. */
 void daemon_cut_off(struct daemon *daemon, uint32_t node);
 
 /**
@@ -286,16 +266,14 @@ void daemon_reap(struct daemon *daemon);
 
 /**
  * daemon_request - handle one request of @client. If the reply needs data of other hosts, the
- * request starts or awaits a query, and no more requests of the client are read until it is
- * complete.
+ * request waits for a query, and no more requests of the client are read until that is complete.
  */
 void daemon_request(struct daemon *daemon, struct client *client, struct json_object *request);
 
 /**
  * daemon_queries_settle - at the end of a round: reply to the requests whose queries are complete.
- * daemon_queries_wait_ms() - return how long the loop may sleep because of queries; -1: none is in
- * progress. daemon_queries_end() - reply to all waiting requests with an error, because the fabric
- * ends.
+ * daemon_queries_wait_ms() - return how long the loop may sleep while a query is in progress; -1:
+ * none is. daemon_queries_end() - reply an error to all waiting requests, because the fabric ends.
  */
 void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
@@ -323,8 +301,9 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
  * daemon_groups_quit - remove @client from all of its groups, which breaks them. Returns an array
- * by node: a list of the broken groups of which the node's process is a member, joined or invited;
- * NULL: none. The array is NULL without memory. The caller frees the array and puts the lists.
+ * with an element for each node: the list of the broken groups of which the node's process is a
+ * joined or invited member; NULL: none. Returns NULL without memory. The caller frees the array and
+ * puts the lists.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 
@@ -334,10 +313,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
  */
 struct json_object **daemon_groups_break_unreachable(struct daemon *daemon);
 
-/**
- * daemon_groups_each - call @each for every group, with the nodes of the members that have joined
- * it.
- */
+/** daemon_groups_each - call @each for every group, with the nodes of its joined members. */
 void daemon_groups_each(struct daemon *daemon,
                         void (*each)(void *context, uint32_t id, const uint32_t *nodes,
                                      uint32_t count),
@@ -355,9 +331,8 @@ void daemon_groups_free(struct daemon *daemon);
 void daemon_left(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_died - the process of @client, which is gone, has not detached: free its node and notify
- * all other processes. Sending the notifications may mark further clients as gone; daemon_reap()
- * handles these, too.
+ * daemon_died - the process of @client, which is marked as gone, did not detach: free its node and
+ * notify all other processes. This may mark further clients as gone; daemon_reap() handles them.
  */
 void daemon_died(struct daemon *daemon, struct client *client);
 
@@ -397,7 +372,7 @@ int daemon_exiting_wait_ms(const struct daemon *daemon);
 /**
  * daemon_remote_open - connect to the hosts in daemon->config->hosts, as their coordinator. Errors:
  * as coordinator_open(). daemon_remote_settle() - at the end of a round: handle hosts and links
- * that were lost or have come back. daemon_remote_tick() - once a second: notify processes again
+ * that were lost or have come back. daemon_remote_tick() - once a second: again notify processes
  * that cannot reach each other. daemon_remote_close() - end the other hosts: coordinator_close().
  */
 int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
@@ -415,8 +390,8 @@ void daemon_hosts_report(struct daemon *daemon, struct json_object *report);
 
 /*
  * Requests to start and to stop a capture. daemon_capture_left() - @client closes, which ends its
- * capture. daemon_capture_open() and daemon_capture_close() - the capture of daemon->config, which
- * lasts as long as the fabric. Errors: as capture_begin().
+ * capture. daemon_capture_open(), daemon_capture_close() - start and stop the capture of
+ * daemon->config, which lasts as long as the fabric. Errors: as capture_begin().
  */
 void daemon_capture(struct daemon *daemon, struct client *client, struct json_object *request);
 void daemon_capture_stop(struct daemon *daemon, struct client *client, struct json_object *request);
@@ -426,10 +401,7 @@ void daemon_capture_close(struct daemon *daemon);
 
 /* --- waits.c ----------------------------------------------------------------------------- */
 
-/**
- * daemon_waits_open, daemon_waits_close - start and stop sampling the waits of the fabric's own
- * threads.
- */
+/** daemon_waits_open, daemon_waits_close - start, stop sampling waits of the fabric's threads. */
 void daemon_waits_open(struct daemon *daemon);
 void daemon_waits_close(struct daemon *daemon);
 
@@ -461,10 +433,7 @@ void daemon_standstill_detach(struct daemon *daemon, struct client *client);
 /** daemon_standstill_tick - sample all processes, and notify the supervisor if nothing moves. */
 void daemon_standstill_tick(struct daemon *daemon);
 
-/**
- * daemon_process_build - return an object with the node, host, pid and command of an attached
- * process.
- */
+/** daemon_process_build - build an object with node, host, pid and command of @client. */
 struct json_object *daemon_process_build(const struct daemon *daemon, const struct client *client);
 
 /** daemon_standstill_client - add to @one the pending operations of @client as last sampled. */

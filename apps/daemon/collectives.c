@@ -85,10 +85,9 @@ static const struct emu_pending_group *reported_group(const struct client *clien
 
 struct member_view {
     uint32_t node;
-    const struct emu_pending_group *says; /* its report on this group; NULL: none */
-    /* the network's record of its contribution; NULL: none */
-    const struct fabric_contribution *part;
-    bool absent; /* as in struct standstill_sample */
+    const struct emu_pending_group *says;   /* its report on this group; NULL: none */
+    const struct fabric_contribution *part; /* the network's record of its part; NULL: none */
+    bool absent;                            /* as in struct standstill_sample */
 };
 
 /* A group, its members, and the oldest collective for which a member waits. */
@@ -96,10 +95,8 @@ struct group_view {
     uint32_t id, count;
     struct member_view *member;
     const struct emu_pending_group *waits; /* that collective, as a member reports it */
-    /* a member that is not absent waits for the collective */
-    bool is_awaited;
-    /* mismatch of two contributions that a switch has found; NULL: none */
-    const struct emu_mismatch *mismatch;
+    bool is_awaited;                     /* a member that is not absent waits for the collective */
+    const struct emu_mismatch *mismatch; /* of two contributions, found by a switch; NULL: none */
     uint64_t now_ns;
 };
 
@@ -108,10 +105,7 @@ static bool is_in(const struct member_view *member, const struct emu_pending_gro
     return member->says && member->says->since_ns && member->says->number == it->number;
 }
 
-/*
- * Return the oldest collective for which members wait: absent members if @absent, otherwise members
- * that are not. NULL: none.
- */
+/* Return the oldest collective for which absent members (or, if !@absent, others) wait; or NULL. */
 static const struct emu_pending_group *oldest_of(const struct group_view *group, bool absent)
 {
     const struct emu_pending_group *oldest = NULL;
@@ -169,10 +163,7 @@ static uint64_t group_age(const struct group_view *group)
     return age_ns;
 }
 
-/*
- * Return whether the collective needs a contribution of this member, for a switch or an adapter to
- * combine.
- */
+/* Return whether a switch or an adapter combines a contribution of this member. */
 static bool contributes(const struct group_view *group, const struct member_view *member)
 {
     const struct emu_pending_what *what = &group->waits->what;
@@ -271,10 +262,7 @@ static void add_crossing(const struct daemon *daemon, const struct fabric_gap *g
     json_add_text(to, "host", hosts->name[at]);
 }
 
-/*
- * Add the partial results that have left a switch and have not arrived at the next one. Returns
- * their number.
- */
+/* Add the partial results that are on the way between two switches. Returns their number. */
 static uint32_t add_gaps(const struct daemon *daemon, const struct group_view *group,
                          struct json_object *to)
 {
@@ -302,10 +290,7 @@ static bool is_surely_missing(const struct group_view *group, const struct membe
     return !member->absent || (contributes(group, member) && member->part && member->part->known);
 }
 
-/*
- * Add the collective to @list. It is left out if only absent members wait for it and none is surely
- * missing.
- */
+/* Add the collective, unless only absent members wait for it and nothing is surely missing. */
 static void collective_add(const struct daemon *daemon, const struct group_view *group,
                            struct json_object *list)
 {

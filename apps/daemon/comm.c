@@ -11,9 +11,8 @@
 #include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
-/* most lines of the summary about collectives; each is about one kind and size */
-#define LINES_MOST 8u
-#define HEAVY_MOST 3u /* most pairs of nodes that the summary names */
+#define LINES_MOST     8u /* most lines about collectives, each for one kind and size */
+#define HEAVY_MOST     3u /* most pairs of nodes that the summary names */
 
 /* Return the name of a kind of collective. @kind: index in struct fabric_comm. */
 static const char *kind_name(uint32_t kind)
@@ -42,10 +41,7 @@ static struct json_object *times(double sum_ns, double calls, uint64_t longest_n
     return json_add_number(ret, "longest", longest_ns);
 }
 
-/*
- * Split the time of all calls into waiting and network time, in the proportion that the sampled
- * calls had.
- */
+/* Split the time of all calls into wait and network time, in the ratio of the sampled calls. */
 static void add_split(struct json_object *one, const struct fabric_comm_cell *cell,
                       const struct fabric_comm_sum *sum)
 {
@@ -148,10 +144,7 @@ static struct json_object *pair_build(const struct fabric_pair *pair)
     return row;
 }
 
-/*
- * Build the names of the nodes of the first @listed pairs, by node number. They come from the
- * network's file.
- */
+/* Build an object with the names of the nodes of the first @listed pairs, by node number. */
 static struct json_object *names_build(const struct fabric_comm *comm, uint32_t listed,
                                        const struct topo_graph *graph)
 {
@@ -223,7 +216,7 @@ struct json_object *comm_build(struct fabric *fabric, const struct fabric_config
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
-    return json_object_object_get(object, name); /* of NULL it is NULL */
+    return json_object_object_get(object, name); /* NULL if @object is NULL */
 }
 
 static uint64_t number(struct json_object *object, const char *name)

@@ -3,11 +3,11 @@
  * daemon.c - the daemon, which serves a running fabric's control socket: its loop, its timer, start
  * and end.
  *
- * The daemon is one thread, the fabric's manager, which waits in epoll. No client can block it. A
- * read takes only the bytes that have arrived. After REQUESTS_PER_TURN requests of a client, other
- * clients are served. The daemon reads no more requests from a client until its last reply is sent.
- * An idle fabric is never woken: the timer runs only while a process is attached or the admission
- * is paused.
+ * The daemon is one thread, the fabric's manager, which waits in epoll. No client can block it,
+ * because a read takes only the bytes that have arrived. After REQUESTS_PER_TURN requests of a
+ * client, other clients are served. The daemon reads no more requests from a client until its last
+ * reply is sent. An idle fabric is never woken: the timer runs only while a process is attached or
+ * the admission is paused.
  */
 #include "apps/daemon/daemon.h"
 
@@ -33,9 +33,8 @@
 #include "apps/daemon/report.h"
 #include "emu/util/now.h"
 
-#define EVENTS_PER_ROUND 64
-/* requests of one client that are handled before other clients are served */
-#define REQUESTS_PER_TURN 16
+#define EVENTS_PER_ROUND  64
+#define REQUESTS_PER_TURN 16 /* handled for one client before other clients are served */
 #define TICK_MS           1000u
 #define LAST_FLUSH_MS     1000 /* time for the supervisor to read the final report */
 
@@ -116,10 +115,7 @@ static void client_end(struct daemon *daemon, struct client *client)
     daemon_client_events(daemon, client);
 }
 
-/*
- * Return whether the client's next request may be read: only when the reply to its last one is
- * sent.
- */
+/* Return whether the next request may be read: the reply to the last one must have been sent. */
 static bool client_listens(const struct client *client)
 {
     return !client->gone && !client->closing && !client->conn.out.bytes && !client->asks;
@@ -185,9 +181,7 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
-/*
- * Treat a process as dead that a debugger or a signal has stopped for longer than --bound stopped.
- */
+/* Treat a process as dead that has been stopped for longer than --bound stopped. */
 static void tick_stopped(struct daemon *daemon)
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.stopped_ms);
@@ -397,8 +391,8 @@ static void announce_end(struct daemon *daemon)
 }
 
 /*
- * Truncate the output files. Done only when nothing can refuse the run any more, so that a refused
- * run keeps the old files.
+ * Truncate the output files. Call this when the run can no longer be refused, so that a refused run
+ * keeps the old files.
  */
 static int files_begin(const struct daemon_config *config, char *error, size_t error_bytes)
 {
@@ -411,9 +405,7 @@ static int files_begin(const struct daemon_config *config, char *error, size_t e
                : 0;
 }
 
-/*
- * Write the origin to the file of events. The file of snapshots has the origin in its shape record.
- */
+/* Write the origin to the file of events. The file of snapshots has it in its shape record. */
 static void events_begin(struct daemon *daemon)
 {
     struct json_object *event = conn_event("origin");

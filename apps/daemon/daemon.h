@@ -29,10 +29,7 @@ struct daemon_death {
  */
 struct daemon_waits {
     uint64_t attached_ns; /* time during which any process was attached */
-    /*
-     * upper bound of the part of attached_ns in which a thread waited for a core, or a receive ring
-     * was full
-     */
+    /* upper bound of the time in which a thread waited for a core or a receive ring was full */
     uint64_t late_ns;
     uint64_t programs_ns; /* sum of the waits of all threads of attached processes */
     uint64_t fabric_ns;   /* sum of the waits of the fabric's threads */
@@ -51,8 +48,7 @@ struct daemon_record {
     uint64_t refused;      /* processes that were refused because every node was in use */
     uint64_t outside;      /* processes whose MPI messages use another transport */
     char outside_why[200]; /* the reason that the first of them gave */
-    /* processes that were cut off because they did not take their segments */
-    uint64_t cut_off;
+    uint64_t cut_off; /* processes that were cut off because they did not take their segments */
     uint64_t goodbyes_late; /* disconnects that a peer did not confirm in time */
     uint32_t peak;          /* largest number of nodes attached at the same time */
     uint32_t died;          /* processes that ended without detaching */
@@ -62,24 +58,21 @@ struct daemon_record {
 struct daemon_config {
     const struct fabric_config *fabric; /* configuration of the fabric */
     int listen_fd;                      /* listening control socket; borrowed */
-    /* readable when a signal has asked the fabric to end; borrowed */
-    int signal_fd;
-    int owner_fd;                         /* connection of the supervisor; owned from now on */
-    pid_t owner;                          /* process number of the supervisor */
-    const struct fault_schedule *faults;  /* --fault; NULL: none */
-    const struct capture_plan *capture;   /* --capture; NULL: none */
-    int events_fd;                        /* file for events; -1: none */
-    int record_fd;                        /* file for events and snapshots; -1: none */
-    const struct timeline_plan *timeline; /* --timeline; NULL: none */
-    /* the other hosts, without `ops`; NULL: there are none */
-    const struct coordinator_config *hosts;
+    int signal_fd; /* readable when a signal has asked the fabric to end; borrowed */
+    int owner_fd;  /* connection of the supervisor; owned from now on */
+    pid_t owner;   /* process number of the supervisor */
+    const struct fault_schedule *faults;    /* --fault; NULL: none */
+    const struct capture_plan *capture;     /* --capture; NULL: none */
+    int events_fd;                          /* file for events; -1: none */
+    int record_fd;                          /* file for events and snapshots; -1: none */
+    const struct timeline_plan *timeline;   /* --timeline; NULL: none */
+    const struct coordinator_config *hosts; /* the other hosts, without `ops`; NULL: none */
 };
 
 enum daemon_end {
     DAEMON_SHUTDOWN,   /* a request or a signal has ended the fabric */
     DAEMON_OWNER_GONE, /* the supervisor has died */
-    /* as DAEMON_SHUTDOWN, but a file could not be written; a message was printed */
-    DAEMON_UNWRITTEN
+    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN, but a file could not be written, which was printed */
 };
 
 /**

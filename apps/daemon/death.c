@@ -23,12 +23,12 @@
 #include "apps/base/procs.h"
 #include "emu/util/now.h"
 
-/* longest time from the close of a process's files until its exit status is available */
+/* longest wait for the exit status of a process after its connection was closed */
 #define EXIT_STATUS_MS 200
 
 /*
- * Notify all processes that the process of @dead has died, each with those of its groups in @lists
- * that this broke. Frees @lists.
+ * Notify all processes that the process of @dead has died, and which of their groups this death
+ * broke (@lists, by node). Frees @lists.
  */
 static void report_death(struct daemon *daemon, const struct client *dead,
                          struct json_object **lists)
@@ -190,9 +190,7 @@ static struct client *first_dying(const struct daemon *daemon)
     return emu_list_entry(daemon->exiting.next, struct client, link);
 }
 
-/*
- * Describe the cause of death, as far as it is known. Returns false if it may become known later.
- */
+/* Describe the cause of death, as far as known. Returns false if it may become known later. */
 static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
 {
     const struct coordinator_process_info *remote;

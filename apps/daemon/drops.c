@@ -43,10 +43,7 @@ static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_
     return whose;
 }
 
-/*
- * Write the reason for error messages of programs. @of: the sender and receiver of the lost
- * segment.
- */
+/* Write the reason for error messages of programs. @of: sender and receiver of the lost segment. */
 static void why_text(struct daemon *daemon, const struct fabric_drop *drop, const char *of,
                      char *text, size_t bytes)
 {
@@ -80,10 +77,7 @@ static void why_text(struct daemon *daemon, const struct fabric_drop *drop, cons
     }
 }
 
-/*
- * Add the sender and receiver of a segment: their nodes and, if known, the incarnations of their
- * processes.
- */
+/* Add sender and receiver of a segment: nodes and, if known, incarnations of the processes. */
 static struct json_object *pair_add(struct json_object *event, const struct fabric_drop *drop)
 {
     json_add_number(json_add_number(event, "from", drop->from), "to", drop->to);
@@ -95,8 +89,8 @@ static struct json_object *pair_add(struct json_object *event, const struct fabr
 }
 
 /*
- * Notify all processes of a lost segment, not only the two between which it was lost: others may
- * wait for one of these two.
+ * Notify all processes of a lost segment, not only the two between which it was lost, because
+ * others may wait for one of these two.
  */
 static void segment_notify(struct daemon *daemon, const struct fabric_drop *drop, const char *why)
 {

@@ -25,15 +25,11 @@
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 
-#define COLLECT_PS UINT64_C(100000000000) /* between two collections of hits */
-/* between two collections while a fault waits for a packet (on=) */
-#define WATCH_PS UINT64_C(1000000000)
-/* WATCH_PS on several hosts, where each collection queries all hosts */
-#define WATCH_REMOTE_PS UINT64_C(10000000000)
-/* manager_config.step_ps and .in_flight_ps on several hosts */
-#define STEP_REMOTE_PS UINT64_C(1000000000)
-/* number of hits that the report lists: the first ones */
-#define HITS_REPORTED 100u
+#define COLLECT_PS      UINT64_C(100000000000) /* between two collections of hits */
+#define WATCH_PS        UINT64_C(1000000000) /* COLLECT_PS while a fault waits for a packet (on=) */
+#define WATCH_REMOTE_PS UINT64_C(10000000000) /* WATCH_PS if each collection queries other hosts */
+#define STEP_REMOTE_PS  UINT64_C(1000000000)  /* step_ps and in_flight_ps on several hosts */
+#define HITS_REPORTED   100u /* number of hits that the report lists: the first ones */
 
 struct daemon_faults {
     struct inject_remote remote; /* the other hosts' injectors; used on several hosts only */
@@ -69,10 +65,7 @@ const struct manager *daemon_faults_manager(const struct daemon *daemon)
     return daemon->faults ? daemon->faults->manager : NULL;
 }
 
-/*
- * Return the name of the operation to which a unicast segment belongs, as adapters call it
- * (nic/host/base/wire.h); NULL: unknown.
- */
+/* Return the adapters' name for the operation of a unicast segment; NULL: unknown. */
 static const char *operation(const struct emu_fault_hit *hit)
 {
     static const char *const names[] = {[NIC_EAGER] = "eager message",
@@ -181,10 +174,7 @@ static bool on_process(void *ctx, uint32_t node, enum inject_process what)
                                : daemon_freeze(daemon, client, what == INJECT_FREEZE);
 }
 
-/*
- * Return the time of a hit by daemon_now_ps(). On clock raw the log has that time; on other clocks
- * it has the fabric's clock.
- */
+/* Convert the time of a hit to daemon_now_ps(). On clock raw it needs no conversion. */
 static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     bool raw = daemon->config->fabric->clock == EMU_CLOCK_RAW;
@@ -358,10 +348,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     return err ? err : injector_create(&f->injector, daemon->fabric, f->manager, &inject);
 }
 
-/*
- * Create the injector and the manager, if that has not been done. Called for the first fault, and
- * when the first link between hosts is lost.
- */
+/* Create injector and manager, for the first fault or the first lost link between hosts. */
 static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 {
     struct daemon_faults *f;
@@ -515,10 +502,7 @@ static void add_states(const struct daemon *daemon, struct json_object *to)
     json_object_object_add(to, "past_faults", json_add_number(sums, "hits", past.hits));
 }
 
-/*
- * Return a note for the user if fault @id has begun and none of its nodes had a process; otherwise
- * NULL.
- */
+/* Return a note for the user if fault @id has begun, but its nodes had no process; else NULL. */
 static const char *note_no_process(const struct daemon *daemon, uint32_t id)
 {
     const struct injector *injector = daemon->faults->injector;

@@ -36,8 +36,8 @@ void daemon_faults_rejoin(struct daemon *daemon, const bool *mended);
 int daemon_faults_reapply(struct daemon *daemon, uint32_t host);
 
 /**
- * daemon_faults_manager - the manager, which knows the state of each link; NULL: no link has ever
- * been out of use.
+ * daemon_faults_manager - return the manager, which knows the state of each link. NULL: there has
+ * been no fault and no lost link between hosts, or this fabric cannot reroute.
  */
 const struct manager *daemon_faults_manager(const struct daemon *daemon);
 
@@ -69,14 +69,12 @@ void daemon_fault_list(struct daemon *daemon, struct client *client, struct json
 
 struct daemon_drops {
     uint64_t scan_ps; /* time of the next check, daemon_now_ps() */
-    /* notifications sent: each is about one pair of processes that lost a segment */
-    uint64_t pairs;
-    /* further lost segments of these pairs, without a notification of their own */
-    uint64_t more;
-    uint64_t groups; /* groups that failed because of a drop */
-    uint64_t out;    /* times that a combine unit was taken out of service */
-    uint64_t back;   /* times that one was put back in service */
-    uint64_t moved;  /* groups moved to trees that do not use such a unit */
+    uint64_t pairs;   /* notifications sent, each about a pair of processes that lost a segment */
+    uint64_t more;    /* further lost segments of these pairs, without a notification */
+    uint64_t groups;  /* groups that failed because of a drop */
+    uint64_t out;     /* times that a combine unit was taken out of service */
+    uint64_t back;    /* times that one was put back in service */
+    uint64_t moved;   /* groups moved to trees that do not use such a unit */
 };
 
 /** daemon_drops_step - if a check is due, look for new drops and notify the processes concerned. */

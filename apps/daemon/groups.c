@@ -57,10 +57,7 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/*
- * Return member @node of group @id; NULL: it is not a member, or no longer. *ret: the group, or
- * NULL.
- */
+/* Return member @node of group @id; NULL: it is not one (any more). *ret: the group, or NULL. */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
@@ -119,9 +116,7 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
     return 0;
 }
 
-/*
- * Publish event "group". @by: the node that caused the change; -1: none. @why: the reason, or "".
- */
+/* Publish event "group". @by: the node that caused it; -1: none. @why: the reason, or "". */
 static void group_publish(struct daemon *daemon, const struct daemon_group *group,
                           const char *state, int64_t by, const char *why)
 {
@@ -148,10 +143,7 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
-/*
- * Break the group, and end its invitations. @by: the member that caused this; -1: the reason is
- * @why.
- */
+/* Break the group, and end its invitations. @by: the member that caused it; -1: see @why. */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
 {
@@ -330,9 +322,7 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/*
- * Read the members in field "nodes" into an array that the caller frees. NULL: one line in @error.
- */
+/* Read the array of members in "nodes", which the caller frees. NULL: one line in @error. */
 static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, uint32_t *count,
                             char *error, size_t error_bytes)
 {
@@ -360,10 +350,7 @@ static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, 
     return ret;
 }
 
-/*
- * Check that all members are attached, so that they can join and leave, and that the creator is one
- * of them.
- */
+/* Check that the creator is a member and all members are attached, so that they can join. */
 static int check_members(const struct daemon *daemon, const struct client *client,
                          const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
 {
@@ -437,7 +424,7 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
         daemon_send(daemon, client, json_add_number(conn_ok(), "group", group));
 }
 
-/* Refuse to let a process join a group. @group: NULL: the group does not exist. */
+/* Refuse to let a process join a group. @group: NULL if the group does not exist. */
 static void refuse_join(struct daemon *daemon, struct client *client, int64_t id,
                         const struct daemon_group *group)
 {

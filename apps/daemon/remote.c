@@ -3,11 +3,11 @@
  * remote.c - other hosts: their processes, lost hosts and host links, and the report on hosts.
  *
  * When a host is lost, the connections of its processes end, and death.c handles these deaths like
- * any others. The host's cables are down. So are the cables between two hosts that have lost each
- * other while the coordinator still reaches both. If the fabric can send lost packets again over
- * other routes, the manager takes these cables out of service (manager_sever()), and traffic is
- * rerouted. Otherwise each process that may send over one of these cables is notified that there is
- * no route. It is notified again each second, because it may have posted more messages.
+ * any others. The host's cables are down. Cables between two hosts that have lost each other are
+ * down, too, even if the coordinator still reaches both. If the fabric can send lost packets again
+ * over other routes, the manager takes these cables out of service (manager_sever()), and traffic
+ * is rerouted. Otherwise each process that may send over one of these cables is notified that there
+ * is no route. It is notified again each second, because it may have posted more messages.
  *
  * A restarted host is admitted with the current state of the fabric (coordinator_admit()). Its
  * cables work again when the host links that carry them do (apps/cluster/coordinator/rejoin.c);
@@ -30,6 +30,21 @@
 #include "apps/base/message.h"
 #include "emu/util/bits.h"
 
+/*
+ * Has another host all connections that its nodes may need? Every process may have one, but which
+ * processes a host has is known only to the host itself.
+ */
+static bool host_has_its_share(const struct daemon *daemon, uint32_t host)
+{
+    uint32_t held = 0, nodes = 0;
+
+    emu_each_listed (const struct client, client, &daemon->clients, link)
+        held += client->remote && coordinator_process_info(client->remote)->host == host;
+    for (uint32_t n = 0; n < daemon->graph->nodes; n++)
+        nodes += fabric_node_host(daemon->config->fabric, n) == host;
+    return held >= admission_most(nodes);
+}
+
 static int on_connected(void *ctx, int fd, struct coordinator_process *process, const char **why)
 {
     struct daemon *daemon = ctx;
@@ -37,6 +52,9 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 
     *why = admission_refuses(&daemon->admission, fd, coordinator_process_info(process)->host,
                              coordinator_process_info(process)->pid);
+    if (!*why && host_has_its_share(daemon, coordinator_process_info(process)->host))
+        *why = "the processes of this host have its share of the fabric's connections; close some "
+               "of them";
     if (*why)
         return -EMFILE;
     *why = ADMISSION_NO_MEMORY;
@@ -48,7 +66,7 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 }
 
 /*
- * Mark the cables between hosts @a and @b as lost that use pair @number of the @of pairs of ports
+ * Mark cables between hosts @a and @b as lost: those over pair @number of the @of pairs of ports
  * between them. @b TOPO_NONE: all cables of @a.
  */
 static void cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
@@ -205,10 +223,10 @@ static void groups_fail(struct daemon *daemon, uint32_t host)
 }
 
 /*
- * Handle the deaths of the lost hosts' processes first. Then the members of their groups learn of
- * the death, and not of the lost host. Clients are marked as gone here, because the loop may not
- * have seen the end of their connections yet. The host may be back already, and it must be admitted
- * without state of its former incarnation.
+ * Handle the deaths of the lost hosts' processes first, so that the members of their groups are
+ * notified of these deaths. Clients are marked as gone here, because the loop may not have seen the
+ * end of their connections yet. A host that is back already must be admitted without any state of
+ * its former incarnation.
  */
 static void settle_gone(struct daemon *daemon)
 {
@@ -245,9 +263,7 @@ static int settle_lost(struct daemon *daemon, char *error, size_t error_bytes)
     return err;
 }
 
-/*
- * Admit the hosts that are back. settle_gone() has removed all state of their former incarnations.
- */
+/* Admit restarted hosts. settle_gone() has removed all state of their former incarnations. */
 static void settle_back(struct daemon *daemon)
 {
     uint64_t back = daemon->remote.back;
@@ -268,8 +284,8 @@ static void settle_back(struct daemon *daemon)
 }
 
 /*
- * Cables carry segments again. If traffic is not rerouted, processes may have lost segments since
- * the last notification. They are notified once more before the cables count as working.
+ * Handle cables that carry segments again. If traffic is not rerouted, processes may have lost
+ * segments since the last notification. Notify them once more before the cables count as working.
  */
 static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
 {

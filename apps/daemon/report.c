@@ -148,7 +148,7 @@ static struct json_object *dropped(const struct fabric_totals *totals)
 #define ON_TIME_SHARE  100  /* "on time" allows 1/ON_TIME_SHARE of the time to be late */
 #define ON_TIME_FACTOR 0.99 /* "on time" requires at least this real-time factor of the fabric */
 
-/* Return whether programs were on time (docs/manual.md). NULL: that is not known. */
+/* Return whether programs were on time (docs/manual.md). NULL: unknown. */
 static struct json_object *on_time(const struct daemon_waits *waits, double factor)
 {
     if (waits->late_ns > waits->attached_ns / ON_TIME_SHARE || factor < ON_TIME_FACTOR)
@@ -211,7 +211,6 @@ static struct json_object *report_clock(const struct fabric_config *config,
 /* The objects of the report to which counters in counters.def belong. */
 enum section { IN_REPORT, IN_SEGMENTS, IN_COMBINED };
 
-/* Add the totals of section @which to @object. */
 static struct json_object *add_totals(struct json_object *object, enum section which,
                                       const struct fabric_totals *totals)
 {
@@ -289,7 +288,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
 
 static struct json_object *member(struct json_object *object, const char *name)
 {
-    return json_object_object_get(object, name); /* of NULL it is NULL */
+    return json_object_object_get(object, name); /* NULL if @object is NULL */
 }
 
 static long long number(struct json_object *object, const char *name)
@@ -473,9 +472,7 @@ static void print_link_retry(FILE *out, struct json_object *retry)
         fprintf(out, ", %lld lost", number(retry, "lost"));
 }
 
-/*
- * Print how many combine units failed, and how many groups and pairs unrecoverable drops have hit.
- */
+/* Print the failed combine units, and the groups and pairs that lost segments for good. */
 static void print_losses(FILE *out, struct json_object *drops)
 {
     if (number(drops, "units_out"))
@@ -493,10 +490,7 @@ static void print_losses(FILE *out, struct json_object *drops)
             number(drops, "states_damaged"), number(drops, "overruns"));
 }
 
-/*
- * Return whether the fault has taken links down while the network had other routes for all pairs of
- * nodes.
- */
+/* Return whether the fault took links down, but all pairs of nodes still had another route. */
 static bool rerouted(struct json_object *fault, struct json_object *links)
 {
     return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&

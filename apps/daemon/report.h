@@ -16,17 +16,11 @@
 /** report_network - add "topo", "profile" and, if the network comes from a file, "up" to @all. */
 void report_network(struct json_object *all, const struct fabric_config *config);
 
-/**
- * report_build - build the report as of now. "command" and "exit_status" are null; the command
- * fills them in.
- */
+/** report_build - build the report as of now; the command fills in "command" and "exit_status". */
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record);
 
-/**
- * report_traffic - add "segments" and "combined" to @report: the counters of traffic and of
- * combining.
- */
+/** report_traffic - add the counters of traffic, "segments", and of combining, "combined". */
 void report_traffic(struct json_object *report, const struct fabric_totals *totals);
 
 /** report_print - print the report as text for people. */
@@ -43,18 +37,12 @@ struct report_profile {
     char text[256];
 };
 
-/**
- * report_profile - describe the profile in a report: "oq2004 with transport=acknowledged". Pure.
- */
+/** report_profile - describe a report's profile: "oq2004 with transport=acknowledged". Pure. */
 struct report_profile report_profile(struct json_object *report);
 
 /* --- comm.c: the communication of programs ----------------------------------------------- */
 
-/*
- * Most pairs of nodes that a report lists: those with most bytes. The report has the sums of the
- * others.
- */
-#define COMM_PAIRS_MOST 65536u
+#define COMM_PAIRS_MOST 65536u /* most pairs of nodes in a report; for others it has sums */
 
 /**
  * comm_build - build "communication" of the report (docs/manual.md): collectives, messages, their

@@ -74,10 +74,7 @@ static void client_attached(struct daemon *daemon, struct client *client,
     daemon_tick_when(daemon);
 }
 
-/*
- * Notify the supervisor that a process has attached. @ranks: number of ranks of its job; 0:
- * unknown.
- */
+/* Notify the supervisor of an attached process. @ranks: number of ranks of its job; 0: unknown. */
 static void notify_attached(struct daemon *daemon, int64_t ranks)
 {
     struct json_object *event =
@@ -88,10 +85,7 @@ static void notify_attached(struct daemon *daemon, int64_t ranks)
     daemon_notify_owner(daemon, event);
 }
 
-/*
- * Return the requested node if it is on the process's host; otherwise -1, for any node of that
- * host.
- */
+/* Return the requested node if it is on the process's host; otherwise -1: any node of that host. */
 static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
                            int64_t want)
 {
@@ -195,10 +189,7 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, conn_ok());
 }
 
-/*
- * Sent by the library when its process exits without detaching (nic/host/api/attach.c). The process
- * was not killed.
- */
+/* The library sends this when its process exits without detaching, and so was not killed. */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     (void)request;
@@ -213,9 +204,7 @@ static void copy_printable(char *to, size_t bytes, const char *from)
     emu_printable(to);
 }
 
-/*
- * Sent by the Open MPI component when Open MPI uses another transport for the process's messages.
- */
+/* Sent by the Open MPI component when the process's messages use another transport. */
 static void request_outside(struct daemon *daemon, struct client *client,
                             struct json_object *request)
 {
@@ -323,16 +312,12 @@ static void request_shutdown(struct daemon *daemon, struct client *client,
 
 /* --- the table ---------------------------------------------------------------------- */
 
-/*
- * `after` is the query to all hosts that must complete before the request is answered. AT_ONCE: the
- * request needs no query.
- */
 #define AT_ONCE COORDINATOR_QUERIES
 
 static const struct request {
     const char *command;
     void (*answer)(struct daemon *, struct client *, struct json_object *);
-    enum coordinator_query_kind after;
+    enum coordinator_query_kind after; /* query that must complete first; AT_ONCE: none */
     /* clang-format off: one row per line */
 } requests[] = {
     {"attach", request_attach, AT_ONCE},
@@ -412,8 +397,8 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
 }
 
 /*
- * Reply to the requests that the complete query answers. If requests have arrived since it began,
- * start the next query for them.
+ * Reply to the requests that the complete query answers, and start the next query for requests that
+ * have arrived since it began.
  */
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)
 {

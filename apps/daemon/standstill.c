@@ -4,10 +4,10 @@
  * standstill.
  *
  * A run stands still while a process waits for the fabric and, for QUIET_NS, no process has begun,
- * moved or completed an operation. A process that computes does not wait, so it alone is no
- * standstill. The daemon reports a standstill to the supervisor each second. The supervisor prints
- * the last report if the standstill lasts, or if the user interrupts the run; it need not query
- * processes that are just being ended.
+ * moved or completed an operation. A run in which all processes compute does not stand still,
+ * because none of them waits. The daemon reports a standstill to the supervisor each second. The
+ * supervisor prints the last report if the standstill lasts, or if the user interrupts the run.
+ * Queries at that time would be too late, because the processes are being ended.
  */
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/stalls.h"
@@ -19,8 +19,7 @@
 
 #include "emu/util/now.h"
 
-/* time without movement after which the daemon reports a standstill */
-#define QUIET_NS  2000000000u
+#define QUIET_NS  2000000000u /* time without movement that makes a standstill */
 #define SILENT_NS 3500000000u /* time without a report after which a process counts as silent */
 #define LINKS_MAX 32u         /* stalled links that are listed */
 
@@ -29,16 +28,13 @@
 void daemon_standstill_attach(struct daemon *daemon, struct client *client)
 {
     daemon->last_rank[client->node] = client->rank;
-    /* NULL: without memory its operations stay unknown */
+    /* NULL: there is no memory, so the process's operations stay unknown */
     client->sample = calloc(1, sizeof *client->sample);
     if (client->sample)
         client->sample->attached_ns = emu_now_ns();
 }
 
-/*
- * Build a mismatch that @client's process has found between its own call and that of another
- * member.
- */
+/* Build the mismatch between a call of @client's process and that of another member. */
 static struct json_object *mismatch_build(const struct client *client)
 {
     const struct emu_pending_mismatch *mismatch = &client->sample->pending.mismatch;
@@ -136,10 +132,7 @@ void daemon_standstill_detach(struct daemon *daemon, struct client *client)
     client->sample = NULL;
 }
 
-/*
- * Return whether the process has waited for an operation for longer than the time between two
- * samples.
- */
+/* Return whether one operation for which the process waits is older than STANDSTILL_AGE_NS. */
 static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 {
     const struct emu_pending *pending = &client->sample->pending;
@@ -156,8 +149,8 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 }
 
 /*
- * Return for how long since @since_ns a process or the fabric waited for a core. Times between two
- * samples are not known, so the sum begins with the last sample before @since_ns, or with the
+ * Return for how long a process or the fabric has waited for a core since @since_ns. Only the sums
+ * at samples are kept, so the result begins with the last sample before @since_ns, or with the
  * oldest sample.
  */
 static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
@@ -239,10 +232,7 @@ static void call_add(struct json_object *to, const struct emu_pending_call *call
     json_object_object_add(to, "call", one);
 }
 
-/*
- * Return whether a signal or a debugger has stopped the process. For a process of another host the
- * result is always false.
- */
+/* Return whether a signal or a debugger has stopped the process; false if it is on another host. */
 static bool is_stopped(const struct client *client)
 {
     return !client->remote && procs_is_stopped(client->pid);
@@ -253,7 +243,7 @@ static bool is_silent(const struct emu_pending *pending, uint64_t now_ns)
     return standstill_age(now_ns, pending->written_ns) >= SILENT_NS;
 }
 
-/* Mark the absent processes. This must be done before fabric_pause(), once for all groups. */
+/* Mark silent and stopped processes as absent, once for all groups and before fabric_pause(). */
 static void absent_mark(struct daemon *daemon, uint64_t now_ns)
 {
     emu_each_listed (struct client, client, &daemon->clients, link) {
@@ -369,7 +359,7 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
     json_add_number(ret, "for_ns", stands ? standstill_age(now_ns, quiet_ns) : 0);
     if (stands && quiet_starved_ns(daemon, quiet_ns))
         json_add_number(ret, "starved_ns", quiet_starved_ns(daemon, quiet_ns));
-    if (quiet_ns) { /* the workers are held only if a process waits */
+    if (quiet_ns) { /* pause the workers only if a process waits */
         absent_mark(daemon, now_ns);
         fabric_pause(daemon->fabric);
         collectives = standstill_collectives(daemon, now_ns);
@@ -388,10 +378,7 @@ void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
     json_object_object_add(reply, "standstill", standstill_build(daemon, emu_now_ns()));
 }
 
-/*
- * Report a standstill, or its end, to the supervisor and to subscribers. The end is an event
- * without fields.
- */
+/* Report a standstill, or its end by an event without fields, to the supervisor and subscribers. */
 static void standstill_publish(struct daemon *daemon, bool stands, uint64_t now_ns)
 {
     struct json_object *event;

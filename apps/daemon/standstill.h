@@ -21,8 +21,7 @@ struct standstill_sample {
     struct emu_pending pending; /* the process's last report; written_ns 0: none yet */
     uint64_t attached_ns;
     bool absent; /* the process is stopped or silent, so its last report may be outdated */
-    /* its mismatch with another member was published, as found by it or by the other member */
-    bool mismatch_reported;
+    bool mismatch_reported; /* its mismatch, or another one in this group, was published */
 };
 
 /** standstill_age - return the time from @since_ns to @now_ns, or 0. Pure. */

@@ -22,22 +22,14 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
-#define OPEN_READERS 32u /* most readers with open blocks; each of them takes a few MB at most */
+#define OPEN_READERS 32u /* most readers with open blocks of the network; a few MB each */
 
-/*
- * Time limit for the replies of other hosts, and that of the first replies, which have all
- * counters.
- */
-#define HOSTS_MS       50u
-#define HOSTS_FIRST_MS 2000u
+#define HOSTS_MS       50u   /* time limit for the replies of other hosts */
+#define HOSTS_FIRST_MS 2000u /* time limit for their first replies, which have all counters */
 
-/*
- * At the end: time limit for all readers, time limit without progress of any reader, and interval
- * between two attempts to send.
- */
-#define LAST_MS  500
-#define QUIET_MS 50
-#define LOOK_MS  5
+#define LAST_MS  500 /* at the end: time limit for all readers */
+#define QUIET_MS 50  /* at the end: time limit without progress of any reader */
+#define LOOK_MS  5   /* at the end: interval between two attempts to send */
 
 struct telemetry_serve {
     struct telemetry *telemetry; /* the sampler; NULL: there are no readers */
@@ -102,10 +94,7 @@ static void wait_of_group(struct telemetry_wait *waits, const struct emu_pending
                                      .since_ns = group->since_ns};
 }
 
-/*
- * Fill in what the process at @node is, and for what it waits. Its report is at most one second
- * old.
- */
+/* Describe the process at @node and its wait. Its report is at most one second old. */
 static void telemetry_known_node(void *ctx, uint32_t node, struct telemetry_process *who,
                                  struct telemetry_wait *waits)
 {
@@ -247,8 +236,8 @@ static uint32_t readers_with_open(const struct daemon *daemon)
 }
 
 /*
- * Open the sampler, and the reader's part of the network as @filter describes it. On an error *why
- * is a line for the user.
+ * Open the sampler, and prepare the reader's format for the part of the network that @filter
+ * selects. On an error *why is a line for the user.
  */
 static int reader_open(struct daemon *daemon, const struct telemetry_filter *filter,
                        struct telemetry_reader *reader, const char **why)

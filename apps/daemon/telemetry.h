@@ -3,10 +3,10 @@
  * telemetry.h - snapshots of counters for readers: subscribers on the control socket, and the file
  * of --record. Thread: the daemon's.
  *
- * A sample of all counters is taken at multiples of 100 ms, once for all readers that are due at
- * that time. If a reader's socket has not taken the reader's last line yet, the next snapshot is
- * skipped for that reader. A later snapshot says how many were skipped. Therefore no reader blocks
- * the daemon, and each has at most one line queued. Without readers no sampler exists, and no timer
+ * The daemon samples all counters at multiples of 100 ms, once for all readers that are due at that
+ * time. If a reader's socket has not taken the reader's last line yet, the next snapshot is skipped
+ * for that reader, and a later one says how many were skipped. Therefore no reader blocks the
+ * daemon, and each has at most one line queued. Without readers no sampler exists, and no timer
  * runs. On several hosts, the daemon queries the other hosts when a snapshot is due. It takes the
  * snapshot when they have replied, or after a time limit.
  */
@@ -24,7 +24,7 @@ struct daemon;
 struct coordinator_piece;
 struct json_object;
 
-/* A subscription to snapshots: that of a client, or that of the file. */
+/* A subscription of a client or of the file to snapshots. */
 struct telemetry_reader {
     uint32_t every_ms; /* interval of snapshots; 0: no subscription */
     uint64_t due_ms;   /* time of the next snapshot, since the fabric's start */
@@ -67,7 +67,7 @@ void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host);
 
 /**
  * telemetry_serve_close - the fabric ends: send a last snapshot to each reader. Wait until the
- * readers have read it, but at most 500 ms, and at most 50 ms in which no reader reads anything.
+ * readers have read it, for at most 500 ms, and at most 50 ms after a reader last read something.
  */
 void telemetry_serve_close(struct daemon *daemon);
 

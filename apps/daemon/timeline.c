@@ -23,9 +23,8 @@
 #include "apps/timeline/timeline.h"
 #include "emu/util/now.h"
 
-#define EVERY_MS 10
-/* number of queries by which the clocks of other hosts are measured at the start */
-#define CLOCK_ROUNDS 8
+#define EVERY_MS     10 /* interval of collections */
+#define CLOCK_ROUNDS 8  /* queries at the start that measure the clocks of other hosts */
 
 struct timeline_serve {
     struct timeline *timeline;
@@ -175,10 +174,7 @@ bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piec
     return right;
 }
 
-/*
- * Forget the estimate of the host's clock, because its next incarnation may run on another
- * computer.
- */
+/* Forget the host's clock, because its next incarnation may run on another computer. */
 void timeline_serve_host_lost(struct daemon *daemon, uint32_t host)
 {
     if (!daemon->timeline)

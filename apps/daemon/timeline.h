@@ -50,10 +50,7 @@ bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piec
 void timeline_serve_host_lost(struct daemon *daemon, uint32_t host);
 void timeline_serve_host_back(struct daemon *daemon);
 
-/**
- * timeline_serve_report - collect the finished operations of all hosts, and add "timeline" to
- * @report.
- */
+/** timeline_serve_report - add "timeline" to @report, after a last collection from all hosts. */
 void timeline_serve_report(struct daemon *daemon, struct json_object *report);
 
 /** timeline_serve_close - complete the file. */

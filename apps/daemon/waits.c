@@ -8,16 +8,15 @@
  * network's times.
  *
  * On clock real the fabric keeps its times, or reports its lag. But a program runs only when the
- * host gives it a core, and the emulated network has no part in that. If no thread of an attached
- * process or of the fabric waits for a core, and no receive ring is full because its process does
- * not run, a program behaves as if each thread had its own core. Therefore the error of any time
- * that a program measures is at most the time in which some thread or ring waited.
+ * host gives it a core, which the fabric does not control. If no thread of an attached process or
+ * of the fabric waits for a core, and no receive ring is full because its process does not run, a
+ * program behaves as if each thread had its own core. Therefore the error of any time that a
+ * program measures is at most the time in which some thread or ring waited.
  *
- * The kernel counts how long each thread has waited, but not when. Within the time between two
- * samples, the part in which something waited is at most the sum of all waits, and at most that
- * time. For each sample, once a second and on request, the smaller of the two is added to the
- * result. The kernel counts a wait when it ends, so a part of it may lie before the last sample.
- * That part is added in full.
+ * The kernel counts how long each thread has waited, but not when. The result is an upper bound: of
+ * the time between two samples, once a second and on request, it counts the sum of all waits, but
+ * not more than that time. The kernel counts a wait when it ends, so a part of it may lie before
+ * the last sample. That part is added in full.
  */
 #include <string.h>
 #include <unistd.h>
@@ -42,7 +41,6 @@ static void count_more(struct daemon *daemon, const struct waits_delta *more)
         daemon->waits.starved_ns = more->starved_ns;
 }
 
-/* Add the waits of @client's process since the last sample. */
 static void sample_client(struct daemon *daemon, struct client *client, uint64_t since_ns)
 {
     struct daemon_waits *record = &daemon->record.waits;
@@ -137,10 +135,7 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
         daemon->record.waits.unseen++;
 }
 
-/*
- * The last waits of a dead process cannot be read. Assume that it waited all the time since the
- * last sample.
- */
+/* The last waits of a dead process are unknown: count all the time since the last sample. */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead)
 {
     uint64_t since_ns = emu_now_ns() - daemon->waits.sample_ns;

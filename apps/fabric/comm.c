@@ -5,8 +5,8 @@
  *
  * A member of a barrier or an all-reduce, and the root of a reduction, cannot continue before the
  * last member has arrived. A member of a broadcast cannot continue before the root has arrived.
- * Until that time a member waits for other members, which the network has not caused. After that
- * time it waits for the network. The other members of a reduction wait for no member.
+ * Until then a member waits for other members, which the network has not caused. Afterwards it
+ * waits for the network. The other members of a reduction wait for no member.
  */
 #include "apps/fabric/comm.h"
 
@@ -52,7 +52,7 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     }
 }
 
-/* Return the first node from @node on to which the process has sent; hostif->nodes: none. */
+/* Return the next node, @node or higher, to which the process has sent; hostif->nodes: none. */
 static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);
@@ -188,9 +188,8 @@ static void reports_read(struct fabric *fabric, struct fabric_comm_past *past, u
 }
 
 /*
- * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. Their reports
- * of at most one collective then stay unread until the node's next segment. The ring has space for
- * these.
+ * Skips nodes without new segments, which saves 30 us a second with 256 idle nodes. At most one
+ * report of such a node stays unread until its next segment; the ring has space for it.
  */
 void fabric_comm_tick(struct fabric *fabric)
 {
@@ -327,7 +326,6 @@ static void most(uint64_t *of, uint64_t ns)
     *of = ns > *of ? ns : *of;
 }
 
-/* Times at which members arrived at a collective. */
 struct arrivals {
     uint64_t last_ns; /* of the last member */
     uint64_t root_ns; /* of the root, if there is one */
@@ -361,7 +359,6 @@ static uint64_t released_ns(const struct arrivals *arrivals, const struct comm_s
     return ret < one->ended_ns ? ret : one->ended_ns;
 }
 
-/* Add a complete collective to the sums. */
 static void run_sum(struct comm_samples *samples, const struct comm_sample *run, uint32_t count)
 {
     const struct emu_finished *any = &run->one;
@@ -384,10 +381,7 @@ static void run_sum(struct comm_samples *samples, const struct comm_sample *run,
     }
 }
 
-/*
- * Keep only the newest report of each node, because older ones are of a former group with the same
- * address. Returns how many reports are kept.
- */
+/* Keep each node's newest report; older ones are of a former group with the same address. */
 static uint32_t run_unique(struct comm_samples *samples, struct comm_sample *run, uint32_t count)
 {
     uint32_t kept = 0;

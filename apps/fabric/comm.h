@@ -8,9 +8,8 @@
  * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. Messages of further pairs are
  * counted in one sum.
  *
- * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only the
- * times of sampled collectives with members on several hosts are missing, because no host gets the
- * reports of all members.
+ * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only times of
+ * sampled collectives with members on several hosts are missing: no host gets all reports.
  */
 #ifndef APPS_FABRIC_COMM_H
 #define APPS_FABRIC_COMM_H
@@ -19,10 +18,7 @@
 #include "emu/hostif/comm.h"
 #include "emu/hostif/finished.h"
 
-/*
- * Sums over the collectives that were sampled at random (emu/hostif/comm.h) and that all of their
- * members have reported.
- */
+/* Sums over the collectives that were sampled at random and reported by all of their members. */
 struct fabric_comm_sum {
     uint64_t calls; /* sampled calls, one for each member of a collective */
     double weight;  /* all calls that the sampled ones represent; also weights the next two sums */
@@ -31,10 +27,7 @@ struct fabric_comm_sum {
     uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
 };
 
-/**
- * comm_count_of - convert a sum to an integer of at most 2^63, because false reports of processes
- * may make the sum too large. Pure.
- */
+/** comm_count_of - round a sum, and limit it to 2^63, because reports may be forged. Pure. */
 static inline uint64_t comm_count_of(double sum)
 {
     return sum < 0x1p63 ? (uint64_t)(sum + 0.5) : UINT64_C(1) << 63;
@@ -51,13 +44,11 @@ struct comm_samples {
     struct comm_sample *entry; /* reports of collectives that other members may still report */
     uint32_t count, capacity;  /* elements of `entry`: used, allocated */
     uint32_t most;             /* limit of `capacity` */
-    uint64_t unreported; /* reports dropped because other members did not report, or too late */
+    uint64_t unreported; /* reports dropped because other members reported too late or not at all */
     struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/**
- * comm_samples_open - set the limit for a fabric of @nodes nodes. The caller has zeroed @samples.
- */
+/** comm_samples_open - set the limit of reports for @nodes nodes. @samples has been zeroed. */
 void comm_samples_open(struct comm_samples *samples, uint32_t nodes);
 void comm_samples_free(struct comm_samples *samples);
 
@@ -83,8 +74,8 @@ struct fabric_comm_cell {
 struct fabric_comm {
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct fabric_comm_sum sampled[EMU_COMM_KINDS][EMU_COMM_SIZES];
-    uint64_t unreported;      /* reports that no sum includes */
-    uint32_t nodes;           /* number of nodes of the network */
+    uint64_t unreported; /* reports that no sum includes */
+    uint32_t nodes;
     struct fabric_pair *pair; /* this host's pairs, sorted by nodes; then those of other hosts */
     uint32_t pairs;
     uint64_t more_messages, more_bytes; /* of pairs that are not kept */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * config.c - compute from a fabric's configuration, before anything is built, how many workers,
- * buffers and bytes it needs, and check whether it can be built.
- */
+/* config.c - compute what a configuration needs, and check whether the fabric can be built. */
 #include <errno.h>
 #include <sys/resource.h>
 
@@ -72,7 +69,7 @@ uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers)
     if (emu_profile_retries(&config->profile)) /* replay buffers */
         bufs += (uint64_t)switches * graph->ports *
                 emu_retry_window(emu_profile_credits(&config->profile));
-    if (config->local_nodes) /* nodes inside the fabric may use as many buffers as there are */
+    if (config->local_nodes) /* nothing else limits the buffers of nodes inside the fabric */
         return bufs + FABRIC_LOCAL_BUFS;
     return bufs +
            (uint64_t)switches * switch_segments(fabric_switch_ports(config), &config->profile) +
@@ -152,7 +149,6 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
     ret->per_idle_node = ret->total / graph->nodes;
 }
 
-/* Check that each node has a link, and no more links than its adapter supports. */
 static int check_links(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     for (uint32_t n = 0; n < config->graph->nodes; n++) {
@@ -200,7 +196,6 @@ static int check_clock(const struct fabric_config *config, const struct emu_prof
     return 0;
 }
 
-/* Check that switches do not have more ports and segments than the program supports. */
 static int check_switches(const struct fabric_config *config, const struct emu_profile *profile,
                           char *error, size_t error_bytes)
 {
@@ -217,7 +212,6 @@ static int check_switches(const struct fabric_config *config, const struct emu_p
     return 0;
 }
 
-/* With acknowledgments, check that there are enough engine numbers, and a port for each unit. */
 static int check_engines(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     if (!fabric_has_engines(config))
@@ -246,7 +240,6 @@ static int check_credits(const struct fabric_config *config, const struct emu_pr
                 profile->input_slots, EMU_XPOINT_MAX);
 }
 
-/* Check that the placement of switches on hosts is valid and gives this host a switch. */
 static int check_hosts(const struct fabric_config *config, char *error, size_t error_bytes)
 {
     const struct fabric_hosts *hosts = config->hosts;

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * counters.c - the counters of a fabric: their descriptors; samples of one direction of a cable,
- * one switch or one node; and totals over all host interfaces, switches and link engines, on this
- * host or on all hosts.
- */
+/* counters.c - the counters of a fabric: descriptors, samples of its parts, and totals. */
 #include "apps/fabric/counters.h"
 
 #include <assert.h>
@@ -97,10 +93,7 @@ static bool direction_of_switch(const struct fabric *fabric, const struct topo_a
     return true;
 }
 
-/*
- * Return how many slots of a ring are filled. The process writes at least one of the indexes, so
- * this returns 0 if they are not plausible.
- */
+/* Return the number of filled slots, or 0 if the process has written implausible indexes. */
 static uint32_t ring_holds(_Atomic uint32_t *tail, _Atomic uint32_t *head)
 {
     uint32_t holds = atomic_load_explicit(tail, memory_order_relaxed) -
@@ -176,10 +169,7 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
-    /*
-     * The device counts a drop immediately, but segments only at the end of a burst. So drops can
-     * be more than segments.
-     */
+    /* drops are counted at once, segments only at the end of a burst: drops may exceed segments */
     uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
     uint64_t segments = emu_count_read(&host.tx->counts.segments);
     *ret = (struct fabric_node_sample){
@@ -255,7 +245,7 @@ static void totals_add_links(struct fabric_totals *to, struct engine *engine, ui
         to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
 }
 
-/* @hosts: the engine is that of a node inside the fabric, which no host interface counts. */
+/* @hosts: the engine's node is inside the fabric, so that no host interface counts its segments. */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);

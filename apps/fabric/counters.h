@@ -4,7 +4,7 @@
  * switch and each node. counters.def lists the counters and says what each of them counts.
  *
  * A sample of a part has its counters by name, and as an array in the order of counters.def, for
- * code that treats all counters alike. Pure: no state, any thread.
+ * code that treats all counters alike. Thread: any.
  */
 #ifndef APPS_FABRIC_COUNTERS_H
 #define APPS_FABRIC_COUNTERS_H
@@ -85,9 +85,7 @@ extern const struct fabric_counters fabric_node_counters;
 
 #define FABRIC_COUNTERS_MOST 16 /* limit of the counters of one part */
 
-/**
- * fabric_counters_add - add the sample @value to @sum; both are arrays in the order of @counters.
- */
+/** fabric_counters_add - add a sample, @value, to @sum; both are in the order of @counters. */
 void fabric_counters_add(const struct fabric_counters *counters, uint64_t *sum,
                          const uint64_t *value);
 

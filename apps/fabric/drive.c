@@ -77,7 +77,7 @@ static void windows_stop(struct fabric *fabric)
     emu_windows_destroy(fabric->drive.windows);
 }
 
-/* Holding and releasing the workers is not necessary: they stand still between two advances. */
+/* Workers stand still between two advances, so holding and releasing them is not necessary. */
 static void windows_still(struct fabric *fabric)
 {
     (void)fabric;
@@ -170,7 +170,7 @@ void fabric_clock_start(struct fabric *fabric)
                                        .origin_ns = emu_now_ns() - (start_ps - rebased_ps) / 1000u};
 }
 
-/* Rebases the host interfaces itself; the devices at its ends rebase a cable. */
+/* Cables are rebased by the devices at their ends, but host interfaces are rebased here. */
 void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -196,11 +196,7 @@ uint64_t fabric_now_ps(const struct fabric *fabric)
     return fabric->clock.mode == EMU_CLOCK_REAL ? emu_clock_now(&fabric->clock) : 0;
 }
 
-/*
- * Return whether the clock must be rebased. The time is compared in nanoseconds, which wrap only
- * after 584 years. Picoseconds may have wrapped, because nobody calls fabric_tick() while no
- * process is attached.
- */
+/* Compares nanoseconds, because picoseconds may have wrapped while no process was attached. */
 static bool clock_needs_rebase(const struct fabric *fabric)
 {
     return emu_now_ns() - fabric->clock.origin_ns >= EMU_REBASE_PS / 1000u;

@@ -3,7 +3,7 @@
  * drops.c - find unrecoverable drops: segments that overran a buffer, partial results that were
  * found damaged, and entries that wait for a combine unit which does nothing.
  *
- * Without acknowledgments the receivers would wait forever for what was dropped. So the manager
+ * Without acknowledgments the receivers would wait forever for dropped segments. So the manager
  * scans the devices for such *losses*, and queues them until fabric_drop_take() takes them. Devices
  * keep their losses until a scan has read them: an intake has space to note each segment that can
  * overrun it, and a switch marks each group that has failed in it.
@@ -51,7 +51,7 @@ static bool drop_reserve(struct fabric_drops *drops, uint32_t more)
     return true;
 }
 
-/* Return whether so many losses are queued that scans must leave further ones in the devices. */
+/* Return whether the queue is full; scans then leave further losses in the devices. */
 static bool drops_are_many(const struct fabric_drops *drops)
 {
     return drops->count - drops->taken >= FABRIC_DROPS_MOST;
@@ -120,9 +120,9 @@ void fabric_free_drops(struct fabric *fabric)
 }
 
 /*
- * Queue the failure of a group, unless it has failed before; who takes this loss from the queue
- * notifies the members. On several hosts the group is marked as failed only when the coordinator
- * takes the loss.
+ * Queue the failure of a group, unless it has failed before. The caller of fabric_drop_take()
+ * notifies the members. On several hosts the group is marked only when the coordinator takes the
+ * loss.
  */
 static void group_fails(struct fabric *fabric, struct fabric_group *group,
                         const struct fabric_drop *why)
@@ -145,10 +145,7 @@ struct overrun {
     bool out;
 };
 
-/*
- * Return the latest incarnation at @node, now or earlier, whose lowest byte is @low. A header has
- * only this byte. 0: none, for example because the process wrote a wrong byte.
- */
+/* Complete the incarnation of which a header has only the lowest byte, @low. 0: @low is wrong. */
 static uint64_t incarnation_with_low_byte(const struct fabric *fabric, uint32_t node, uint8_t low)
 {
     uint64_t word = node < fabric->config.graph->nodes ? fabric->incarnation[node] : 0;
@@ -178,7 +175,6 @@ static void overrun_note(void *ctx, const struct emu_hdr *hdr)
     }
 }
 
-/* Queue the segments that overran the inputs of switch @sw. */
 static void switch_overran(struct fabric *fabric, uint32_t sw)
 {
     for (uint32_t p = 0; p < fabric->config.graph->ports; p++) {
@@ -195,7 +191,6 @@ static void switch_overran(struct fabric *fabric, uint32_t sw)
 
 /* --- damaged partial results ----------------------------------------------------------- */
 
-/* Return the part of the group in the unit engine of switch @sw; NULL: none. */
 static const struct engine_group *group_at_unit(const struct fabric *fabric,
                                                 const struct fabric_group *group, uint32_t sw)
 {
@@ -253,8 +248,8 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
 /*
  * Queue the failure of a group if the adapter of a node that has left it gave up a packet. A member
  * may leave, or its process may end, as soon as it has posted its contribution. If its adapter
- * gives up the contribution later, no process there gets an error. The probes of the waiting
- * members succeed, because the node is no longer in the tree.
+ * gives up the contribution later, no process there gets an error. The waiting members do not
+ * notice either: their probes go to nodes of the tree, which the node has left.
  */
 static void group_scan_left_nodes(struct fabric *fabric, struct fabric_group *group)
 {
@@ -284,10 +279,7 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
     return sum;
 }
 
-/*
- * Scan all groups for packets that were given up by adapters of nodes that have left. Only
- * necessary if an adapter has given up a packet, or a node has left a group, since the last scan.
- */
+/* Does nothing unless an adapter gave up a packet, or a node left a group, since the last scan. */
 static void scan_left_nodes(struct fabric *fabric)
 {
     struct fabric_drops *drops = &fabric->drops;
@@ -321,8 +313,8 @@ static bool tree_has(const struct topo_tree *tree, uint32_t sw)
  * Take the units of a switch out of service. From now on entries for them are dropped. Groups whose
  * tree includes the switch move to another tree if they are idle and there is such a tree;
  * otherwise they fail. With unit engines all of them fail. On several hosts all of them fail, too,
- * because no host can see whether a group is idle on all others; unit_settles() does this when the
- * coordinator takes the loss.
+ * because no host can see whether a group is idle on all others; unit_settles() marks them as
+ * failed when the coordinator takes the loss.
  */
 static void unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
 {
@@ -451,10 +443,7 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     fabric_resume(fabric);
 }
 
-/*
- * Coordinator: take the units of a switch out of service on all hosts, and let the groups fail that
- * use them. False: they were out of service before.
- */
+/* On all hosts, take a switch's units out of service and fail their groups. False: done before. */
 static bool unit_settles(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)
@@ -495,9 +484,7 @@ static bool drop_settles(struct fabric *fabric, const struct fabric_drop *drop)
     }
 }
 
-/*
- * Move the first loss that is not of a pair of processes, but of a group or a unit, to the front.
- */
+/* Move the first loss of a group or a unit to the front, before those of pairs of processes. */
 static void urgent_first(struct fabric_drops *drops)
 {
     struct fabric_drop *first = &drops->at[drops->taken], *at = first, urgent;

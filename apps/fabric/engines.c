@@ -6,9 +6,9 @@
  *
  * A unit engine is a link engine without a process, on a port of its own. It receives contributions
  * as packets, combines them, and sends the result as a packet, which it retransmits until the
- * packet is acknowledged. So between switches nothing is lost or counted twice. The unit engines of
- * the switches in a group's tree form the tree that the adapters of members form without them
- * (engine/tree.c). As destinations, unit engines are numbered after the nodes. Source:
+ * packet is acknowledged. So between switches nothing is lost or counted twice. A group combines in
+ * the tree of the unit engines of its switches; without unit engines, in a tree of its members'
+ * adapters (engine/tree.c). As destinations, unit engines are numbered after the nodes. Source:
  * output-queued routers §2 (a unit is attached to an output and feeds back into an input).
  */
 #include <errno.h>
@@ -108,7 +108,7 @@ uint32_t fabric_engine_numbers(const struct fabric_config *config)
     return config->graph->nodes + (fabric_has_units(config) ? config->graph->switches : 0);
 }
 
-/* Set for each port of switch @s the unit engine that it leads to. */
+/* Set the number of the unit engine that each port of switch @s leads to. */
 static void unit_neighbours(const struct fabric *fabric, uint32_t s)
 {
     const struct topo_graph *graph = fabric->config.graph;

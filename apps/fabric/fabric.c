@@ -17,9 +17,7 @@
 
 #define FABRIC_SLOTS_LEAST 1024u /* initial number of slots for collective addresses */
 
-/*
- * Create both lists of a worker, with space for the host interfaces of all nodes at its switches.
- */
+/* Create both lists of host interfaces of a worker, with space for all nodes at its switches. */
 static int fabric_make_lists(struct fabric *fabric, uint32_t w, const uint32_t *worker_of)
 {
     const struct topo_graph *graph = fabric->config.graph;
@@ -255,7 +253,6 @@ static int fabric_build(struct fabric *fabric)
     return err;
 }
 
-/* Write an error text with advice for the user. Returns @err. */
 static int build_failed(const struct fabric_config *config, int err, char *error,
                         size_t error_bytes)
 {

@@ -31,9 +31,8 @@ struct fabric;
 struct fabric_hosts;
 
 /*
- * create() makes the device of a node that is inside the fabric instead of a process, for
- * benchmarks and synthetic traffic. The caller owns the device and its link ends. Errors: its own,
- * negative.
+ * For benchmarks and synthetic traffic, all nodes are *inside the fabric*: create() makes a device
+ * that simulates a node. The caller owns the device and its link ends. Errors: its own, negative.
  */
 struct fabric_node_ops {
     int (*create)(void *ctx, uint32_t node, struct emu_worker *worker, struct emu_dev **dev,
@@ -47,7 +46,7 @@ struct fabric_node_ops {
 #define FABRIC_COMBINING_MAX  1024       /* groups at a time that can combine */
 
 struct fabric_config {
-    char name[64];                  /* of the fabric, and in the path of its control socket */
+    char name[64];                  /* name of the fabric; part of its control socket's path */
     const struct topo_graph *graph; /* borrowed; outlives the fabric */
     struct emu_profile profile;
     /* for reports, what selected the profile: "option", "network" or "default"; NULL: default */
@@ -59,7 +58,7 @@ struct fabric_config {
     uint64_t seed;
     int64_t began_s; /* for reports: when the command began, seconds since 1970; 0: unknown */
     struct emu_bounds bounds;                  /* limits on waiting; 0 stands for the default */
-    const struct fabric_node_ops *local_nodes; /* NULL: nodes are host interfaces to processes */
+    const struct fabric_node_ops *local_nodes; /* NULL: processes attach to the nodes */
     const struct fabric_hosts *hosts;          /* borrowed; NULL: there are no other hosts */
     /* fault rates of both directions of every cable with virtual channels; NULL: no faults */
     const struct emu_fault_rates *faults;
@@ -71,16 +70,16 @@ struct fabric_config {
 
 /**
  * fabric_check_config - check that network, clock, profile and nodes fit each other. fabric_start()
- * calls it first. Errors: -EINVAL; -EFBIG, a host interface exceeds the limit on file sizes. Writes
- * one line to @error.
+ * calls it first. Errors, with one line in @error: -EINVAL; -EFBIG, a host interface exceeds the
+ * limit on file sizes.
  */
 int fabric_check_config(const struct fabric_config *config, char *error, size_t error_bytes);
 
 /**
  * fabric_start - build the devices and start the workers.
- * Errors: -ENOMEM; -EAGAIN and -EMFILE, a thread cannot start; -EFBIG, too many buffers, or as
- * fabric_check_config(); -EINVAL. Writes one line to @error. Thread: any. The thread that calls the
- * functions below is the fabric's *manager*; only one thread does so at a time.
+ * Errors: those of fabric_check_config(); -ENOMEM; -EAGAIN and -EMFILE, a thread cannot start;
+ * -EFBIG, also for too many buffers. Writes one line to @error. Thread: any. The thread that calls
+ * the functions below is the fabric's *manager*; only one thread may do so at a time.
  */
 int fabric_start(struct fabric **ret, const struct fabric_config *config, char *error,
                  size_t error_bytes);
@@ -92,7 +91,7 @@ void fabric_stop(struct fabric *fabric);
 struct fabric_attachment {
     uint32_t node;
     uint64_t incarnation;      /* numbers the processes of the node, from 1 */
-    struct emu_hostif_fds fds; /* no two processes share the file description of a bell */
+    struct emu_hostif_fds fds; /* of its host interface, for this process only */
 };
 
 /** fabric_attachment_close - close the descriptors, none of which the caller has closed yet. */
@@ -102,8 +101,8 @@ void fabric_attachment_close(const struct fabric_attachment *attachment);
  * fabric_attach - give a node on this host to a process.
  * @want: the requested node; if it is taken, or @want is negative, the process gets any free node.
  * Errors: -EXDEV, the node is on another host; -ENOSPC, all nodes here are taken; -ENOMEM; -EMFILE;
- * -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT, the user's
- * limit of epoll watches.
+ * -EFBIG, the host interface exceeds the limit on file sizes (ignore SIGXFSZ); -EDQUOT, the limit
+ * of epoll watches.
  */
 int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment *ret);
 
@@ -146,7 +145,7 @@ int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint3
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
-/** fabric_groups_left - upper bound on further groups of these nodes that can combine. */
+/** fabric_groups_left - return how many more groups of these nodes can combine, at most. */
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
 /**
@@ -188,9 +187,8 @@ bool fabric_has_time(const struct fabric *fabric);
 /**
  * fabric_starved - add @ns of time in which processes of this host, or the fabric itself, waited
  * for a core (emu_starved_ns()). Time-outs of the manager do not count this time. Nor do those of
- * processes, which read the sum in their host interfaces. Call about once a second, also with @ns
- * 0.
- * @now_ns: emu_now_ns(). fabric_starved_ns() - return the sum. Thread: manager.
+ * processes, which read the sum in their host interfaces. Call about once a second, even if @ns is
+ * 0. @now_ns: emu_now_ns(). fabric_starved_ns() - return the sum. Thread: manager.
  */
 void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns);
 uint64_t fabric_starved_ns(const struct fabric *fabric);
@@ -215,17 +213,17 @@ struct fabric_totals {
 #define DROP(name, text)                  uint64_t dropped_##name;
 #define KEPT(name)                        uint64_t name;
 #include "apps/fabric/counters.def"
-    struct fabric_transport transport; /* dropped_groups_over includes its not_in_group */
-    struct switch_retries retries;     /* dropped_overrun includes its overrun */
+    struct fabric_transport transport; /* not_in_group is part of the total dropped_groups_over */
+    struct switch_retries retries;     /* overrun is part of the total dropped_overrun */
     /* collectives that processes ran in the network; by enum fabemu_coll */
     uint64_t in_network[EMU_HOSTIF_COLLS];
-    /* collectives that processes ran without it; by enum fabemu_coll and enum fabemu_why */
+    /* collectives that ran in the processes instead; by enum fabemu_coll and enum fabemu_why */
     uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS];
-    double real_time_factor; /* clock real: emulated transit time / actual; else 1 */
+    double real_time_factor; /* clock real: emulated / actual transit time; other clocks: 1 */
     uint64_t worst_lag_ns;   /* clock real: greatest lateness of an event */
 };
 
-/* Number of leading fields that are 64-bit counters, which are all before real_time_factor. */
+/* Number of 64-bit counters: all fields before real_time_factor. */
 #define FABRIC_COUNTERS (offsetof(struct fabric_totals, real_time_factor) / sizeof(uint64_t))
 static_assert(offsetof(struct fabric_totals, real_time_factor) % sizeof(uint64_t) == 0,
               "only 64-bit counters");
@@ -238,10 +236,10 @@ void fabric_totals_read(struct fabric *fabric, struct fabric_totals *ret);
 void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret);
 
 /**
- * fabric_full_ns - clock real: return for how long segments have waited for space in host
- * interfaces that their processes did not empty, up to now. This is the sum over all host
- * interfaces, including those of processes that have detached. It may decrease between two calls,
- * by less than a worker's pass takes. Thread: manager.
+ * fabric_full_ns - clock real: return for how long segments have waited until now for space in host
+ * interfaces that their processes did not empty. This is the sum over all host interfaces,
+ * including those of processes that have detached. The sum may decrease between two calls, by less
+ * than the duration of a worker's pass. Thread: manager.
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 
@@ -252,8 +250,8 @@ uint64_t fabric_windows(const struct fabric *fabric);
  * fabric_advance - clock virtual: simulate up to and including @until_ps. The calling thread steps
  * one of the workers. All workers stand still between two calls; the caller may then read the state
  * of any node inside the fabric and wake its device (emu_dev_wake()). If the network is on several
- * hosts, all of them must make the same sequence of calls of fabric_advance() and fabric_next_ps(),
- * with the same times.
+ * hosts, all of them must make the same calls of fabric_advance() and fabric_next_ps(), with the
+ * same times.
  */
 void fabric_advance(struct fabric *fabric, uint64_t until_ps);
 
@@ -273,8 +271,8 @@ uint32_t fabric_threads(const struct fabric *fabric);  /* number of workers */
 uint32_t fabric_attached(const struct fabric *fabric); /* number of nodes attached now */
 
 /**
- * fabric_worker_count - return how many workers a fabric with this configuration has. Depends on
- * the number of cores if config->threads is FABRIC_THREADS_AUTO. Pure otherwise.
+ * fabric_worker_count - return how many workers a fabric with this configuration has. With
+ * FABRIC_THREADS_AUTO this depends on the number of cores. Otherwise the function is pure.
  */
 uint32_t fabric_worker_count(const struct fabric_config *config);
 
@@ -282,7 +280,7 @@ uint32_t fabric_worker_count(const struct fabric_config *config);
 struct fabric_bytes {
     uint64_t per_switch;
     uint64_t per_idle_node;     /* total / nodes */
-    uint64_t per_attached_node; /* memory of one host interface, not part of total */
+    uint64_t per_attached_node; /* memory of one host interface */
     uint64_t total;             /* memory without host interfaces */
 };
 void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret);

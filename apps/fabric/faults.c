@@ -58,7 +58,7 @@ bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t i, bool out)
 /*
  * A port that is ready and does not send may be stuck, but on a busy host its worker may only wait
  * for a core. So this wakes the device, and the next sample sets port.idle if no worker has stepped
- * the device since.
+ * it since.
  */
 struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t i, bool out, uint64_t now_ps)
 {
@@ -86,7 +86,6 @@ uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps)
     return fabric_has_time(fabric) ? fabric_now_ps(fabric) : emu_now_ns() * 1000u;
 }
 
-/* How to log waiting entries as hit by a fault. */
 struct waiting {
     const struct emu_faults *faults;
     const struct emu_pool_cache *cache;
@@ -127,10 +126,7 @@ bool fabric_has_time(const struct fabric *fabric)
     return fabric->config.clock != EMU_CLOCK_RAW;
 }
 
-/*
- * Return the time of a byte on the cable in thousandths of the profile's. It is rounded down, so
- * that emu_slow_set(), which rounds up, gets the exact number of picoseconds.
- */
+/* In thousandths of the profile's time; rounded down, because emu_slow_set() rounds up. */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
     const struct topo_at *at = &fabric->links.cable[i].at;
@@ -190,7 +186,7 @@ int fabric_rate_cables(struct fabric *fabric)
 const struct emu_slow *fabric_slow_node(const struct fabric *fabric, uint32_t node)
 {
     if (fabric_engine(fabric, node))
-        return NULL; /* the engine has the slow wire; the host interface is memory */
+        return NULL; /* the wire begins at the engine; the host interface is only memory */
     return fabric->links.slow[2 * fabric_cable_of(fabric, node, 0)];
 }
 
@@ -203,7 +199,6 @@ void fabric_free_ports(struct fabric *fabric)
 
 /* --- combiners ---------------------------------------------------------------------- */
 
-/* Return whether adapters combine instead of switches. */
 static bool adapters_combine(const struct fabric *fabric)
 {
     return fabric_has_engines(&fabric->config) && !fabric_has_units(&fabric->config);
@@ -307,7 +302,6 @@ bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *
     return false;
 }
 
-/* How to log waiting contributions as hit by a fault. */
 struct waiting_units {
     const struct emu_faults *faults; /* has the log; NULL: log nothing, only count */
     uint32_t fault;

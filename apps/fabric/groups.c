@@ -3,9 +3,9 @@
  * groups.c - collective groups: plan a group's tree, reserve buffers and combine states for it,
  * publish its parts in switches and engines, and remove all this with the last member.
  *
- * A collective address is a slot of the table of groups and, above it, a generation. A *state* is
- * one operation in progress in a combine unit; a group reserves as many as its *window* has
- * operations (emu/packet/seg.h).
+ * The low bits of a collective address are a slot of the table of groups; the bits above count the
+ * *generations* of addresses. A *state* is one operation in progress in a combine unit; a group
+ * reserves as many as its *window* has operations (emu/packet/seg.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -120,7 +120,6 @@ static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
     return group_is_wide(group) ? whole / 2 : whole;
 }
 
-/* Return the number of buffers that the group reserves for all devices together. */
 static uint64_t group_bufs_all(const struct fabric *fabric, const struct fabric_group *group)
 {
     const struct topo_tree *tree = &group->tree;
@@ -299,7 +298,6 @@ bool fabric_units_can(const struct fabric *fabric, bool combines, const struct t
     return can;
 }
 
-/* Plan the group's tree of switches. */
 static int group_tree(const struct fabric *fabric, struct fabric_group *group, char *error,
                       size_t error_bytes)
 {
@@ -390,7 +388,6 @@ static void group_undo(struct fabric *fabric, uint32_t id)
         fabric_group_leave(fabric, id, group->node[i]);
 }
 
-/* Create the group here, then on all other hosts. */
 static int combining_create_all(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                                 bool wide, uint32_t *id, char *error, size_t error_bytes)
 {
@@ -459,7 +456,7 @@ uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, 
 
         return (uint32_t)(by_bufs < left ? by_bufs : left);
     }
-    for (uint32_t i = 0; i < count; i++) { /* each tree includes the first switch of a member */
+    for (uint32_t i = 0; i < count; i++) { /* a tree includes the first switch of each member */
         uint32_t sw = topo_first_link(fabric->config.graph, nodes[i])->sw;
         uint64_t here = (fabric->config.profile.combine_states - fabric->states[sw]) / EMU_WINDOW;
 

@@ -78,8 +78,8 @@ static uint32_t crossing_host(const struct fabric_config *config, const struct f
 }
 
 /*
- * Count the cables between this host and @host; TOPO_NONE: and any other host. If @all, count the
- * cables between any two hosts instead.
+ * Count the cables between this host and @host or, if that is TOPO_NONE, all other hosts. If @all,
+ * count the cables between any two hosts instead.
  */
 static uint32_t crossings_count(const struct fabric_config *config, uint32_t host, bool all)
 {
@@ -213,10 +213,7 @@ static struct fabric_crossing_end end_at_switch(const struct fabric *fabric,
                                         .port = (uint8_t)at->port};
 }
 
-/*
- * Return the end of a crossing on this host. @beyond: receives the number of the device at the
- * remote end; nodes are numbered after switches.
- */
+/* @beyond: receives the number of the remote device; nodes are numbered after switches. */
 static struct fabric_crossing_end end_here(const struct fabric *fabric,
                                            const struct fabric_cable *cable, uint32_t *beyond)
 {
@@ -238,9 +235,9 @@ static struct fabric_crossing_end end_here(const struct fabric *fabric,
 }
 
 /*
- * Add an intake to the end of a crossing if it has link-level retry. The host links on both hosts
- * then have the replay buffers. Faults take effect in the intake, so no entry is lost between the
- * hosts. In simulated time crossings have neither faults nor retry.
+ * Add an intake to the end of a crossing if the crossing has link-level retry. The host links on
+ * both hosts then have the replay buffers. Faults take effect in the intake, so no entry is lost
+ * between the hosts. In simulated time crossings have neither faults nor retry.
  */
 static int end_retry(const struct fabric *fabric, const struct fabric_crossing *crossing,
                      struct fabric_crossing_end *end)
@@ -390,9 +387,10 @@ void fabric_scan(struct fabric *fabric, struct fabric_scan_result *ret)
 /*
  * Without acknowledgments, segments that are sent over a cable to a lost host are lost. The routing
  * tables of such a network do not change, and a switch still chooses among all candidate ports.
- * Therefore a destination counts as unreachable from each node whose segments may use such a cable:
- * otherwise some of them would be lost, and no receiver would know which. For each destination, the
- * functions below search for these nodes backwards from the severed cables.
+ * Therefore a destination counts as unreachable from each node whose segments to it may use such a
+ * cable: otherwise some of them would be lost, and no receiver would know which. For each
+ * destination, the functions below search backwards from the severed cables and mark in `strands`
+ * the switches from which segments may use one.
  */
 
 static bool *strands_to(const struct fabric *fabric, uint32_t node)
@@ -416,10 +414,7 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
     return false;
 }
 
-/*
- * Mark the switches from which segments to @to may use a severed cable. Repeat until no switch is
- * added, which happens after at most as many iterations as a route has switches.
- */
+/* Mark switches until none is added, which needs an iteration per switch of a route, and a last. */
 static void node_strands(struct fabric *fabric, uint32_t to)
 {
     bool *strands = strands_to(fabric, to), more = true;

@@ -6,7 +6,7 @@
  * A *crossing* is a cable between two hosts. A *host link* is the device that stands for the remote
  * end of crossings and exchanges their entries with the other host (emu/hostlink/). The
  * *coordinator* is the host that controls the fabric. Its *mirror* applies its changes on all other
- * hosts, and queries them.
+ * hosts and queries them.
  */
 #ifndef APPS_FABRIC_HOSTS_H
 #define APPS_FABRIC_HOSTS_H
@@ -45,29 +45,23 @@ struct fabric_crossing_end {
  * The interface of host links to a fabric, whose workers step these devices. A crossing has the
  * credits of the receiving switch and, without virtual channels, `depth` more for segments that
  * wait in the remote host link until that switch has space. A host link counts the credits of its
- * own sending end as any sender does: it takes one for each entry that it puts on the cable, and
- * adds those that return.
+ * own sending end like any sender.
  */
 struct fabric_crossing_ops {
     uint32_t devices;
     uint32_t depth; /* extra credits of a crossing without virtual channels */
-    /*
-     * Create device @i on @worker. The fabric creates all devices before it joins any cable.
-     * Errors: its own, negative.
-     */
+    /* Create device @i on @worker, before any join(). Errors: its own, negative. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*
      * Join @end to a host link device in both directions, as two emu_link_join() would. With an
      * intake the direction to @end is an emu_retry_join() from a replay buffer of that device.
-     * @credits: the credits of a cable within one host (fabric_cable_credits()). Errors: its own,
+     * @credits: those of a cable within one host (fabric_cable_credits()). Errors: its own,
      * negative.
      */
     int (*join)(void *ctx, const struct fabric_crossing *crossing,
                 const struct fabric_crossing_end *end, uint32_t credits,
                 const struct emu_profile *profile);
-    /*
-     * Destroy the devices and free their sending ends (emu_link_unjoin()). No worker runs any more.
-     */
+    /* Destroy the devices; free their sending ends (emu_link_unjoin()). No worker runs any more. */
     void (*destroy)(void *ctx);
     /*
      * Count the entries, modulo 2^32, that the device has taken from the crossing's end on this
@@ -83,8 +77,8 @@ struct fabric_crossing_ops {
     /* Rebase the clock of all ends: emu_tx_rebase(), emu_rx_rebase(). NULL: no timed clock. */
     void (*rebase)(void *ctx, uint64_t by_ps);
     /*
-     * Clock virtual: agree with all hosts on the next window; see struct emu_windows_hosts
-     * (emu/worker/windows.h). NULL: not supported.
+     * On clock virtual, agree with all hosts on the next window (struct emu_windows_hosts in
+     * emu/worker/windows.h). NULL: not supported.
      */
     void (*agree)(void *ctx, uint64_t *next_ps);
 };
@@ -93,7 +87,7 @@ struct fabric_crossing_ops {
 struct fabric_hosts {
     uint32_t self; /* this host */
     uint32_t count;
-    const uint32_t *of; /* by switch: its host. All pointers are borrowed */
+    const uint32_t *of; /* by switch: its host. All pointers in this struct are borrowed */
     const struct fabric_crossing_ops *ops;
     void *ctx;
 };
@@ -115,21 +109,18 @@ struct fabric_hosts {
  * calls concern devices on their own host, and do and find nothing for devices of other hosts.
  */
 
-/** fabric_switch_host, fabric_node_host - return the host that has it; without hosts 0. Pure. */
+/** fabric_switch_host, fabric_node_host - return the host of @sw, of @node; 0 if only one. Pure. */
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
 /**
- * fabric_direction_host - return the host of the sending end (@sends) or of the receiving end of a
- * direction of a cable. @direction: 2 * cable, plus 1 for the direction from the cable's first end.
+ * fabric_direction_host - return the host of a direction's sending end (@sends) or receiving end.
+ * @direction: 2 * cable, plus 1 for the direction from the cable's first end.
  * Thread: any.
  */
 uint32_t fabric_direction_host(const struct fabric *fabric, uint32_t direction, bool sends);
 
-/**
- * fabric_crossings - return the number of cables between this host and @host; if that is TOPO_NONE,
- * between this host and all other hosts. Pure.
- */
+/** fabric_crossings - return the number of this host's cables to @host; TOPO_NONE: to all. Pure. */
 uint32_t fabric_crossings(const struct fabric_config *config, uint32_t host);
 
 /** fabric_crossings_all - return the number of cables between any two hosts. Pure. */
@@ -138,8 +129,8 @@ uint32_t fabric_crossings_all(const struct fabric_config *config);
 bool fabric_node_is_here(const struct fabric *fabric, uint32_t node); /* on this host */
 
 /**
- * fabric_cable_ends_here - return whether the receiving end of the direction from (@out) or to the
- * cable's first end is on this host. This end also sends in the opposite direction.
+ * fabric_cable_ends_here - return whether the receiving end of a direction (links.h) of a cable is
+ * on this host. This end also sends in the opposite direction.
  */
 bool fabric_cable_ends_here(const struct fabric *fabric, uint32_t cable, bool out);
 
@@ -157,8 +148,8 @@ uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node);
 struct fabric_past {
     bool quiet;       /* no end of the cable on this host has old packets */
     bool crosses;     /* one end is on this host, the other on another host */
-    uint32_t sent;    /* entries that this host has sent to the other over the crossing, */
-    uint32_t arrived; /* and has received from it; both modulo 2^32 */
+    uint32_t sent;    /* entries that this host has sent to the other host, modulo 2^32 */
+    uint32_t arrived; /* entries that it has received from the other host, modulo 2^32 */
 };
 
 /* Result of rerouting in flight on all other hosts (links.h). */
@@ -174,15 +165,12 @@ struct fabric_test {
     bool quiet;      /* neither these hosts nor links to them hold old packets of the cable */
 };
 
-/*
- * Samples of the cable ends of one or all hosts. The first three arrays are by direction, 2 * cable
- * + out; the others by switch.
- */
+/* Samples of cable ends, by direction (2 * cable + out), and of switches, by switch. */
 struct fabric_scan_result {
-    uint64_t *packets, *errors; /* packets that reached a receiving end with faults; bad ones */
+    uint64_t *packets, *errors; /* emu_faults_seen() and emu_faults_errors() of the receiving end */
     struct fabric_port *port;   /* fabric_port_sample() of the sending end */
     uint64_t *trapped;          /* result of fabric_traps() */
-    uint32_t *trapped_to;       /* its @to */
+    uint32_t *trapped_to;       /* @to of fabric_traps() */
 };
 
 /* A group that can combine, which the coordinator's fabric has created and all hosts must have. */
@@ -195,8 +183,8 @@ struct fabric_group_call {
 
 /*
  * The calls by which the coordinator's fabric changes and queries the replicas. A call returns when
- * all other hosts have executed it. There are three exceptions: link(), linked() and no_link()
- * return when the hosts have been notified, and the hosts execute them before any later call.
+ * all other hosts have executed it. But link(), linked() and no_link() only notify the hosts, which
+ * execute them before any later call.
  * Thread: manager.
  */
 struct fabric_mirror {
@@ -209,7 +197,7 @@ struct fabric_mirror {
     int (*group)(void *ctx, const struct fabric_group_call *group);   /* fabric_group_is() */
     void (*leave)(void *ctx, uint32_t group, uint32_t node);          /* fabric_group_leave() */
     void (*link)(void *ctx, uint32_t cable, bool up, uint32_t fault); /* fabric_link_set() */
-    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute(), cables */
+    void (*reroute)(void *ctx, const uint32_t *out, uint32_t count);  /* fabric_reroute() */
     void (*cut_off)(void *ctx, bool partitioned);                     /* fabric_cut_off() */
     void (*totals)(void *ctx, struct fabric_totals *sum); /* add fabric_totals_here() of others */
     void (*comm)(void *ctx, struct fabric_comm *sum);     /* add fabric_comm_read() of others */
@@ -244,7 +232,7 @@ struct fabric_mirror {
     bool (*mismatch)(void *ctx, uint32_t group, struct emu_mismatch *ret); /* fabric_mismatch() */
     /* fabric_stalls(), with the times converted to this host's clock. */
     uint32_t (*stalls)(void *ctx, uint64_t now_ns, struct fabric_stall *ret, uint32_t max);
-    /* Add the results of fabric_audit() to @sum, each line with its host. Errors: as that has. */
+    /* Add fabric_audit() of all other hosts to @sum, each line with its host. Errors: its own. */
     int (*audit)(void *ctx, bool routes, struct fabric_audit *sum);
 };
 
@@ -252,7 +240,7 @@ struct fabric_mirror {
  * Do not call the functions below between fabric_pause() and fabric_resume(), unless their comment
  * says otherwise, because held workers carry no calls to other hosts. Thread: manager.
  *
- * fabric_link_publish - let all other hosts make the call of fabric_link_set() that was made here,
+ * fabric_link_publish - let all other hosts repeat a call of fabric_link_set() that was made here,
  * before any later call. fabric_node_no_link_publish() - let them call fabric_node_no_link().
  */
 void fabric_link_publish(const struct fabric *fabric, uint32_t cable, bool up, uint32_t fault);
@@ -293,9 +281,9 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps);
 
 /**
  * fabric_crossings_by - mark in @noted, by cable, some of the cables between hosts @a and @b.
- * Ethernet ports join the two hosts in @of pairs, which the cables use in turn; this marks the
- * cables that use pair @number. If @b is TOPO_NONE, mark all cables of @a to other hosts. Returns
- * how many cables were marked.
+ * The two hosts are joined by @of pairs of Ethernet ports, which their cables use in turn; this
+ * marks the cables that use pair @number. If @b is TOPO_NONE, mark all cables of @a to other hosts.
+ * Returns how many cables were marked.
  */
 uint32_t fabric_crossings_by(const struct fabric *fabric, uint32_t a, uint32_t b, uint32_t number,
                              uint32_t of, bool *noted);
@@ -313,10 +301,7 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 #define FABRIC_LEFT (1u << 31) /* flag on the number of a node that has left its group */
 
-/*
- * A copy of a group's table entry (struct fabric_group), for a replica that rejoins. The fabric or
- * the caller that has filled it in owns the arrays.
- */
+/* A copy of a group for a replica that rejoins. Whoever has filled it in owns the arrays. */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, partitioned;
@@ -326,8 +311,8 @@ struct fabric_group_copy {
 
 /**
  * fabric_group_each - call @each for every group. fabric_group_restore() - add a group from the
- * copy of another replica; no remaining member is on this host. Errors: -EINVAL, the copy is not
- * valid in this network, or the address is taken; -ENOMEM. Thread: manager.
+ * copy of another replica. Members that have not left must be on other hosts. Errors: -EINVAL, the
+ * copy is not valid in this network, or the address is taken; -ENOMEM. Thread: manager.
  */
 void fabric_group_each(const struct fabric *fabric,
                        void (*each)(void *ctx, const struct fabric_group_copy *group), void *ctx);
@@ -349,9 +334,9 @@ int fabric_node_restore(struct fabric *fabric, uint32_t node, uint64_t word);
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation);
 
 /**
- * fabric_groups_through - find the groups that combine in adapters or unit engines of @host. If the
- * host was lost, so were their partial results there. Writes at most @max addresses to @groups;
- * returns how many groups there are.
+ * fabric_groups_through - find the groups that combine in adapters or unit engines of @host, whose
+ * partial results are lost with the host. Writes at most @max addresses; returns how many groups
+ * there are.
  */
 uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint32_t *groups,
                                uint32_t max);

@@ -10,35 +10,34 @@
  * delivered twice. Then one of these rules applies:
  *
  * (1) If the tables in force route the segment through the remote switch, or if it belongs to a
- *     group whose tree uses this link, the manager gives it to the remote switch. The management
- *     network thus replaces the cable. The remote switch has space, because a credit was spent for
- *     the segment.
+ * group whose tree uses this link, the manager gives it to the remote switch. The management
+ * network thus replaces the cable. The remote switch has space, because a credit was spent for
+ * the segment.
  * (2) Otherwise the manager gives the segment back to the switch that holds it, as an arrival at
- *     the port of the dead link. The switch sends it by another port of its present tables, and
- *     upwards only if the segment was travelling upwards. This spends a credit of the dead link's
- *     opposite direction, so the switch has space. One credit always remains for segments of (1),
- *     which travel downwards and must not wait for segments that travel upwards. The link comes up
- *     again only after the segments given back have left (switch_is_clear()). So no cycle of waits
- *     can form. (With a FIFO at each input, buffers=input_xpoint, segments of (1) do queue behind
- *     them.)
+ * the port of the dead link. The switch sends it by another port of its present tables, and
+ * upwards only if the segment was travelling upwards. This spends a credit of the dead link's
+ * opposite direction, so the switch has space. One credit always remains for segments of (1),
+ * which travel downwards and must not wait for segments that travel upwards. The link comes up
+ * again only after the segments given back have left (switch_is_clear()). So no cycle of waits
+ * can form. (With buffers=input_xpoint there is a FIFO at each input, in which segments of (1)
+ * do queue behind segments of (2).)
  * (3) If neither switch has a route for the segment, it waits for new tables, or for the link.
  *
- * A segment whose source cannot reach its destination at all also waits, up to a bound of the
- * manager's. Then the manager drops it (fabric_drop_unreachable()), because the processes have been
- * notified and other segments wait behind it.
+ * A segment whose source cannot reach its destination at all also waits, until the manager decides
+ * to drop it (fabric_drop_unreachable()). By then the processes have been notified, and other
+ * segments wait behind it.
  *
  * On several hosts each host does this for the cables that end there. Segments on a cable between
  * two hosts wait at the receiving host, in the replay buffer of its host link. Rule (1) gives them
- * to the switch of this host. Rule (2) sends them back to the first host, through the switch here,
- * as if that switch had sent them; this uses at most the space of the first host's switch less one
- * segment. For segments that arrive at the first host in this way there is one more rule:
+ * to the receiving switch. Rule (2) sends them back to the sending host through the receiving
+ * switch, as if that switch had sent them; this uses at most the space of the sending switch less
+ * one segment. For segments that come back to the sending host in this way there is one more rule:
  *
- * (4) If neither end can forward a segment in up-then-down order, the switch of this host gets it,
- *     provided that it has any route for it, because such a segment was sent back. The link comes
- *     up only when no such segment waits here.
+ * (4) A segment that was sent back may be one that neither switch can forward in up-then-down
+ * order. The switch of the host to which it came back gets it if it has any route for it. The
+ * link comes up only when no such segment waits there.
  *
- * Segments of (1) stay in order. Segments of (2) may be overtaken, like any traffic with several
- * routes.
+ * Segments of (1) stay in order. Segments of (2) may be overtaken, as with several routes.
  */
 #include "apps/fabric/internal.h"
 
@@ -47,7 +46,7 @@ struct reroute {
     struct fabric *fabric;
     struct topo_at from, to; /* sending and receiving switch */
     bool crosses;            /* @from is on another host */
-    /* outputs that its segments may take at each switch: only downwards after a hop down */
+    /* outputs that its segments may take at each switch: after a hop down, only those downwards */
     emu_ports from_ports, to_ports;
 };
 
@@ -66,7 +65,6 @@ static struct reroute reroute_along(struct fabric *fabric, const struct topo_at 
                             .to_ports = falls ? ~fabric_switch_ups(graph, to->sw) : all};
 }
 
-/* Let a segment without a route to its destination wait, or drop it. */
 static enum emu_reroute_fate reroute_unreachable(const struct reroute *reroute)
 {
     if (!reroute->fabric->links.drop_unreachable)
@@ -76,8 +74,8 @@ static enum emu_reroute_fate reroute_unreachable(const struct reroute *reroute)
 }
 
 /*
- * Decide about a segment of a group. It continues on the old tree, which the group keeps as long as
- * it has no other, unless some members cannot reach each other.
+ * Decide about a segment of a group. It continues on the old tree, which the group keeps until it
+ * gets a new one. Only if some members cannot reach each other, the segment waits or is dropped.
  */
 static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32_t id)
 {
@@ -88,7 +86,6 @@ static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32
                : EMU_REROUTE_FORWARD;
 }
 
-/* Return the outputs of a switch for unicasts to @dst in the tables in force. */
 static emu_ports reroute_onward(const struct reroute *reroute, uint32_t sw, uint32_t dst)
 {
     return topo_route_ports(&reroute->fabric->links.routed->sw[sw].route, dst);

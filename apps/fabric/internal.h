@@ -29,7 +29,7 @@ static_assert(FABRIC_GROUPS_MAX == EMU_TABLE_SLOTS, "a slot in every switch for 
 static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "a switch can list each of them");
 
 #define FABRIC_GROUP_BUFS (1u << 22) /* buffers for partial results of groups: 1 GB of addresses */
-/* Generations of a slot's collective addresses; one less, so that no address is UINT32_MAX. */
+/* Number of collective addresses per slot; one less than possible, so that none is UINT32_MAX. */
 #define FABRIC_GENERATIONS (EMU_GROUP_WIDE / FABRIC_GROUPS_MAX - 1)
 
 /*
@@ -40,7 +40,7 @@ static_assert(FABRIC_COMBINING_MAX == SWITCH_COMBINING_MAX, "a switch can list e
 struct fabric_group_engines {
     uint32_t count;
     struct {
-        uint32_t number;            /* of the engine: a node, or a unit */
+        uint32_t number;            /* index in fabric_engines.at */
         uint64_t incarnation;       /* of the node's process when the group was made */
         struct engine *engine;      /* NULL: on another host */
         struct engine_group *group; /* the engine's part of the group; NULL: on another host */
@@ -88,7 +88,7 @@ struct fabric_engines {
     uint32_t count; /* fabric_engine_numbers(); 0: the fabric has no engines */
     /* by number: the engines of nodes, then the units of switches; NULL: on another host */
     struct engine **at;
-    uint32_t *units; /* by switch and port: the unit of the neighbour there; see switch_units() */
+    uint32_t *units; /* by switch and port: number of the neighbour's unit; see switch_units() */
 };
 
 /* The cables between devices (links.c). */
@@ -104,8 +104,8 @@ struct fabric_links {
     bool drop_unreachable; /* drop segments whose destination is unreachable; else they wait */
     uint64_t partitioned;  /* number of segments dropped because of drop_unreachable */
     bool eased;            /* reroute in flight as if every destination were reachable */
-    bool *severed;         /* hosts.c: by cable: it led to a lost host; NULL: no cable did */
-    /* hosts.c: by destination node, then switch: segments there may use a severed cable */
+    bool *severed;         /* by cable: whether it led to a lost host (hosts.c); NULL: none did */
+    /* by destination, then switch: whether a route between them uses a severed cable (hosts.c) */
     bool *strands;
     bool *out;   /* by cable: out of use (fabric_link_set()) */
     bool faulty; /* some cable has had faults, or is expected to (fabric_expect_faults()) */
@@ -126,7 +126,7 @@ struct fabric_combine {
 
     /* written by each scan of the switch in drops.c */
     uint64_t taken;    /* contributions that its units have taken */
-    uint64_t since_ps; /* time of the scan since which contributions wait and none was taken */
+    uint64_t since_ps; /* time of the first scan since which contributions wait and none is taken */
     bool waits;        /* some contribution waited */
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments dropped for want of space */
@@ -139,14 +139,11 @@ struct fabric_combine {
 #define FABRIC_DROPS_RECENT 256u
 #define FABRIC_DROPS_MOST   65536u /* limit of queued losses of pairs, and of all other losses */
 
-/*
- * Queue of unrecoverable drops that a scan (drops.c) has found and fabric_drop_take() has not
- * returned yet. A loss *of a pair* is a unicast between two processes.
- */
+/* Queue of unrecoverable drops. A loss *of a pair* is a lost unicast between two processes. */
 struct fabric_drops {
     struct fabric_drop *at;
-    uint32_t count, taken, most;          /* used elements; the first that were taken; capacity */
-    uint32_t urgent;                      /* queued losses other than those of a pair */
+    uint32_t count, taken, most; /* elements: used; of these taken from the queue; allocated */
+    uint32_t urgent;             /* queued losses other than those of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
     uint64_t now_ps;                      /* time of the last scan */
     uint64_t given_up; /* packets that the nodes' engines had given up at the last scan */
@@ -161,7 +158,7 @@ struct fabric {
     uint32_t workers;
     struct emu_worker **worker;
     struct fabric_drive drive;
-    struct emu_hostif_list **list; /* two per worker, used alternately: its host interfaces */
+    struct emu_hostif_list **list; /* two lists of host interfaces per worker, used in turn */
     struct switch_dev **sw;        /* by switch; NULL: on another host */
     struct fabric_links links;
     struct fabric_engines engines;
@@ -180,7 +177,7 @@ struct fabric {
     uint64_t starved_at_ns;       /* time of the last fabric_starved(); 0: never called */
     uint64_t tick_starved_ns;     /* starved_ns at the last fabric_tick() */
     uint32_t remote;              /* coordinator: processes on other hosts */
-    uint32_t hostifs;             /* host interfaces created so far; also numbers them */
+    uint32_t hostifs;             /* serial number of the host interface that was created last */
     uint32_t *tree_load;          /* by switch: number of trees through it */
     uint32_t *states;             /* by switch: partial results that groups have reserved */
     uint64_t spare_bufs;          /* buffers of the pool that groups may still reserve */
@@ -214,14 +211,14 @@ struct fabric_host {
     struct emu_tx *tx;   /* to the node */
     struct emu_rx *rx;   /* from the node */
     uint8_t port;
-    uint32_t credits;                  /* of either direction */
-    const struct emu_profile *profile; /* from the node; for a host interface in both directions */
-    const struct emu_profile *inward;  /* to a node inside the fabric */
+    uint32_t credits;                  /* of each direction */
+    const struct emu_profile *profile; /* of the wire from the node, and of a host interface */
+    const struct emu_profile *inward;  /* of the wire to a node inside the fabric */
 };
 
 /* --- hosts.c --- */
 
-/* fabric_has_switch(), fabric_has_node() - return whether it is on this host. Pure. */
+/* Return whether a switch, or a node, is on this host. Pure. */
 static inline bool fabric_has_switch(const struct fabric_config *config, uint32_t s)
 {
     return !config->hosts || config->hosts->of[s] == config->hosts->self;
@@ -250,13 +247,10 @@ struct emu_replay *fabric_crossing_replay(const struct fabric *fabric, uint32_t 
 /** fabric_crossings_count - add the counters of all replay buffers of host links to @sum. */
 void fabric_crossings_count(const struct fabric *fabric, struct switch_retries *sum);
 
-/** fabric_crossing_segments - limit of segments in one direction of a cable to a host. Pure. */
+/** fabric_crossing_segments - return the limit of segments in one direction of a crossing. Pure. */
 uint32_t fabric_crossing_segments(const struct fabric_config *config);
 
-/*
- * Return the number of cables whose first end is on this host. @crossing: receives how many of them
- * lead to another host.
- */
+/* Return the number of cables whose first end is here; @crossing: how many of them cross hosts. */
 uint32_t fabric_own_cables(const struct fabric *fabric, uint32_t *crossing);
 
 int fabric_make_crossings(struct fabric *fabric);  /* list the cables to other hosts; -ENOMEM */
@@ -300,8 +294,7 @@ static inline bool fabric_has_states(const struct fabric_config *config)
 
 /*
  * Return the upper limit of buffers that all switches, engines, host interfaces and workers' caches
- * use together. The pool has FABRIC_GROUP_BUFS more for partial results. Both only reserve address
- * space. Pure.
+ * use together. The pool has FABRIC_GROUP_BUFS more. Both only reserve address space. Pure.
  */
 uint64_t fabric_bufs(const struct fabric_config *config, uint32_t workers);
 
@@ -310,7 +303,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config);
 
 /* --- engines.c --- */
 
-/* Return the ports of a switch, and the number of engines, in both cases with units. Pure. */
+/* Return the number of ports of a switch, and of engines; both include units. Pure. */
 uint32_t fabric_switch_ports(const struct fabric_config *config);
 uint32_t fabric_engine_numbers(const struct fabric_config *config);
 
@@ -349,9 +342,7 @@ int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *s
 
 /* --- links.c --- */
 
-/*
- * Describe the cable whose first end is at a port. False: no cable has its first end there. Pure.
- */
+/* Describe the cable whose first end is at a port. False: there is no such cable. Pure. */
 bool fabric_cable_from(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                        struct fabric_cable *ret);
 
@@ -369,7 +360,7 @@ struct emu_faults *fabric_faults_create(struct fabric *fabric, uint32_t worker,
 /* Free the cables. Buffers of entries that faults delay return to the pool. */
 void fabric_free_cables(struct fabric *fabric);
 
-/* --- faults.c, drops.c --- */
+/* --- combine units and drops: faults.c, drops.c --- */
 
 /* Return a switch of the tree that a fault makes refuse states to new groups; NULL: none. */
 const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
@@ -378,13 +369,9 @@ const struct topo_tree_switch *fabric_combine_exhausted(struct fabric *fabric,
 /* Return whether switches have combine units of any kind. If not, adapters may combine. */
 bool fabric_switches_combine(const struct fabric *fabric);
 
-/*
- * Take the units of a switch out of service or, if @out is false, back into service. Call between
- * fabric_pause() and fabric_resume().
- */
+/* Take a switch's units out of service (@out) or back into it. Call while the workers are held. */
 void fabric_combine_out(struct fabric *fabric, uint32_t sw, bool out, uint64_t now_ps);
 
-/* Return whether a unit of the tree's switches is out of service. */
 bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *tree);
 
 /* Queue a FABRIC_UNIT_BACK for switch @sw. */
@@ -403,7 +390,9 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
 /* Let fabric_ungrown() also count groups without a tree, because a tree may be possible now. */
 void fabric_regrow_treeless(struct fabric *fabric);
 
-/* Return the elements of fabric->combine, which is by switch, or by node if adapters combine. */
+/* --- elsewhere in faults.c --- */
+
+/* Return the number of elements of fabric->combine: one per switch, or node if adapters combine. */
 static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 {
     return graph->switches > graph->nodes ? graph->switches : graph->nodes;
@@ -411,13 +400,10 @@ static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
 
 void fabric_free_combine(struct fabric *fabric);
 
-/* Return the time to log for a hit that the manager finds at its time @now_ps. */
+/* Return the time to log for a hit that the manager finds. @now_ps: the manager's time. */
 uint64_t fabric_hit_ps(const struct fabric *fabric, uint64_t now_ps);
 
-/*
- * With config.link_rates: slow down cables whose rate in the network's file is below the fastest.
- * Call before the workers start. Errors: -ENOMEM.
- */
+/* Slow down cables by config.link_rates. Call before the workers start. Errors: -ENOMEM. */
 int fabric_rate_cables(struct fabric *fabric);
 
 /* Return the slow wire from a node without an engine to its switch; NULL: it is not slow. */
@@ -438,13 +424,10 @@ void fabric_drive_choose(struct fabric *fabric);
 int fabric_drive_start(struct fabric *fabric);
 void fabric_drive_stop(struct fabric *fabric);
 
-/*
- * Let a device be stepped although no link has signalled it, after the manager has changed it. Call
- * between fabric_pause() and fabric_resume().
- */
+/* Let a device that the manager has changed be stepped. Call while the workers are held. */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
 
-/* Return the first time at which such a device can act. In simulated time this is after @now_ps. */
+/* Return the first time at which a woken device can act. In simulated time it is after @now_ps. */
 uint64_t fabric_soon_ps(const struct fabric *fabric, uint64_t now_ps);
 
 /* --- members.c --- */
@@ -471,7 +454,7 @@ int fabric_members_create(const struct fabric *fabric, struct fabric_group *grou
 int fabric_members_publish(const struct fabric_group *group);
 void fabric_members_withdraw(const struct fabric_group *group);
 
-/* Free these parts. False: some stay, because their engines still have packets of the group. */
+/* Free these parts. False: some are left, because their engines still have packets of the group. */
 bool fabric_members_free(struct fabric *fabric, struct fabric_group *group);
 
 /* --- groups.c --- */
@@ -486,7 +469,6 @@ int64_t fabric_group_find(const struct fabric_group *group, uint32_t node);
 bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
                               const struct topo_tree *to);
 
-/* Parameters of a new group. */
 struct fabric_group_plan {
     const uint32_t *nodes;
     uint32_t count;
@@ -511,8 +493,7 @@ void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group);
 
 /**
  * fabric_units_can - return whether the unit engine of each switch of @tree can take contributions
- * from all ports of the tree. True if the group does not combine, or there are no unit engines.
- * Pure.
+ * from all ports of the tree. True if @combines is false, or without unit engines. Pure.
  */
 bool fabric_units_can(const struct fabric *fabric, bool combines, const struct topo_tree *tree);
 
@@ -530,7 +511,6 @@ void fabric_groups_sweep(struct fabric *fabric);
 /* Set the incarnation word of @node, with all its flags, for all processes on this host to read. */
 void fabric_incarnation_publish(struct fabric *fabric, uint32_t node, uint64_t word);
 
-/* Add the counters of a host interface to @to. */
 void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif *hostif);
 
 #endif

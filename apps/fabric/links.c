@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * links.c - the cables of a running fabric: their list, their faults, taking links down and up, and
- * routing tables that avoid links that are out of use.
- */
+/* links.c - the cables of a fabric: list, faults, links down and up, and routes without them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -209,7 +206,7 @@ void fabric_expect_faults(struct fabric *fabric)
     fabric->links.faulty = true;
 }
 
-/* From a stuck port no test packet arrives, so all of them count as lost. */
+/* A stuck port sends no test packets, so all of them count as lost. */
 uint32_t fabric_cable_try(struct fabric *fabric, uint32_t i, uint32_t packets)
 {
     uint32_t worst = 0;
@@ -294,7 +291,6 @@ static uint32_t end_set(struct fabric *fabric, const struct topo_at *at, bool up
     return hit;
 }
 
-/* Take the link at a node's adapter up or down. Returns the packets lost on the wire. */
 static uint32_t node_end_set(struct fabric *fabric, const struct fabric_cable *cable, bool up,
                              uint64_t now_ps)
 {
@@ -315,14 +311,15 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     struct emu_faults *faults[2]; /* NULL: the receiving end is on another host */
 
     if (!fabric_can_fail(fabric, i) || !switch_can_do_without(&fabric->config.profile))
-        return -ENOTSUP; /* without rerouting, only another host can request this, wrongly */
+        return -ENOTSUP; /* only a wrong message from another host can cause this */
     for (uint32_t out = 0; out < 2; out++) {
         faults[out] = fabric_faults(fabric, i, out);
         if (!faults[out] && fabric_cable_ends_here(fabric, i, out))
             return -ENOMEM;
     }
     for (uint32_t out = 0; out < 2; out++)
-        if (faults[out] && fabric_has_links(fabric)) { /* otherwise only ports stop sending */
+        if (faults[out] &&
+            fabric_has_links(fabric)) { /* else nothing is lost: ports stop sending */
             faults[out]->down = !up;
             faults[out]->link_down = fault;
         }
@@ -379,7 +376,7 @@ void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps)
             engine_cut(fabric_engine(fabric, n), node, false);
 }
 
-/* Return whether the network has a route for packets of @src to @dst by any link of @src. */
+/* Return whether any link of @src begins a route to @dst. */
 static bool node_reaches(const struct topo_graph *graph, uint32_t src, uint32_t dst)
 {
     for (uint32_t l = 0; l < graph->node[src].links; l++) {
@@ -436,9 +433,9 @@ static bool end_is_clear(const struct fabric *fabric, const struct topo_at *at)
 }
 
 /*
- * Return whether the host link of a crossing holds no segments for the switch here. Segments that
- * the remote switch sent back may have to travel upwards, which the switch would not permit if they
- * arrived by a link that is up.
+ * Return whether the host link of a crossing holds no segments for the switch here. They must
+ * arrive before the link comes up: segments that the remote switch has sent back may have to travel
+ * upwards, which the switch does not permit if they arrive by a link that is up.
  */
 static bool crossing_is_clear(const struct fabric *fabric, uint32_t i)
 {
@@ -469,10 +466,7 @@ bool fabric_can_reroute(const struct fabric *fabric)
 
 /* --- routing tables ----------------------------------------------------------------- */
 
-/*
- * Make the network without the cables for which @routed is false. @partitioned: as in
- * fabric_reroute().
- */
+/* Make the graph without the cables for which @routed is false; parameters of fabric_reroute(). */
 static int graph_without(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
                          uint64_t *partitioned)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * links.h - the cables of a running fabric; faults on cables and in combine units; and how the
- * manager reacts to them: new routing tables and trees, rerouting in flight, and a list of drops
- * that no retransmission repairs.
+ * links.h - the cables of a running fabric, faults on cables and in combine units, and reactions to
+ * faults: new routing tables and trees, rerouting in flight, and the search for drops that no
+ * retransmission repairs.
  *
  * A *direction* of a cable is given as @cable and @out: from the cable's first end if @out is true,
  * to its first end otherwise. A cable is *out of use* after fabric_link_set() has taken its link
@@ -97,8 +97,8 @@ bool fabric_isolates(const struct fabric *fabric);
 
 /**
  * fabric_node_no_link - call when all links of a node have been down for too long. The node's
- * adapter gives up its packets, so that its process gets errors. Other adapters retry packets to
- * the node only a few times (engine_cut()). Thread: manager, between fabric_pause() and
+ * adapter gives up its packets, and its process gets errors. Other adapters retry packets to the
+ * node only a few times (engine_cut()). Thread: manager, between fabric_pause() and
  * fabric_resume().
  */
 void fabric_node_no_link(struct fabric *fabric, uint32_t node, uint64_t now_ps);
@@ -118,16 +118,15 @@ bool fabric_cut_off(struct fabric *fabric, bool partitioned);
 void fabric_node_linked(struct fabric *fabric, uint32_t node, bool linked);
 
 /**
- * fabric_can_fail - return whether faults can be injected on the cable. Without acknowledgments
- * this is possible only between switches, because the cable of a node is the host interface of its
- * process.
+ * fabric_can_fail - return whether faults can be injected on the cable. Without acknowledgments,
+ * only cables between switches can fail, as a node's cable is a host interface.
  */
 bool fabric_can_fail(const struct fabric *fabric, uint32_t cable);
 
 /**
- * fabric_faults - return the faults of a direction of a cable; create them if needed. NULL: out of
- * memory, fabric_can_fail() is false, or the receiving end is on another host. Thread: manager,
- * workers held.
+ * fabric_faults - return the faults of a direction; create them if needed. NULL: out of memory,
+ * fabric_can_fail() is false, or the receiving end is on another host. Thread: manager, workers
+ * held.
  */
 struct emu_faults *fabric_faults(struct fabric *fabric, uint32_t cable, bool out);
 
@@ -145,8 +144,7 @@ void fabric_port_stick(struct fabric *fabric, uint32_t cable, bool out, bool stu
 /**
  * fabric_port_waiting - return the number of entries that wait at the port that sends in a
  * direction of a cable. At a switch these are segments; at an adapter, packets that no other link
- * can take. Unless @fault is 0, log each of them as hit by this fault. Thread: manager, workers
- * held.
+ * can take. Unless @fault is 0, log them as hit by this fault. Thread: manager, workers held.
  */
 uint32_t fabric_port_waiting(const struct fabric *fabric, uint32_t cable, bool out, uint32_t fault,
                              uint64_t now_ps);
@@ -170,16 +168,13 @@ const struct emu_faults *fabric_combine_faults_of(const struct fabric *fabric, u
  */
 int fabric_combine_stall(struct fabric *fabric, uint32_t sw, bool stalled, uint64_t now_ps);
 
-/*
- * Kinds of losses: unrecoverable drops, which nobody retransmits, and combine units that are taken
- * out of service or put back.
- */
+/* Kinds of losses, which include combine units that go out of service or come back. */
 enum fabric_drop_kind {
     FABRIC_LOST_SEGMENT,  /* a unicast overran the receiving buffer of a cable */
     FABRIC_LOST_OF_GROUP, /* a segment of a group overran such a buffer: the group has failed */
     FABRIC_UNIT_DAMAGED,  /* a combine unit found a damaged partial result: a group has failed */
     FABRIC_UNIT_GAVE_UP,  /* a combine unit gave up a packet: a group has failed */
-    FABRIC_LEFT_GAVE_UP,  /* the adapter of a node that left a group gave up: the group failed */
+    FABRIC_LEFT_GAVE_UP,  /* the adapter of a node that has left a group gave up a packet of it */
     FABRIC_UNIT_STUCK,    /* a combine unit went out of service: a group that uses it has failed */
     FABRIC_UNIT_OUT,      /* a combine unit was taken out of service */
     FABRIC_UNIT_BACK      /* a combine unit works again and is back in service, empty */
@@ -187,23 +182,23 @@ enum fabric_drop_kind {
 
 struct fabric_drop {
     enum fabric_drop_kind what;
-    uint32_t cable;    /* cable on which a segment was lost, */
-    bool out;          /* and its direction: from the cable's first end */
-    uint32_t sw;       /* switch of a unit */
-    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: node @from has left */
+    uint32_t cable;    /* FABRIC_LOST_*: cable on which the segment was lost */
+    bool out;          /* FABRIC_LOST_*: direction on this cable */
+    uint32_t sw;       /* FABRIC_UNIT_*: switch of the unit */
+    uint32_t from, to; /* FABRIC_LOST_SEGMENT: nodes; FABRIC_LEFT_GAVE_UP: node `from` has left */
     uint64_t from_incarnation, to_incarnation; /* incarnations of their processes; 0: unknown */
     uint32_t group;                            /* group that has failed */
     uint32_t moved;    /* FABRIC_UNIT_OUT: groups that were moved to other trees */
     uint32_t more;     /* FABRIC_LOST_SEGMENT: further losses between the same processes */
-    uint64_t found_ns; /* emu_now_ns() when a scan found the last of them, later than the drop */
+    uint64_t found_ns; /* emu_now_ns() when a scan found the loss, or the last of these losses */
 };
 
 /**
  * fabric_drops_find - scan the devices for losses and queue them. Take combine units of switches
- * out of service that have done nothing for @bound_ps while contributions waited for them;
- * EMU_NEVER: never. Call this a few times per @bound_ps. fabric_drop_take() - take the next loss
- * from the queue; false: it is empty. fabric_drops_left() - return the length of the queue. A group
- * that has failed cannot recover: its members have to leave it. Thread: manager, workers run.
+ * out of service that have done nothing for @bound_ps while contributions waited for them, unless
+ * @bound_ps is EMU_NEVER. Call this a few times per @bound_ps. fabric_drop_take() - take the next
+ * loss from the queue; false: the queue is empty. fabric_drops_left() - return the length of the
+ * queue. A failed group cannot recover: its members have to leave it. Thread: manager, workers run.
  */
 void fabric_drops_find(struct fabric *fabric, uint64_t now_ps, uint64_t bound_ps);
 bool fabric_drop_take(struct fabric *fabric, struct fabric_drop *ret);
@@ -243,28 +238,25 @@ struct fabric_port {
 };
 
 /**
- * fabric_port_is_stuck - return whether the port that sends in a direction of a cable is stuck.
- * fabric_port_sample() - sample the state of this port. Both require fabric_can_fail(). Thread:
- * manager, workers held.
+ * fabric_port_is_stuck - return whether the port that sends in a direction is stuck.
+ * fabric_port_sample() - sample this port. Both require fabric_can_fail(). Thread: manager, workers
+ * held.
  */
 bool fabric_port_is_stuck(const struct fabric *fabric, uint32_t cable, bool out);
 struct fabric_port fabric_port_sample(struct fabric *fabric, uint32_t cable, bool out,
                                       uint64_t now_ps);
 
 /**
- * fabric_hit_take - take the next hit of a fault from the logs; the hits of each worker come in
- * their order. False: the logs are empty. The logs contain the hits of rules (emu_faults_add()) and
- * of links that a fault with a number has taken down.
+ * fabric_hit_take - take the next hit of a fault from the logs; hits of the same worker are
+ * returned in order. False: the logs are empty. The logs contain the hits of rules
+ * (emu_faults_add()), and the losses on links that fabric_link_set() took down because of a fault.
  */
 bool fabric_hit_take(struct fabric *fabric, struct emu_fault_hit *ret);
 
 /** fabric_hits_missed - return how many hits were lost because a log was full. */
 uint64_t fabric_hits_missed(const struct fabric *fabric);
 
-/**
- * fabric_is_faulty - return whether any cable has ever had faults, or fabric_expect_faults() was
- * called because cables may get them.
- */
+/** fabric_is_faulty - return whether a cable had faults, or fabric_expect_faults() was called. */
 bool fabric_is_faulty(const struct fabric *fabric);
 void fabric_expect_faults(struct fabric *fabric);
 
@@ -299,7 +291,7 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
  * fabric_can_reroute_in_flight - return whether segments that wait for a link that is down can be
  * rerouted in flight. fabric_must_tend() - return whether the manager must call
  * fabric_reroute_in_flight() and fabric_regrow() repeatedly as long as any link is down, because
- * new tables alone do not help what is under way.
+ * new tables alone do not help segments and operations that are under way.
  */
 bool fabric_can_reroute_in_flight(const struct fabric *fabric);
 bool fabric_must_tend(const struct fabric *fabric);
@@ -329,8 +321,8 @@ bool fabric_reaches(const struct fabric *fabric, uint32_t from, uint32_t to);
 /**
  * fabric_drop_unreachable - set whether fabric_reroute_in_flight() drops segments whose source
  * cannot reach their destination, and segments of groups whose members cannot reach each other. By
- * default it lets these segments wait. fabric_dropped_unreachable() - return how many it has
- * dropped. Thread: manager.
+ * default they wait. fabric_dropped_unreachable() - return how many it has dropped. Thread:
+ * manager.
  */
 void fabric_drop_unreachable(struct fabric *fabric, bool drops);
 uint64_t fabric_dropped_unreachable(const struct fabric *fabric);
@@ -338,8 +330,7 @@ uint64_t fabric_dropped_unreachable(const struct fabric *fabric);
 /**
  * fabric_ease - set whether fabric_reroute_in_flight() acts as if all destinations were reachable.
  * This breaks a deadlock: a link can come up only after its old segments have left
- * (fabric_link_quiet()), and these segments may wait for a route over the same link. Thread:
- * manager.
+ * (fabric_link_quiet()), and these may wait for a route over the same link. Thread: manager.
  */
 void fabric_ease(struct fabric *fabric, bool eases);
 

@@ -32,8 +32,7 @@ static int by_node(const void *a, const void *b)
 /*
  * Make a tree of @count members. The first member is the root. The rest is divided into at most
  * @width equal ranges; each becomes a subtree, whose root is a child of the first member. The loop
- * continues with the last range instead of recursing, because a tree of width 1 is as deep as it
- * has members.
+ * continues with the last range instead of recursing, because a tree of width 1 is deep.
  */
 static void tree_grow(struct member *member, uint32_t count, uint32_t width)
 {
@@ -56,7 +55,7 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
-#define CHAIN_MOST 64u /* limit of members of a tree of width 1, which a result passes one by one */
+#define CHAIN_MOST 64u /* limit of members in a tree of width 1, as a result visits each in turn */
 
 /*
  * Return the width of a group's tree of adapters. A short operation is fastest in a wide tree,
@@ -92,7 +91,7 @@ static int member_create(const struct fabric *fabric, const struct fabric_group 
     return engine_group_create(ret, &config);
 }
 
-/* Make the unit engine of a member's switch its parent. */
+/* Make the unit engine of each member's switch the member's parent. */
 static void tree_below_units(const struct fabric *fabric, const struct fabric_group *group,
                              struct member *member)
 {

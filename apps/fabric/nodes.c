@@ -22,13 +22,11 @@
 #include "emu/dev/rcu.h"
 
 #define FABRIC_TICK_MS 1000u
-/*
- * A process whose ring stays full is cut off unless it reads this many segments within the bound.
- */
+/* A process whose ring stays full is cut off unless it reads this many segments in cut_off_ms. */
 #define FABRIC_STALL_SEGMENTS 64
 
 /*
- * Write a worker's host interfaces into the one of its two lists that it does not use, and publish
+ * Write a worker's host interfaces into the one of its two lists that is not in use, and publish
  * this list. Returns when the worker no longer uses the other list.
  */
 static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
@@ -101,9 +99,7 @@ static void node_plug(struct fabric *fabric, uint32_t node, struct emu_hostif *h
     atomic_store_explicit(&host.tx->plug.hostif, hostif, memory_order_release); /* E4 */
 }
 
-/*
- * Signal the device at the node's port, so that it sends or drops entries that wait for the port.
- */
+/* Signal the device at the node's port, which then sends or drops the entries waiting there. */
 static void node_signal_device(struct fabric *fabric, uint32_t node)
 {
     struct fabric_host host = fabric_host(fabric, node);
@@ -112,7 +108,7 @@ static void node_signal_device(struct fabric *fabric, uint32_t node)
     emu_dev_signal_remote(host.dev, EMU_EVENT_DATA, emu_port_signal(host.port));
 }
 
-/* Publish whether threads outnumber cores; then threads spin less, because that delays others. */
+/* Publish whether threads outnumber cores. If so, they spin less, as spinning delays others. */
 static void nodes_publish_oversubscribed(struct fabric *fabric)
 {
     uint32_t threads = fabric->workers + fabric->attached;
@@ -201,8 +197,7 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
 
 /*
  * Return the shared multicast buffer of the switch of @node, which the first process there creates.
- * NULL: none. Only clock raw uses it, because only there a switch copies a segment to several
- * processes in one step.
+ * NULL: none. Only on clock raw a switch copies a segment to several processes in one step.
  */
 static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
 {
@@ -216,10 +211,7 @@ static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
     return fabric->mcast_buf[sw];
 }
 
-/*
- * Retire the shared multicast buffer of @hostif, whose dead process may still read it. Processes
- * that attach later at this switch get a new buffer.
- */
+/* Retire the buffer, as the dead process may still read it. Later processes get a new one. */
 static void mcast_buf_retire(struct fabric *fabric, const struct emu_hostif *hostif)
 {
     struct emu_mcast_buf **current =
@@ -281,7 +273,6 @@ static int hostif_watch(const struct emu_hostif *hostif)
     return bell;
 }
 
-/* Attach the process to the node. Returns its incarnation. */
 static uint64_t hostif_plug(struct fabric *fabric, struct emu_hostif *hostif)
 {
     uint32_t node = hostif->node;
@@ -424,7 +415,7 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node)
     node_detach(fabric, node, true);
 }
 
-/* Cut the process off if it does not read its segments; true if so. @tick_ms: tick_counted_ms(). */
+/* Cut off a process that has read too few segments for too long. Returns whether it did. */
 static bool tick_hostif(struct fabric *fabric, struct emu_hostif *hostif, uint32_t tick_ms)
 {
     uint64_t delivered = emu_count_read(&hostif->delivered);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * origin.c - the origin of a result, as JSON and as text.
- *
- * The manual promises the fields of the JSON to users (docs/manual.md): add fields if necessary,
- * but do not change or remove any.
+ * origin.c - the origin of a result, as JSON and as text. The manual promises the JSON's fields to
+ * users (docs/manual.md): add fields if necessary, but do not change or remove any.
  */
 #include "apps/fabric/origin.h"
 
@@ -19,7 +17,7 @@
 
 #define HIDDEN "***"
 
-/* Return whether the name of an option or a variable, @bytes long, means that it has a secret. */
+/* Return whether @name, of @bytes bytes, is that of an option or a variable with a secret. */
 static bool names_secret(const char *name, size_t bytes)
 {
     static const char *const parts[] = {"key",        "token",      "secret", "passw",
@@ -32,10 +30,7 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/*
- * Return whether the scheme that ends before @at is http or https. In such a URL a user without a
- * password is usually a token.
- */
+/* In an http or https URL, a user without a password is usually a token. */
 static bool is_http(const char *word, const char *at)
 {
     size_t bytes = (size_t)(at - word);
@@ -91,10 +86,7 @@ static bool is_utf8(struct json_object *string)
     return read;
 }
 
-/*
- * Return the first @bytes of @word, followed by @end, as a JSON string. If that is not UTF-8, all
- * bytes that are not ASCII become '?'.
- */
+/* Return @bytes of @word, then @end, as JSON. If this is not UTF-8, non-ASCII bytes become '?'. */
 static struct json_object *word_json(const char *word, size_t bytes, const char *end)
 {
     struct json_object *ret = NULL;
@@ -117,8 +109,8 @@ static struct json_object *word_json(const char *word, size_t bytes, const char 
 }
 
 /*
- * Add @word to @list with its secret hidden. @secret_next: the whole word is a secret, because of
- * the word before it; set for the next word.
+ * Add @word to @list with its secret hidden. @secret_next: whether the whole word is a secret
+ * because of the word before it; updated for the next word.
  */
 static void add_word(struct json_object *list, const char *word, bool *secret_next)
 {
@@ -140,7 +132,7 @@ struct json_object *origin_words(char *const *words)
     return list;
 }
 
-/* Return this process's command line as the user wrote it; in main()'s argv getopt reorders it. */
+/* Return this process's command line as the user wrote it; getopt has reordered main()'s argv. */
 static struct json_object *words_of_process(void)
 {
     struct json_object *list = json_object_new_array();

@@ -13,18 +13,19 @@ struct json_object;
 
 /**
  * origin_json - return the origin of a result of this process as a JSON object, which the caller
- * must put. @config: the fabric that the result is about; NULL: it is not about a single fabric, so
- * the origin has no settings and no seed. Secrets in the command line are hidden (origin_words()).
- * Thread: any.
+ * releases by json_object_put(). @config: the fabric that the result is about; NULL: it is not
+ * about a single fabric, so the origin has no settings and no seed. Secrets in the command line are
+ * hidden (origin_words()). Thread: any.
  */
 struct json_object *origin_json(const struct fabric_config *config);
 
 /**
- * origin_words - return the words of a command line as a JSON list, which the caller must put. NULL
- * ends @words.
+ * origin_words - return the words of a command line as a JSON list, which the caller releases by
+ * json_object_put(). NULL ends @words.
  *
  * "***" stands for the value of each option or variable whose name contains "key", "token",
- * "secret", "passw", "credential", "auth" or "pwd", and for the password or the token in a URL.
+ * "secret", "passw", "passphrase", "credential", "auth" or "pwd" in any case, and for secrets in
+ * URLs.
  */
 struct json_object *origin_words(char *const *words);
 

@@ -6,15 +6,15 @@
  * published. If some switches had the old tables and some the new ones, a packet might reach a
  * member twice, or travel in a circle. Between the two steps a packet to the group gets a NACK, and
  * its adapter retransmits it, so that operations continue. The tree of adapters does not change,
- * and they keep their partial results.
+ * and the adapters keep their partial results.
  *
  * Without acknowledgments nothing is retransmitted, and partial results are in the switches.
  * Therefore operations under way finish on the old tree, where the management network replaces the
  * lost link (in_flight.c). The tree changes while the workers are held and no switch has segments
  * or partial results of the group. A group that is never idle keeps its tree, and is slow. On
  * several hosts no host can see all of the group's switches, so all groups keep their trees. With
- * link-level retry they continue like groups that are never idle; without it, segments use the port
- * that was stuck (switch_crossbar_link()).
+ * link-level retry they continue like groups that are never idle; without it, their segments still
+ * use the port that was stuck (switch_crossbar_link()).
  *
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
@@ -24,7 +24,6 @@
 #include "apps/fabric/internal.h"
 #include "apps/fabric/sample.h"
 
-/* Return whether the network @graph has every cable of the tree. */
 static bool tree_whole(const struct topo_tree *tree, const struct topo_graph *graph)
 {
     for (uint32_t i = 0; i < tree->count; i++)
@@ -39,7 +38,6 @@ static bool both_reach(const struct fabric *fabric, uint32_t a, uint32_t b)
     return fabric_reaches(fabric, a, b) && fabric_reaches(fabric, b, a);
 }
 
-/* Return the first member that has not left. */
 static uint32_t member_first(const struct fabric_group *group)
 {
     uint32_t i = 0;
@@ -135,7 +133,7 @@ static void group_takes(struct fabric *fabric, struct fabric_group *group,
     group->part = part;
 }
 
-/* Change the tree of a group while workers run; it does not combine in switches. */
+/* Change the tree of a group that does not combine in switches, while workers run. */
 static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *group,
                                    const struct topo_tree *tree, struct switch_group **part,
                                    uint64_t now_ps)
@@ -254,7 +252,6 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
     return group_is_quiet(fabric, group) && group_to(fabric, group, now_ps) == REPLANNED;
 }
 
-/* Return whether some members cannot reach each other. */
 static bool group_is_partitioned(const struct fabric *fabric, const struct fabric_group *group)
 {
     uint32_t first = member_first(group);

@@ -46,7 +46,7 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
     return lead;
 }
 
-/* Check what a switch requires: its ports of the tree are not empty, exist, and include `up`. */
+/* Return whether the switch has the ports of the tree, at least one, and these include `up`. */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
@@ -142,7 +142,6 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);
 }
 
-/* Return whether engine @number, of a node or of a combine unit, is on @host. */
 static bool number_is_on(const struct fabric *fabric, uint32_t number, uint32_t host)
 {
     uint32_t nodes = fabric->config.graph->nodes;
@@ -179,7 +178,7 @@ uint32_t fabric_groups_through(const struct fabric *fabric, uint32_t host, uint3
     return count;
 }
 
-/* Set the incarnation of engine @n in all engines on this host. Returns how many these are. */
+/* Set the incarnation of engine @n in all engines on this host. Returns their number. */
 static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, uint32_t incarnation,
                                            uint64_t now_ps)
 {
@@ -197,9 +196,9 @@ static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, ui
 }
 
 /*
- * Sets one incarnation for each pair of an engine here and an engine on @host, and lets the workers
- * run after each PROCESS_AT_ONCE. Until an engine has the new incarnation it refuses packets of
- * the new devices, which retransmit them.
+ * Sets one incarnation for each pair of an engine here and an engine on @host. After every
+ * PROCESS_AT_ONCE pairs the workers may run. Until an engine has the new incarnation, it refuses
+ * packets of the new devices, which retransmit them.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
 {

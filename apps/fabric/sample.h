@@ -4,8 +4,7 @@
  * fabric, and what its processes report. counters.def lists the counters.
  *
  * Relaxed loads read the counters without holding a worker. Each value is recent, but the values of
- * one sample may be of different moments. Only cable ends, switches and nodes on this host can be
- * sampled.
+ * one sample may be of different moments. Only parts on this host can be sampled.
  */
 #ifndef APPS_FABRIC_SAMPLE_H
 #define APPS_FABRIC_SAMPLE_H
@@ -15,9 +14,9 @@
 #include "emu/hostif/finished.h"
 
 /**
- * fabric_sample_direction - sample the direction of a cable from (@out) or to its first end, at the
- * sending end. False: the sending end is on another host, and @ret has only the errors that the
- * receiving end has counted, if it is on this host. Thread: manager.
+ * fabric_sample_direction - sample a direction (links.h) of a cable at its sending end. False: the
+ * sending end is on another host. Then @ret has only the errors that the receiving end has counted,
+ * if that end is on this host. Thread: manager.
  */
 bool fabric_sample_direction(const struct fabric *fabric, uint32_t cable, bool out,
                              struct fabric_direction_sample *ret);
@@ -45,7 +44,7 @@ void fabric_watch_messages(struct fabric *fabric, uint64_t bytes);
 
 /* A reader's position in the reports of the process at a node. Zeros: before the first report. */
 struct fabric_finished_at {
-    uint64_t incarnation; /* state of the node when it was read: emu_incarnation_state() */
+    uint64_t incarnation; /* emu_incarnation_state() of the node when its reports were read */
     uint64_t next;        /* number of the next report to read */
 };
 

@@ -3,10 +3,10 @@
  * stalls.c - find out why a run has stalled: which operations of processes are pending, where the
  * contributions to a collective have arrived, and which links wait without sending.
  *
- * A *contribution* is one member's operand of a collective. What a process reports as pending is
- * used only after emu_pending_read() has checked it. Everything else is read from switches,
- * adapters and cables while the workers are held. The coordinator releases its workers while it
- * queries other hosts, because the workers carry the queries and the replies.
+ * A *contribution* is one member's operand of a collective. Reports of processes about pending
+ * operations are used only after emu_pending_read() has checked them. Everything else is read from
+ * switches, adapters and cables while the workers are held. The coordinator releases its workers
+ * while it queries other hosts, because the workers carry the queries and the replies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,6 @@
 
 #define STALL_NS 1000000000u /* a link that has sent within this time is not stalled */
 
-/* Query the host of @node for the pending operations of its process. */
 static bool pending_remote(const struct fabric *fabric, uint32_t node, struct emu_pending *ret)
 {
     const struct fabric_mirror *mirror = fabric->mirror;
@@ -72,10 +71,7 @@ struct arrived {
     uint32_t count;
 };
 
-/*
- * Collect the results of fabric_arrived() from all hosts. @ret stays empty if there is no memory.
- * The caller frees @ret->at.
- */
+/* Collect fabric_arrived() of all hosts; none if out of memory. The caller frees @ret->at. */
 static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
                                  uint32_t seq, struct arrived *ret)
 {
@@ -102,7 +98,7 @@ static const struct fabric_arrived *arrived_at(const struct arrived *arrived, ui
     return NULL;
 }
 
-/* With acknowledgments a contribution arrives in the member's own adapter first: look there. */
+/* With acknowledgments, look in the member's adapter, where its contribution arrives first. */
 static void contribution_at_adapter(const struct arrived *arrived, struct fabric_contribution *part)
 {
     const struct fabric_arrived *at = arrived_at(arrived, part->node);
@@ -111,10 +107,7 @@ static void contribution_at_adapter(const struct arrived *arrived, struct fabric
     part->arrived = at && emu_ports_any(at->ports);
 }
 
-/*
- * Without acknowledgments a contribution arrives first in the switch that the member's link of the
- * tree leads to: look there.
- */
+/* Without acknowledgments, look in the switch at the member's link in the tree instead. */
 static void contribution_at_switch(const struct fabric *fabric, const struct fabric_group *group,
                                    const struct arrived *arrived, struct fabric_contribution *part)
 {
@@ -157,9 +150,7 @@ uint32_t fabric_contributions(struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/*
- * Return whether switch @sw of the tree has all contributions from below and so has sent them up.
- */
+/* Return whether a switch of the tree has all contributions from below, and so has sent them up. */
 static bool result_has_left(const struct fabric_group *group, const struct arrived *arrived,
                             uint32_t sw)
 {
@@ -307,7 +298,6 @@ int fabric_stalls_sample(struct fabric *fabric, uint64_t now_ns)
     return 0;
 }
 
-/* The list of stalls that fabric_stalls() fills. */
 struct stalls {
     struct fabric_stall *at;
     uint32_t count; /* stalls found, which may be more than @max */
@@ -315,9 +305,7 @@ struct stalls {
     uint64_t now_ns;
 };
 
-/*
- * Add @stall to the list if its link, which has the counts @moved, has sent nothing for STALL_NS.
- */
+/* Add @stall to the list if its link has sent nothing for STALL_NS. @moved: samples of the link. */
 static void stall_add(struct stalls *list, const struct fabric_moved *moved,
                       struct fabric_stall stall)
 {
@@ -330,9 +318,9 @@ static void stall_add(struct stalls *list, const struct fabric_moved *moved,
 }
 
 /*
- * Add the stalled links that leave switch @s. With virtual channels, report no missing credits: the
- * missing replies that engine_stalls() reports explain more. A port that has a segment and a credit
- * and does not send is reported with and without virtual channels.
+ * Add the stalled links that leave switch @s. With virtual channels, missing credits are not
+ * reported, because the missing replies that engine_stalls() reports explain more. A port that has
+ * a segment and a credit and does not send is always reported.
  */
 static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls *list)
 {
@@ -355,7 +343,6 @@ static void switch_stalls(const struct fabric *fabric, uint32_t s, struct stalls
     }
 }
 
-/* Add the stalled directions of the host interface of node @n, to and from its process. */
 static void hostif_stalls(const struct fabric *fabric, uint32_t n, struct stalls *list)
 {
     const struct topo_link *at = topo_first_link(fabric->config.graph, n);

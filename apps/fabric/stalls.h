@@ -5,8 +5,7 @@
  *
  * A *contribution* is one member's operand of a collective. The segments of a group's collectives
  * are numbered, and each of them has one contribution from each member. On the coordinator of
- * several hosts, the functions that need the workers held release them while they query the other
- * hosts.
+ * several hosts, functions that need held workers release them during queries.
  */
 #ifndef APPS_FABRIC_STALLS_H
 #define APPS_FABRIC_STALLS_H
@@ -62,8 +61,7 @@ struct fabric_gap {
 
 /**
  * fabric_gaps - find partial results of segment @seq of group @id that one switch has sent and the
- * next has not received. Writes at most @max; returns how many there are. Thread: as
- * fabric_contributions().
+ * next has not received. Writes at most @max; returns their number. Thread: manager, workers held.
  */
 uint32_t fabric_gaps(struct fabric *fabric, uint32_t id, uint32_t seq, struct fabric_gap *ret,
                      uint32_t max);

@@ -26,7 +26,7 @@ static_assert(EMU_TAP_NAME_BYTES == 48, "fabric_direction_name() promises 48 byt
 
 struct fabric_taps {
     struct emu_tap_area *area;
-    size_t bytes;         /* size of the area; not read from the area, which its reader can write */
+    size_t bytes;         /* size of the area; a copy, because the area's reader can write there */
     struct emu_taps **of; /* by worker: its taps; NULL if they are not allocated yet */
 };
 
@@ -72,10 +72,7 @@ static struct direction_ends ends_of_node(const struct fabric *fabric,
     return ends;
 }
 
-/*
- * Find the ends of the direction from (@out) or to the first end of cable @i. There are none if the
- * sending device is on another host, because that host captures the direction.
- */
+/* There are no ends if the sending device is on another host, which captures the direction. */
 static struct direction_ends ends_of_direction(const struct fabric *fabric, uint32_t i, bool out)
 {
     const struct fabric_cable *cable = fabric_cable(fabric, i);
@@ -182,7 +179,7 @@ static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t if
     return !rx || end;
 }
 
-/* Add the taps of all ends of a direction. @packets: cables have channels. False: out of memory. */
+/* Add taps at all ends of a direction. @packets: there are virtual channels. False: no memory. */
 static bool tap_direction(struct fabric_taps *all, const struct direction_ends *ends,
                           uint32_t iface, bool packets)
 {
@@ -205,7 +202,6 @@ static void taps_free(const struct fabric *fabric, struct fabric_taps *all)
     free(all);
 }
 
-/* Create the taps of worker @w, without ends. NULL: out of memory. */
 static struct emu_taps *taps_of_worker(const struct fabric *fabric, const struct fabric_taps *all,
                                        const struct emu_tap_filter *filter, uint32_t w)
 {

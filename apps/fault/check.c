@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.c - check whether a fault can be injected into a network. This is used for a dry run, for a
- * schedule, and for a request to a running fabric.
- */
+/* check.c - check whether a fault can be injected into a network. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -57,10 +54,7 @@ static int check_aim(const struct fault_check *c)
     return 0;
 }
 
-/*
- * Return whether a cable can fail. Without acknowledgments the cable of a node is the host
- * interface of its process, which cannot.
- */
+/* Without acknowledgments a node's cable is the host interface of its process, and cannot fail. */
 static bool cable_can_fail(const struct fault_check *c, uint32_t sw, uint32_t port)
 {
     return emu_profile_has_engines(c->network->profile) ||
@@ -112,7 +106,6 @@ static int check_requirements(const struct fault_check *c)
     return err;
 }
 
-/* For a fault that takes links down, check that each of its cables can fail. */
 static int check_signals(const struct fault_check *c)
 {
     for (uint32_t i = 0; i < c->targets.count; i++) {
@@ -128,7 +121,6 @@ static int check_signals(const struct fault_check *c)
     return 0;
 }
 
-/* Return the number of candidates on which the fault has an effect. */
 static uint32_t targets_hit(const struct fault_check *c)
 {
     uint32_t hit = 0;

@@ -44,7 +44,7 @@ enum fault_place {
     FAULT_AT_NODE_LINK, /* .link: links of a node */
     FAULT_AT_LEVEL,     /* .level: its switches or, for a fault of links, the cables up from them */
     FAULT_AT_SWITCH,    /* .sw: the switch or, for a fault of links, all of its cables */
-    FAULT_AT_NODES,     /* .nodes */
+    FAULT_AT_NODES,     /* .nodes: nodes by their numbers */
     /* .name: the name or the identity of a switch or a node in the network's file */
     FAULT_AT_NAMED_SWITCH,
     FAULT_AT_NAMED_NODE,
@@ -136,7 +136,7 @@ struct fault {
         struct emu_fault_rule rule;
         struct fault_flap flap;   /* link-flap */
         uint32_t factor;          /* slow-link: in units of 1 / FAULT_FACTOR_ONE; above 1 */
-        uint32_t share;           /* node-slow: time left to the node, of EMU_FAULT_ONE */
+        uint32_t share;           /* node-slow: share of its time that the process keeps */
         struct fault_noise noise; /* noise */
     };
 };
@@ -164,10 +164,7 @@ enum fault_domain fault_domain(enum fault_kind kind);
  */
 bool fault_has_rule(enum fault_kind kind);
 
-/**
- * fault_at_once - return whether the fault is momentary, like a reset or a kill, so that it is
- * never reverted. Pure.
- */
+/** fault_at_once - return whether it is momentary, like a kill, and so never reverted. Pure. */
 bool fault_at_once(enum fault_kind kind);
 
 /**
@@ -181,15 +178,11 @@ bool fault_example(enum fault_kind kind, const char *where, const char *lasts, c
 
 /**
  * fault_parse - read one fault. @ret: written only on success; texts with the same meaning give the
- * same bytes. @error: receives one line for the user, with the error and how to correct it. Errors:
- * -EINVAL.
+ * same bytes. @error: receives one line with the error and how to correct it. Errors: -EINVAL.
  */
 int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes);
 
-/**
- * fault_print - write the canonical text of a fault, which fault_parse() reads. @text has
- * FAULT_TEXT_BYTES.
- */
+/** fault_print - write the canonical text of a fault into the FAULT_TEXT_BYTES bytes at @text. */
 void fault_print(const struct fault *fault, char *text);
 
 /** fault_print_time - write a time, such as "1.5ms", into the 32 bytes at @text. Returns @text. */
@@ -268,7 +261,7 @@ struct fault_network {
 int fault_check(const struct fault *fault, const struct fault_network *network, char *text,
                 size_t text_bytes);
 
-/* One target, by the fault's domain: a cable, named by a switch and its port; a switch; a node. */
+/* One target: depending on the domain a switch, a node, or the cable at a port of a switch. */
 struct fault_target {
     uint32_t id;                    /* number of the switch or the node */
     uint32_t port;                  /* only for a cable: port of the switch */
@@ -283,7 +276,7 @@ struct fault_targets {
 
 /**
  * fault_targets_find - list the targets that a fault names, in the order of their numbers.
- * @seed: the targets are random: the same seed gives the same targets (fault_seed()).
+ * @seed: for random targets; the same seed gives the same targets (fault_seed()).
  * @error: receives one line, with the error and how to correct it.
  * Errors: -EINVAL, the network does not have the targets; -ENOMEM.
  */

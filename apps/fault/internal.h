@@ -52,13 +52,13 @@ enum fault_key {
 #define FAULT_KEYS_WHEN  emu_bits_below(FAULT_KEY_LINK)
 #define FAULT_KEYS_WHERE (emu_bits_below(FAULT_KEY_PACKET) & ~FAULT_KEYS_WHEN)
 
-/* Types of values, and of the field at .offset of struct fault. */
+/* Types of values; the comments give the type of the field of struct fault at `offset`. */
 enum fault_type {
     FAULT_TYPE_TIME,   /* uint64_t, ps */
     FAULT_TYPE_COUNT,  /* uint64_t */
     FAULT_TYPE_NUMBER, /* uint32_t */
-    FAULT_TYPE_SHARE,  /* uint32_t of EMU_FAULT_ONE */
-    FAULT_TYPE_FACTOR, /* uint32_t of FAULT_FACTOR_ONE */
+    FAULT_TYPE_SHARE,  /* uint32_t, in units of 1 / EMU_FAULT_ONE */
+    FAULT_TYPE_FACTOR, /* uint32_t, in units of 1 / FAULT_FACTOR_ONE */
     FAULT_TYPE_BITS,   /* uint32_t, a bit for each of .names */
     FAULT_TYPE_NAME,   /* uint32_t, the index in .names */
     FAULT_TYPE_EVENT,  /* struct fault_event */
@@ -101,8 +101,8 @@ struct fault_kind_row {
     uint64_t needs;           /* required keys: bits 1 << enum fault_key */
     const char *example;      /* required keys with usual values, for an example; NULL: none */
     bool has_rule;            /* fault->rule describes its effect */
-    enum emu_fault_what what; /* initial values of the rule, */
-    uint32_t packets, kinds;  /* and of its aim */
+    enum emu_fault_what what; /* initial value of rule.what */
+    uint32_t packets, kinds;  /* initial values of these fields of rule.aim */
 
     bool takes_signal; /* it takes links down, so each of its cables must be able to fail */
     bool takes_switch; /* all cables of each of its switches must be able to fail */
@@ -110,9 +110,9 @@ struct fault_kind_row {
 
     /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Check that the network has what the fault needs; NULL ends them. Errors: as fault_check(). */
+    /* Check that the network has what the fault needs. Errors: as fault_check(). Ends with NULL. */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
-    /* Write about an effect that a user may not expect. NULL: there is none. */
+    /* Write to check->text about an effect that a user may not expect. NULL: there is none. */
     void (*note)(const struct fault_check *check);
 };
 
@@ -132,7 +132,7 @@ char *fault_list_keys(uint64_t keys, char *text);
 
 /* --- parse.c: numbers ------------------------------------------------------------- */
 
-/** fault_scan - read the number in @text, whose type and limits @row has. */
+/** fault_scan - read the number in @text. @row: its type and its limits. */
 enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *text, uint64_t *ret);
 
 /* --- where.c: places -------------------------------------------------------------- */

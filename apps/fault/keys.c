@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * keys.c - the table of the keys of a fault's text, with the form of their values and the fields of
- * struct fault for these values.
- */
+/* keys.c - the keys of a fault's text: form of their values, and their fields in struct fault. */
 #include <stddef.h>
 
 #include "apps/fault/internal.h"
@@ -98,7 +95,7 @@ const char *fault_packet_name(enum emu_fault_packet packet)
 {
     uint32_t i = packet ? emu_bits_first(packet) : UINT32_MAX;
 
-    if (packet == EMU_FAULT_CREDIT) /* no value of packet=, as credits have other kinds of fault */
+    if (packet == EMU_FAULT_CREDIT) /* not in packets[], as credits have their own kinds of fault */
         return "credit";
     return i < sizeof packets / sizeof packets[0] - 1 ? packets[i] : "?";
 }

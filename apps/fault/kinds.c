@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * kinds.c - the table of kinds of fault, made from kinds.def, and functions for single kinds:
- * checks of their text, requirements on the network, and notes for the user.
- */
+/* kinds.c - the kinds of fault (kinds.def): checks of their text and of networks, and notes. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +19,10 @@
 #define OFTEN    (KEY(NTH) | KEY(RATE) | KEY(COUNT))
 #define ENTRIES  (KEY(PACKET) | KEY(KIND) | KEY(FROM) | KEY(TO) | KEY(GROUP) | OFTEN)
 
-/* A rule about entries of cables. */
 #define RULE_OF_ENTRIES(becomes) \
     .has_rule = true, .what = (becomes), .packets = EMU_FAULT_ENTRIES, .kinds = EMU_FAULT_KINDS
 #define RULE_OF_CREDITS(becomes) \
     .has_rule = true, .what = (becomes), .packets = EMU_FAULT_CREDIT, .kinds = EMU_FAULT_KINDS
-/* A rule about contributions to combine units. */
 #define RULE_OF_COMBINING                                                           \
     .has_rule = true, .what = EMU_FAULT_FLIP_PAYLOAD, .packets = EMU_FAULT_ENTRIES, \
     .kinds = 1u << EMU_REDUCE | 1u << EMU_ALLREDUCE
@@ -97,7 +92,6 @@ static int requires_time(const struct fault_check *c)
                  "fabemu traffic");
 }
 
-/* Requires switches with combine units. */
 static int requires_units(const struct fault_check *c)
 {
     const struct emu_profile *profile = c->network->profile;
@@ -123,7 +117,6 @@ static int requires_new_groups(const struct fault_check *c)
                  "creates all of its groups before the run: use fabemu run");
 }
 
-/* Requires adapters with link engines. */
 static int requires_engines(const struct fault_check *c)
 {
     if (emu_profile_has_engines(c->network->profile))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parse.c - read a fault from its text: first each word, then check that the words fit together. */
+/* parse.c - read a fault from its text word by word, then check that the words fit together. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,10 +7,9 @@
 #include "apps/fault/internal.h"
 #include "emu/util/nearest.h"
 
-/* State of reading one fault. */
 struct parse {
     struct fault fault;
-    const struct fault_kind_row *kind; /* the fault's kind; NULL: not read yet */
+    const struct fault_kind_row *kind; /* NULL: not read yet */
     uint64_t seen;                     /* keys read so far: bits 1 << enum fault_key */
     char *error;
     size_t error_bytes;
@@ -165,7 +164,6 @@ static int find_kind(const char *word)
     return -1;
 }
 
-/* Fail because the kind of fault does not have this key. */
 static int no_such_key(const struct parse *p, enum fault_key key)
 {
     char list[FAULT_LIST_BYTES];

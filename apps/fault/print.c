@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * print.c - write a fault's canonical text, which has the keys in a fixed order and omits those
- * with their default value.
- */
+/* print.c - write a fault's canonical text: keys in a fixed order, without default values. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -22,9 +22,8 @@
 #define PIPE_MS         5000 /* how long to wait for data from a pipe */
 #define MARK_BYTES      3    /* size of BYTE_ORDER_MARK, with which some editors begin a file */
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
-#define NAME_SHOWN      100 /* a message shows at most so many last characters of a file's name */
+#define NAME_SHOWN      100 /* characters at the end of a file's name that a message shows */
 
-/* State of reading one schedule. */
 struct reader {
     struct fault_schedule schedule;
     uint32_t capacity; /* allocated elements of schedule.line */
@@ -112,10 +111,7 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
-/*
- * Read some bytes. The time to wait for a pipe is limited, because it may have no writer. Errors:
- * of read(), negative; -ETIMEDOUT.
- */
+/* The time to wait for a pipe is limited, as it may have no writer. Errors: as fault_slurp(). */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
 {
     struct pollfd ready = {fd, POLLIN, 0};
@@ -193,7 +189,7 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
     return err;
 }
 
-/* Return whether @text has the name of a kind of fault, so that it is not the name of a file. */
+/* Return whether @text contains the name of a kind of fault, and so is not the name of a file. */
 static bool is_fault(const char *text)
 {
     for (int kind = 0; kind < FAULT_KINDS; kind++) {

@@ -14,7 +14,6 @@
 #include "emu/util/nearest.h"
 #include "emu/util/random.h"
 
-/* State of listing the targets of one fault. */
 struct find {
     const struct fault *fault;
     const struct topo_graph *graph;
@@ -49,10 +48,7 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/*
- * Return whether a cable is to be listed as that of this end, at switch @sw. This is true for
- * exactly one end of every cable.
- */
+/* List a cable only at its lower end, @end of switch @sw, so that no cable is listed twice. */
 static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                         bool with_nodes)
 {
@@ -75,7 +71,6 @@ static void add_cables(struct find *f, bool with_nodes)
         add_up(f, sw, with_nodes);
 }
 
-/* Add a switch or, for a fault of links, all of its cables. */
 static void add_switch(struct find *f, uint32_t sw)
 {
     if (fault_domain(f->fault->kind) == FAULT_OF_SWITCHES) {
@@ -123,9 +118,7 @@ static int find_port(struct find *f)
     return 0;
 }
 
-/*
- * The direction at the switch, by that at the node: what goes out at a node comes in at its switch.
- */
+/* A direction at a node, seen from the switch: what leaves the node enters the switch. */
 static const enum fault_direction at_switch[] = {
     [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
 
@@ -200,7 +193,6 @@ static int no_name(const struct find *f, const char *key, const char *name, cons
                    nearest_question(&nearest, "").text);
 }
 
-/* Find a switch or a node by its name in the network's file. */
 static int find_named(struct find *f, bool is_node)
 {
     const char *name = f->fault->where.name, *kind = is_node ? "node" : "switch";
@@ -217,7 +209,7 @@ static int find_named(struct find *f, bool is_node)
     return 0;
 }
 
-/* Add the cable at that port of switch @sw which has the fault's port number in the file. */
+/* Add the cable at the port of switch @sw that has, in the network's file, the fault's number. */
 static void add_numbered_port(struct find *f, uint32_t sw)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -230,7 +222,7 @@ static void add_numbered_port(struct find *f, uint32_t sw)
     }
 }
 
-/* Add all cables of @node, or the one at the port with the fault's port number in the file. */
+/* Add all cables of @node or, if the fault has a number, the one at the port with this number. */
 static void add_numbered_links(struct find *f, uint32_t node)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -290,9 +282,7 @@ static int find_all(struct find *f)
 
 /* --- random targets ------------------------------------------------------------------- */
 
-/*
- * Keep the wanted number of candidates, drawn so that all sets of this number are equally likely.
- */
+/* Keep a random set of the wanted number of candidates. All such sets are equally likely. */
 static int draw(struct find *f, uint64_t seed, const char *what)
 {
     const struct fault_some *some = &f->fault->where.some;
@@ -424,7 +414,7 @@ uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time)
 
 /* --- cables between some nodes and all others ------------------------------------- */
 
-/* Return whether there are nodes below a switch and all of them are in the partition @mine. */
+/* Return whether there are nodes below a switch, and all of them are in the partition @mine. */
 static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool *mine)
 {
     bool any = false;
@@ -441,8 +431,8 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
 
 /*
  * Return whether the cable at a port of switch @sw connects both partitions. This is true for only
- * one of its ends. @mine: by node: it is in the partition; @owned: by switch: all nodes below it
- * are.
+ * one of its ends. @mine: by node, whether it is in the partition; @owned: by switch, whether all
+ * nodes below are.
  */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   const bool *mine, const bool *owned)

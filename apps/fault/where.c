@@ -5,7 +5,6 @@
 
 #include "apps/fault/internal.h"
 
-/* Limits of the number of random targets, and of their share. */
 static const struct fault_key_row some_count = {.type = FAULT_TYPE_NUMBER,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ANY - 1};
@@ -86,10 +85,6 @@ static bool read_link(struct fault_where *where, const char *value)
     return true;
 }
 
-/*
- * Read the name of a switch or a node, which begins with a letter. Whether the network has the name
- * is checked later.
- */
 static bool read_name(struct fault_where *where, const char *value, enum fault_place place)
 {
     size_t length = strlen(value);

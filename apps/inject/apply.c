@@ -2,8 +2,8 @@
 /*
  * apply.c - apply each kind of fault to one of its targets, and revert it.
  *
- * In the functions set_*(), @on is true to apply the fault @f at the target @at, and false to
- * revert it. They add hits that no rule in force counts to f->past.
+ * The functions set_*() apply the fault @f at the target @at or, if @on is false, revert it. They
+ * add to f->past the hits that no rule in force counts.
  */
 #include <errno.h>
 
@@ -101,7 +101,7 @@ static int set_combine_stall(struct injector *in, struct injection *f,
 {
     int err;
 
-    /* fabric_combine_waiting() can log hits only after this */
+    /* without these faults, fabric_combine_waiting() cannot log hits */
     if (fabric_combiner_is_here(in->fabric, at->id) && !fabric_combine_faults(in->fabric, at->id))
         return -ENOMEM;
     if (!on)
@@ -142,8 +142,8 @@ static uint64_t waiting_combine_exhaust(const struct injector *in, const struct 
 /* --- processes ---------------------------------------------------------------------- */
 
 /*
- * Stop the process, even if another fault has stopped it, because the node may have another process
- * since then. The process continues when the last fault is reverted.
+ * Stop the process even if another fault has stopped the node's process before, because the node
+ * may have a new one since then. The process continues when the last fault is reverted.
  */
 static int set_process_stop(struct injector *in, struct injection *f, const struct fault_target *at,
                             bool on)
@@ -223,7 +223,7 @@ static bool direction_waits(const struct injector *in, struct inject_direction d
 static int stick_direction(struct injector *in, struct injection *f,
                            struct inject_direction direction, bool on)
 {
-    /* fabric_port_waiting() can log hits only after this */
+    /* without these faults, fabric_port_waiting() cannot log hits */
     if (fabric_cable_ends_here(in->fabric, direction.cable, direction.out) &&
         !fabric_faults(in->fabric, direction.cable, direction.out))
         return -ENOMEM;
@@ -249,7 +249,6 @@ static uint64_t waiting_stuck_port(const struct injector *in, const struct fault
     return waiting;
 }
 
-/* Return whether this fault is applied and slows this direction. */
 static bool direction_is_slowed(const struct injector *in, const struct injection *f,
                                 struct inject_direction direction)
 {
@@ -265,10 +264,7 @@ static bool direction_is_slowed(const struct injector *in, const struct injectio
     return false;
 }
 
-/*
- * Set the speed of a direction to the slowest of the faults that are applied there. A rule counts
- * the entries that arrive while the fault is applied as its hits.
- */
+/* The slowest fault sets the speed. A rule counts the entries that arrive meanwhile as hits. */
 static int slow_direction(struct injector *in, struct injection *f,
                           struct inject_direction direction, bool on)
 {

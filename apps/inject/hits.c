@@ -2,11 +2,11 @@
 /*
  * hits.c - count the hits of faults, and observe the events that faults wait for (on=allreduce:3).
  *
- * A waiting fault installs rules that only count the segments of its event, and write to the fault
- * log when they reach the number of the event. For combined operations the rules are in all
- * combiners, and count the first contribution to each segment. For multicasts and conditionals they
- * are on all cables. The fault begins when the first of its rules reaches the number. A *combiner*
- * is a switch with combine units or, if no switch has any, an adapter.
+ * A waiting fault installs rules that only count the segments of its event. The first rule that
+ * counts the number in on= writes this to the fault log, and the fault begins. For combined
+ * operations the rules are in all combiners, and count the first contribution to each segment. For
+ * multicasts and conditionals they are on all cables. A *combiner* is a switch with combine units
+ * or, if no switch has any, an adapter.
  */
 #include <errno.h>
 
@@ -15,9 +15,7 @@
 #include "apps/fabric/links.h"
 #include "emu/packet/kind.h"
 
-/*
- * Return what an applied fault hits at its targets now, such as entries that wait at stuck ports.
- */
+/* Return the hits that are not in f->past yet, such as entries that wait at a stuck port. */
 static uint64_t waiting_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_kind *kind = inject_kind(f);
@@ -32,7 +30,7 @@ static uint64_t waiting_of(const struct injector *in, const struct injection *f)
     return waiting;
 }
 
-/* Count the entries that wait for the cable, in those directions that the target names, as hits. */
+/* Count the entries that wait for the cable in the directions that the target names as hits. */
 static void target_taken_out(struct injector *in, struct injection *f,
                              const struct fault_target *at, uint32_t cable)
 {
@@ -133,7 +131,7 @@ void inject_unwatch(struct injector *in, struct injection *f)
         if (fabric_faults_of(in->fabric, i / 2, i % 2))
             emu_faults_remove(fabric_faults(in->fabric, i / 2, i % 2), f->id);
     fabric_resume(in->fabric);
-    inject_elsewhere(in, f, INJECT_UNWATCH, 0); /* ignore errors: a host that fails it is lost */
+    inject_elsewhere(in, f, INJECT_UNWATCH, 0); /* ignore errors: only a lost host causes one */
 }
 
 /*

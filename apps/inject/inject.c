@@ -27,7 +27,6 @@ static void targets_hold(struct injector *in, const struct injection *f, bool he
         fabric_resume(in->fabric);
 }
 
-/* Revert the fault at the targets to which it was applied. */
 static int revert_here(struct injector *in, struct injection *f)
 {
     int err = 0;
@@ -58,13 +57,12 @@ int inject_set_here(struct injector *in, struct injection *f, bool on)
         err = inject_set(in, f, &f->targets.target[f->applied++], true);
     targets_hold(in, f, false);
     if (err) {
-        f->applied--; /* to the last target it could not be applied */
+        f->applied--; /* the last target failed */
         revert_here(in, f);
     }
     return err;
 }
 
-/* Apply the fault to all its targets on all hosts, or revert it. */
 static int set_all(struct injector *in, struct injection *f, bool on)
 {
     int err, remote;
@@ -94,7 +92,7 @@ static void report(const struct injector *in, const struct injection *f, bool be
 
 /*
  * Return the first time after now that is a multiple of @every_ps after @last_ps. Times that a late
- * host has missed are skipped, because to catch up would make it miss further ones.
+ * host has missed are skipped, because it would miss more of them if it caught up.
  */
 static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t every_ps)
 {
@@ -225,7 +223,6 @@ static bool is_over(const struct injection *f)
     return injection_due_ps(f) == EMU_NEVER && !f->active && !f->on && !f->waits;
 }
 
-/* Return the hits of the fault on all hosts. */
 static uint64_t hits_of(const struct injector *in, const struct injection *f)
 {
     const struct inject_remote *remote = in->config.remote;
@@ -419,10 +416,7 @@ bool injector_will_revert(const struct injector *in)
     return false;
 }
 
-/*
- * Return the fault that is due first; if several are, the one added first. NULL: none is due by
- * @now_ps.
- */
+/* Return the fault that is due first, by @now_ps; of several, the one added first. NULL: none. */
 static struct injection *injector_first(const struct injector *in, uint64_t now_ps)
 {
     struct injection *first = NULL;

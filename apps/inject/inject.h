@@ -4,15 +4,15 @@
  * switches or nodes that it names or that are drawn at random. Then it ends, and may begin again.
  *
  * An *active* fault has begun and not ended. A fault is *applied* to its *targets* while it has an
- * effect on these devices; a fault with a duty cycle (link-flap, noise) is applied only during
- * parts of the time in which it is active. A *hit* is a packet, process or group that a fault
- * affected. A fault with the key on= *waits* for an event, which all hosts *observe*.
+ * effect on these devices; a fault with a duty cycle (link-flap, node-slow, noise) is applied only
+ * during parts of the time in which it is active. A *hit* is a packet, process or group that a
+ * fault affected. A fault with the key on= *waits* for an event, which all hosts *observe*.
  *
  * All times are those of the fabric manager (apps/manager/manager.h), so that a schedule on clock
  * virtual is exact. Random targets depend on the seed, the fault's number, and how often it has
  * begun before.
  *
- * Thread: manager; on clock virtual between two advances.
+ * Thread: manager; on clock virtual not during fabric_advance().
  */
 #ifndef APPS_INJECT_INJECT_H
 #define APPS_INJECT_INJECT_H
@@ -68,10 +68,7 @@ struct inject_config {
     const struct inject_remote *remote; /* borrowed; NULL: there are no other hosts */
     /* called when a fault begins or ends; may be NULL */
     void (*event)(void *ctx, const struct inject_event *event);
-    /*
-     * Act on the process at @node. Returns false if none is attached. NULL: nodes have no
-     * processes.
-     */
+    /* Act on the process at @node. False: none is attached. NULL: nodes have no processes. */
     bool (*process)(void *ctx, uint32_t node, enum inject_process what);
     void *ctx; /* for event() and process() */
 };
@@ -91,7 +88,7 @@ struct inject_state {
     bool active;
     bool over;        /* it has ended and will not begin again */
     uint32_t targets; /* number of targets when it last began */
-    uint64_t hits;    /* what they count depends on the kind: fault_hits_are() */
+    uint64_t hits;    /* fault_hits_are() says what they count */
     uint64_t next_ps; /* time of its next begin, end or change by its duty cycle; EMU_NEVER: none */
 };
 
@@ -117,7 +114,7 @@ int injector_add_all(struct injector *injector, const struct fault_schedule *sch
 
 /**
  * injector_clear - end fault @id at @now_ps; it will not begin again. Errors: -ENOENT, no such
- * fault; of reverting it. injector_clear_all() - end all faults; returns the first error.
+ * fault; errors of reverting it. injector_clear_all() - end all faults; returns the first error.
  */
 int injector_clear(struct injector *injector, uint32_t id, uint64_t now_ps);
 int injector_clear_all(struct injector *injector, uint64_t now_ps);
@@ -131,9 +128,8 @@ int injector_clear_all(struct injector *injector, uint64_t now_ps);
 int injector_apply_call(struct injector *injector, const struct inject_call *call, uint64_t now_ps);
 
 /**
- * injector_reapply - call when another host has rejoined, whose new devices have no faults. Let it
- * apply all applied faults, and observe the events of all waiting ones. Errors: -ENOMEM; then some
- * of this is not done.
+ * injector_reapply - let a host that has rejoined apply all applied faults, and observe the events
+ * of all waiting faults, because its new devices have none. Errors: -ENOMEM, after a part of this.
  */
 int injector_reapply(const struct injector *injector, uint32_t host);
 
@@ -150,22 +146,22 @@ bool injector_is_active(const struct injector *injector);
 bool injector_will_revert(const struct injector *injector);
 
 /**
- * injector_step - begin, end, apply and revert the faults for which this is due by @now_ps. A call
- * makes a limited number of changes, and more may be due afterwards (injector_due_ps()). Errors:
- * -ENOMEM, and others of applying a fault; the fault that failed is not tried again.
+ * injector_step - make the changes that are due by @now_ps: begin, end, apply and revert faults. A
+ * call makes a limited number of changes, and more may be due afterwards (injector_due_ps()).
+ * Errors: -ENOMEM, and others of applying a fault; a fault that has failed is not tried again.
  */
 int injector_step(struct injector *injector, uint64_t now_ps);
 
 /**
- * injector_observe - handle an entry of the fabric's fault log; call before injector_step(). True:
- * the entry is not a hit, but the event that a fault waits for (on=).
+ * injector_observe - handle an entry of the fabric's fault log; call before injector_step().
+ * Returns true if the entry is not a hit, but an event that a fault waits for (on=).
  */
 bool injector_observe(struct injector *injector, const struct emu_fault_hit *hit, uint64_t now_ps);
 
 /**
  * injector_taken_out - call before the manager takes a cable with a stuck port out of use and
- * reroutes the entries that wait there. Counts these entries as hits of the faults that have
- * stopped the port.
+ * reroutes the entries that wait there. Counts these entries as hits of the faults that stop the
+ * port.
  */
 void injector_taken_out(struct injector *injector, uint32_t cable, uint64_t now_ps);
 
@@ -174,7 +170,7 @@ bool injector_waits(const struct injector *injector);
 
 /**
  * injector_count - return the number of listed faults. injector_at() - return the state of one, in
- * the order in which they were added. All faults are listed that are not over, and at least the
+ * the order in which they were added. The list has all faults that are not over, and at least the
  * last 1000 that are. injector_past() - return sums over the faults that are no longer listed.
  */
 uint32_t injector_count(const struct injector *injector);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * internal.h - the state of an injector, and the functions that its files share. inject.h explains
- * the terms. Thread: manager.
- */
+/* internal.h - state and functions shared by the injector's files; inject.h explains the terms. */
 #ifndef APPS_INJECT_INTERNAL_H
 #define APPS_INJECT_INTERNAL_H
 
@@ -11,8 +8,8 @@
 #include "emu/util/clock.h"
 
 #define SLOW_PERIOD_PS UINT64_C(10000000000) /* node-slow stops the process once in this time */
-#define STEP_MOST      256u  /* changes per step, so that the caller's other work is not delayed */
-#define OVER_KEPT      1000u /* faults that stay listed after they are over, at least */
+#define STEP_MOST      256u    /* limit of changes per step, so as not to delay the caller */
+#define OVER_KEPT      1000u   /* at least this many faults stay listed after they are over */
 #define LISTED_MOST    131072u /* limit of listed faults */
 
 /* A listed fault. */
@@ -23,7 +20,7 @@ struct injection {
     bool active;      /* it has begun and not ended */
     bool on;          /* it is applied; with a duty cycle not always while it is active */
     uint32_t applied; /* it is applied to this many of its targets, from the first on */
-    uint64_t seed;    /* for its random targets since it last began */
+    uint64_t seed;    /* from which its random targets were drawn when it last began */
     /* time of its next begin, end, change by a duty cycle; EMU_NEVER: none */
     uint64_t begin_ps, end_ps, toggle_ps;
     bool waits;                   /* it waits for the event of on= */
@@ -42,12 +39,9 @@ struct injector {
     uint32_t last_id;            /* number of the fault that was added last */
     struct inject_past past;     /* sums over faults that are no longer listed */
 
-    /*
-     * Number of faults that are applied to each target. The target recovers when the last of them
-     * is reverted.
-     */
+    /* Numbers of faults applied to a target, which recovers when the last of them is reverted. */
     uint32_t *link_down; /* by cable: they take its link down */
-    uint32_t *stuck;     /* two per cable: they stop the port that sends to, from the first end */
+    uint32_t *stuck;     /* by cable and direction (links.h): they stop the port that sends */
     uint32_t *still;     /* by node: they stop its process */
     uint32_t *stalled;   /* by switch: they stop its combine units */
     uint32_t *exhausted; /* by switch: they take all its combine states */
@@ -56,7 +50,7 @@ struct injector {
     uint64_t now_ps;  /* time of the present call */
 };
 
-/* hits.c: begin and stop to observe the event that the fault waits for. Errors: -ENOMEM. */
+/* hits.c: begin to observe the event that the fault waits for, or stop it. Errors: -ENOMEM. */
 int inject_watch(struct injector *in, struct injection *f);
 void inject_unwatch(struct injector *in, struct injection *f);
 
@@ -71,17 +65,15 @@ int inject_elsewhere(const struct injector *in, const struct injection *f, enum 
 struct injection *inject_find(const struct injector *in, uint32_t id);
 
 /*
- * inject.c: add a fault to the list. It neither has a time to begin nor waits yet. @id: its number,
- * above all listed ones; on hosts other than the coordinator it may also be between them. If the
- * list is full, faults that are over leave it, except the last OVER_KEPT. NULL: out of memory, or
- * LISTED_MOST faults are listed.
+ * inject.c: add a fault to the list; the caller sets its time to begin, or lets it wait. @id: its
+ * number, on the coordinator above all listed ones. If the list is full, faults that are over leave
+ * it, except the last OVER_KEPT. NULL: out of memory, or LISTED_MOST faults are listed.
  */
 struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 
 /* inject.c: apply the fault to all targets on this host (@on), or revert it where it is applied. */
 int inject_set_here(struct injector *in, struct injection *f, bool on);
 
-/* One direction of a cable. */
 struct inject_direction {
     uint32_t cable;
     bool out; /* from its first end */
@@ -94,7 +86,7 @@ struct inject_duty {
 
 /*
  * How a kind of fault acts on one target. The workers are held during these calls, unless
- * `by_others` is set. Errors: -ENOMEM; of manager_signal().
+ * `by_others` is set. Errors: -ENOMEM, and those of manager_signal().
  */
 struct inject_kind {
     /* Apply (@on) or revert the fault. Faults that are fault_at_once() are never reverted. */
@@ -120,9 +112,7 @@ bool inject_is_by_others(enum fault_kind kind);
 /* apply.c: apply the fault to one target, or revert it there. */
 int inject_set(struct injector *in, struct injection *f, const struct fault_target *at, bool on);
 
-/*
- * apply.c: return the direction of the target's cable that leaves its port (@leaves) or enters it.
- */
+/* apply.c: return the direction of a target's cable that leaves its port (@leaves) or enters it. */
 struct inject_direction inject_direction_of(const struct injector *in,
                                             const struct fault_target *at, bool leaves);
 

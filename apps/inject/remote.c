@@ -6,8 +6,7 @@
  * the injectors of all other hosts, which apply or revert the fault at the targets on their host.
  * All hosts find the same targets, because the call has the seed. Faults that the manager applies
  * (links down) or the daemon (processes) need no calls, because manager and daemon act on other
- * hosts themselves. Each host counts and logs its hits; the owner of the coordinator's injector
- * fetches them.
+ * hosts themselves. Each host counts and logs its hits; the coordinator fetches them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +44,6 @@ int injector_reapply(const struct injector *in, uint32_t host)
     return err;
 }
 
-/* Apply a fault to its targets on this host, at a call of the coordinator. */
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];

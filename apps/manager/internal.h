@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * internal.h - state and functions shared by the manager's files. manager.h explains the terms.
- * Thread: manager.
- */
+/* internal.h - state and functions shared by the manager's files; manager.h explains the terms. */
 #ifndef APPS_MANAGER_INTERNAL_H
 #define APPS_MANAGER_INTERNAL_H
 
@@ -13,24 +10,24 @@
 #define MANAGER_ERRORS_OF 1000000u   /* packets to which errors_inside and errors_node refer */
 #define MANAGER_UNCOUNTED UINT64_MAX /* link.seen: the other host's count is not known yet */
 
-/* State of a cable's link. Arrays of two: direction to the cable's first end, and from it. */
+/* State of a cable's link. Arrays have two elements: [0] to the cable's first end, [1] from it. */
 struct link {
     enum manager_link state;
-    uint64_t outs;       /* how often it went out of use */
+    uint64_t outs;       /* how often it was taken out or lost */
     uint8_t failed;      /* successive failed tests, at most AGAIN_DOUBLINGS */
-    bool isolated;       /* taken out with its switch (trap=isolate), until it is in use again */
+    bool isolated;       /* it was taken out with its switch and has not been in use since then */
     bool severed;        /* the device or host at one end is lost: manager_sever() */
     bool link_down;      /* if severed: its signal was also lost for another reason */
     uint64_t due_ps;     /* time of its next step; EMU_NEVER: none */
-    uint64_t signal_ps;  /* since when it has a signal, or is out although it has one */
+    uint64_t signal_ps;  /* time when its signal returned, or when it was taken out */
     struct topo_at peer; /* where its second end is plugged in */
-    uint64_t seen[2];    /* received packets in the counts of the last scan */
-    uint64_t errors[2];  /* errors in the counts of the last scan */
+    uint64_t seen[2];    /* count of received packets when counting began */
+    uint64_t errors[2];  /* count of errors at the same time */
     struct {
         uint64_t sent;     /* segments sent, at the last scan */
-        uint64_t since_ps; /* since when it was able to send but did not; EMU_NEVER: it sends */
-    } port[2];             /* the ports that send in each direction */
-    bool stuck;            /* one of these ports is able to send but does not */
+        uint64_t since_ps; /* time since which it could send but did not; EMU_NEVER: it sends */
+    } port[2];             /* the port that sends in each direction */
+    bool stuck;            /* one of these ports could send for config.stuck_ps but did not */
     bool barred;           /* its test succeeded, but it has to wait for old packets to leave */
 };
 
@@ -38,7 +35,7 @@ struct manager {
     struct fabric *fabric;
     struct manager_config config;
     struct link *link;                /* by cable */
-    bool *routed;                     /* by cable: in use, so that tables may use it */
+    bool *routed;                     /* by cable: whether it is in use */
     uint64_t *trapped;                /* by switch: packets without a route, at the last scan */
     struct fabric_scan_result remote; /* the last scan of other hosts; all NULL on one host */
     struct fabric_test *test; /* results of other hosts for links that this step tests, or NULL */
@@ -52,16 +49,16 @@ struct manager {
     uint64_t tables_ps;      /* new tables */
     uint64_t scan_ps;        /* next scan (scan.c), done only if cables can have faults */
     uint64_t in_flight_ps;   /* next rerouting in flight */
-    uint64_t partitioned_ps; /* next report of partitioned pairs */
+    uint64_t partitioned_ps; /* next drop and report of segments of partitioned pairs */
 
     uint32_t out;          /* number of links not in use */
-    uint64_t since_ps;     /* time of the first change that causes the tables of tables_ps */
+    uint64_t since_ps;     /* time of the first change of a link after the last new tables */
     uint64_t gap_ps;       /* interval between the last rerouting in flight and the next */
     uint64_t rerouted;     /* segments moved by rerouting in flight since the start */
-    uint64_t partitioned;  /* partitioned pairs with the last tables */
+    uint64_t partitioned;  /* number of partitioned pairs according to the tables in force */
     bool drop_unreachable; /* segments between these pairs are dropped now */
-    uint32_t nodes;        /* number of nodes */
-    uint64_t now_ps;       /* time of the present step */
+    uint32_t nodes;
+    uint64_t now_ps; /* the time that the caller passed last */
 };
 
 /* --- manager.c --- */
@@ -70,15 +67,15 @@ struct manager {
 void manager_notify(struct manager *m, struct manager_event event);
 
 /*
- * Return the time to pass to functions that change devices: simulated time, or the present time of
- * clock real, which is later than that of the step; on clock raw 0.
+ * Return the time to pass to functions that change devices: the simulated time; on clock real the
+ * present time, which is later than now_ps; on clock raw 0.
  */
 uint64_t manager_device_ps(const struct manager *m);
 
-/* Make new tables due, config.reaction_ps from now, unless they are due already. */
+/* Let new tables be due in config.reaction_ps, unless they are due already. */
 void manager_tables_plan(struct manager *m);
 
-/* Make rerouting in flight due in @gap_ps, if any link is out and it is necessary. */
+/* Let rerouting in flight be due in @gap_ps if a link is out and fabric_must_tend(). */
 void manager_in_flight_plan(struct manager *m, uint64_t gap_ps);
 
 /* --- links.c --- */
@@ -88,8 +85,8 @@ void manager_link_plan(struct manager *m, struct link *link, enum manager_link s
                        uint64_t in_ps);
 
 /*
- * Take a link out of use at both ends, and plan tables without it. @fault, @hit: as in
- * fabric_link_set(). Errors: as fabric_link_set(); then nothing has changed.
+ * Take a link out of use at both ends, and plan tables without it. @fault, @hit and errors: as in
+ * fabric_link_set(). After an error nothing has changed.
  */
 int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit);
 
@@ -103,13 +100,13 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
                          uint64_t *errors);
 
-/* Begin to count packets and errors of a link that is in use from now on. */
+/* Begin to count the packets and errors of a link. */
 void manager_link_begin(struct manager *m, uint32_t i);
 
 /* Return the link's limit of errors in MANAGER_ERRORS_OF packets. */
 uint32_t manager_link_most(const struct manager *m, uint32_t i);
 
-/* Do the next step of each link for which one is due. */
+/* Do the step of each link that is due. */
 void manager_links_step(struct manager *m);
 
 /* Return whether a link is in its bring-up, without a failed test and for less than no_link_ps. */
@@ -118,9 +115,6 @@ bool manager_link_comes_up(const struct manager *m, uint32_t i);
 /* Let adapters give up packets of and to nodes that have had no link for too long. */
 void manager_nodes_step(struct manager *m);
 
-/* --- scan.c --- */
-
-/* Scan for links with too many errors, stuck ports, and packets without a route. */
-void manager_scan(struct manager *m);
+void manager_scan(struct manager *m); /* scan.c */
 
 #endif

@@ -22,7 +22,6 @@ static bool link_is_routed(const struct manager *m, uint32_t i)
     return m->routed[i];
 }
 
-/* Return whether the node has a link for which @is returns true. */
 static bool node_has_link(const struct manager *m, uint32_t node,
                           bool (*is)(const struct manager *m, uint32_t i))
 {
@@ -36,7 +35,7 @@ static bool node_has_link(const struct manager *m, uint32_t node,
     return false;
 }
 
-/* Update whether the node at link @i, if any, has a link in use; @i has come up or gone out. */
+/* After a change of link @i: if it leads to a node, update whether that node has a link in use. */
 static void node_update_linked(struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
@@ -66,9 +65,9 @@ bool manager_link_comes_up(const struct manager *m, uint32_t i)
 }
 
 /*
- * This is repeated, because the node may post more packets. It waits while one of the node's links
- * is in its bring-up: a manager that is stepped late may find the end of the wait and the signal of
- * that link at once.
+ * The adapter gives up packets repeatedly, because the node may post more. It does not while one of
+ * the node's links is in its bring-up: a manager that is stepped late may find the end of the wait
+ * and the returned signal of that link in the same step.
  */
 void manager_nodes_step(struct manager *m)
 {
@@ -126,7 +125,6 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
     return isolated;
 }
 
-/* Return whether the link's second end is plugged in where the topology says. */
 static bool link_peer_is_right(const struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
@@ -160,7 +158,7 @@ void manager_link_begin(struct manager *m, uint32_t i)
     }
 }
 
-/* Take a link into use at both ends. False: old packets are left, or out of memory. */
+/* Take a link into use at both ends. False: it still has old packets, or memory is short. */
 static bool link_join(struct manager *m, uint32_t i)
 {
     uint32_t none;
@@ -175,7 +173,7 @@ static bool link_join(struct manager *m, uint32_t i)
     return joined;
 }
 
-/* Begin the bring-up of the isolated links of a switch if no other of its links is out. */
+/* Begin the bring-up of the isolated links of a switch unless another of its links is out. */
 static void switch_end_isolation(struct manager *m, uint32_t sw)
 {
     uint32_t others;
@@ -191,10 +189,7 @@ static void switch_end_isolation(struct manager *m, uint32_t sw)
         }
 }
 
-/*
- * Take a link into use whose test has succeeded, or retry later if old packets are left. @quiet: no
- * other host has old packets of the link.
- */
+/* Take a tested link into use, or test it again later. @quiet: other hosts have no old packets. */
 static void link_up(struct manager *m, uint32_t i, bool quiet)
 {
     struct link *link = &m->link[i];
@@ -289,7 +284,7 @@ static void manager_link_step(struct manager *m, uint32_t i)
     }
 }
 
-/* Let other hosts test all links that are due, in one call, because each call takes a while. */
+/* Let other hosts test all due links in one call, because each call waits for all hosts. */
 static int tests_query_remote(struct manager *m)
 {
     m->tests = 0;

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "emu/hostif/hostif.h"
 #include "emu/util/clock.h"
 
 struct manager_config manager_defaults(void)
@@ -101,9 +102,9 @@ static void in_flight_step(struct manager *m)
 /* --- partitioned nodes ---------------------------------------------------------------- */
 
 /*
- * Postpone the end of a wait, at *@at_ps, if a link is in its bring-up or new tables are due. A
- * manager that is stepped late may find the end of the wait and the signal of a link at once.
- * Returns whether the wait was postponed.
+ * *@at_ps is the end of a wait for links. Postpone it if a link is in its bring-up or new tables
+ * are due, and return whether it was postponed: a manager that is stepped late may find the end of
+ * the wait and the returned signal of a link in the same step.
  */
 static bool postpone(const struct manager *m, uint64_t *at_ps)
 {
@@ -123,10 +124,7 @@ static void partitioned_report(struct manager *m)
                                              .partitioned = m->partitioned});
 }
 
-/*
- * Drop segments between pairs that have been partitioned for config.no_link_ps. This is repeated
- * because processes may post more of them.
- */
+/* Drop segments between partitioned pairs. This is repeated, as processes may post more of them. */
 static void partitioned_step(struct manager *m)
 {
     if (postpone(m, &m->partitioned_ps))
@@ -138,9 +136,8 @@ static void partitioned_step(struct manager *m)
 }
 
 /*
- * Plan what to do about the @partitioned pairs that have no route in new tables: their segments are
- * dropped after config.no_link_ps. With acknowledgments this is not necessary, because adapters
- * give up their packets.
+ * If new tables leave @partitioned pairs without a route, plan to drop their segments after
+ * config.no_link_ps. With acknowledgments, adapters give up their packets instead.
  */
 static void partitioned_plan(struct manager *m, uint64_t partitioned)
 {
@@ -157,10 +154,7 @@ static void partitioned_plan(struct manager *m, uint64_t partitioned)
 
 /* --- tables ------------------------------------------------------------------------- */
 
-/*
- * Plan the next fabric_cut_off(), config.no_link_ps from now, if links are out. Until then adapters
- * retry, because the links may be in use again soon.
- */
+/* Plan the next fabric_cut_off(). Until then adapters retry, as links may be in use again soon. */
 static void cut_off_plan(struct manager *m)
 {
     bool waits = m->out && m->config.no_link_ps != EMU_NEVER;
@@ -174,7 +168,7 @@ static void cut_off_step(struct manager *m)
         return;
     m->cut_off_ps = EMU_NEVER;
     if (fabric_cut_off(m->fabric, m->partitioned))
-        cut_off_plan(m); /* repeat it, as a destination may become reachable and then not again */
+        cut_off_plan(m); /* repeat it, as a destination may be reachable for a while in between */
 }
 
 static int tables_make(struct manager *m)
@@ -182,7 +176,7 @@ static int tables_make(struct manager *m)
     uint64_t partitioned;
     int err;
 
-    if (m->drop_unreachable) /* a last report, about segments dropped since the one before */
+    if (m->drop_unreachable) /* report also the segments dropped since the last report */
         partitioned_report(m);
     err =
         fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &partitioned, group_treeless, m);
@@ -202,7 +196,6 @@ static int tables_make(struct manager *m)
 
 /* --- the manager -------------------------------------------------------------------- */
 
-/* Allocate the samples of other hosts, if there are any. Errors: -ENOMEM. */
 static int remote_create(struct manager *m)
 {
     uint32_t directions = 2 * fabric_cable_count(m->fabric),
@@ -277,13 +270,39 @@ void manager_destroy(struct manager *m)
     free(m);
 }
 
+static void postpone_by(uint64_t *at_ps, uint64_t by_ps)
+{
+    if (*at_ps != EMU_NEVER)
+        *at_ps += by_ps;
+}
+
+/*
+ * Set the time of this step. The time by which the manager is late does not count for waits on
+ * links: without a core, a manager also brings up links late, so that a link that fails again and
+ * again may never be in use. A part always counts (emu_starved_ns()), so that each wait ends.
+ */
+static void now_set(struct manager *m, uint64_t now_ps)
+{
+    uint64_t due_ps = manager_due_ps(m), late_ps = now_ps > due_ps ? now_ps - due_ps : 0;
+    uint64_t by_ps = emu_starved_ns((now_ps - m->now_ps) / 1000, late_ps / 1000) * 1000;
+
+    m->now_ps = now_ps;
+    if (fabric_is_virtual(m->fabric) || !late_ps)
+        return;
+    postpone_by(&m->cut_off_ps, by_ps);
+    postpone_by(&m->partitioned_ps, by_ps);
+    postpone_by(&m->no_link_ps, by_ps);
+    for (uint32_t n = 0; n < m->nodes; n++)
+        postpone_by(&m->no_link[n], by_ps);
+}
+
 int manager_signal(struct manager *m, uint32_t i, bool signal, uint32_t fault, uint64_t now_ps,
                    uint32_t *hit)
 {
     struct link *link = &m->link[i];
     int err;
 
-    m->now_ps = now_ps;
+    now_set(m, now_ps);
     *hit = 0;
     if (link->severed)
         link->link_down = !signal;
@@ -328,7 +347,7 @@ void manager_rejoin(struct manager *m, uint32_t i, uint64_t now_ps)
         manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
-/* Reset the last samples of these devices to 0; packets are counted anew from the next scan on. */
+/* The counters of these devices restart at 0, so their last samples are set to 0, too. */
 void manager_resync(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node), void *ctx)
 {
     for (uint32_t s = 0; m->remote.trapped && s < fabric_graph(m->fabric)->switches; s++)
@@ -374,7 +393,7 @@ int manager_step(struct manager *m, uint64_t now_ps)
 {
     int err;
 
-    m->now_ps = now_ps;
+    now_set(m, now_ps);
     if (m->links_ps <= now_ps)
         manager_links_step(m);
     if (m->no_link_ps <= now_ps)

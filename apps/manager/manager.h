@@ -5,13 +5,14 @@
  *
  * It works out of band, as in QsNet III, and uses no capacity of the network. Its caller reports
  * changes of a link's signal by manager_signal(). The manager discovers everything else in
- * manager_step(). All times are those that its caller passes: simulated time on clock virtual,
- * otherwise the host's.
+ * manager_step(). The caller passes all times: simulated time on clock virtual, otherwise the
+ * host's time.
  *
- * A link is *out* while the manager does not use it. Its *bring-up* is the three steps after its
- * signal has returned. Two nodes are *partitioned* if no route of links in use connects them.
+ * A link is *out* while the manager does not use it. The *bring-up* of a link is the three steps
+ * between the return of its signal and its use. Two nodes are *partitioned* if no route of links in
+ * use connects them.
  *
- * Thread: manager; on clock virtual between two advances.
+ * Thread: the manager of the fabric; on clock virtual only between two calls of fabric_advance().
  * Source: QsNet III §V (link bring-up in three steps, error rates), §III (broken links).
  */
 #ifndef APPS_MANAGER_MANAGER_H
@@ -27,32 +28,32 @@ enum manager_link {
     MANAGER_LOST,     /* no signal */
     MANAGER_BEGINS,   /* bring-up step 1: the ends negotiate layer, speed and protocol */
     MANAGER_QUERIES,  /* bring-up step 2: each end identifies its peer */
-    MANAGER_TESTS,    /* bring-up step 3: test packets at full rate, whose errors are counted */
+    MANAGER_TESTS,    /* bring-up step 3: errors are counted in test packets at full rate */
     MANAGER_BACKOFF,  /* waits after a failed test, too many errors, or a stuck port */
     MANAGER_ISOLATED, /* taken out with all links of a switch: see MANAGER_EVENT_TRAP */
-    MANAGER_SWAPPED   /* plugged in elsewhere than in the topology; out until its signal is lost */
+    MANAGER_SWAPPED   /* does not lead to the port of the topology; out until its signal is lost */
 };
 
 enum manager_what {
     MANAGER_EVENT_LOST,     /* a link has lost its signal */
-    MANAGER_EVENT_UP,       /* a link is in use again; took_ps: since its signal returned */
+    MANAGER_EVENT_UP,       /* a link is in use again, `took_ps` after its signal returned */
     MANAGER_EVENT_SWAPPED,  /* a link leads to `peer`, contrary to the topology */
-    MANAGER_EVENT_FAILED,   /* a link failed its test: `errors` in `packets` */
+    MANAGER_EVENT_FAILED,   /* a link failed its test, with `errors` errors in `packets` packets */
     MANAGER_EVENT_OUT,      /* a link in use was taken out because of its error rate */
-    MANAGER_EVENT_TABLES,   /* new tables are in force; took_ps: since the first change of a link */
+    MANAGER_EVENT_TABLES,   /* new tables are in force, `took_ps` after a link's first change */
     MANAGER_EVENT_TREELESS, /* a group has no tree, and none is possible now */
     /*
-     * A switch had no route for `trapped` unicasts since the last scan; the last one was for node
-     * `to`. With trap=isolate, if the switch has no nodes and one of its links is out, all of its
-     * links are taken out until that link is up again.
+     * A switch had no route for `trapped` unicasts since the last scan; the last of them was for
+     * node `to`. If the profile has trap=isolate, the switch has no nodes, and one of its links is
+     * out, then all of its links are taken out until that link is up again.
      */
     MANAGER_EVENT_TRAP,
-    /* A port of a link was able to send, but did not, for took_ps. The link is then taken out. */
+    /* A port of a link was able to send for `took_ps`, but did not. The link is then taken out. */
     MANAGER_EVENT_STUCK,
     /*
      * Without acknowledgments: `partitioned` pairs of a switch with nodes and a destination have
      * had no route for too long (fabric_reaches()). Segments between them are dropped until there
-     * is a route. Reported repeatedly as long as this lasts, and before the tables change.
+     * is a route. Reported repeatedly until then, the last time just before the tables change.
      */
     MANAGER_EVENT_PARTITIONED,
     MANAGER_EVENT_NO_LINK /* `node` has had no link for too long: its adapter gives up packets */
@@ -61,7 +62,7 @@ enum manager_what {
 struct manager_event {
     enum manager_what what;
     uint64_t at_ps;
-    uint32_t cable; /* TABLES, TREELESS, TRAP, NO_LINK, PARTITIONED: TOPO_NONE */
+    uint32_t cable; /* TOPO_NONE for TABLES, TREELESS, TRAP, NO_LINK and PARTITIONED */
     union {
         uint64_t took_ps;    /* UP, TABLES, STUCK */
         struct topo_at peer; /* SWAPPED */
@@ -88,18 +89,17 @@ struct manager_config {
     uint64_t reaction_ps; /* time from the first change of a link to new tables */
     uint64_t step_ps;     /* duration of each step of a link's bring-up */
     uint32_t test_packets;
-    uint64_t again_ps; /* backoff after a failed test; each further one doubles it, up to 6 times */
-    /* how long nodes wait for a link, and partitioned nodes for a route; EMU_NEVER: no limit */
+    uint64_t
+        again_ps; /* backoff after a failed test; each further failure doubles it, up to 64 x */
+    /* limit on how long nodes wait for a link, and partitioned nodes for a route, or EMU_NEVER */
     uint64_t no_link_ps;
     uint64_t scan_ps; /* interval of checks of the errors and ports of links in use */
-    /*
-     * a link goes out if a port was able to send, but did not, for this time; EMU_NEVER: no limit
-     */
+    /* a link is taken out if one of its ports could send for this time but did not, or EMU_NEVER */
     uint64_t stuck_ps;
-    uint64_t in_flight_ps;      /* interval of rerouting in flight while this moves segments; */
-    uint64_t in_flight_last_ps; /* while it moves none, the interval doubles up to this one */
-    uint32_t errors_inside; /* limit of errors in a million packets, for a link between switches */
-    uint32_t errors_node;   /* this limit for a node's link; higher, as it may be the only one */
+    uint64_t in_flight_ps;      /* shortest interval between two reroutings in flight (links.h) */
+    uint64_t in_flight_last_ps; /* longest; the interval doubles while no segments are moved */
+    uint32_t errors_inside;     /* limit of errors in a million packets on links between switches */
+    uint32_t errors_node;       /* limit on links of nodes; higher, as a node may have only one */
     void (*event)(void *ctx, const struct manager_event *event); /* may be NULL */
     void *ctx;
 };
@@ -135,15 +135,12 @@ void manager_rejoin(struct manager *manager, uint32_t cable, uint64_t now_ps);
 
 /**
  * manager_resync - report that the devices of another host were recreated, with all counters at 0.
- * @is: returns whether a switch or a node is on that host; the other argument is TOPO_NONE.
+ * @is: returns whether @sw or @node is on that host; one of these arguments is TOPO_NONE.
  */
 void manager_resync(struct manager *manager, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
                     void *ctx);
 
-/**
- * manager_plug - for tests: plug the cable's second end in at @peer. The cable must have no signal
- * at this time.
- */
+/** manager_plug - for tests: plug the second end of a cable without signal in at @peer. */
 void manager_plug(struct manager *manager, uint32_t cable, const struct topo_at *peer);
 
 /** manager_due_ps - return when to call manager_step() next; EMU_NEVER: nothing is due. */
@@ -160,15 +157,12 @@ int manager_step(struct manager *manager, uint64_t now_ps);
 
 /**
  * manager_link_state - return the state of a cable's link. manager_link_outs() - return how often
- * the link has gone out of use.
+ * this link has been taken out or lost. manager_rerouted() - return how many segments rerouting in
+ * flight has moved (links.h). manager_links_out() - return the number of links not in use now.
  */
 enum manager_link manager_link_state(const struct manager *manager, uint32_t cable);
 uint64_t manager_link_outs(const struct manager *manager, uint32_t cable);
-
-/** manager_rerouted - return how many segments were moved by rerouting in flight (links.h). */
 uint64_t manager_rerouted(const struct manager *manager);
-
-/** manager_links_out - return the number of links that are not in use. */
 uint32_t manager_links_out(const struct manager *manager);
 
 #endif

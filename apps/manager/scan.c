@@ -6,13 +6,13 @@
 #include "emu/util/clock.h"
 
 #define SCAN_LEAST   100u /* minimum number of packets for an error rate */
-#define SCAN_CERTAIN 3.0  /* standard deviations; chance exceeds them in one scan of a thousand */
+#define SCAN_CERTAIN 3.0  /* standard deviations; chance exceeds these about once in 1000 scans */
 
 /*
  * Return whether the error rate is above the limit of @most errors in MANAGER_ERRORS_OF packets.
- * Simple comparison is not enough: two errors in 150 packets are more than 1 %, but a link with
- * only one error in 500 has them in every thirtieth scan. So the number of errors must be
- * significantly above that of a link at the limit.
+ * Comparing rates is not enough: two errors in 150 packets are more than 1 %, but a link with only
+ * one error in 500 packets also has two in every thirtieth scan of 150 packets. So the number of
+ * errors must be significantly above that of a link at the limit.
  */
 static bool rate_exceeds(uint64_t errors, uint64_t packets, uint32_t most)
 {
@@ -22,8 +22,8 @@ static bool rate_exceeds(uint64_t errors, uint64_t packets, uint32_t most)
 }
 
 /*
- * Return whether a direction of link @i has too many errors, and its counts. Each direction counts
- * packets over several scans, until they are SCAN_LEAST; then it is judged, and counting restarts.
+ * Return whether a direction of link @i has too many errors; @errors, @packets: its counts. Packets
+ * are counted over several scans until there are SCAN_LEAST; then counting restarts.
  */
 static bool link_has_errors(struct manager *m, uint32_t i, uint64_t *errors, uint64_t *packets)
 {
@@ -65,7 +65,7 @@ static void links_check(struct manager *m)
     }
 }
 
-/* Return the state of the sending end of a direction; if it is on another host, as last sampled. */
+/* Return the state of a direction's sending end; that of another host is from its last scan. */
 static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 {
     if (!m->remote.port || fabric_cable_ends_here(m->fabric, i, !out))
@@ -74,10 +74,10 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 }
 
 /*
- * Return since when a port has been able to send at each scan, but has sent nothing. EMU_NEVER: it
- * sends, or there is nothing that it can send. A port that waits for space at the receiver, however
- * long, is not stuck. Nor is one that sends occasionally, because it serves all of its queues. The
- * time by which this scan is late does not count, because the port's device may have been late,
+ * Return the time since which a port has been able to send at each scan, but has sent nothing.
+ * EMU_NEVER: it sends, or has nothing that it can send. A port is not stuck while it waits for
+ * space at the receiver, however long. Nor is a port that sends occasionally, because it serves all
+ * of its queues. The delay of a late scan does not count, because the port's device may be late,
  * too.
  */
 static uint64_t port_check(struct manager *m, uint32_t i, bool out)
@@ -95,7 +95,7 @@ static uint64_t port_check(struct manager *m, uint32_t i, bool out)
     return port.idle ? EMU_NEVER : *since_ps;
 }
 
-/* Take a link with a stuck port out. Like one with errors, it is tested from time to time. */
+/* Take a link with a stuck port out. Like a link with errors, it is tested again periodically. */
 static void link_out_stuck(struct manager *m, uint32_t i)
 {
     uint64_t in_ps = m->link[i].port[0].since_ps, out_ps = m->link[i].port[1].since_ps;
@@ -145,10 +145,10 @@ static bool switch_has_nodes(const struct manager *m, uint32_t sw)
 }
 
 /*
- * Isolate a switch: take all its links out, so that no packets are sent to it for which it has no
- * route. Returns how many links it took out. It takes out none if the switch has nodes, which would
- * lose their links; if no link of the switch is out, because then another switch has lost the
- * route; or if the switch is isolated already.
+ * Isolate a switch: take all its links out, so that it gets no more packets for which it has no
+ * route. Returns the number of links taken out: 0 if the switch has nodes, which would lose their
+ * links; if no link of the switch is out, because then another switch has lost the route; or if the
+ * switch is isolated already.
  */
 static uint32_t switch_isolate(struct manager *m, uint32_t sw)
 {
@@ -178,7 +178,6 @@ static uint64_t switch_traps(const struct manager *m, uint32_t s, uint32_t *to)
     return m->remote.trapped[s];
 }
 
-/* Report switches that had no route for packets, with one event per switch for all its packets. */
 static void traps_check(struct manager *m)
 {
     for (uint32_t s = 0; s < fabric_graph(m->fabric)->switches; s++) {

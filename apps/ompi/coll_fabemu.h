@@ -65,7 +65,7 @@ struct coll_fabemu_slower {
 
 /*
  * The component's state for one communicator. MPI requires that a program serialises the
- * collectives of a communicator, so the thread that runs a collective owns all of it.
+ * collectives of a communicator, so the thread that runs a collective owns the whole state.
  */
 struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
@@ -83,8 +83,7 @@ struct mca_coll_fabemu_module_t {
     struct coll_fabemu_slower slower[FABEMU_COLLS];
 
     /* For large operations: a group with a wide window, requested when it is first needed. */
-    /* as standing, for the wide group: COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or
-       FABEMU_WHY_WINDOW */
+    /* as standing: COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
     int wide_standing;
     struct fabemu_group *wide; /* NULL until joined */
 
@@ -111,25 +110,18 @@ struct coll_fabemu_component {
 };
 OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
-/**
- * coll_fabemu_repair - install repair.c, which corrects addresses in persistent sends. May be
- * called again.
- */
+/** coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. */
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
 
-/**
- * coll_fabemu_windows - install window.c, which makes one-sided calls return errors. May be called
- * again.
- */
+/** coll_fabemu_windows - install window.c (errors of one-sided calls). May be called again. */
 void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
 
 /**
  * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of
  * one-sided communication. Call it with true before a window is made, and with false afterwards.
- * coll_fabemu_fragments_again - post the discarded receives again. Called in each round of
- * progress.
+ * coll_fabemu_fragments_again - post the discarded receives again. Called by window_progress().
  */
 void coll_fabemu_fragments_learn(bool learns);
 void coll_fabemu_fragments_again(void);
@@ -143,10 +135,7 @@ void coll_fabemu_fragments_undo(void);
  */
 uint64_t coll_fabemu_location(const struct fabemu *fab);
 
-/**
- * coll_fabemu_comm_query - return a module for @comm, or NULL if there is no memory. Does not
- * communicate.
- */
+/** coll_fabemu_comm_query - return a module for @comm; NULL: no memory. Does not communicate. */
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 
 /**
@@ -157,8 +146,8 @@ void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *com
                       enum fabemu_coll call);
 
 /**
- * coll_fabemu_join_wide - make a group with a wide window, as coll_fabemu_join() does, and after
- * it. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ * coll_fabemu_join_wide - make a group with a wide window in the same way, after coll_fabemu_join()
+ * has made a group. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
  */
 void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                            enum fabemu_coll call);

@@ -2,13 +2,14 @@
 /*
  * collectives.c - barrier, bcast, reduce, allreduce: in the switches or over messages.
  *
- * Every rank decides by itself, so all must decide by data that is the same on all:
- * - the module's standing reason, on which join.c agrees;
- * - reductions: MPI requires the same count, operation and type on every rank. Handles may differ
- *   if they name one type (MPI_INT, MPI_INT32_T), but Open MPI's id or our mapping is the same for
- *   them. A duplicate of a predefined type is not the same type, and Open MPI itself refuses it for
- *   predefined operations. MPI_IN_PLACE may differ (only a reduce's root may use it), so it is
- *   supported on every rank and does not affect the decision;
+ * Every rank decides by itself, so all must decide by data that is the same on all ranks:
+ * - the reason, if any, why all collectives of the communicator run over messages
+ *   (module->standing). module.c or join.c sets the same reason on all ranks;
+ * - reductions: MPI requires the same count, operation and type on every rank. Ranks may pass
+ *   different handles of one type (MPI_INT, MPI_INT32_T). Either Open MPI gives both the same id,
+ *   or ops.def maps both ids to the same type. A duplicate of a predefined type is another type,
+ *   which Open MPI itself refuses for predefined operations. MPI_IN_PLACE may differ (only a
+ *   reduce's root may use it), so it is supported on every rank and does not affect the decision;
  * - the sizes at which messages are faster: all members of a group find the same sizes;
  * - bcast: only the number of bytes. Count and type may differ between ranks as long as their
  *   signatures match, so the layout must not matter: non-contiguous data is packed.
@@ -30,8 +31,8 @@
  * is called most often. Open MPI's own progress function is called now and then, because peers may
  * need replies from this process (for one-sided windows or non-blocking collectives) before they
  * reach the collective. It is not called in every round, because it polls every transport. With
- * mpi_yield_when_idle it yields by itself if it found nothing, so that fabemu_idle() would yield a
- * second time.
+ * mpi_yield_when_idle it yields by itself if it found nothing, so this function then does not call
+ * fabemu_idle(), which would yield a second time.
  */
 #define OPAL_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
 
@@ -104,10 +105,7 @@ static void broken_text(const mca_coll_fabemu_module_t *module, ompi_communicato
                  ompi_comm_rank(comm), fabemu_info(module->fab)->node);
 }
 
-/*
- * Describe why the communicator's group broke: which member was lost and why, as far as that is
- * known.
- */
+/* Describe why the communicator's group broke: which member was lost and why, if that is known. */
 static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        char *text, size_t bytes)
 {
@@ -161,9 +159,10 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
 }
 
 /*
- * Abort, because a collective has failed at this rank before it was posted. It has used no numbers
- * of its group, so this rank's next collective would match the data of this one at the other ranks.
- * A collective that fails after it was posted does not have this problem.
+ * Abort, because a collective has failed at this rank before it was posted. The failed collective
+ * has taken no sequence numbers of the group. So this rank's next collective would get the numbers
+ * that the other ranks use for the failed one, and their data would be mixed. A collective that
+ * fails after it was posted does not have this problem.
  */
 static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                         enum fabemu_coll coll, int err)
@@ -228,7 +227,7 @@ static struct fabemu_group *choose_group_slowly(mca_coll_fabemu_module_t *module
                                                 int why, size_t bytes)
 {
     if (module->passing)
-        return NULL; /* it is a part of a collective that was counted already */
+        return NULL; /* the call is a part of a collective that was counted already */
     if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT)
         why = FABEMU_WHY_FINALIZE;
     else if (module->standing >= 0)
@@ -326,10 +325,7 @@ static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
     return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
 }
 
-/*
- * Convert between the user's layout and a contiguous buffer.
- * @pack: copy into @packed; else copy out of it.
- */
+/* Convert between the user's layout and contiguous @packed. @pack: into @packed; else from it. */
 static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
                    size_t bytes)
 {

@@ -24,8 +24,8 @@ static int component_register(void);
 static int component_close(void);
 
 /*
- * Tell the fabric if messages do not use it. By now Open MPI has chosen its transport for messages.
- * If that was our libfabric provider, it has attached before this component.
+ * Notify the fabric if messages do not use the fabric. By now Open MPI has chosen its transport for
+ * messages. If that was our libfabric provider, it has attached before this component.
  */
 static void check_messages(struct fabemu *fab)
 {
@@ -43,7 +43,7 @@ static void check_messages(struct fabemu *fab)
                  "Open MPI sends them with pml %s instead of cm; see OMPI_MCA_pml, mpirun's --mca "
                  "pml, and Open MPI's parameter files",
                  pml);
-    /* it fails only if the fabric has ended, and then the library ends this process */
+    /* this fails only if the fabric has ended, and then the library ends this process */
     fabemu_outside(fab, why);
 }
 

@@ -11,11 +11,11 @@
  * status first, and posts such a receive again as if no message had arrived. window.c reports the
  * loss of the sender.
  *
- * If the window is freed before the receive is posted again, the request is freed with its buffer
- * and is removed from the list.
+ * If the window is freed before the receive is posted again, osc/pt2pt frees the request and its
+ * buffer, and this file removes the request from its list.
  *
- * These receives are persistent requests with a callback. The first request that is started while a
- * window is made has that callback, so this file learns it from there.
+ * These receives are persistent requests with one callback. The first request that osc/pt2pt starts
+ * while it makes a window is one of them, so this file takes the callback from that request.
  *
  * Each long put or accumulate is received by a request that names its source, and osc/pt2pt counts
  * it for the source in the request's status. If such a request fails, Open MPI's transport sets
@@ -50,7 +50,7 @@ static struct {
     size_t count, room;
 } fragments;
 
-/* req_free of an incomplete receive: its window is freed before it was started again. */
+/* req_free() of an incomplete receive whose window is freed before it was started again. */
 static int broken_freed(ompi_request_t **req)
 {
     size_t i = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * module.c - the module that the component makes for each communicator: create it, place it above
- * the modules below, free it.
+ * module.c - the module that the component makes for each communicator: create it, save the
+ * functions of the modules below it, free it.
  */
 #include "coll_fabemu.h"
 
@@ -60,10 +60,7 @@ static bool counts_for(ompi_communicator_t *comm)
     return opal_compare_proc(here->super.proc_name, there->super.proc_name) < 0;
 }
 
-/*
- * Return a reason why all collectives of @comm run over messages, or COLL_FABEMU_FRESH if none is
- * known.
- */
+/* Return why all collectives of @comm run over messages; COLL_FABEMU_FRESH: no reason is known. */
 static int standing_of(const struct coll_fabemu_component *component, ompi_communicator_t *comm)
 {
     if (!component->enable)

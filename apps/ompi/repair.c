@@ -6,8 +6,9 @@
  * If a request for a contiguous buffer was made by isend_init(), Open MPI's transport over
  * libfabric does not add the data type's lower bound to the buffer's address. So MPI_Send_init,
  * MPI_Alltoallw and long one-sided puts send wrong bytes; with MPI_BOTTOM they send the bytes at
- * address 0. This is so with any libfabric provider, which gets the wrong address and cannot detect
- * it. Later versions of Open MPI have the fix "mtl: Fix datatype offsetting".
+ * address 0. This happens with any libfabric provider, which gets the wrong address and cannot
+ * detect that. Later versions of Open MPI have the fix "mtl: Fix datatype offsetting".
+
  *
  * So this file passes the call on as a send of bytes from the correct address. In the cases in
  * which Open MPI is correct, the message is the same.

@@ -49,7 +49,8 @@ struct member {
     uint32_t node;   /* FABEMU_ANY_NODE: the member is not on this fabric */
     uint64_t breaks; /* fabemu_breaks() of that node when the window was made */
     uint64_t drops;  /* fabemu_drops() of that node when the window was made */
-    /* The next two count from MPI_Win_lock_all(). */
+    /* The next two are valid between MPI_Win_lock_all() and MPI_Win_unlock_all(), which both clear
+       them. */
     bool requested; /* this process has requested a lock from the member */
     bool owes;      /* the member may owe an acknowledgment */
 };
@@ -58,7 +59,8 @@ struct window {
     struct window *next;
     ompi_win_t *win;
     ompi_communicator_t *comm;
-    /* module of osc/pt2pt's duplicate of comm, whose collectives fences use; NULL: none */
+    /* this component's module for the duplicate of comm that osc/pt2pt made; fences use the
+       collectives of that duplicate; NULL: none */
     mca_coll_fabemu_module_t *module;
     uint64_t breaks;    /* fabemu_breaks() for all nodes when the members were last checked */
     uint64_t drops;     /* fabemu_drops() for all nodes when the members were last checked */
@@ -109,10 +111,7 @@ static struct window *window_of(const ompi_win_t *win)
     return w;
 }
 
-/*
- * Return whether communication with the member has failed since the window was made. If so, that
- * stays true.
- */
+/* Return whether communication with the member has failed since the window was made. */
 static bool member_is_lost(const struct window *w, int rank)
 {
     const struct member *m = &w->member[rank >= 0 && rank < w->ranks ? rank : 0];
@@ -141,8 +140,8 @@ static bool member_has_drop(const struct window *w, int rank)
 }
 
 /*
- * Return whether a group of the window's own communicator has failed, and describe why. Fences end
- * with a barrier in such a group, whose error osc/pt2pt ignores.
+ * Return whether a group of w->module has failed, and describe why. Fences end with a barrier in
+ * such a group, whose error osc/pt2pt ignores.
  */
 static bool window_group_why(const struct window *w, char *text, size_t bytes)
 {
@@ -153,7 +152,7 @@ static bool window_group_why(const struct window *w, char *text, size_t bytes)
 }
 
 /*
- * Return whether messages between two members were lost, or the group has failed. Members that have
+ * Return whether messages between two members were lost, or a group has failed. Members that have
  * noticed such a loss end calls that involve all members. The others must check for it, too, or
  * they would wait for those members forever.
  */
@@ -203,8 +202,9 @@ static int window_fails(struct window *w, const char *call)
 }
 
 /*
- * Return whether the member @target, or any member if @target is -1, is lost for calls that involve
- * it.
+ * Return whether calls to @target must fail because it is lost. @target -1: whether calls to all
+ * members must fail, because any member is lost, or messages between two members were lost, or a
+ * group has failed.
  */
 static bool is_lost(struct window *w, int target)
 {
@@ -225,10 +225,11 @@ static bool window_lacks_ack(struct window *w)
 }
 
 /*
- * Return whether a call can never complete.
+ * Return whether a call involves a lost member, or waits for an acknowledgment that a lost member
+ * owes. Such a call may still complete if it does not need that member.
  * @acks: the call waits for all acknowledgments. A call to this process itself also does.
  */
-static bool cannot_end(struct window *w, int target, bool acks)
+static bool involves_loss(struct window *w, int target, bool acks)
 {
     return is_lost(w, target) || ((acks || target == w->rank) && window_lacks_ack(w));
 }
@@ -256,8 +257,8 @@ static void window_note_acks(struct window *w)
 }
 
 /*
- * Return whether this process has waited too long for a lost member, in a call that may still
- * complete.
+ * Return whether the bound `silence` has passed since this call first noticed the loss. Until then
+ * the call may still complete, because it may not need the lost member.
  */
 static bool is_late(void)
 {
@@ -269,10 +270,7 @@ static bool is_late(void)
     return silence_ms != FABEMU_FOREVER && now >= windows.late_s;
 }
 
-/*
- * Probe the members once per second, because a process that only waits sends nothing that could
- * fail.
- */
+/* Probe the members once a second: a process that only waits sends nothing that could fail. */
 static void window_probe(struct window *w)
 {
     double now;
@@ -289,8 +287,8 @@ static void window_probe(struct window *w)
 }
 
 /*
- * Callback of opal_progress(), in each round of any wait: end the current call if it can never
- * complete.
+ * Callback of opal_progress(), in each round of any wait. If the current call involves a lost
+ * member, end the call, at once or after the bound `silence`, as windows.leave says.
  */
 static int window_progress(void)
 {
@@ -299,7 +297,7 @@ static int window_progress(void)
     coll_fabemu_fragments_again();
     if (!w)
         return 0;
-    if (!cannot_end(w, windows.target, windows.acks)) {
+    if (!involves_loss(w, windows.target, windows.acks)) {
         window_probe(w);
         return 0;
     }
@@ -328,10 +326,7 @@ static void enter(struct window *w, const char *call, enum leave leave, int targ
 
 static int guarded_flush(int target, ompi_win_t *win);
 
-/*
- * Return the error of a call. If @leave requires it, first complete the operations with the other
- * members.
- */
+/* Return the error of a call. With LEAVE_FLUSH, first flush the other members. */
 static int call_fails(struct window *w, const char *call, enum leave leave)
 {
     for (int i = 0; leave == LEAVE_FLUSH && i < w->ranks; i++)
@@ -349,7 +344,7 @@ static int call_ends(int rc)
     windows.inside = NULL;
     if (ends)
         window_note_acks(w);
-    if (cannot_end(w, windows.target, windows.acks))
+    if (involves_loss(w, windows.target, windows.acks))
         return call_fails(w, windows.call, windows.leave);
     return rc;
 }
@@ -367,7 +362,7 @@ static int call_ends(int rc)
                                                                  \
         if (!w || windows.inside)                                \
             return windows.below.osc_##name(__VA_ARGS__);        \
-        if (cannot_end(w, target, acks))                         \
+        if (involves_loss(w, target, acks))                      \
             return call_fails(w, call, leave);                   \
         enter(w, call, leave, target, acks);                     \
         if (!setjmp(windows.end_call))                           \
@@ -430,10 +425,7 @@ GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
 
-/*
- * Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded, so no acknowledgment is
- * outstanding.
- */
+/* Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded, so nothing is owed. */
 static int note_lock_all(ompi_win_t *win, bool all, int rc)
 {
     struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;
@@ -475,7 +467,7 @@ static int free_and_forget(ompi_win_t *win)
 
 static void hook(ompi_osc_base_module_t *module)
 {
-    windows.below = *module; /* they are the same for all windows */
+    windows.below = *module; /* all windows have the same functions */
 #define HOOK(name) module->osc_##name = guarded_##name
     HOOK(put);
     HOOK(get);
@@ -505,10 +497,7 @@ static void hook(ompi_osc_base_module_t *module)
     module->osc_free = free_and_forget;
 }
 
-/*
- * Make the state of a window. All processes of @comm call it, including those that are not on a
- * fabric.
- */
+/* Make the state of a window. All processes of @comm call this, even those on no fabric. */
 static struct window *window_make(ompi_win_t *win, ompi_communicator_t *comm)
 {
     int ranks = ompi_comm_size(comm);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agent.c - sends the counters of an agent host's part of the network to the sampler of the
- * coordinator.
+ * agent.c - sends the counters of an agent host to the sampler of the coordinator.
  *
  * An agent sends *records* of numbers. A record has the growth of each counter since the last
- * record, or the value if it is a level, such as a queue length. The coordinator adds the growth,
- * whichever host has which end of a cable, so that its sums stay when a host restarts from 0.
- * Counters are in the order of counters.def; all hosts of a fabric have the same list
+ * record, or the value if it is a level, such as a queue length. The coordinator adds the growth to
+ * its sums, so they do not fall when a host restarts from 0. To a counter that grows at both ends
+ * of a cable, it adds the growth from both hosts; otherwise only that from the host that has the
+ * row. Counters are in the order of counters.def; all hosts of a fabric have the same list
  * (cluster_digest()). Most numbers are small, so they are encoded with 7 bits per byte, lowest bits
  * first, and bit 7 set in all but the last byte. Entries that have not changed get no record.
  */
@@ -21,7 +21,7 @@
 
 /* The first number of a record is its type. The comments list the numbers after it. */
 enum record {
-    /* Types below TELEMETRY_TABLES are numbers of tables: row, counters of the row. */
+    /* Types below TELEMETRY_TABLES are those of tables of counters: row, counters of the row. */
     /* group, number, kind, bytes, members, ns since the begin and since the end */
     RECORD_FINISHED = TELEMETRY_TABLES,
     RECORD_FINISHED_SUMS, /* completions counted, completions missed */
@@ -32,7 +32,7 @@ enum record {
 #define NUMBERS_MOST FABRIC_COUNTERS /* maximum numbers of a record, after the first */
 static_assert(1 + FABRIC_COUNTERS_MOST <= NUMBERS_MOST, "records of devices fit");
 
-/* The state of a collective when it was last sent. */
+/* A collective as it was last sent. */
 struct sent_finished {
     uint32_t group, members;
     uint64_t first;
@@ -41,7 +41,7 @@ struct sent_finished {
 struct telemetry_agent {
     struct telemetry *telemetry;
     uint64_t now_ns; /* time of the last sample */
-    uint64_t next;   /* next row to send, numbered through all lists; 0: take a sample first */
+    uint64_t next;   /* next row to send, counted over all tables; 0: take a sample first */
 
     /* The values that were last sent. */
     struct telemetry_table table[TELEMETRY_TABLES];
@@ -108,7 +108,6 @@ static void put(struct text_buf *bytes, const uint64_t *numbers, size_t count)
     put(bytes, (const uint64_t[]){__VA_ARGS__}, \
         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-/* Send the counters of a row, if they have changed. */
 static void report_counters(struct telemetry_agent *agent, unsigned kind, uint64_t row,
                             struct text_buf *bytes)
 {
@@ -125,7 +124,7 @@ static void report_counters(struct telemetry_agent *agent, unsigned kind, uint64
     memcpy(last_sent, now, counters->count * sizeof *now);
 }
 
-/* Return the age of a time. Hosts have different clocks, so times are sent as ages. */
+/* Times are sent as ages, because hosts have different clocks. */
 static uint64_t age_ns(const struct telemetry_agent *agent, uint64_t at_ns)
 {
     return agent->now_ns > at_ns ? agent->now_ns - at_ns : 0;
@@ -162,7 +161,7 @@ static void report_sums(struct telemetry_agent *agent, struct text_buf *bytes)
     put(bytes, totals, sizeof totals / sizeof totals[0]);
 }
 
-/* Send a row. Returns false if @row is beyond the last row. */
+/* Returns false if @row is beyond the last row. */
 static bool report_row(struct telemetry_agent *agent, uint64_t row, struct text_buf *bytes)
 {
     for (unsigned k = 0; k < TELEMETRY_TABLES; k++) {
@@ -232,6 +231,13 @@ static uint32_t host_of(const struct telemetry *t, uint64_t kind, uint32_t row)
                                         : fabric_node_host(t->source.config, row);
 }
 
+/* Does the host have the receiving end of a direction? Then it counts the errors found there. */
+static bool is_receiver(const struct received *received, uint32_t direction)
+{
+    return fabric_direction_host(received->telemetry->source.fabric, direction, false) ==
+           received->host;
+}
+
 static bool receive_counters(struct received *received, uint64_t kind, const uint64_t *n)
 {
     const struct telemetry_table *table = &received->telemetry->remote[kind];
@@ -242,7 +248,7 @@ static bool receive_counters(struct received *received, uint64_t kind, const uin
     if (n[0] >= table->rows)
         return false;
     owns = host_of(received->telemetry, kind, (uint32_t)n[0]) == received->host;
-    if (!owns && kind != TELEMETRY_DIRECTIONS)
+    if (!owns && (kind != TELEMETRY_DIRECTIONS || !is_receiver(received, (uint32_t)n[0])))
         return false;
     sum = telemetry_values(table, n[0]);
     for (size_t c = 0; c < table->counters->count; c++) {

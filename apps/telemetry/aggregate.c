@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * aggregate.c - aggregation of a large network into groups and trunks.
- */
+/* aggregate.c - aggregation of a large network into groups and trunks. */
 #include "apps/telemetry/aggregate.h"
 
 #include <errno.h>
@@ -28,7 +26,7 @@ bool telemetry_key_is_same(const struct telemetry_key *a, const struct telemetry
     return a->high == b->high && a->low == b->low;
 }
 
-/* Sort @key. Set @of, by device or cable: number of its group. Returns the number of groups. */
+/* Sort @key, and set @of, for each device or cable, to its group. Returns the number of groups. */
 static uint32_t number_groups(struct telemetry_key *key, uint32_t count, uint32_t *of)
 {
     uint32_t groups = 0;
@@ -47,9 +45,8 @@ static uint32_t span_of(const struct topo_switch *sw)
 }
 
 /*
- * Return the sort key of a switch. Switches of a level that are above at most @block nodes are
- * grouped by the range of @block nodes to which these belong. A switch above more nodes is grouped
- * with the switches above exactly the same nodes.
+ * Switches of one level above at most @block nodes are grouped by the range of @block nodes in
+ * which these nodes are. A switch above more nodes is grouped with those above the same nodes.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)
@@ -73,7 +70,7 @@ static uint32_t group_switches(struct telemetry_aggregate *aggregate,
     return number_groups(key, graph->switches, aggregate->of_sw);
 }
 
-/* Group the nodes by the group of the switch at their first link. */
+/* Nodes are grouped by the group of the switch at their first link. */
 static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct topo_graph *graph,
                             struct telemetry_key *key)
 {
@@ -112,10 +109,7 @@ static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct
     return number_groups(key, cables, aggregate->of_cable);
 }
 
-/*
- * Return the next larger size of a block: the smallest number of nodes below a switch that is more
- * than @block, or the number of all nodes.
- */
+/* Return the next larger number of nodes below a switch, at most that of all nodes. */
 static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
 {
     uint32_t ret = graph->nodes;
@@ -160,8 +154,8 @@ static void group_add(struct telemetry_group *group, uint32_t number, uint32_t l
 }
 
 /*
- * Assign groups to blocks. Each group of nodes is a block. A group of switches is in the block of
- * the nodes below it if they are one block; otherwise it is a block of its own.
+ * Assign groups to blocks. Each group of nodes is a block. A group of switches belongs to the block
+ * of the nodes below it; if there are several such blocks, it is a block of its own.
  */
 static void number_blocks(struct telemetry_aggregate *aggregate)
 {
@@ -339,7 +333,7 @@ static void sum_cables(struct telemetry_aggregate *aggregate, const struct telem
         telemetry_trunk_add(aggregate, aggregate->of_cable[i], t, i, aggregate->reversed[i]);
 }
 
-/* Sum up the counters of all switches or nodes by group. @of: the group of each. */
+/* @of: the group of each switch or node. */
 static void sum_devices(struct telemetry_aggregate *aggregate, const struct telemetry *t, int kind,
                         const uint32_t *of)
 {

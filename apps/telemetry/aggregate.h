@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate.h - aggregation of a large network, whose lines keep their format but have a bounded
- * size. docs/telemetry.md describes it.
+ * aggregate.h - aggregation of a large network, so that the lines about it have a bounded size.
+ * They have the format of other lines (docs/telemetry.md).
  *
  * A *group* is a set of switches of one level that are above the same nodes, or a set of nodes. A
  * *trunk* is all cables between two groups. Counters are summed over a group or trunk. A *block* is
@@ -16,7 +16,7 @@
 #include "apps/telemetry/internal.h"
 
 #define TELEMETRY_AGGREGATE_FROM 16384u /* only networks with more cables are aggregated */
-/* Limits of the number of switch groups, node groups and trunks: closed, and with open blocks. */
+/* Limits of switch groups, of node groups, and of trunks: without and with open blocks. */
 #define TELEMETRY_AGGREGATE_MOST 4096u
 #define TELEMETRY_OPEN_MOST      16384u
 
@@ -27,9 +27,9 @@ struct telemetry_group {
     uint32_t number;    /* number of the only device, or TELEMETRY_MANY */
     uint32_t level;     /* level of the switches */
     uint32_t low, high; /* lowest and highest node in or below the group; low > high: none */
-    uint32_t from, to;  /* of switches: the node groups of low and high */
-    uint32_t block;     /* the block that this group belongs to */
-    uint32_t closed;    /* the group in the closed aggregation that is or contains this one */
+    uint32_t from, to;  /* of switches: the node groups that have the nodes @low and @high */
+    uint32_t block;
+    uint32_t closed; /* the closed aggregation's group that is or contains this one */
 };
 
 struct telemetry_trunk {
@@ -60,7 +60,7 @@ struct telemetry_aggregate {
     /* Group of each switch and node, trunk of each cable; NULL after telemetry_open(). */
     uint32_t *of_sw, *of_node, *of_cable;
     bool *reversed; /* by cable: its first end is at the trunk's second end */
-    /* With open blocks: the cables of trunks that the closed aggregation lacks. */
+    /* with open blocks: the cables of trunks that the closed aggregation lacks */
     struct telemetry_member *member;
     struct telemetry_table table[TELEMETRY_TABLES]; /* sums, by trunk and group */
     uint64_t sample;                                /* number of the sample in `table` */
@@ -78,7 +78,7 @@ int telemetry_aggregate_create(struct telemetry_aggregate **ret, const struct te
 /** telemetry_aggregate_sample - sum up the last sample. Cost: one addition per counter. */
 void telemetry_aggregate_sample(struct telemetry_aggregate *aggregate, const struct telemetry *t);
 
-/* Sort key of a device or cable: members of one group or trunk have the same high and low. */
+/* Sort key of a device or cable. All members of a group or trunk have the same high and low. */
 struct telemetry_key {
     uint64_t high, low;
     uint32_t number; /* of the device or cable */
@@ -105,7 +105,7 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
 /**
  * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add the counters
- * of cable @i to it. A trunk has the state of its cable that is furthest from being in use.
+ * of cable @i to it. Of the states of its cables, a trunk has the last in enum telemetry_link.
  */
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
 void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,

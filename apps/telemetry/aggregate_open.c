@@ -15,9 +15,9 @@ struct builder {
     struct telemetry_aggregate *aggregate;
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
-    /* By closed group: its new number; if it is open, the new number of its next device. */
+    /* for each closed group, its new number or, if it is open, that of its next device */
     uint32_t *sw, *node;
-    /* A number is that of a cable, or the number of all cables plus that of a closed trunk. */
+    /* number: of a cable or, for a closed trunk, its number plus that of all cables */
     struct telemetry_key *key;
     uint32_t keys;
 };
@@ -41,7 +41,7 @@ static int note_open(struct telemetry_aggregate *aggregate,
 
 /* --- groups ------------------------------------------------------------------------- */
 
-/* Number the groups. Each device of an open group becomes a group. Returns the number of groups. */
+/* Each device of an open group becomes a group. Returns the number of groups. */
 static uint32_t number_groups(const struct telemetry_aggregate *aggregate,
                               const struct telemetry_group *group, uint32_t groups, uint32_t *at)
 {
@@ -113,7 +113,7 @@ static bool is_open(const struct builder *b, const struct telemetry_trunk *close
     return b->aggregate->is_open[near->block] || b->aggregate->is_open[peer->block];
 }
 
-/* Sort trunks and cables: trunks between closed blocks, and the cables of all other trunks. */
+/* Sort the trunks between closed blocks together with the cables of all other trunks. */
 static bool sort_keys(struct builder *b)
 {
     const struct fabric *fabric = b->t->source.fabric;
@@ -149,7 +149,6 @@ static void count_trunks(struct builder *b)
         b->aggregate->trunks += starts_trunk(b, i);
 }
 
-/* Add @cable to the trunk, as member @at. */
 static void trunk_add(struct builder *b, struct telemetry_trunk *trunk, uint32_t cable, uint32_t at)
 {
     struct telemetry_member *member = &b->aggregate->member[at];

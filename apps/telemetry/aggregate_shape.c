@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * aggregate_shape.c - writes the shape of an aggregated network as a line of JSON:
- * docs/telemetry.md.
- */
+/* aggregate_shape.c - writes the shape of an aggregated network as JSON: docs/telemetry.md. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -26,8 +23,8 @@ static void put_switches(const struct telemetry_aggregate *aggregate, struct tex
 }
 
 /*
- * Write a trunk of one cable. It has the cable's ports, and at the end the switch and port at the
- * cable's first end in the whole network.
+ * Write a trunk of one cable as a row with the cable's ports. The last two columns are the switch
+ * and port of the cable's first end in the whole network.
  */
 static void put_cable(const struct fabric *fabric, const struct telemetry_trunk *trunk,
                       struct text_buf *text)
@@ -61,7 +58,7 @@ static void put_trunks(const struct telemetry *t, const struct telemetry_aggrega
     text_puts(text, "]");
 }
 
-/* Write the name of a group. A group of one device has the device's name in the network's file. */
+/* A group of one device has the name of the device in the network's file. */
 static void put_name(const struct topo_graph *graph, const struct telemetry_group *group,
                      bool is_node, struct text_buf *text)
 {
@@ -102,7 +99,7 @@ static void put_number(struct text_buf *text, uint32_t number)
         text_number(text, number);
 }
 
-/* Write a list of the field at @offset of each group: first of switches, then of nodes. */
+/* Write the field at @offset of each group, first of switches, then of nodes, as a list. */
 static void put_numbers(const struct telemetry_aggregate *aggregate, const char *field,
                         size_t offset, struct text_buf *text)
 {
@@ -146,7 +143,7 @@ static void put_open(const struct telemetry_aggregate *aggregate, struct text_bu
     text_puts(text, "]");
 }
 
-/* Write the size of the whole network, and the block, only device and size of each group. */
+/* Write the size of the whole network and, for each group, its block, only device, and size. */
 static void put_folded(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct text_buf *text)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * filter.c - see filter.h.
- */
+/* filter.c - see filter.h. */
 #include "apps/telemetry/filter.h"
 
 #include <errno.h>

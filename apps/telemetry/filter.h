@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * filter.h - how a reader wants a large network aggregated: the field "fold" of its subscription.
- * telemetry.h explains aggregation and blocks.
- */
+/* filter.h - a subscription's field "fold": aggregation of a large network (aggregate.h). */
 #ifndef APPS_TELEMETRY_FILTER_H
 #define APPS_TELEMETRY_FILTER_H
 
@@ -10,14 +7,14 @@
 
 struct json_object;
 
-/* Shortest and longest interval between two snapshots. */
+/* Limits of the interval between two snapshots. */
 #define TELEMETRY_EVERY_LEAST_MS 100u
 #define TELEMETRY_EVERY_MOST_MS  3600000u
 
 struct telemetry_filter {
     bool aggregates; /* false: send the whole network */
-    uint32_t *block; /* blocks to open */
-    size_t count;    /* number of blocks to open */
+    uint32_t *block; /* blocks to open, by number */
+    size_t count;    /* number of entries of @block */
 };
 
 /**

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * internal.h - the state of a sampler. Only files of apps/telemetry/ include it.
- */
+/* internal.h - the state of a sampler. Only files of apps/telemetry/ include it. */
 #ifndef APPS_TELEMETRY_INTERNAL_H
 #define APPS_TELEMETRY_INTERNAL_H
 
@@ -24,8 +22,7 @@ static inline uint64_t *telemetry_values(const struct telemetry_table *table, ui
 }
 
 /**
- * telemetry_tables_create - allocate tables with all values 0. Errors: -ENOMEM; the caller must
- * free @ret even then.
+ * telemetry_tables_create - allocate zeroed tables. Free them even after an error. Errors: -ENOMEM.
  */
 int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
                             uint32_t switches, uint32_t nodes);
@@ -46,14 +43,14 @@ struct telemetry_node {
 
 #define TELEMETRY_FINISHED 256u /* number of recent collectives that a sampler keeps */
 
-/* A collective. Each member reports it when it has finished it. */
+/* A collective. Each member reports a collective after finishing it. */
 struct telemetry_finished {
-    struct emu_finished now; /* began_ns: the first member's; ended_ns: the last member's */
+    struct emu_finished now; /* began_ns: of the first member; ended_ns: of the last member */
     uint32_t members;        /* number of members that have reported it */
     uint64_t changed;
 };
 
-/* A line without the first fields, which differ by reader. Readers of the same samples share it. */
+/* A line without its first fields, which differ by reader, so that readers can share it. */
 struct telemetry_body {
     struct text_buf text;
     uint64_t sample, since; /* the line's fields of these names; sample 0: no line */

@@ -49,7 +49,7 @@ void telemetry_list_begin(struct text_buf *text, const char *name)
     text_puts(text, "[");
 }
 
-/* Write a list of rows [number, counter, …]. */
+/* A row is [number, counter, …]. */
 static void put_counters(struct text_buf *text, const char *name,
                          const struct telemetry_table *table, uint64_t since)
 {
@@ -89,7 +89,7 @@ static void put_trunk_states(const struct telemetry_aggregate *aggregate, uint64
     text_puts(text, "]");
 }
 
-/* Return the node of row @n; NULL: the row is a group of several nodes. */
+/* Return NULL if row @n is a group of several nodes. */
 static const struct telemetry_node *node_at(const struct telemetry *t,
                                             const struct telemetry_aggregate *aggregate, uint32_t n)
 {

@@ -33,7 +33,7 @@ static void family(struct text_buf *text, const char *name, const char *type, co
     text_puts(text, "\n");
 }
 
-/* Write a label NAME="VALUE". The first label of a metric begins with "{", the others with ",". */
+/* A label is NAME="VALUE". The first one of a metric begins with "{", the others with ",". */
 static void label(struct text_buf *text, const char *name, const char *value)
 {
     text_puts(text, text->bytes && text->at[text->bytes - 1] == '"' ? "," : "{");
@@ -68,7 +68,7 @@ static void single(struct text_buf *text, const char *name, const char *type, co
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* One end of a cable, and the directions from it and to it. */
+/* One end of a cable, with the directions from it and to it. */
 struct end {
     const struct telemetry_view *view;
     uint32_t cable;
@@ -169,8 +169,7 @@ static void put_ports(const struct telemetry_view *view, struct text_buf *text, 
 /* --- names of infiniband_exporter ---------------------------------------------------- */
 
 /*
- * Write the device's GUID from the network's file. If there is none, it is made of 0xfabe, 0 for a
- * switch or 1 for a node, and the device's number.
+ * A GUID that the network's file lacks is 0xfabe, 0 for a switch or 1 for a node, and the number.
  */
 static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                        bool node, uint32_t device)
@@ -182,14 +181,14 @@ static void label_guid(const struct telemetry_view *view, struct text_buf *text,
     label(text, name, known ? known : own);
 }
 
-/* Write the device's LID. LIDs are numbered from 1, switches before nodes. */
+/* LIDs are numbered from 1, switches before nodes. */
 static void label_lid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                       bool node, uint32_t device)
 {
     label_number(text, name, (node ? view->switches : 0) + device + UINT64_C(1));
 }
 
-/* Write the device's name from the network's file. If there is none, it is "switch3" or "node5". */
+/* Write the name in the network's file, or "switch3" or "node5" if there is none. */
 static void label_device(const struct telemetry_view *view, struct text_buf *text, const char *name,
                          bool node, uint32_t device)
 {
@@ -217,7 +216,7 @@ static void exporter_end(struct text_buf *text, const char *name, const struct e
     label_number(text, "port", end->port);
 }
 
-/* Write the peer of the port. Dashboards name the port after it. */
+/* Write the peer of the port, after which dashboards name the port. */
 static void exporter_uplink(struct text_buf *text, const char *name, const struct end *end)
 {
     const struct telemetry_view *view = end->view;
@@ -299,7 +298,7 @@ struct metric_name {
     char text[80];
 };
 
-/* Write the head of metric "fabemu_PART_COUNTER" of counter @i. Returns its name. */
+/* Write the head of the metric "fabemu_PART_COUNTER" of counter @i. Returns its name. */
 static struct metric_name counter_family(struct text_buf *text,
                                          const struct fabric_counters *counters, size_t i)
 {
@@ -313,7 +312,7 @@ static struct metric_name counter_family(struct text_buf *text,
     return ret;
 }
 
-/* Write the counters of @count devices, which are @stride bytes apart in memory from @first on. */
+/* Write the counters of @count devices, whose counters begin @stride bytes apart at @first. */
 static void put_counters(struct text_buf *text, const struct fabric_counters *counters,
                          uint32_t count, const uint64_t *first, size_t stride)
 {
@@ -385,7 +384,7 @@ static void put_totals(const struct telemetry_view *view, struct text_buf *text)
 #undef PUT
 }
 
-/* Write the time in seconds, the unit of all times in Prometheus. */
+/* Seconds are the unit of all times in Prometheus. */
 static void put_time(const struct telemetry_view *view, struct text_buf *text)
 {
     uint64_t ns = view->is_virtual ? view->at / 1000u : view->at;
@@ -398,7 +397,7 @@ static void put_time(const struct telemetry_view *view, struct text_buf *text)
     text_puts(text, value);
 }
 
-/* Write the fabric and its origin as labels, which a scraper stores with the numbers. */
+/* The fabric and its origin are labels, which a scraper stores with the numbers. */
 static void put_info(const struct telemetry_view *view, struct text_buf *text)
 {
     struct json_object *origin = json_object_object_get(view->shape, "origin");

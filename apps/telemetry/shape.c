@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * shape.c - writes the shape, the constant properties of a fabric, as a line of JSON:
- * docs/telemetry.md.
- */
+/* shape.c - writes the shape, the constant properties of a fabric, as JSON: docs/telemetry.md. */
 #include <json-c/json.h>
 
 #include "apps/fabric/origin.h"
@@ -21,7 +18,7 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
     text_puts(text, "]");
 }
 
-/* Write rows: level, index within the level, first and last node below (0 and -1: no node). */
+/* A row has level, index in the level, first and last node below (0 and -1: no node). */
 static void put_switches(const struct topo_graph *graph, struct text_buf *text)
 {
     uint32_t of_level[64] = {0};
@@ -72,7 +69,7 @@ static void put_cables(const struct fabric *fabric, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* Write the names of switches, then of nodes, from the network's file. */
+/* Names in the network's file, first of switches, then of nodes. */
 static void put_names(const struct topo_graph *graph, struct text_buf *text)
 {
     if (!graph->label)
@@ -85,7 +82,7 @@ static void put_names(const struct topo_graph *graph, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* Write the GUIDs of switches, then of nodes, from the network's file; "": it has none. */
+/* GUIDs in the network's file, first of switches, then of nodes; "": it has none. */
 static void put_guids(const struct topo_graph *graph, struct text_buf *text)
 {
     char guid[24];
@@ -125,7 +122,7 @@ static void put_profile(const struct fabric_config *config, struct text_buf *tex
     text_field_string(text, "queue", emu_profile_has_engines(profile) ? "packets" : "segments");
     text_field_string(text, "combines",
                       emu_profile_switches_combine(profile) ? "switches" : "adapters");
-    /* This is the profile's rate even on clock raw, where links have no limit. */
+    /* the rate of the profile, even on clock raw, where links have no limit */
     text_field_number(text, "link_bytes_per_s",
                       profile->link_ps_per_byte ? 1000000000000u / profile->link_ps_per_byte : 0);
     text_field_number(text, "segment_bytes", EMU_HDR_BYTES + EMU_PAYLOAD_BYTES);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * telemetry.c - samples all counters of a fabric and records what has changed.
- */
+/* telemetry.c - samples all counters of a fabric and records what has changed. */
 #include "apps/telemetry/telemetry.h"
 
 #include <errno.h>
@@ -125,7 +123,7 @@ static void store(struct telemetry *t, int kind, uint32_t row, const uint64_t *n
     table->changed[row] = t->samples;
 }
 
-/* Return the counters of a row that other hosts have sent. */
+/* The counters of a row as other hosts have sent them. */
 static uint64_t *remote_values(const struct telemetry *t, int kind, uint32_t row)
 {
     return telemetry_values(&t->remote[kind], row);
@@ -138,7 +136,7 @@ static void sample_cables(struct telemetry *t)
     for (uint32_t i = 0; i < 2 * cables; i++) {
         struct fabric_direction_sample now;
 
-        /* if the sending end is on another host, @now has only the errors counted here */
+        /* if the sending end is on another host, @now has only errors counted on this host */
         fabric_sample_direction(t->source.fabric, i / 2, i % 2, &now);
         if (t->source.hosts)
             fabric_counters_add(&fabric_direction_counters, now.value,
@@ -196,7 +194,8 @@ static void sample_node(struct telemetry *t, uint32_t n)
         memcpy(now.value, remote_values(t, TELEMETRY_NODES, n), sizeof now.value);
     }
     memcpy(before.value, telemetry_values(&t->table[TELEMETRY_NODES], n), sizeof before.value);
-    if (now.delivered < before.delivered) /* a sum of two counters, read one after the other */
+    /* `delivered`, a difference of two counters read one after the other, may seem to fall */
+    if (now.delivered < before.delivered)
         now.delivered = before.delivered;
     store(t, TELEMETRY_NODES, n, now.value);
 }

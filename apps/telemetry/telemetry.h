@@ -6,8 +6,7 @@
  * counters of the fabric, and records which devices and cables have changed. For each reader it
  * writes the changes since the reader's previous sample. Counters are cumulative, so a reader that
  * misses samples loses only the times of the changes. The counters run with or without a sampler.
- *
- * Thread: the fabric's manager; on clock virtual the driver, between two advances.
+ * Thread: the fabric's manager; in simulated time the driver of the traffic, between two advances.
  */
 #ifndef APPS_TELEMETRY_TELEMETRY_H
 #define APPS_TELEMETRY_TELEMETRY_H
@@ -60,7 +59,7 @@ enum telemetry_kind telemetry_kind_of(uint8_t emu_kind);
 /* The process at a node. */
 struct telemetry_process {
     int64_t pid;      /* 0: no process */
-    int64_t rank;     /* its rank in its job, as the process reports it; -1: none */
+    int64_t rank;     /* its rank in its job, from the process itself; -1: none */
     char command[16]; /* its name, ended by 0 */
 };
 
@@ -78,7 +77,7 @@ struct telemetry_source {
     const struct fabric *fabric;
     const struct fabric_config *config;
     uint64_t origin; /* time 0 of the samples, in the unit of telemetry_sample() */
-    /* Sets *ret, which is zeroed before the call. NULL: all cables are up. */
+    /* Sets *ret, which is zero before the call. NULL: all cables are up. */
     void (*link)(void *ctx, uint32_t cable, struct telemetry_cable *ret);
     /* Sets *who and *waits, which are "no process" and "nothing" before. NULL: no processes. */
     void (*node)(void *ctx, uint32_t node, struct telemetry_process *who,
@@ -109,8 +108,7 @@ uint64_t telemetry_samples(const struct telemetry *telemetry);
 
 /**
  * telemetry_shape - replace the contents of @text by the line that describes the network, without a
- * newline. @every_ns: the interval that the reader has requested, on clock virtual in simulated ns;
- * 0: none.
+ * newline. @every_ns: the interval that the reader requests (if virtual, simulated ns); 0: none.
  */
 void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns, struct text_buf *text);
 
@@ -122,7 +120,7 @@ void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns, struc
 void telemetry_line(struct telemetry *telemetry, uint64_t since, uint64_t skipped,
                     struct text_buf *text);
 
-/* Aggregation of a large network: few groups of devices, with the sums of their counters. */
+/* Aggregation of a large network: groups of devices, with the sums of their counters. */
 struct telemetry_aggregate;
 
 /**
@@ -134,8 +132,7 @@ int telemetry_aggregate(struct telemetry *telemetry);
 /**
  * telemetry_open - create an aggregation for one reader in which the @count blocks of @block are
  * open, so that their devices have rows of their own. The caller destroys it. It is valid while
- * @telemetry exists. Errors: -ENOENT if there is no such block; -E2BIG if it would have too many
- * rows; -ENOMEM.
+ * @telemetry exists. Errors: -ENOENT if there is no such block; -E2BIG: too many rows; -ENOMEM.
  */
 int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *telemetry,
                    const uint32_t *block, size_t count);
@@ -178,10 +175,7 @@ int telemetry_agent_report(struct telemetry_agent *agent, size_t most, struct te
 bool telemetry_receive(struct telemetry *telemetry, uint32_t host, const void *bytes, size_t count,
                        uint64_t now_ns);
 
-/**
- * telemetry_host_lost - set the levels (such as queue lengths) of @host to 0. Its other counters
- * stay, and the host adds to them if it rejoins.
- */
+/** telemetry_host_lost - set levels (such as queue lengths) of @host to 0, and keep its counts. */
 void telemetry_host_lost(struct telemetry *telemetry, uint32_t host);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * view.c - rebuilds the state of a fabric from lines of telemetry.
- */
+/* view.c - rebuilds the state of a fabric from lines of telemetry. */
 #include "apps/telemetry/view.h"
 
 #include <errno.h>
@@ -25,12 +23,12 @@ const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "br
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* A row: an element of a list that is itself a list of numbers. */
+/* A row is an element of a list, and itself a list of numbers. */
 struct row {
     struct json_object *list;
 };
 
-/* Get row @i of @list. Returns false if the element is no list of @columns or more elements. */
+/* Returns false if element @i is not a list of @columns or more elements. */
 static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
 {
     ret->list = emu_json_at(list, i);
@@ -42,7 +40,7 @@ static int64_t column(const struct row *row, size_t i)
     return json_object_get_int64(emu_json_at(row->list, i));
 }
 
-/* Return a column whose values must not be negative. A negative one becomes 0. */
+/* A negative value, which is invalid, becomes 0. */
 static uint64_t count(const struct row *row, size_t i)
 {
     int64_t number = column(row, i);
@@ -50,7 +48,7 @@ static uint64_t count(const struct row *row, size_t i)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* Get the list @name; an absent list is empty. Returns false if the value is not a list. */
+/* An absent list is empty. Returns false if the value is not a list. */
 static bool list_of(struct json_object *line, const char *name, struct json_object **ret,
                     size_t *length)
 {
@@ -180,7 +178,7 @@ static int take_shape(struct telemetry_view *view, struct json_object *line)
 
 /* --- snapshots ---------------------------------------------------------------------- */
 
-/* Get the counters in a row. An older fabric may have fewer, and the rest is 0. Returns true. */
+/* An older fabric may have fewer counters; the others become 0. Always returns true. */
 static bool take_counters(const struct row *row, const struct fabric_counters *counters,
                           uint64_t *value)
 {
@@ -237,7 +235,7 @@ static bool take_wait(struct telemetry_view *view, const struct row *row)
     return true;
 }
 
-/* Store a collective in a hash table without chains, where it replaces the one in its slot. */
+/* The hash table has no chains: a collective replaces the one in its slot. */
 static bool take_finished(struct telemetry_view *view, const struct row *row)
 {
     uint64_t group = count(row, 0), number = count(row, 1), kind = count(row, 2);
@@ -365,7 +363,7 @@ const char *telemetry_view_link(const struct telemetry_view *view, uint32_t cabl
     return name ? name : "";
 }
 
-/* Return an entry of a list in the shape that has an entry per switch, and then one per node. */
+/* The list in the shape has an entry for each switch, and then one for each node. */
 static const char *text_of(const struct telemetry_view *view, const char *list, bool node,
                            uint32_t number)
 {

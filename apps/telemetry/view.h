@@ -4,8 +4,8 @@
  * (docs/telemetry.md). The first line is the *shape*, which describes the network; the others are
  * snapshots of its counters.
  *
- * Lines may come from an untrusted file, so each value is checked against the shape. A view is used
- * by one thread.
+ * Lines may come from an untrusted file, so each value is checked against the shape. Thread: one at
+ * a time.
  */
 #ifndef APPS_TELEMETRY_VIEW_H
 #define APPS_TELEMETRY_VIEW_H
@@ -142,12 +142,12 @@ const char *telemetry_view_guid(const struct telemetry_view *view, bool node, ui
 /* The exporter whose names the metrics have. INFINIBAND_EXPORTER: only metrics of ports. */
 enum telemetry_names { TELEMETRY_NODE_EXPORTER, TELEMETRY_INFINIBAND_EXPORTER };
 
-/** telemetry_names_of - parse an exporter's name. Returns false if there is no such name. Pure. */
+/** telemetry_names_of - parse an exporter's name. Returns false if it is unknown. Pure. */
 bool telemetry_names_of(const char *text, enum telemetry_names *ret);
 
 /**
  * telemetry_metrics - replace the contents of @text by all metrics of @view (docs/telemetry.md) in
- * Prometheus' text format. They are empty if @view has no snapshot.
+ * Prometheus' text format. @text is empty if @view has no snapshot.
  */
 void telemetry_metrics(const struct telemetry_view *view, enum telemetry_names names,
                        struct text_buf *text);

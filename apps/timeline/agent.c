@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * agent.c - see agent.h.
- */
+/* agent.c - see agent.h. */
 #include "apps/timeline/agent.h"
 
 #include <errno.h>
@@ -12,16 +10,16 @@
 #include "apps/fabric/sample.h"
 #include "emu/util/now.h"
 
-/* Maximum size of the records that wait to be sent. */
+/* limit of the records that wait to be sent */
 #define KEPT_MOST_BYTES ((size_t)16 << 20)
 
 struct timeline_agent {
     struct fabric *fabric;
     struct fabric_finished_at *at; /* by node: read position */
     struct text_buf kept;          /* records, in the order in which they were read */
-    size_t sent_bytes;             /* size of the records at the front of kept that were sent */
+    size_t sent_bytes;             /* size of those records at the front of `kept` that were sent */
     uint64_t missed;               /* completions lost since the last piece */
-    uint32_t next;                 /* next node to read */
+    uint32_t next;
 };
 
 /* --- agent ------------------------------------------------------------------------------ */
@@ -85,7 +83,7 @@ void timeline_agent_leaves(struct timeline_agent *agent, uint32_t node)
     take(agent, node);
 }
 
-/* Remove the records that were sent from kept, if they are at least half of it. */
+/* Remove the sent records from `kept` if they are at least half of it. */
 static void discard_sent(struct timeline_agent *agent)
 {
     if (agent->sent_bytes < agent->kept.bytes / 2)
@@ -129,10 +127,7 @@ uint64_t timeline_agent_most_bytes(uint32_t nodes)
 
 /* --- coordinator ------------------------------------------------------------------------ */
 
-/*
- * Return whether the record is valid: its node is on the sending host, and it ended before it was
- * sent.
- */
+/* Return whether the node is on the sending host, and the completion is before @sent_ns. */
 static bool is_sane(const struct timeline_received *received, uint64_t sent_ns,
                     const struct timeline_record *record)
 {

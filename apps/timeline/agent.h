@@ -4,10 +4,9 @@
  * timeline. A completion is a finished collective or message.
  *
  * A running process keeps its completions in its host interface until the coordinator's next query.
- * When it leaves, the agent reads them. The agent stores a limited number and counts the others as
- * lost. Times are by the sender's clock; its offset to the coordinator's clock is measured from the
- * queries and replies.
- *
+ * When the process leaves, the agent reads them. It stores a limited number, and counts the others
+ * as lost. Times are by the sender's clock; the offset to the coordinator's clock is measured with
+ * the queries and replies.
  * Thread: on each host the fabric's manager.
  */
 #ifndef APPS_TIMELINE_AGENT_H
@@ -51,9 +50,7 @@ struct timeline_agent;
 int timeline_agent_create(struct timeline_agent **ret, struct fabric *fabric, uint64_t from_bytes);
 void timeline_agent_destroy(struct timeline_agent *agent);
 
-/**
- * timeline_agent_leaves - read the completions of the process at @node, which is about to leave.
- */
+/** timeline_agent_leaves - read the completions of the process at @node before it leaves. */
 void timeline_agent_leaves(struct timeline_agent *agent, uint32_t node);
 
 /**

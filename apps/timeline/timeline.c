@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * timeline.c - see timeline.h.
- *
  * Source: "Trace Event Format", Google: complete events (X) for collectives and messages, instants
  * (i), asynchronous events (b, e) for faults, flows (s, f) from the sender to the receiver of a
  * message, metadata (M) for names. A *lane* is one of the viewer's threads of one kind.
@@ -31,7 +30,7 @@
 #define LAST_BYTES \
     (UINT64_C(64) << 10) /* space at the end of the file for the last event and the tail */
 
-/* Kinds of threads in the viewer: of a node, and of the fabric. */
+/* Kinds of threads in the viewer. */
 enum lane_kind { COLLECTIVES, SENDS, RECEIVES, PROCESS, FABRIC, LANE_KINDS };
 
 static const char *const lane_names[LANE_KINDS] = {
@@ -78,9 +77,9 @@ struct timeline {
     struct text_buf tail;
     uint64_t at; /* offset of the tail in the file */
     uint64_t kept[CLASSES], left_out[CLASSES];
-    uint64_t missed;  /* completions that were lost before they were read */
-    uint64_t last_ns; /* the latest time in the file */
-    uint64_t *fault;  /* numbers of the active faults */
+    uint64_t missed; /* completions that were lost before they were read */
+    uint64_t last_ns;
+    uint64_t *fault; /* numbers of the active faults */
     uint32_t faults;
     bool dirty;  /* changed since the last write */
     bool full;   /* later events are only counted */
@@ -226,7 +225,7 @@ static void second_open(struct timeline *t, const struct stat *first)
         second_close(second);
 }
 
-/* Record that the files have swapped names. The second file now lacks the new events. */
+/* The files have swapped names, so the second file now lacks the new events. */
 static void second_swap(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -240,10 +239,7 @@ static void second_swap(struct timeline *t)
     second->behind = text;
 }
 
-/*
- * Write the new events. Returns false on failure. If there is a second file, the file with the
- * timeline's name is unchanged then.
- */
+/* Returns false on failure. If there is a second file, the first one is then unchanged. */
 static bool write_all(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -335,7 +331,7 @@ int timeline_create(struct timeline **ret, const struct timeline_config *config)
     return 0;
 }
 
-/* Count an event. Returns true if it fits into the file. */
+/* Count an event. Returns whether there is space for it in the file. */
 static bool is_kept(struct timeline *t, enum event_class class)
 {
     if (t->failed)
@@ -356,7 +352,6 @@ static bool is_kept(struct timeline *t, enum event_class class)
 
 /* --- events ------------------------------------------------------------------------- */
 
-/* Write a time in ns as microseconds. */
 static void put_us(struct text_buf *text, const char *name, uint64_t ns)
 {
     const char digits[] = {'.', (char)('0' + ns / 100 % 10), (char)('0' + ns / 10 % 10),
@@ -393,7 +388,6 @@ static void args_begin(struct timeline *t)
     text_puts(&t->text, "{");
 }
 
-/* Write the name of a node or of one of its threads. */
 static void put_name(struct timeline *t, const char *what, uint32_t node, uint32_t thread,
                      const char *name)
 {
@@ -431,8 +425,8 @@ static void name_lane(struct timeline *t, uint32_t node, enum lane_kind kind, ui
 
 /*
  * Find a lane that is free from @began_ns on, occupy it until @ended_ns, and return its thread
- * number. If all lanes are occupied, take the one that becomes free first, and set @began_ns to
- * that time. If there is no memory, return the first lane's number and record nothing.
+ * number. If none is free, take the one that is free first, and set @began_ns to that time. If
+ * there is no memory, return the number of the first lane and occupy nothing.
  */
 static uint32_t lane_take(struct timeline *t, uint32_t node, enum lane_kind kind,
                           uint64_t *began_ns, uint64_t *ended_ns)
@@ -607,7 +601,6 @@ static uint32_t fault_find(const struct timeline *t, uint64_t number)
     return i;
 }
 
-/* Write the begin or the end of the fault that @event is about. */
 static void note_fault(struct timeline *t, struct json_object *event, uint64_t at_ns)
 {
     const char *state = json_object_get_string(json_object_object_get(event, "state"));

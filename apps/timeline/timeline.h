@@ -10,11 +10,10 @@
  * writes the file, and the file says how far the clocks of the other hosts may be off.
  *
  * The file is complete JSON at any time, even after a kill in the middle of a write. For this there
- * are two files: one has the timeline's name, the other one is written, and then they swap names.
+ * are two files. One has the timeline's name. The other is written, and then the two swap names.
  * The size is limited: events that come after the limit is reached are only counted.
- * Rejected: overwriting the end of a single file in one write. A kill can cut a write short between
+ * Rejected: overwriting the end of a single file in one write, which a kill can cut short between
  * two pages.
- *
  * Thread: one.
  */
 #ifndef APPS_TIMELINE_TIMELINE_H
@@ -68,13 +67,10 @@ void timeline_clock(struct timeline *t, uint32_t host, uint64_t error_ns);
 /** timeline_host_lost - count a failure of @host; its most recent completions are lost. */
 void timeline_host_lost(struct timeline *t, uint32_t host);
 
-/**
- * timeline_process - add an event of the life cycle of the process at @node. @what: its name.
- * @at_ns: by emu_now_ns().
- */
+/** timeline_process - add the event @what of the process at @node. @at_ns: by emu_now_ns(). */
 void timeline_process(struct timeline *t, uint32_t node, uint64_t at_ns, const char *what);
 
-/** timeline_event - add an event (docs/control.md) at its field "s", or at @now_ns without one. */
+/** timeline_event - add an event (docs/control.md) at the time in its field "s", or at @now_ns. */
 void timeline_event(struct timeline *t, uint64_t now_ns, struct json_object *event);
 
 /** timeline_write - write all events so far to the file. Prints a line on the first error. */

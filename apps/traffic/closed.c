@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * closed.c - the driver of closed loops: reductions and barriers.
+ * closed.c - the driver of closed loops: reductions and barriers of groups of nodes.
  *
- * The driver reads the members' logs after every slice (SLICE_PS of virtual time) that has events.
- * It posts a group's next operation at all members at the same time: either when the previous one
- * is complete at all of its receivers, or at fixed intervals.
+ * The driver, the thread that runs the traffic, reads the members' logs after every slice (SLICE_PS
+ * of virtual time) that has events. It posts a group's next operation when all receivers have the
+ * result of the previous one, or at fixed intervals. Members begin it later by skew and noise.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,16 +23,15 @@ struct closed_run {
     struct traffic_run *run;
     struct traffic_coll coll;
     struct traffic_pending operations; /* incomplete operations */
-    struct traffic_stats *latency;     /* batches are by the operation's number, not by time */
-    uint64_t completed;                /* complete operations of all groups */
-    uint64_t *got;                     /* reduce: by group, result segments that its root has */
-    const char *wrong;                 /* error text, about the logs or memory; NULL: no error */
+    struct traffic_stats *latency;     /* batches (stats.h) divide operations by number, not time */
+    uint64_t completed;                /* of all groups */
+    uint64_t *got;     /* reduce: for each group, number of result segments at its root */
+    const char *wrong; /* about the logs or memory; NULL: no error */
 };
 
 /*
- * Return whether this completion is possible. The logs of other hosts are not trusted: they could
- * have an operation that completes before its last member has posted it, or more operations than
- * were posted.
+ * Return whether an operation can be complete at @last_ps. The logs of other hosts are not trusted:
+ * they could name operations that complete too early, or more than were posted.
  */
 static bool end_is_sane(const struct closed_run *closed, const struct traffic_part *part,
                         uint64_t last_ps)
@@ -44,7 +43,10 @@ static bool end_is_sane(const struct closed_run *closed, const struct traffic_pa
            last_ps >= traffic_coll_last_ps(coll, part->src, part->birth_ps);
 }
 
-/* Return the number of posted operations that are not complete. Valid logs are about no others. */
+/*
+ * Return the number of posted operations that are not complete. Valid logs name only these
+ * operations, so this number also limits the table of incomplete ones.
+ */
 static uint64_t under_way(const struct closed_run *closed)
 {
     uint64_t posted = 0;
@@ -54,7 +56,7 @@ static uint64_t under_way(const struct closed_run *closed)
     return posted - closed->completed;
 }
 
-/* Record that operations are complete at one receiver, and find those complete at all receivers. */
+/* Each part completes one operation at one receiver. Find operations complete at all receivers. */
 static void take_parts(void *ctx, const struct traffic_part *part, size_t count)
 {
     struct closed_run *closed = ctx;
@@ -95,7 +97,7 @@ static int take_logs(struct closed_run *closed)
 
     for (uint32_t w = 0; w < workers->count; w++)
         if (workers->at[w] && workers->at[w]->log.full)
-            closed->wrong = "a table of arrivals overflowed";
+            closed->wrong = "the log of completions of a worker overflowed";
     if (traffic_hosts_logs(closed->run, &closed->coll.workers, take_parts, closed))
         closed->wrong = "out of memory";
     return closed->wrong ? traffic_run_wrong(closed->run, -EPROTO, "%s", closed->wrong) : 0;
@@ -124,7 +126,7 @@ static bool post_due(struct closed_run *closed)
     return posted;
 }
 
-/* Return whether operations will be posted at fixed intervals, even if the network stays empty. */
+/* Return whether operations that are posted at fixed intervals are still to come. */
 static bool posts_to_come(const struct closed_run *closed)
 {
     const struct traffic_coll_plan *plan = &closed->coll.plan;
@@ -152,7 +154,6 @@ static uint64_t next_slice_ps(const struct closed_run *closed)
     return (next_ps + SLICE_PS - 1) / SLICE_PS * SLICE_PS;
 }
 
-/* Report the error that the network is empty although operations are incomplete. */
 static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
 {
     struct fabric_drop loss;
@@ -168,7 +169,7 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
                              (unsigned long long)waiting, (unsigned long long)all);
 }
 
-/* Return whether the roots' counts in got[] are possible: not falling, at most what was posted. */
+/* Return whether the counts in got[] are possible: none has decreased or exceeds what is posted. */
 static bool roots_are_sane(const struct closed_run *closed)
 {
     const struct traffic_coll *coll = &closed->coll;
@@ -180,10 +181,7 @@ static bool roots_are_sane(const struct closed_run *closed)
     return true;
 }
 
-/*
- * Inform the members on all hosts how many result segments the roots of reductions have.
- * *@moved: whether a count has changed.
- */
+/* Announce how many result segments the roots have. *@moved: whether a count has changed. */
 static int announce(struct closed_run *closed, bool *moved)
 {
     struct traffic_run *run = closed->run;
@@ -191,7 +189,8 @@ static int announce(struct closed_run *closed, bool *moved)
     int err;
 
     *moved = false;
-    if (coll->plan.what != TRAFFIC_REDUCE) /* because the network looks empty after an error */
+    /* no announcement, but check for an error, after which the network looks empty */
+    if (coll->plan.what != TRAFFIC_REDUCE)
         return traffic_hosts_error(run);
     traffic_coll_roots(coll, closed->got);
     traffic_hosts_sum(run, closed->got, coll->plan.groups);
@@ -204,10 +203,7 @@ static int announce(struct closed_run *closed, bool *moved)
     return 0;
 }
 
-/*
- * Check that the nodes of this host have completed all operations. The logs say so, but those of
- * other hosts are not trusted.
- */
+/* Check the nodes of this host themselves, because the logs of other hosts are not trusted. */
 static int check_here(struct closed_run *closed)
 {
     uint32_t node = traffic_coll_unfinished(&closed->coll);
@@ -220,7 +216,7 @@ static int check_here(struct closed_run *closed)
                              node);
 }
 
-/* Compute the digest of all members' results, and the segments that they sent, over all hosts. */
+/* Compute the digest of all results and the number of segments that members sent, on all hosts. */
 static int take_totals(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
@@ -264,9 +260,7 @@ static int run_operations(struct closed_run *closed)
         if (!err)
             err = traffic_run_progress(run, (double)closed->completed / (double)all);
     }
-    /*
-     * After a reduction's last segment credits are still in flight. Wait until the fabric is idle.
-     */
+    /* After the last segment of a reduction, credits are still in flight. Wait for them. */
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
         err = traffic_faults_advance(run);
@@ -291,7 +285,8 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
                                  plan->groups, plan->groups == 1 ? "" : "s", plan->members, nodes);
     if (plan->interval_ps && plan->operations > TIME_MOST_PS / plan->interval_ps)
         return traffic_run_wrong(run, -EINVAL,
-                                 "%llu operations, one every %llu ns: more than 50 days",
+                                 "%llu operations, one every %llu ns, take more than 50 days of "
+                                 "simulated time",
                                  (unsigned long long)plan->operations,
                                  (unsigned long long)plan->interval_ps / 1000);
     if (plan->by != TRAFFIC_BY_HARDWARE && plan->what == TRAFFIC_REDUCE)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * faults.c - applies and reverts faults between windows of simulated time.
- */
+/* faults.c - applies and reverts faults between windows of simulated time. */
 #include "apps/traffic/internal.h"
 
 #include "apps/fabric/links.h"
@@ -14,7 +12,7 @@
 #include "emu/fault/log.h"
 #include "emu/util/clock.h"
 
-#define SCAN_PS 1000000u /* between two checks of the conditions that faults wait for */
+#define SCAN_PS 1000000u /* interval of the checks of conditions that faults wait for */
 
 struct traffic_faults {
     struct manager *manager; /* NULL: this fabric cannot reroute */
@@ -22,7 +20,7 @@ struct traffic_faults {
     struct traffic_faults_seen seen;
 };
 
-/* Record a change. It replaces the previous change if that has the same kind and time. */
+/* Record a change, or replace the previous one if it has the same kind and time. */
 static void note_change(struct traffic_faults_seen *seen, const struct manager_event *event)
 {
     struct traffic_change change = {.at_ps = event->at_ps,

@@ -15,7 +15,7 @@ static int hosts_create(void *ctx, uint32_t i, struct emu_worker *worker)
 {
     struct traffic_hosts *hosts = ctx;
 
-    (void)i; /* there is only one device */
+    (void)i;
     return emu_virtual_create(&hosts->link, worker, hosts->barrier, hosts->graph->nodes);
 }
 
@@ -118,7 +118,6 @@ struct words {
     size_t count;
 };
 
-/* Check the length of another host's data. If it is not @wanted, the hosts have diverged. */
 static bool same_length(const struct words *words, size_t bytes, size_t wanted)
 {
     if (bytes == wanted)
@@ -173,7 +172,7 @@ struct parts {
     bool no_memory;
 };
 
-/* Grow to a capacity of @count parts. Returns false if there is no memory. */
+/* Returns false if there is no memory. */
 static bool parts_grow(struct parts *parts, size_t count)
 {
     struct traffic_part *more = parts->part;
@@ -188,7 +187,7 @@ static bool parts_grow(struct parts *parts, size_t count)
     return true;
 }
 
-/* Process another host's log. It is copied first, because it may not be aligned. */
+/* Process another host's log from a copy, because the log may not be aligned. */
 static void take_its(void *ctx, uint32_t host, const void *its, size_t bytes)
 {
     struct parts *parts = ctx;
@@ -229,10 +228,7 @@ int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
 
 /* --- the start of a run ------------------------------------------------------------------ */
 
-/*
- * Return a digest of the traffic's configuration, which must be the same on all hosts. The hosts'
- * sessions have already compared the rest of the configuration.
- */
+/* The digest covers the traffic. The hosts have already compared the other settings. */
 static uint64_t config_digest(const struct traffic_config *config)
 {
     const struct traffic_pattern *pattern = &config->pattern;

@@ -3,14 +3,13 @@
  * hosts.h - a run on several hosts: each host has its own part of the fabric and of the nodes, and
  * all hosts advance through the same simulated times.
  *
- * Every host runs the whole driver. The driver decides only by sums over all hosts and by data that
- * all hosts have, so all hosts decide alike, and none waits for another host's decision. Hosts
- * exchange data in supersteps (emu/hostlink/barrier.h), and all hosts reach the same supersteps in
- * the same order. In a run on one host these functions do nothing.
+ * Every host runs the whole driver (the thread that runs the traffic). It decides only by sums over
+ * all hosts and by data that all hosts have, so all hosts decide alike, and none waits for a
+ * decision of another. Hosts exchange data in supersteps (emu/hostlink/barrier.h), and all hosts
+ * reach the same supersteps in the same order. In a run on one host these functions do nothing.
  *
  * After a host is lost or has ended, sums cover this host alone, simulated time stops, and
- * traffic_hosts_error() returns the error. Callers that only need a sum need not check it; a caller
- * that loops must.
+ * traffic_hosts_error() returns the error. A caller that loops must check for it.
  */
 #ifndef APPS_TRAFFIC_HOSTS_H
 #define APPS_TRAFFIC_HOSTS_H
@@ -28,8 +27,8 @@ struct traffic_run;
 
 /* The hosts of one run, or of several consecutive ones. */
 struct traffic_hosts {
-    struct emu_barrier *barrier; /* the barrier of all hosts, which are connected; borrowed */
-    struct emu_virtual *link;    /* the running fabric's host link; NULL: no fabric runs */
+    struct emu_barrier *barrier; /* borrowed; all hosts are connected */
+    struct emu_virtual *link;    /* host link of the running fabric; NULL: no fabric runs */
     const struct topo_graph *graph;
     const uint32_t *of;         /* by switch: its host */
     struct fabric_hosts fabric; /* for fabric_config.hosts */
@@ -41,7 +40,7 @@ void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier
                         const struct topo_graph *graph, const uint32_t *of);
 
 /**
- * traffic_hosts_error - return the error that has ended the run on all hosts, or 0; set its text.
+ * traffic_hosts_error - return the error that has ended the run, or 0. Sets the run's error text.
  */
 int traffic_hosts_error(struct traffic_run *run);
 
@@ -54,8 +53,8 @@ void traffic_hosts_gather(struct traffic_run *run, const void *mine, size_t byte
 void traffic_hosts_sum(struct traffic_run *run, uint64_t *words, size_t count);
 
 /**
- * traffic_hosts_digest - combine the digests of all nodes into the result's digest. @by_node: the
- * digests of this host's nodes; on return, those of all nodes.
+ * traffic_hosts_digest - combine the digests of all nodes into the result's digest. @by_node:
+ * digests of this host's nodes; on return, of all nodes.
  */
 void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t nodes);
 

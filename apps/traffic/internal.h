@@ -16,11 +16,11 @@ struct traffic_run {
     const struct traffic_config *config;
     struct traffic_result *result;
     struct fabric *fabric;
-    struct fabric_config built;          /* configuration of `fabric` */
-    uint64_t now_ps;                     /* all events up to here have happened */
-    double done;                         /* last reported progress, 0 to 1 */
-    uint64_t began_ns;                   /* host time: start of the current step */
-    uint64_t bytes;                      /* memory of this host's part of the network */
+    struct fabric_config built; /* configuration of `fabric` */
+    uint64_t now_ps;            /* all events up to here have happened */
+    double done;                /* last reported progress, 0 to 1 */
+    uint64_t began_ns;          /* real time at the start of the current step: building, running */
+    uint64_t bytes;             /* memory of this host's part of the network */
     struct traffic_faults *faults;       /* NULL: no schedule of faults */
     struct capture_thread *capture;      /* NULL: no capture */
     struct traffic_snapshots *snapshots; /* NULL: no snapshots */
@@ -28,10 +28,10 @@ struct traffic_run {
     size_t error_bytes;
 };
 
-/** traffic_run_open - open.c: sources that send at random times: warm-up, measurement, drain. */
+/** traffic_run_open - run an open loop (open.c): warm-up, measurement, drain. */
 int traffic_run_open(struct traffic_run *run);
 
-/** traffic_run_closed - closed.c: reductions and barriers, one after the other. */
+/** traffic_run_closed - run a closed loop (closed.c): reductions and barriers. */
 int traffic_run_closed(struct traffic_run *run);
 
 /* --- run.c -------------------------------------------------------------------------- */
@@ -46,13 +46,10 @@ int traffic_run_start(struct traffic_run *run, const struct fabric_node_ops *ops
 /** traffic_run_stop - stop faults, the capture and the fabric. */
 void traffic_run_stop(struct traffic_run *run);
 
-/** traffic_run_begin - note that the fabric is built, and begin to measure wall time. */
+/** traffic_run_begin - begin to measure wall time, because the fabric is built. */
 void traffic_run_begin(struct traffic_run *run);
 
-/**
- * traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user has interrupted
- * the run.
- */
+/** traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user interrupts. */
 int traffic_run_progress(struct traffic_run *run, double done);
 
 /** traffic_run_check - stop the wall time, read totals, check conservation. Errors: -EPROTO. */
@@ -74,7 +71,7 @@ void traffic_faults_stop(struct traffic_run *run);
 /** traffic_faults_manager - return the manager that takes links out of use; NULL: none. */
 const struct manager *traffic_faults_manager(const struct traffic_run *run);
 
-/** traffic_faults_heal - revert all faults before the run ends. */
+/** traffic_faults_heal - revert all faults, so that the network can become empty. */
 int traffic_faults_heal(struct traffic_run *run);
 
 /** traffic_faults_result - write the counts of faults into the run's result. */
@@ -84,8 +81,7 @@ void traffic_faults_result(struct traffic_run *run);
 bool traffic_faults_busy(const struct traffic_run *run);
 
 /**
- * traffic_faults_will_revert - return whether an active fault will be reverted later. Until then
- * traffic may make no progress.
+ * traffic_faults_will_revert - return whether an active fault, which may block traffic, will end.
  */
 bool traffic_faults_will_revert(const struct traffic_run *run);
 
@@ -100,7 +96,7 @@ int traffic_faults_advance(struct traffic_run *run);
  */
 int traffic_snapshots_start(struct traffic_run *run);
 
-/** traffic_snapshots_stop - take a last snapshot of the final state. */
+/** traffic_snapshots_stop - take a last snapshot, and free the telemetry. */
 void traffic_snapshots_stop(struct traffic_run *run);
 
 /**

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * live.c - a control socket for a run in simulated time.
- */
+/* live.c - a control socket for a run in simulated time. Times in ms are real time. */
 #include "apps/traffic/live.h"
 
 #include <errno.h>
@@ -19,9 +17,8 @@
 #include "emu/util/list.h"
 #include "emu/util/now.h"
 
-/* Times in ms are real time, not simulated time. */
 #define CLIENTS_MOST  64u
-#define PACES_MOST    64u   /* limit of pace requests in force */
+#define PACES_MOST    64u   /* limit of pace requests that have not expired */
 #define WAIT_MS       100   /* longest wait before the driver checks whether the run must end */
 #define SEND_MS       40    /* least time between two snapshots to a client at full speed */
 #define FIRST_FOR_MS  3000  /* initial slow phase, after the first subscription */
@@ -33,9 +30,9 @@
 struct live_client {
     struct emu_list all;
     struct conn conn;
-    bool subscribed;                /* has subscribed */
-    struct telemetry_filter filter; /* the filter of its subscription */
-    struct telemetry_format format; /* the filter, applied to this run's network */
+    bool subscribed;
+    struct telemetry_filter filter;
+    struct telemetry_format format; /* `filter`, applied to the network of this run */
     bool gone;
     uint64_t seen;    /* number of the last snapshot sent to it; 0: none */
     uint64_t skipped; /* snapshots since then that were not sent to it */
@@ -45,7 +42,7 @@ struct live_client {
 /* A client's request for the pace of simulated time. */
 struct live_pace {
     int64_t who;      /* the number that the client has given itself */
-    bool hold;        /* pause */
+    bool hold;        /* pause simulated time */
     int64_t every_ms; /* time between snapshots; 0: full speed */
     int64_t until_ms; /* when the request expires */
 };
@@ -57,7 +54,7 @@ struct traffic_live {
     struct emu_list clients;
     uint32_t client_count;
     struct telemetry *telemetry; /* sampler of the current run; NULL: no run */
-    uint32_t threads;            /* number of threads of the current run */
+    uint32_t threads;
     uint64_t every_ns;
     struct text_buf line;
     bool shutdown;    /* a client has requested the end of the run */
@@ -97,10 +94,7 @@ static void client_unsubscribe(struct live_client *client)
     client->subscribed = false;
 }
 
-/*
- * Apply @filter to the current run, and use the result for @client. On an error nothing has
- * changed, and *@why says why.
- */
+/* Apply @filter to the current run for @client. On an error nothing changes and *@why says why. */
 static int client_filter(struct traffic_live *live, struct live_client *client,
                          const struct telemetry_filter *filter, const char **why)
 {
@@ -165,7 +159,7 @@ static struct live_pace *pace_of(struct traffic_live *live, int64_t who, int64_t
     return free_one;
 }
 
-/* Set the pace to that of the slowest request in force. */
+/* Set the pace to that of the slowest request that has not expired. */
 static void pace_update(struct traffic_live *live, int64_t now_ms)
 {
     bool any = false;
@@ -286,7 +280,7 @@ static void client_step(struct traffic_live *live, struct live_client *client)
 
 /* --- connections -------------------------------------------------------------------- */
 
-/* Accept a connection. Returns false if there is none. */
+/* Returns false if there is no connection to accept. */
 static bool client_open(struct traffic_live *live)
 {
     int fd = accept4(live->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -369,9 +363,7 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
 
 /* --- callbacks of the run ----------------------------------------------------------- */
 
-/*
- * Apply the client's filter to the run that begins, whose network may lack what the filter names.
- */
+/* Apply the filter to a run that begins, whose network may lack what the filter names. */
 static void client_begin(struct traffic_live *live, struct live_client *client)
 {
     const char *why;
@@ -385,7 +377,7 @@ static void client_begin(struct traffic_live *live, struct live_client *client)
     client_put(client, conn_error(err, why));
 }
 
-/* Note the begin or the end of a run. At the end every subscriber gets the last snapshot. */
+/* A run begins or, if @telemetry is NULL, ends. Then each subscriber gets the last snapshot. */
 static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                    uint64_t every_ns)
 {
@@ -404,8 +396,8 @@ static void on_run(void *ctx, const struct fabric *fabric, struct telemetry *tel
 }
 
 /*
- * Send the snapshot that was @taken, and serve the clients. Returns whether simulated time must
- * pause; in this case it has waited for clients, for at most WAIT_MS.
+ * Send the snapshot, if one was @taken, and serve the clients. Returns whether simulated time must
+ * pause; if so, this function has waited for clients, for at most WAIT_MS.
  */
 static bool on_view(void *ctx, bool taken)
 {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * live.h - live view of a run in simulated time: a control socket that the driver serves between
- * two windows. Subscribers that read fast enough get each snapshot. They may set the pace of
- * simulated time, or pause it (docs/traffic.md). None of this changes the results of a run.
+ * two windows. Subscribers that read fast enough get each snapshot. Clients may set the pace of
+ * simulated time, or pause it (docs/traffic.md), which does not change the results of a run.
  *
- * A pace request expires after a time that the client has set, so the client must repeat it. If the
- * client dies, simulated time continues at full speed. Until the first client subscribes, simulated
- * time is paused.
- *
+ * A request for a pace expires after a time that the client has set, so that simulated time
+ * continues at full speed if the client dies. Simulated time begins when a client subscribes.
  * Thread: the driver.
  */
 #ifndef APPS_TRAFFIC_LIVE_H

@@ -2,11 +2,10 @@
 /*
  * open.c - the driver of open loops: warm-up, measurement, drain.
  *
- * Sources continue to send until all messages that were born in the measurement are delivered, so
- * that these messages meet the full load until the end. A saturated run does not wait for them. If
- * the user has not set the phases, the run measures again, twice as long, until the traffic is
- * steady. At the end the sources stop, the network empties, and every sent segment must have
- * arrived.
+ * Sources send until all messages that were born in the measurement are delivered, so that these
+ * messages meet the full load until the end. A saturated run does not wait for them. If the user
+ * has not set the phases, the run measures again, twice as long, until the traffic is steady. At
+ * the end the sources stop, the network empties, and every sent segment must have arrived.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,17 +15,16 @@
 #include "nic/engine/engine.h"
 
 #define IMPOSSIBLE   "another host has sent or logged an impossible message"
-#define COUNT_MOST   (UINT64_C(1) << 62) /* no count of messages can reach this */
-#define DRAIN_PHASES 10                  /* limit of a drain, in lengths of warm-up + measurement */
+#define COUNT_MOST   (UINT64_C(1) << 62)
+#define DRAIN_PHASES 10 /* limit of a drain, as a multiple of warm-up + measurement */
 /*
- * How long a run waits for links to return after the last fault. The manager waits longer after
- * each failed test of a link, and segments may have no other route.
+ * Limit of the wait for links after the last fault (simulated time). The manager of the fabric
+ * waits longer after each failed test of a link, and segments may have no other route.
  */
 #define HEALS_MOST_PS UINT64_C(200000000000)
 
 /* --- sums over all hosts ------------------------------------------------------------ */
 
-/* Return the counts of the messages of all sources, on all hosts, up to now. */
 static struct traffic_counts count_all(struct open_run *open)
 {
     struct traffic_counts counts = traffic_nodes_count(&open->nodes, open->run->now_ps);
@@ -51,7 +49,6 @@ static struct traffic_segments segments_all(struct open_run *open)
     return (struct traffic_segments){.sent = sums[0], .awaited = sums[1], .received = sums[2]};
 }
 
-/* Compute the digest of all deliveries so far for the result. Errors: -ENOMEM. */
 static int digest_all(struct open_run *open)
 {
     uint64_t *by_node = calloc(open->nodes.nodes, sizeof by_node[0]);
@@ -77,7 +74,7 @@ static uint64_t multicasts_most(const struct open_run *open)
     return sent > open->complete ? sent - open->complete : 0;
 }
 
-/* Record the arrival of copies, and find the multicasts that they complete. */
+/* Record arrivals of copies, and find the multicasts that are now complete. */
 static int take_parts(struct open_run *open, const struct traffic_part *part, size_t count)
 {
     int err = traffic_pending_reserve(&open->multicasts, count, multicasts_most(open));
@@ -120,7 +117,6 @@ static int take_logs(struct open_run *open)
     return open->invalid ? traffic_run_wrong(open->run, -EPROTO, IMPOSSIBLE) : 0;
 }
 
-/* Advance to @until_ps. */
 static int advance(struct open_run *open, uint64_t until_ps)
 {
     struct traffic_run *run = open->run;
@@ -153,7 +149,7 @@ static double part_of_links(const struct open_run *open, double messages)
     return messages * (double)open->nodes.message_wire_ps / links;
 }
 
-/* Run batch @i of the measurement or of the drain, and record how much the backlog grew. */
+/* Run batch @i, and record the growth of the backlog: the messages that wait in the sources. */
 static int advance_batch(struct open_run *open, uint32_t i)
 {
     struct traffic_counts before = open->counts;
@@ -206,16 +202,13 @@ static void merge(struct open_run *open)
     traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
-/*
- * Return whether the warm-up is too short to fill the queues. If so, accepted traffic is low for
- * that reason and says nothing about saturation.
- */
+/* In a short warm-up, queues do not fill, so accepted traffic is low even without saturation. */
 static bool warmup_too_short(const struct open_run *open)
 {
     return open->nodes.plan.phase.start_ps < open->longest_ps;
 }
 
-/* Compute the messages per second of a sender: mean, minimum and maximum over the senders. */
+/* Compute messages per second by sender: mean, minimum and maximum. */
 static int by_source(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
@@ -246,7 +239,6 @@ static int by_source(struct open_run *open)
     return 0;
 }
 
-/* Compute the throughput of the measurement, which has just ended. */
 static int throughput(struct open_run *open)
 {
     const struct traffic_nodes *nodes = &open->nodes;
@@ -274,10 +266,7 @@ static int throughput(struct open_run *open)
     return err;
 }
 
-/*
- * Return how many messages of the measurement are delivered. A multicast counts when all its copies
- * are.
- */
+/* Return the number of delivered messages of the measurement, counting only complete multicasts. */
 static uint64_t delivered(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -292,9 +281,8 @@ static uint64_t delivered(struct open_run *open)
 }
 
 /*
- * Run until all measured messages are delivered. An overloaded network may have room to buffer all
- * excess traffic of the measurement, and stop the sources only later. The growth of their backlog
- * during the drain then reveals the saturation.
+ * Run until all measured messages are delivered. An overloaded network may have enough buffers for
+ * all excess traffic of the measurement, so that the backlog grows only now.
  */
 static int drain(struct open_run *open)
 {
@@ -313,7 +301,6 @@ static int drain(struct open_run *open)
     return err;
 }
 
-/* Run one warm-up, one measurement and one drain. */
 static int measure_once(struct open_run *open)
 {
     struct traffic_result *result = open->run->result;
@@ -343,10 +330,7 @@ static int measure_once(struct open_run *open)
     return traffic_hosts_error(open->run);
 }
 
-/*
- * Begin another measurement of @measure_ps. It starts after a delay of longest_ps, so that messages
- * that the previous measurement has counted arrive before it starts.
- */
+/* Start longest_ps from now, so that messages of the previous measurement arrive before it. */
 static void begin_again(struct open_run *open, uint64_t measure_ps)
 {
     struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
@@ -357,8 +341,8 @@ static void begin_again(struct open_run *open, uint64_t measure_ps)
 }
 
 /*
- * Measure until the traffic is steady. If queues were still filling during a measurement, it serves
- * as the warm-up of another one, which is twice as long.
+ * Measure until the traffic is steady. A measurement in which queues were still filling serves as
+ * the warm-up of the next one, which is twice as long.
  */
 static int measure_until_steady(struct open_run *open)
 {
@@ -374,7 +358,6 @@ static int measure_until_steady(struct open_run *open)
     return err;
 }
 
-/* Add up the series of delivered bytes of all workers on all hosts. */
 static int take_series(struct open_run *open)
 {
     const struct traffic_workers *workers = &open->nodes.workers;
@@ -401,7 +384,7 @@ static bool run_idle(const struct traffic_run *run)
     return fabric_idle(run->fabric) && !traffic_faults_busy(run);
 }
 
-/* Stop the sources, and run until all messages born before now have arrived, for the digest. */
+/* Stop the sources, and run until all messages born so far have arrived: the digest has them. */
 static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
@@ -415,9 +398,9 @@ static int finish_born(struct open_run *open)
 }
 
 /*
- * Return the time by which the network must be empty even if segments arrive one after the other.
- * With acknowledgments, return the time by which at least one more segment must have arrived, even
- * if it is retransmitted after the longest backoff.
+ * Return the time by which the network must be empty, even if segments arrive one after the other.
+ * With acknowledgments it is the time by which one more segment must have arrived, even if it is
+ * sent again after the longest backoff.
  */
 static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic_segments *segments)
 {
@@ -432,7 +415,6 @@ static uint64_t empty_limit_ps(const struct open_run *open, const struct traffic
     return limit_ps;
 }
 
-/* Stop sending, let the network become empty, and check that it does. */
 static int run_empty(struct open_run *open)
 {
     struct traffic_run *run = open->run;
@@ -448,7 +430,7 @@ static int run_empty(struct open_run *open)
         if (open->nodes.times.engines && segments.received != received)
             limit_ps = empty_limit_ps(open, &segments);
         if (traffic_faults_busy(run) && run->now_ps < heals_ps)
-            limit_ps = empty_limit_ps(open, &segments); /* segments may wait for links */
+            limit_ps = empty_limit_ps(open, &segments); /* segments may wait for a tested link */
     }
     if (err)
         return err;
@@ -465,7 +447,7 @@ static int run_empty(struct open_run *open)
         return traffic_run_wrong(run, -EPROTO, "node %u waits for a credit that does not come",
                                  stuck);
     if (traffic_nodes_lost(&open->nodes))
-        return traffic_run_wrong(run, -EPROTO, "a table of arrivals overflowed");
+        return traffic_run_wrong(run, -EPROTO, "a table, queue or log of arrivals overflowed");
     return 0;
 }
 

@@ -23,8 +23,8 @@ struct open_run {
     struct traffic_stats *completion;
     struct traffic_stats *total;  /* sum over all workers and hosts, from merge() */
     struct traffic_stats *other;  /* buffer for another host's statistics */
-    bool no_memory;               /* there was no memory for the logs of another host */
-    bool invalid;                 /* another host has logged an impossible message */
+    bool no_memory;               /* no memory for the log of another host */
+    bool invalid;                 /* another host has sent or logged an impossible message */
     uint64_t longest_ps;          /* latency without load over the longest route */
     uint64_t end_ps;              /* end of the measurement */
     bool given;                   /* the user has set the phases, so measure only once */
@@ -32,13 +32,12 @@ struct open_run {
     struct traffic_counts counts; /* message counts at the end of the latest batch */
     double offered[TRAFFIC_BATCHES];
     double accepted[TRAFFIC_BATCHES];
-    double growth[TRAFFIC_BATCHES]; /* growth of the backlog; the drain overwrites it, as a ring */
+    double growth[TRAFFIC_BATCHES]; /* growth of the backlog, by batch; a ring during the drain */
 };
 
 /*
- * open_build.c: return the number of links into the network that all nodes have, or only the
- * senders if @sends is not NULL. @ret: by node, its number of links, 0 if it does not count; may be
- * NULL.
+ * open_build.c: return the number of links into the network of all nodes, or of the senders if
+ * @sends is not NULL. @ret: for each node, its number of these links; may be NULL.
  */
 uint64_t traffic_open_links(const struct topo_graph *graph, const bool *sends, uint8_t *ret);
 

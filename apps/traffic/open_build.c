@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * open_build.c - builds an open loop: senders, destination sets, phases, nodes, groups.
- */
+/* open_build.c - builds an open loop: senders, destination sets, phases, nodes, groups. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -180,7 +178,7 @@ static int make_nodes(struct open_run *open)
     return 0;
 }
 
-/* Return whether a switch's slots can hold a broadcast's whole packet, as acknowledgments need. */
+/* Return whether a switch has slots for a whole multicast packet, which acknowledgments need. */
 static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;
@@ -191,7 +189,7 @@ static bool fits_slots(const struct open_run *open)
            emu_packet_segments(whole) <= 1 + open->nodes.plan.profile->pool_slots;
 }
 
-/* Make a group for each destination set. The source is a member, too, to be part of the tree. */
+/* Make a group for each destination set and its source, which is then part of the tree. */
 static int make_groups(struct open_run *open)
 {
     struct traffic_sets *sets = &open->sets;

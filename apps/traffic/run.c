@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * run.c - what all kinds of runs share: the check of available memory, the start and end of the
- * fabric, its checks and totals.
- */
+/* run.c - what all runs share: available memory, start and end of the fabric, checks, totals. */
 #include "apps/traffic/run.h"
 
 #include <errno.h>
@@ -16,7 +13,7 @@
 #include "emu/util/now.h"
 #include "emu/util/pages.h"
 
-/* Return the seconds since the last call. */
+/* Return the wall time in seconds since began_ns, and set began_ns to now. */
 static double lap_s(struct traffic_run *run)
 {
     uint64_t now_ns = emu_now_ns();

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * run.h - one run of synthetic traffic, from the configuration to the results.
- */
+/* run.h - one run of synthetic traffic, from the configuration to the results. */
 #ifndef APPS_TRAFFIC_RUN_H
 #define APPS_TRAFFIC_RUN_H
 
@@ -23,17 +21,17 @@ struct telemetry;
 struct traffic_hosts;
 
 /*
- * Callbacks to watch runs. The driver's thread calls them between two windows of simulated time.
- * Those that are NULL are not called.
+ * Callbacks to watch runs; those that are NULL are not called. The driver's thread calls them
+ * between two windows of simulated time.
  */
 struct traffic_viewer {
-    /* a run of @fabric begins, with a snapshot every @every_ns; both NULL: the run has ended */
+    /* a run of @fabric begins, with snapshots every @every_ns; NULL pointers: the run has ended */
     void (*run)(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                 uint64_t every_ns);
     /*
      * Called when a snapshot was @taken, and when simulated time has advanced without one. If it
-     * returns true, simulated time is paused, and the driver calls it again at once, with @taken
-     * false. To avoid a busy loop, it must sleep a moment before it returns true.
+     * returns true, simulated time pauses, and the driver calls it again at once with @taken false,
+     * so it must sleep a moment before it returns true.
      */
     bool (*view)(void *ctx, bool taken);
     bool (*ends)(const void *ctx); /* returns whether the run must end now */
@@ -50,7 +48,7 @@ struct traffic_config {
     bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
     uint64_t warmup_ps; /* 0: traffic_phases_choose() */
-    /* 0: traffic_phases_choose(); if warmup_ps is 0, too, measure until the traffic is steady */
+    /* 0: traffic_phases_choose() and, if warmup_ps is 0, measure until the traffic is steady */
     uint64_t measure_ps;
     uint64_t window_ps; /* for the series of delivered bytes; 0: no series; needs measure_ps */
     double fanout;      /* multicast: mean number of destinations; 0: open_build.c chooses */
@@ -63,7 +61,7 @@ struct traffic_config {
     uint32_t groups;
     uint32_t members; /* members of a group; 0: nodes / groups */
     uint64_t operations;
-    uint64_t interval_ps; /* this and the rest as in struct traffic_coll_plan */
+    uint64_t interval_ps; /* this and the following: see struct traffic_coll_plan */
     uint64_t skew_ps;
     bool at_random;
     enum traffic_by by;
@@ -102,21 +100,21 @@ struct traffic_series {
 
 #define TRAFFIC_CHANGES_MOST 256u
 
-/* A change of the network: a link left or returned to use, or new tables were published. */
+/* A change of the network: a link left or returned to use, or new routing tables were published. */
 struct traffic_change {
     uint64_t at_ps;
     uint32_t links_out; /* links out of use after the change */
-    bool tables;        /* new tables were published */
+    bool tables;
 };
 
 /* Counts of faults and of reactions to them. */
 struct traffic_faults_seen {
     bool any;             /* the run had a schedule of faults */
-    uint64_t hit;         /* entries and packets in flight that were hit */
+    uint64_t hit;         /* segments and packets in flight that faults have hit */
     uint64_t lost, up;    /* how often a link lost its signal, and how often one returned to use */
     uint64_t out;         /* how often the manager took a link out of use because of errors */
-    uint64_t tables;      /* how often new tables were published */
-    uint64_t recovery_ps; /* longest time from a change to the tables that reflect it */
+    uint64_t tables;      /* how often new routing tables were published */
+    uint64_t recovery_ps; /* longest time from a change to the routing tables that reflect it */
     uint32_t links;       /* all links between switches, whether in use or not */
     struct traffic_change change[TRAFFIC_CHANGES_MOST]; /* the first changes, in order of time */
     uint32_t changes;
@@ -127,7 +125,7 @@ struct traffic_result {
     double offered;
     struct traffic_mean accepted;
     double delivered; /* fraction of all nodes' links; each copy of a multicast counts fully */
-    struct traffic_rates from; /* of a source, measured; each of n copies counts as 1/n message */
+    struct traffic_rates from; /* deliveries per source; each of n copies counts as 1/n message */
     bool saturated;
     bool steady;          /* latencies and backlog did not drift */
     uint64_t undelivered; /* measured messages that had not arrived when the run ended */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * snapshots.c - telemetry of a run in simulated time.
- */
+/* snapshots.c - telemetry of a run in simulated time. */
 #include "apps/traffic/internal.h"
 
 #include <errno.h>
@@ -15,8 +13,8 @@
 struct traffic_snapshots {
     struct telemetry *telemetry;
     struct text_buf line;
-    uint64_t due_ps;  /* time of the next snapshot */
-    uint64_t last_ps; /* time of the last snapshot */
+    uint64_t due_ps;
+    uint64_t last_ps;
 };
 
 static void link_of(void *ctx, uint32_t cable, struct telemetry_cable *ret)

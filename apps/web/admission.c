@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * door.c - connections that have not sent the token yet.
+ * admission.c - connections that have not sent the token yet.
  *
- * Every process of this host can connect. If it connected faster than we accept, the queue of the
- * listening socket would fill up, and the system would drop the attempts of the user's browser,
- * which tries again only after a second. So a connection is accepted immediately, and costs little
- * until it has sent the token: only its first bytes are read. With the token it is handed to
- * microhttpd, which has memory and time limits of its own. The number of connections without the
- * token is limited, each has WEB_REQUEST_MS, and the oldest is closed when another one comes.
+ * Every process of this host can connect to the server. If one connected faster than we accept, the
+ * queue of the listening socket would fill up. The system would then drop connection attempts of
+ * the user's browser, which tries again only after a second. So we accept each connection at once,
+ * and only read its first bytes until it has sent the token. We then pass it to microhttpd, which
+ * has memory and time limits of its own. A connection must send the token within WEB_REQUEST_MS. If
+ * there are too many connections without the token, a new one replaces the oldest.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,18 +22,17 @@
 
 #define ACCEPTS_MOST 256    /* connections accepted in one step */
 #define EVENTS_MOST  64     /* events of connections handled in one step */
-#define OTHER_FDS    256    /* descriptors reserved for other uses */
-#define DRAIN_MOST   65536  /* bytes read from a refused connection */
-#define SEND_BYTES   131072 /* kernel send buffer, for a browser that does not read */
+#define OTHER_FDS    256    /* descriptors for other uses, which connections must leave free */
+#define DRAIN_MOST   65536  /* largest number of bytes that are read from a refused connection */
+#define SEND_BYTES   131072 /* kernel send buffer: limits the memory for a slow browser */
 #define HEAD_BYTES   (METHOD_MOST + 2 + WEB_TOKEN_CHARS + 1) /* "OPTIONS /TOKEN/" */
 #define METHOD_MOST  8
 
-/* A connection without the token. */
 struct unverified {
     struct emu_list all;
     int fd;
     int64_t since_ms;
-    uint32_t drained; /* bytes read since it was refused */
+    uint32_t drained; /* bytes that were read after the refusal */
     bool refused;     /* the refusal was sent */
 };
 
@@ -58,11 +57,8 @@ static struct unverified *oldest(const struct web_admission *admission)
     return emu_list_entry(admission->unverified.next, struct unverified, all);
 }
 
-/* --- checking the token ------------------------------------------------------------- */
-
 enum verdict { INCOMPLETE, RIGHT, WRONG };
 
-/* Check the token in the first bytes of a request. */
 static enum verdict verdict_of(const char *token, const char *head, size_t bytes)
 {
     size_t method = 0, from;
@@ -79,7 +75,7 @@ static enum verdict verdict_of(const char *token, const char *head, size_t bytes
                                                                                      : WRONG;
 }
 
-/* Discard input until the client closes: closing with unread input would discard the refusal. */
+/* Discard input until the client closes. If we closed first, it might not get the refusal. */
 static void drain(struct web_admission *admission, struct unverified *conn)
 {
     char bytes[4096];
@@ -100,7 +96,7 @@ static void refuse(struct web_admission *admission, struct unverified *conn)
     drain(admission, conn);
 }
 
-/* Hand a connection with the token to microhttpd, which closes it later. */
+/* Pass a connection that has sent the token to microhttpd, which will close it. */
 static void hand_over(struct web_server *server, struct unverified *conn)
 {
     struct sockaddr_storage address;
@@ -145,8 +141,6 @@ static void on_readable(struct web_server *server, struct unverified *conn)
         break;
     }
 }
-
-/* --- accepting ---------------------------------------------------------------------- */
 
 static void add_conn(struct web_server *server, int fd)
 {
@@ -199,7 +193,7 @@ void web_admission_step(struct web_server *server)
         else
             incoming = true;
     }
-    if (incoming) /* last, because it may close connections that have events */
+    if (incoming) /* last, because accepting may close connections that have events */
         accept_all(server);
     while (admission->count && oldest(admission)->since_ms <= late_ms)
         drop(admission, oldest(admission));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - a link is a connection to the fabric, one for each request that needs the fabric.
+ * link.c - links: a link is a connection to the fabric for one request of a browser.
  *
- * A stream is copied as it comes. While a browser does not read, the data stays in the link's
- * socket, and the fabric skips snapshots for this reader and counts them. So the server buffers
- * little.
+ * Data of a stream is copied to the browser as it arrives. While a browser does not read, the data
+ * stays in the link's socket, and the fabric skips snapshots for this reader and counts them. So
+ * the server buffers little.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,8 +48,8 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     return 0;
 }
 
-/* Change *held, a share of server->held, to that of @bytes. False: the limit is exceeded. */
-static bool hold(struct web_server *server, size_t *buffered, size_t bytes)
+/* Replace *buffered, one share of server->buffered, by that for @bytes. False: above the limit. */
+static bool account(struct web_server *server, size_t *buffered, size_t bytes)
 {
     size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
 
@@ -69,7 +69,7 @@ struct web_answer *web_answer_make(struct web_server *server, char *at, size_t b
     }
     *answer = (struct web_answer){.server = server, .at = at, .bytes = bytes};
     server->answers++;
-    *refused = !hold(server, &answer->buffered, bytes);
+    *refused = !account(server, &answer->buffered, bytes);
     if (!*refused)
         return answer;
     web_answer_free(answer);
@@ -80,7 +80,7 @@ void web_answer_free(struct web_answer *answer)
 {
     if (!answer)
         return;
-    hold(answer->server, &answer->buffered, 0);
+    account(answer->server, &answer->buffered, 0);
     answer->server->answers--;
     free(answer->at);
     free(answer);
@@ -92,7 +92,7 @@ void web_link_close(struct web_link *link)
     link->server->link_count--;
     link->server->of_kind[link->kind]--;
     conn_close(&link->conn);
-    hold(link->server, &link->buffered, 0);
+    account(link->server, &link->buffered, 0);
     web_answer_free(link->answer);
     telemetry_view_release(&link->view);
     free(link);
@@ -124,9 +124,9 @@ static bool take_metrics(struct web_link *link)
     return whole || got < 0;
 }
 
-#define REPLY "{\"ok\":" /* begin of a reply: docs/control.md */
+#define REPLY "{\"ok\":" /* the beginning of a reply: docs/control.md */
 
-/* The same for a reply, which is passed on unchanged; events are ignored. */
+/* Take the received reply, unchanged, as the answer. True: it is there, or the link has failed. */
 static bool take_reply(struct web_link *link)
 {
     size_t bytes;
@@ -135,7 +135,7 @@ static bool take_reply(struct web_link *link)
 
     while ((got = emu_json_take(&link->conn.in, CONN_REPLY_MAX, &line, &bytes)) == 1) {
         if (bytes > strlen(REPLY) && memcmp(line, REPLY, strlen(REPLY)) == 0) {
-            hold(link->server, &link->buffered, 0); /* counted by the answer now */
+            account(link->server, &link->buffered, 0); /* the answer counts these bytes */
             link->answer = web_answer_make(link->server, line, bytes, &link->refused);
             return true;
         }
@@ -144,21 +144,24 @@ static bool take_reply(struct web_link *link)
     return got < 0;
 }
 
-/* Returns true if the answer is complete, refused, or will not come. */
+/* Receive. Returns true if the answer is complete, or will never be. */
 static bool take_all(struct web_link *link)
 {
     int end = conn_fill(&link->conn);
     bool all;
 
-    link->refused = !hold(link->server, &link->buffered, link->conn.in.bytes);
+    link->refused = !account(link->server, &link->buffered, link->conn.in.bytes);
     if (link->refused)
         return true;
     all = link->kind == WEB_METRICS ? take_metrics(link) : take_reply(link);
-    hold(link->server, &link->buffered, link->conn.in.bytes);
+    account(link->server, &link->buffered, link->conn.in.bytes);
     return all || end;
 }
 
-/* A stream was closed: is it known whether the fabric has ended, and is the tail complete? */
+/*
+ * The fabric has closed a stream: return whether the stream can be ended now. If the fabric itself
+ * has ended, the tail must be complete. Otherwise WEB_LAST_MS must have passed.
+ */
 static bool end_is_known(const struct web_link *link)
 {
     return link->server->ended_ms ? link->server->web->parent_fd < 0 : emu_now_ms() >= link->end_ms;
@@ -180,8 +183,6 @@ void web_link_step(struct web_link *link, bool readable)
     }
 }
 
-/* --- a stream ----------------------------------------------------------------------- */
-
 #define EVENT "data: "
 #define NEXT  "\n\n" EVENT
 
@@ -191,7 +192,7 @@ static size_t put(char *buf, const char *text)
     return strlen(text);
 }
 
-/* Copy as many bytes of lines as fit; each line becomes an event. */
+/* Copy as many bytes of lines as fit into @buf. Each line becomes an event. */
 static size_t copy_events(struct web_link *link, char *buf, size_t bytes)
 {
     size_t used = 0;
@@ -216,9 +217,10 @@ static size_t copy_events(struct web_link *link, char *buf, size_t bytes)
 }
 
 /*
- * The fabric has closed the stream. If it has ended, the page gets the tail, and the stream is
- * over. If the fabric has closed only this connection, the stream ends without the tail, and the
- * browser opens another one. web_server.watch shows which, perhaps a moment later.
+ * Continue a stream that the fabric has closed. If the fabric has ended, send the tail and end the
+ * stream. If the fabric has closed only this connection, end the stream without the tail, so that
+ * the browser opens another one. The server may learn a moment later that the fabric has ended
+ * (web_server.watch), so the stream waits before it ends without the tail.
  */
 static ssize_t stream_end(struct web_link *link, char *buf, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * none.c - replaces the server in a build without libmicrohttpd; web_open() reports that.
+ * none.c - replaces the server in a build without libmicrohttpd. web_open() then returns an error.
  */
 #include <errno.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.c - checks and answers the requests of browsers: docs/web.md.
- *
- * A request without the right Host, Origin and token has no effect, and its answer is a line of
- * text.
+ * request.c - checks and answers the requests of browsers (docs/web.md). A *link* is a connection
+ * to the fabric for one request (link.c). A request with a wrong Host, Origin or token has no
+ * effect, and its answer is a line of text.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +18,8 @@
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
 
-#define BLOCK_BYTES 65536u /* sent of a stream at once */
-#define OPEN_BYTES  4096u  /* longest list of open blocks */
+#define BLOCK_BYTES 65536u /* largest number of bytes that microhttpd requests at once */
+#define OPEN_BYTES  4096u  /* longest list of open blocks, in characters */
 
 struct request {
     struct web_conn *conn;
@@ -31,7 +30,7 @@ struct request {
 
 /* --- answers ------------------------------------------------------------------------ */
 
-/* The page runs only its own scripts, talks only to this server, and cannot be framed. */
+/* Browsers allow the page only its own scripts and this server, and do not show it in a frame. */
 static const char *const headers[][2] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -94,7 +93,7 @@ static void answer_done(void *ctx)
     web_answer_free(ctx);
 }
 
-/* Takes over @buffered. */
+/* Send @buffered, which this function frees when it is sent. */
 static enum MHD_Result answer_held(struct MHD_Connection *http, const char *type,
                                    struct web_answer *buffered)
 {
@@ -120,7 +119,7 @@ bool web_same_token(const char *token, const char *given)
     return !differ;
 }
 
-/* True if @value is @scheme followed by HOST:PORT of this server. */
+/* Return whether @value is @scheme followed by HOST:PORT of this server. */
 static bool is_ours(const struct web *web, const char *scheme, const char *value)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost"};
@@ -134,7 +133,7 @@ static bool is_ours(const struct web *web, const char *scheme, const char *value
     return is;
 }
 
-/* Returns the reason why the request is refused, or NULL. */
+/* Check Host, Origin and token. Returns the reason why the request is refused, or NULL. */
 static const char *wrong_with(const struct web *web, struct MHD_Connection *http, const char *url)
 {
     const char *host = MHD_lookup_connection_value(http, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
@@ -151,7 +150,7 @@ static const char *wrong_with(const struct web *web, struct MHD_Connection *http
 
 /* --- requests to the fabric --------------------------------------------------------- */
 
-/* The pace of simulated time, and how long it holds: docs/traffic.md. */
+/* Translate a request for a pace of simulated time, which is in force for for_ms. */
 static struct json_object *ask_pace(struct json_object *said)
 {
     struct json_object *query = query_request("pace");
@@ -165,7 +164,7 @@ static struct json_object *ask_pace(struct json_object *said)
     return query;
 }
 
-/* Translate a command of the page. NULL: not allowed, such as ending the fabric. */
+/* Translate a command of the page for the fabric. Returns NULL if pages may not send it. */
 static struct json_object *ask_of(const char *body)
 {
     static const char *const commands[] = {"faults", "status", "report", "check"};
@@ -200,7 +199,7 @@ static bool can_open(const struct web_server *server, enum web_kind kind)
     return server->link_count < WEB_LINKS && server->of_kind[kind] < most[kind];
 }
 
-/* Open a link and send @query; on failure answer the request. */
+/* Open a link and send @query to the fabric. If this fails, answer the request with the reason. */
 static enum MHD_Result open_link(struct web_server *server, struct MHD_Connection *http,
                                  struct request *request, enum web_kind kind,
                                  struct json_object *query)
@@ -232,7 +231,6 @@ static struct json_object *subscription(void)
     return json_add_number(query_request("subscribe"), "telemetry", TELEMETRY_EVERY_LEAST_MS);
 }
 
-/* Parse numbers separated by commas into @list. False: syntax error. */
 static bool read_numbers(struct json_object *list, const char *text)
 {
     if (strlen(text) > OPEN_BYTES)
@@ -249,8 +247,8 @@ static bool read_numbers(struct json_object *list, const char *text)
 }
 
 /*
- * A page shows a large network aggregated, except for the blocks in open=N,…, since a browser could
- * not draw all of it. NULL: syntax error.
+ * Make the query of a page. The fabric sends a large network in groups, except for the blocks in
+ * open=N,…, because a browser could not draw all of it. Returns NULL on a syntax error.
  */
 static struct json_object *page_subscription(struct MHD_Connection *http)
 {
@@ -276,7 +274,7 @@ static enum MHD_Result answer_stream(struct web_server *server, struct MHD_Conne
     return open_link(server, http, request, WEB_STREAM, query);
 }
 
-/* Parse the argument "names" of a request for metrics. False: unknown. */
+/* Parse the argument "names" of a request for metrics. Returns false if it is unknown. */
 static bool metrics_names(struct MHD_Connection *http, enum telemetry_names *ret)
 {
     const char *asked = MHD_lookup_connection_value(http, MHD_GET_ARGUMENT_KIND, "names");
@@ -312,9 +310,7 @@ static enum MHD_Result ask_metrics(struct web_server *server, struct MHD_Connect
     return open_link(server, http, request, WEB_METRICS, subscription());
 }
 
-/*
- * The answer of the link is complete, or has failed. Close the link now: a browser may read slowly.
- */
+/* Answer a request whose link is done. Close the link now, because the browser may read slowly. */
 static enum MHD_Result answer_link(struct MHD_Connection *http, struct request *request)
 {
     struct web_link *link = request->link;
@@ -382,7 +378,7 @@ static struct web_conn *conn_of(struct MHD_Connection *http)
     return info ? info->socket_context : NULL;
 }
 
-/* The request is complete: its time limit ends. */
+/* End the time limit of a request that is complete. */
 static void set_busy(struct web_server *server, struct MHD_Connection *http,
                      struct request *request)
 {
@@ -391,7 +387,6 @@ static void set_busy(struct web_server *server, struct MHD_Connection *http,
         web_conn_busy(server, request->conn, true);
 }
 
-/* The header has come. */
 static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *http,
                              const char *url, const char *method, struct request *request)
 {
@@ -410,13 +405,13 @@ static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *h
         return refuse(http, MHD_HTTP_METHOD_NOT_ALLOWED, "Only GET and POST are supported.\n");
     if (strcmp(path, "ask") != 0)
         return refuse(http, MHD_HTTP_NOT_FOUND, "Not found.\n");
-    if (!type || strcmp(type, "application/json") != 0) /* which forms of other pages cannot send */
+    if (!type || strcmp(type, "application/json") != 0) /* other pages cannot send this type */
         return refuse(http, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                       "The content type must be application/json.\n");
     return MHD_YES;
 }
 
-/* A piece of the body has come; if it is empty, the body is complete or the link is done. */
+/* Handle a piece of the body. If it is empty, the body is complete, or the link is done. */
 static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *http,
                              struct request *request, const char *upload, size_t *upload_bytes)
 {

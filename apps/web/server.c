@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * server.c - the page's server: one thread that waits in poll() for browsers, the fabric, and the
- * end. Connections without the token are in door.c.
+ * server.c - the page's server: one thread that waits in poll() for browsers, for the fabric, and
+ * for the signal to end. The *tail* of a stream is its last events: the last report, which the
+ * parent process sends, and ENDED.
  */
 #include <errno.h>
 #include <poll.h>
@@ -15,11 +16,11 @@
 #include "apps/web/internal.h"
 #include "emu/util/now.h"
 
-#define CHECK_MS     200            /* between checks of time-outs */
-#define CLOSING_MS   1500           /* for browsers to read that the fabric has ended */
-#define TAIL_BYTES   65536          /* read from the last report at once */
-#define TAIL_MOST    CONN_REPLY_MAX /* largest last report */
-#define MEMORY_BYTES 65536          /* per connection, for its headers and output */
+#define CHECK_MS     200            /* interval of checks of time-outs */
+#define CLOSING_MS   1500           /* browsers have this time to read the tail */
+#define TAIL_BYTES   65536          /* bytes of the last report that are read at once */
+#define TAIL_MOST    CONN_REPLY_MAX /* limit of the last report, in bytes */
+#define MEMORY_BYTES 65536          /* memory of a connection, for its headers and output */
 
 #define ENDED "{\"event\":\"ended\"}\n\n"
 
@@ -27,8 +28,6 @@ bool web_supported(void)
 {
     return true;
 }
-
-/* --- connections -------------------------------------------------------------------- */
 
 static void cut(struct web_conn *conn)
 {
@@ -66,7 +65,7 @@ static void begin_conn(struct web_server *server, struct MHD_Connection *http, v
 
     *context = conn;
     if (!conn)
-        return; /* without memory only WEB_IDLE_S applies to it */
+        return; /* out of memory: only the time-out WEB_IDLE_S applies to this connection */
     conn->fd = info->connect_fd;
     conn->since_ms = emu_now_ms();
     emu_list_add(&server->conns, &conn->all);
@@ -87,9 +86,7 @@ static void on_conn(void *ctx, struct MHD_Connection *http, void **context,
     }
 }
 
-/* --- the server --------------------------------------------------------------------- */
-
-/* Open a connection without requests, which the fabric closes when it ends. */
+/* Open a connection to the fabric without requests. The fabric closes it when it ends. */
 static int watch_open(struct web_server *server, char *error, size_t error_bytes)
 {
     int fd, err = paths_connect(&fd, NULL, server->name, error, error_bytes);
@@ -140,7 +137,6 @@ static void server_close(struct web_server *server)
     conn_close(&server->watch);
 }
 
-/* Time-out of poll(): ms, or -1. */
 static int sleep_ms(const struct web_server *server)
 {
     MHD_UNSIGNED_LONG_LONG http_ms;
@@ -152,7 +148,7 @@ static int sleep_ms(const struct web_server *server)
     return most < 0 || http_ms < (unsigned)most ? (int)http_ms : most;
 }
 
-/* Add the descriptors of links that wait for data; poll() ignores negative ones. */
+/* Add a descriptor for each link; -1, which poll() ignores, if the link does not wait for data. */
 static nfds_t poll_links(struct web_server *server, struct pollfd *fds)
 {
     nfds_t count = 0;
@@ -181,7 +177,7 @@ static void watch_step(struct web_server *server)
     server->ended_ms = emu_now_ms();
 }
 
-/* Append the event ENDED to the tail; first drop the report unless it is @complete. */
+/* End the tail: drop the report unless it is @complete, and append the event ENDED. */
 static void tail_close(struct web_server *server, bool complete)
 {
     if (server->web->parent_fd < 0)
@@ -208,14 +204,14 @@ static void tail_step(struct web_server *server)
     tail_close(server, complete);
 }
 
-/* True if all answers and ENDED events were sent, or CLOSING_MS has passed. */
+/* Return whether the fabric has ended, and all answers were sent or CLOSING_MS has passed. */
 static bool is_over(const struct web_server *server)
 {
     return server->ended_ms && ((!server->link_count && !server->answers) ||
                                 emu_now_ms() - server->ended_ms >= CLOSING_MS);
 }
 
-/* Returns 0, or -errno of poll(). */
+/* Serve until the fabric has ended or @signal_fd is readable. Returns 0, or -errno of poll(). */
 static int serve(struct web_server *server, int signal_fd)
 {
     const union MHD_DaemonInfo *info =

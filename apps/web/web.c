@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * web.c - the server's listening socket, its token, and its process.
- */
+/* web.c - the server's listening socket, its token, and its process. */
 #include "apps/web/web.h"
 
 #include <arpa/inet.h>
@@ -25,11 +23,11 @@
 #include "apps/control/conn.h"
 #include "emu/util/now.h"
 
-#define BACKLOG  SOMAXCONN /* the system's limit; see door.c */
-#define STOP_MS  2000      /* time-out of the process's end, after it has notified browsers */
+#define BACKLOG  SOMAXCONN /* the system's limit; see admission.c */
+#define STOP_MS  2000      /* the server's process has this time to end by itself */
 #define LAST_MS  500       /* time-out of sending the last report */
-#define POLL_MS  10        /* between checks of a process that is ending */
-#define NICENESS 5         /* the fabric's threads have priority */
+#define POLL_MS  10        /* interval of checks whether it has ended */
+#define NICENESS 5         /* gives the fabric's threads priority over the server */
 
 static int listen_at(uint16_t port, char *error, size_t error_bytes)
 {
@@ -68,7 +66,7 @@ int web_open(struct web *ret, uint16_t port, char *error, size_t error_bytes)
         return fail(-ENOSYS, error, error_bytes,
                     "this build has no web server; install libmicrohttpd-dev and build again");
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
-        return fail(-EIO, error, error_bytes, "no random numbers for the page's address");
+        return fail(-EIO, error, error_bytes, "cannot get random numbers for the page's address");
     for (size_t i = 0; i < sizeof random; i++)
         snprintf(ret->token + 2 * i, 3, "%02x", random[i]);
     ret->listen_fd = listen_at(port, error, error_bytes);
@@ -97,8 +95,9 @@ void web_address(const struct web *web, char ret[WEB_ADDRESS_BYTES])
 /* --- the server's process ----------------------------------------------------------- */
 
 /*
- * Leave the terminal's process group, so that its signals do not come here, and get SIGTERM when
- * the parent ends. Returns a descriptor that is readable on SIGTERM.
+ * Leave the terminal's foreground process group, so that this process does not get the terminal's
+ * signals, and request SIGTERM for the end of the parent. Returns a descriptor that is readable on
+ * SIGTERM.
  */
 static int child_init(pid_t parent)
 {
@@ -123,7 +122,10 @@ static int child_init(pid_t parent)
     return signalfd(-1, &term, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* Close all other descriptors: others may wait for the supervisor's end on their peers. */
+/*
+ * Close all descriptors except @fd, @other and the standard ones. Other processes may wait until a
+ * socket of the supervisor closes, and a copy of the socket here would keep it open.
+ */
 static void keep_only(int fd, int other)
 {
     unsigned low = (unsigned)(fd < other ? fd : other), high = (unsigned)(fd < other ? other : fd);
@@ -135,7 +137,7 @@ static void keep_only(int fd, int other)
     close_range(high + 1, ~0u, 0);
 }
 
-/* Wait for web_fabric_ready(). False: the fabric has not started. */
+/* Wait for web_fabric_ready(). Returns false if the fabric has not started. */
 static bool wait_ready(int parent_fd, int signal_fd)
 {
     struct pollfd fds[2] = {{parent_fd, POLLIN, 0}, {signal_fd, POLLIN, 0}};
@@ -167,7 +169,7 @@ int web_start(struct web *web, const char *name, char *error, size_t error_bytes
     int ends[2];
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return fail(-errno, error, error_bytes, "no socket for the page's server: %s",
+        return fail(-errno, error, error_bytes, "cannot make a socket for the page's server: %s",
                     strerror(errno));
     fflush(NULL);
     web->pid = fork();
@@ -189,8 +191,8 @@ int web_start(struct web *web, const char *name, char *error, size_t error_bytes
 }
 
 /*
- * Close our direction of the socket only: closing the socket with unread input (the byte of an
- * opened page) would discard the last report.
+ * Close only our direction of the socket. If we closed the socket while it has unread input (the
+ * byte that reports an opened page), the server would lose the last report.
  */
 static void hang_up(const struct web *web)
 {
@@ -213,7 +215,7 @@ bool web_opened(struct web *web)
     return web->child_fd < 0 || recv(web->child_fd, &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* Send everything, or as much as the process reads within LAST_MS. */
+/* Send all bytes, or as many as the server's process reads within LAST_MS. */
 static void send_all(int fd, const char *text, size_t bytes)
 {
     int64_t end_ms = emu_now_ms() + LAST_MS, left_ms;
@@ -241,7 +243,7 @@ void web_send_report(struct web *web, struct json_object *report)
     json_object_object_add(event, "report", json_object_get(report));
     text = json_object_to_json_string_ext(event, JSON_C_TO_STRING_PLAIN);
     send_all(web->child_fd, text, strlen(text));
-    send_all(web->child_fd, "\n", 1); /* marks a complete report */
+    send_all(web->child_fd, "\n", 1); /* so that the server sees that the report is complete */
     json_object_put(event);
     hang_up(web);
 }

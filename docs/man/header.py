@@ -10,13 +10,13 @@ BEGINS = re.compile(r"(@\w+|Errors|Status|Source|Thread|Returns)\b")
 
 
 def plain(comment):
-    """The text of a comment, without its stars."""
+    """Return the text of a C comment, without its stars."""
     lines = comment.strip().removeprefix("/*").removesuffix("*/").strip("* \n").split("\n")
     return "\n".join(re.sub(r"^ \* ?", "", line) for line in lines)
 
 
 def items(text):
-    """Yield (comment, code) for each part of the header; one of them may be empty."""
+    """Yield a pair (comment, code) for each part of the header. One element may be empty."""
     text = re.sub(r"^#(if|endif|ifdef|ifndef).*\n|^extern \"C\" \{\n#endif\n|^\}\n#endif\n", "",
                   text, flags=re.M)
     comment, code, depth, inside = [], [], 0, False
@@ -36,7 +36,8 @@ def items(text):
 
 
 def formatted(text):
-    """A comment in roff: functions bold, parameters italic, a line for each Errors, Thread, ..."""
+    """Return a comment as roff: functions are bold, parameters italic. "Errors" begins a line, and
+    so do the other words in BEGINS."""
     ret = []
     for paragraph in re.split(r"\n\s*\n", text):
         ret.append(".PP")
@@ -49,13 +50,13 @@ def formatted(text):
 
 
 def capital(found):
-    """The matched word with a capital letter, unless it is an identifier."""
+    """Return the matched word with a capital letter, but an identifier unchanged."""
     word = found[1]
     return word if "_" in word else word[0].upper() + word[1:]
 
 
 def summary(text):
-    """The first clause of a function's comment, for NAME."""
+    """Return the first clause of a function's comment, for the section NAME."""
     said = re.sub(r"\s+", " ", re.sub(r"^[\w, \n]+ - ", "", text))
     said = re.sub(r" \([^()]+\)", "", said)
     return re.match(r".*?(?=[.:;](?: |$)|(?<=\?) |$)", said)[0].replace("@", "")
@@ -109,7 +110,7 @@ def library_page(parts, version):
 
 
 def pages(text, version):
-    """{name: lines} of the pages of the header @text, all of section 3."""
+    """Return {name: lines}: the pages of section 3 for the header @text."""
     begin = text.index("/*", text.index("*/"))  # after the licence
     parts = []
     for comment, code in items(text[begin:]):

@@ -4,9 +4,9 @@
 
     pages.py --fabemu COMMAND --header FILE --version TEXT --out DIR
 
-A command's page comes from its --help and, if it exists, COMMAND.man beside this file: more
-sections in man(7). The pages of the C interface come from the header. fabemu.1 and fabemu.7 are
-written by hand; the list of commands replaces @COMMANDS@.
+The page of a command is made from the output of its --help. If there is a file COMMAND.man beside
+this one, its sections are appended. The pages of the C interface are made from the header. fabemu.1
+and fabemu.7 are written by hand; @COMMANDS@ and @VERSION@ in them are replaced.
 """
 import argparse
 import os
@@ -24,17 +24,17 @@ OPTION = re.compile(r"^  (?:-\w, )?(--[\w-]+)(?:(?: |(?=\[=))(\S+))?(?:\s+(.*))?
 
 def help_of(fabemu, *command):
     done = subprocess.run([fabemu, *command, "--help"], text=True, capture_output=True, check=True,
-                          env={**os.environ, "COLUMNS": "200"}) # as wide as argparse may be
+                          env={**os.environ, "COLUMNS": "200"})  # so that argparse does not wrap
     return done.stdout
 
 
 def commands(fabemu):
-    """[(name, description)] of the commands that `fabemu --help` lists."""
+    """Return [(name, description)] of the commands that `fabemu --help` lists."""
     return re.findall(r"^  (\w+) +(\S.*)$", help_of(fabemu).split("\n\n")[2], re.M)
 
 
 def options(block):
-    """The options of a --help, as a list of tags."""
+    """Return the options in a block of --help as roff: a tagged paragraph for each."""
     ret = []
     for line in block.split("\n"):
         found = OPTION.match(line)
@@ -71,7 +71,6 @@ def command_page(fabemu, name, about, version):
 
 
 def written(name, listed, version):
-    """A page that is written by hand, with its placeholders replaced."""
     table = []
     for command, about in listed:
         table += [".TP", rf".BR fabemu\-{command} (1)", escape(about)]

@@ -4,7 +4,7 @@ import re
 
 
 def escape(text, literal=False):
-    """Escape @text for troff; @literal: hyphens become minus signs."""
+    """Escape @text for troff. If @literal, hyphens become minus signs."""
     text = text.replace("\\", "\\e")
     text = re.sub(r"(?<![\w-])--?(?=\w)|(?<=\s)--(?=\s)", lambda m: "\\-" * len(m.group()), text)
     if literal:
@@ -13,12 +13,12 @@ def escape(text, literal=False):
 
 
 def display(lines):
-    """Lines without filling."""
+    """Return @lines as a block that troff does not fill."""
     return [".RS 4", ".nf", *(escape(line, True) for line in lines), ".fi", ".RE"]
 
 
 def prose(text):
-    """Paragraphs; indented lines are not filled."""
+    """Return @text as paragraphs. Lines that are indented are not filled."""
     ret = []
     for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
         ret.append(".PP")
@@ -36,13 +36,13 @@ def prose(text):
 
 
 def head(name, section, about, version):
-    """The title of a page, and its NAME for whatis(1)."""
+    """Return the title of a page and its section NAME, which whatis(1) reads."""
     return [r'.\" SPDX-License-Identifier: BSD-3-Clause',
             rf'.TH {escape(name.upper(), True)} {section} "" "fabemu {version}" "fabemu"',
             ".SH NAME", rf"{escape(name, True)} \- {escape(about)}"]
 
 
 def references(*pages):
-    """SEE ALSO: @pages are (name, section)."""
+    """Return the section SEE ALSO. @pages: pairs (name, section)."""
     return [".SH SEE ALSO", *(f".BR {escape(name, True)} ({section}){',' * (i < len(pages))}"
                               for i, (name, section) in enumerate(pages, 1))]

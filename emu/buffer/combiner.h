@@ -5,14 +5,11 @@
  * adapter's link engine. The arithmetic is in combine.h.
  *
  * The inputs of a combiner are ports of a switch, or positions in a tree of adapters. A set of
- * inputs is a set of bits. For each operation the combiner stores which inputs have contributed,
- * and one of two things:
- *
+ * inputs is a set of bits. For each operation the combiner's owner stores which inputs have
+ * contributed, and one of two things:
  * - the partial result, to which each contribution is added when it arrives, or
  * - all contributions (struct emu_kept), which are combined in the order of the inputs when all
  *   have arrived. So floating-point results have the same bits every time.
- *
- * The owner manages the state of each operation.
  *
  * Owner: the worker of the device that combines. Nothing here blocks.
  */
@@ -30,9 +27,9 @@
 #include "emu/buffer/pool.h"
 
 /**
- * emu_combiner_agrees - return whether both headers describe the same operation. Compares
- * everything but source and destination. The caller must clear the bits that it has added to the
- * kinds. Pure.
+ * emu_combiner_agrees - return whether both headers describe the same operation: all fields but
+ * source and destination are equal. If the caller has added bits to the kinds, it must clear them
+ * before. Pure.
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
@@ -40,7 +37,7 @@ static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu
 }
 
 /*
- * The first mismatch between two contributions to one operation. Reported to explain why the
+ * The first mismatch between two contributions to one operation, for a report that explains why the
  * operation does not complete.
  */
 struct emu_mismatch {
@@ -49,7 +46,7 @@ struct emu_mismatch {
     struct emu_hdr first, other;
 };
 
-/* Record a mismatch, if it is the first of a group. Not called on the fast path. */
+/* Record a mismatch, if it is the first of its group. Not called on the fast path. */
 static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
                                      const struct emu_hdr *other)
 {
@@ -60,8 +57,8 @@ static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct
 /**
  * emu_combiner_outs - return the outputs of the result, once the inputs @have, of all inputs @all,
  * have contributed. Returns 0 if contributions are missing.
- * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves by that
- * one.
+ * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves by the
+ * input that has not.
  * @up: the input towards the root of the tree; 0: this is the root. For kinds other than EMU_REDUCE
  * the result leaves by @up, when all other inputs have contributed. At the root it leaves by
  * @everyone, when all inputs have contributed. Pure.
@@ -79,10 +76,10 @@ static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports
 }
 
 /**
- * emu_combiner_own - return a buffer with the contents of @buf that may be written. That is @buf,
- * if there is no other reference to it. Otherwise it is a copy, and the caller's reference to @buf
- * is dropped late (emu_pool_drop_late()). The pool is large enough for these copies. EMU_NO_BUF is
- * returned unchanged. @bytes: size of the payload. Thread: the cache's.
+ * emu_combiner_own - return a writable buffer with the contents of @buf: @buf itself, if there is
+ * no other reference to it, else a copy. For the copy the caller's reference to @buf is dropped
+ * late (emu_pool_drop_late()). The pool is large enough for these copies. EMU_NO_BUF is returned
+ * unchanged. @bytes: size of the payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
 {
@@ -92,7 +89,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     if (buf == EMU_NO_BUF || emu_pool_alone(pool, buf))
         return buf;
     own = emu_pool_take(cache);
-    assert(own != EMU_NO_BUF); /* the pool is large enough */
+    assert(own != EMU_NO_BUF);
     emu_seg_copy(emu_pool_seg(pool, own), emu_pool_seg(pool, buf), bytes);
     *emu_pool_note(pool, own) = *emu_pool_note(pool, buf);
     emu_pool_drop_late(cache, buf);
@@ -100,8 +97,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
 }
 
 /*
- * Returns whether the buffer has a payload. Barriers have none, and neither have buffers that only
- * represent a length.
+ * Returns whether the buffer has a payload. Barriers and placeholders for a length have none.
  */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
@@ -125,20 +121,14 @@ static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_p
 
 /* --- in the order of inputs --------------------------------------------------------- */
 
-/*
- * The contributions to one operation. The owner allocates the array, and has a reference to each
- * buffer.
- */
+/* The contributions to one operation. The owner has the array, and a reference to each buffer. */
 struct emu_kept {
     /* buffers of the inputs, emu_kept_slots() elements; valid for inputs that have contributed */
     uint32_t *buf;
     emu_ports all; /* the set of all inputs */
 };
 
-/**
- * emu_kept_slots - return how many elements an operation needs, if the combiner has the inputs
- * @all. Pure.
- */
+/** emu_kept_slots - return how many elements an operation needs with the inputs @all. Pure. */
 static inline uint32_t emu_kept_slots(emu_ports all)
 {
     return emu_ports_count(all);

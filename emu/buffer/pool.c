@@ -4,8 +4,8 @@
  *
  * The depot is a Treiber stack of *chains* of EMU_POOL_CHAIN buffers. The first buffer of a chain
  * contains the indexes of all its buffers. A tag in the upper half of the stack's head prevents ABA
- * errors. The pool reserves only address space when it is created. The kernel allocates a page when
- * the page is first written.
+ * errors. A new pool only reserves address space: the kernel allocates a page when it is first
+ * written.
  */
 #include "emu/buffer/pool.h"
 
@@ -15,10 +15,7 @@
 
 #include "emu/util/alloc.h"
 
-/*
- * Return the size of the pool's arrays, each of which has one element per buffer: the buffer, its
- * note, the link to the next chain, and the count of references.
- */
+/* Return the size of the pool's arrays. Each of these has one element per buffer. */
 static size_t pool_bytes(const struct emu_pool *pool)
 {
     return pool->bufs *
@@ -61,9 +58,7 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool)
     cache->lates = 0;
 }
 
-/*
- * The loads are relaxed, because the caller has synchronised with all threads that used the pool.
- */
+/* relaxed loads, because the caller has synchronised with all threads that used the pool */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached)
 {
     uint32_t fresh = atomic_load_explicit(&pool->fresh, memory_order_relaxed);
@@ -113,10 +108,7 @@ static void pool_depot_push(struct emu_pool *pool, uint32_t head)
                                                     memory_order_relaxed));
 }
 
-/*
- * Take EMU_POOL_CHAIN buffers that were never used. Return the first, or EMU_NO_BUF if too few are
- * left.
- */
+/* Take a chain of buffers that were never used. Return the first buffer, or EMU_NO_BUF. */
 static uint32_t pool_fresh_chain(struct emu_pool *pool)
 {
     uint32_t at = atomic_load_explicit(&pool->fresh, memory_order_relaxed);

@@ -4,8 +4,8 @@
  *
  * A payload stays in one buffer from the host interface where it enters the network to those where
  * it leaves. The descriptors in the rings contain the index of the buffer. A multicast has one
- * reference per copy. Each worker has a cache of its own, which is a stack of free indexes. It
- * exchanges *chains* of EMU_POOL_CHAIN buffers with the *depot*, which all workers share.
+ * reference per copy. Each worker has a cache of its own, which is a stack of free indexes. The
+ * worker exchanges *chains* of EMU_POOL_CHAIN buffers with the *depot*, which all workers share.
  *
  * Rejected: a linked list of free buffers. To take several, a worker would have to wait for the
  * cache line of each one to find the next, and could not prefetch them.
@@ -22,7 +22,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* most references that wait to be dropped late */
+#define EMU_POOL_LATE  64u /* most references that are collected to be dropped late */
 
 /* A buffer. Without channels the header in it is unused, because it is in the descriptor. */
 struct emu_buf {
@@ -39,7 +39,7 @@ struct emu_pool {
     uint32_t bufs;
     bool alone; /* there is only one worker */
 
-    /* first chain: index + 1 in the lower half, a tag in the upper */
+    /* first chain's index + 1 in the lower half (0: none), a tag in the upper half */
     alignas(EMU_LINE) _Atomic uint64_t depot;
     alignas(EMU_LINE) _Atomic uint32_t fresh; /* this buffer and all later ones were never used */
 };
@@ -49,15 +49,12 @@ struct emu_pool_cache {
     struct emu_pool *pool;
     uint32_t count;                    /* number of elements in `free`, below 2 * EMU_POOL_CHAIN */
     uint32_t free[2 * EMU_POOL_CHAIN]; /* a stack of buffer indexes */
-    /* references to be dropped, emu_pool_drop_late(); none between steps */
+    /* references to be dropped by emu_pool_drop_lates(); none between steps */
     uint32_t late[EMU_POOL_LATE];
     uint32_t lates;
 };
 
-/**
- * emu_pool_create - make a pool of @bufs buffers. Memory is reserved but not touched. Returns NULL
- * if there is no address space.
- */
+/** emu_pool_create - make a pool of @bufs buffers. Returns NULL if there is no address space. */
 struct emu_pool *emu_pool_create(uint32_t bufs);
 void emu_pool_destroy(struct emu_pool *pool);
 void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
@@ -86,7 +83,7 @@ static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t b
 }
 
 /*
- * Return the note of a buffer: the time when its segment was posted. A copy of the buffer gets a
+ * Return a pointer to the note of a buffer: when its segment was posted. A copy of a buffer gets a
  * copy of the note.
  */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
@@ -94,16 +91,12 @@ static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
     return &pool->note[buf];
 }
 
-/* Return the payload of a buffer. */
 static inline uint8_t *emu_pool_bytes(struct emu_pool *pool, uint32_t buf)
 {
     return pool->buf[buf].seg.payload;
 }
 
-/**
- * emu_pool_take - get a buffer with one reference. Returns EMU_NO_BUF if none is free now. Thread:
- * the cache's.
- */
+/** emu_pool_take - get a buffer with one reference, or EMU_NO_BUF. Thread: the cache's. */
 static inline uint32_t emu_pool_take(struct emu_pool_cache *cache)
 {
     if (!cache->count && !emu_pool_refill(cache))
@@ -122,9 +115,9 @@ static inline bool emu_pool_alone(struct emu_pool *pool, uint32_t buf)
 }
 
 /**
- * emu_pool_share - add @more references, for the copies of a multicast. Thread: any that has a
- * reference. If the caller's reference is the only one, nobody else can change the count. Then the
- * function uses no locked instruction, which would take 5 ns.
+ * emu_pool_share - add @more references, for the copies of a multicast. If the caller's reference
+ * is the only one, nobody else can change the count. Then no locked instruction is needed, which
+ * would take 5 ns. Thread: any that has a reference.
  */
 static inline void emu_pool_share(struct emu_pool *pool, uint32_t buf, unsigned more)
 {
@@ -173,10 +166,7 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
     return true;
 }
 
-/**
- * emu_pool_drop_lates - drop the references that emu_pool_drop_late() has collected, at the end of
- * a step.
- */
+/** emu_pool_drop_lates - drop what emu_pool_drop_late() has collected, at the end of a step. */
 static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 {
     while (cache->lates)

@@ -31,10 +31,10 @@ struct emu_entry {
     union {
         struct {
             uint64_t time_ps : 63; /* when the head arrives at the input of the remote device */
-            /* in a ring: the slot is full; elsewhere unused */
+            /* in a ring: the slot is full; unused elsewhere */
             uint64_t full : 1;
         };
-        _Atomic uint64_t stamp; /* both of them, to be loaded and stored at once */
+        _Atomic uint64_t stamp; /* both fields, to be loaded and stored at once */
     };
     union {
         struct emu_hdr hdr;
@@ -44,7 +44,7 @@ struct emu_entry {
     union {
         uint32_t born_ns; /* when the segment was posted, low 32 bits; used only in reports */
         uint32_t crc;     /* cables with channels: CRC-32 of the packet, in its last segment */
-        /* simulated nodes: a number of theirs, which the network does not change */
+        /* simulated nodes: the sender's own number, which the network does not change */
         uint32_t note;
     };
 };
@@ -68,7 +68,7 @@ static_assert(sizeof(struct emu_credit) == 16, "the credits of a small cable sha
 
 /*
  * In the ring of a fused cable (emu_link_join_fused()), the stamp of an empty slot says when the
- * credit for the slot arrives: 1 + that time, or 0 if it is not known.
+ * slot's credit arrives: 1 + that time, or 0 if it is not known.
  */
 
 /* Return the memory of a ring's slots. Used only by EMU_RING(). */
@@ -188,21 +188,18 @@ static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *
     return &end->slot[(end->at + 1) & end->mask];
 }
 
-/**
- * emu_ring_fill - fill the empty @slot with @entry, but with @time_ps as its time. Thread:
- * producer.
- */
+/** emu_ring_fill - fill the empty @slot with @entry, but with time @time_ps. Thread: producer. */
 static inline void emu_ring_fill(struct emu_entry *slot, const struct emu_entry *entry,
                                  uint64_t time_ps)
 {
-    /* copied in the same pieces in which entries are written, so that store forwarding works */
+    /* copied in the same pieces in which entries are written, for store forwarding */
     slot->hdr = entry->hdr;
     slot->buf = entry->buf;
     slot->born_ns = entry->born_ns;
     emu_ring_show(slot, time_ps);
 }
 
-/** emu_ring_put_at - emu_ring_put(), but with @time_ps as the entry's time. */
+/** emu_ring_put_at - emu_ring_put(), but with time @time_ps. */
 static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_entry *entry,
                                    uint64_t time_ps)
 {
@@ -210,9 +207,9 @@ static inline void emu_ring_put_at(struct emu_ring_end *end, const struct emu_en
 }
 
 /**
- * emu_ring_put - copy an entry into a ring with an empty slot. The caller knows from
- * emu_ring_has_slot() or from a credit that there is one; the consumer sends a credit after it has
- * emptied the slot. Thread: producer. Wait-free.
+ * emu_ring_put - copy an entry into a ring. The caller knows from emu_ring_has_slot() or from a
+ * credit, which the consumer sends after it has emptied a slot, that there is an empty slot.
+ * Thread: producer. Wait-free.
  */
 static inline void emu_ring_put(struct emu_ring_end *end, const struct emu_entry *entry)
 {
@@ -232,10 +229,7 @@ static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
     return stamp - 1 < EMU_RING_FULL - 1 ? stamp - 1 : EMU_NEVER;
 }
 
-/**
- * emu_ring_grant - fused: return the credit of empty slot @at to the sender, to arrive at @at_ps.
- * Thread: consumer.
- */
+/** emu_ring_grant - fused: return slot @at's credit, to arrive at @at_ps. Thread: consumer. */
 static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
 {
     struct emu_entry *slot = &end->slot[at & end->mask];
@@ -262,10 +256,7 @@ static inline void emu_credit_put(struct emu_credit_end *end, uint32_t count, ui
     emu_credit_fill(emu_credit_next(end), count, channel, at_ps);
 }
 
-/**
- * emu_credit_sum - return the number of credits in a ring. Thread: any, while both sides are
- * stopped.
- */
+/** emu_credit_sum - return the credits in a ring. Thread: any, while both sides are stopped. */
 static inline uint32_t emu_credit_sum(const struct emu_credit_end *producer,
                                       const struct emu_credit_end *consumer)
 {

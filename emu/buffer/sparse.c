@@ -3,7 +3,7 @@
  * sparse.c - allocate pieces of memory one after the other, from blocks of 1 MB.
  *
  * Blocks are aligned to their size, so the address of a piece gives its block. Freed pieces are not
- * reused. A block is unmapped when its last piece is freed. That suffices because all pieces of a
+ * reused; a block is unmapped when its last piece is freed. That suffices because all pieces of a
  * fabric are allocated and freed together.
  */
 #include "emu/buffer/sparse.h"
@@ -17,7 +17,7 @@
 
 #include "emu/util/alloc.h"
 
-/* with malloc(), AddressSanitizer finds writes past the end of a piece */
+/* with AddressSanitizer use malloc(), so that it finds writes past the end of a piece */
 #ifdef __SANITIZE_ADDRESS__
 
 void *emu_sparse_alloc(size_t bytes)
@@ -45,7 +45,7 @@ static_assert(sizeof(struct block) <= FIRST, "the struct fits before the first p
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *current; /* block for the next piece; NULL: none. Protected by `lock` */
 
-/* Map @bytes, aligned to BLOCK_BYTES. Maps more, and unmaps what is before and after the block. */
+/* Map @bytes, aligned to BLOCK_BYTES: map more, and unmap what is before and after the block. */
 static struct block *block_map(size_t bytes)
 {
     char *at =
@@ -63,10 +63,7 @@ static struct block *block_map(size_t bytes)
     return block;
 }
 
-/*
- * Return a block with space for @bytes, or NULL. A piece that is larger than a block gets a block
- * of its own.
- */
+/* Return a block with space for @bytes, or NULL. A piece larger than a block gets its own block. */
 static struct block *block_for(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -3,17 +3,18 @@
  * affinity.h - move a worker to the core of a process that sends a stream.
  *
  * A message involves three threads: the sender, the worker and the receiver. If there are fewer
- * cores than threads, two of them share a core. A *stream* (many segments of one process at a
- * time) is fastest if the sender and the worker share one. Then the worker finds the sender's
- * data in the caches of that core, and the receiver, which has the most work, gets the other core.
- * The scheduler cannot know that: all three threads are always runnable, so it leaves them where
- * they are. If several processes send streams, the worker follows none of them. When 4 ranks all
- * send (1 MB all-reduced by messages), the slowest one counts, and following each took 1.2 times as
- * long.
+ * cores than threads, two of them share a core. A *stream* (many segments of one process at a time)
+ * is fastest if the sender and the worker share one. Then the worker finds the sender's data in the
+ * caches of that core, and the receiver, which has the most work, gets the other core. The
+ * scheduler cannot know that: all three threads are always runnable, so it leaves them where they
+ * are. If several processes send streams, the worker follows none of them. When all of 4 ranks sent
+ * streams (1 MB all-reduced by messages), a worker that followed each of them took 1.2 times as
+ * long, because the slowest rank counts.
  *
  * The worker is moved, but not bound: the scheduler may move it again. The worker never moves to a
  * core that it may not use. Apart from that, the cores that processes report are not trusted. A
- * process that lies only makes the worker move once per many of its segments.
+ * process with a false report can only make the worker move once per EMU_AFFINITY_STREAMS of its
+ * streams.
  */
 #ifndef EMU_AFFINITY_H
 #define EMU_AFFINITY_H
@@ -21,13 +22,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define EMU_AFFINITY_STREAMS 64u /* streams in a row from one other core before the worker moves */
+/* so many streams in a row from one other core make the worker move there */
+#define EMU_AFFINITY_STREAMS 64u
 
 /* Counts streams in a row from one node and core. Owned by the worker. */
 struct emu_affinity {
     uint32_t node;  /* node of the sender */
     uint32_t core;  /* core of the sender, plus 1; 0: none */
-    uint32_t times; /* streams so far, while the worker was on another core */
+    uint32_t times; /* streams so far, all while the worker was on another core */
 };
 
 /**
@@ -51,10 +53,7 @@ static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t 
 /** emu_affinity_migrate - move this thread to core @core - 1, if it may run there. */
 void emu_affinity_migrate(uint32_t core);
 
-/**
- * emu_affinity_cores - return the number of cores that this thread may use; if unknown, of all
- * cores that are online.
- */
+/** emu_affinity_cores - return how many cores this thread may use; unknown: how many are online. */
 uint32_t emu_affinity_cores(void);
 
 #endif

@@ -45,8 +45,8 @@ enum emu_event {
 typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
 /*
- * The memory that a step touches is prefetched some steps ahead, so that cache misses overlap. That
- * happens in stages. Each stage reads only what the stage before has prefetched.
+ * The memory that a step touches is prefetched some steps ahead, in stages, so that cache misses
+ * overlap. Each stage reads only what the stage before has prefetched.
  */
 enum emu_fetch {
     EMU_FETCH_SELF,    /* the rest of the device, whose first line is already there */
@@ -57,10 +57,7 @@ enum emu_fetch {
     EMU_FETCHES
 };
 
-/*
- * Prefetches what stage @what needs, and returns a value for the next stage. @kept: the value that
- * the stage before has returned; at first 0.
- */
+/* Prefetches for stage @what. Returns @kept for the next stage. The first stage gets 0. */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
@@ -72,12 +69,9 @@ struct emu_dev {
     bool timed;     /* the clock is not raw */
 
     /* Owned by its worker. */
-    /* when to step it even without a signal; EMU_NEVER. Raw: see emu_dev_poll_within() */
-    uint64_t next_ps;
+    uint64_t next_ps; /* step it at this time even without a signal; raw: emu_dev_poll_within() */
 
-    /*
-     * Signals from other threads; the device's worker takes them. Bits by port: emu_port_signal().
-     */
+    /* Signals from other threads, which the worker takes: bits by port, emu_port_signal(). */
     alignas(EMU_LINE) _Atomic uint64_t ready_remote[EMU_EVENTS];
 };
 
@@ -98,7 +92,7 @@ enum emu_worker_stop {
 struct emu_peer {
     uint32_t index; /* index of the device at its worker */
     uint8_t port;   /* port of the device */
-    /* number of its worker, if another worker steps it (emu_link_cross_worker()) */
+    /* number of the device's worker, if that is another one (emu_link_cross_worker()) */
     uint16_t number;
 };
 
@@ -112,10 +106,7 @@ struct emu_oversub {
     uint64_t wait_ns; /* keep the core and wait until this time; 0: not waiting */
 };
 
-/*
- * A thread that steps its devices. Only this thread touches a field, unless a comment says
- * otherwise.
- */
+/* A thread that steps its devices. Unless a comment says otherwise, only it touches a field. */
 struct emu_worker {
     /* Set by other workers and by the manager; the worker takes them. */
     alignas(EMU_LINE) _Atomic uint64_t *remote; /* bits of signalled devices, on own cache lines */
@@ -129,8 +120,8 @@ struct emu_worker {
     /* Owned by the worker. */
     alignas(EMU_LINE) struct emu_signals signalled; /* signals for the next pass or window */
     /*
-     * signals being served. The same as `signalled`, except on clock virtual, where a window serves
-     * the signals of the window before
+     * signals that this pass serves: on clock virtual those of the window before, else the same
+     * arrays as `signalled`
      */
     struct emu_signals taken;
     /* by device: ports whose credits step the device, emu_dev_wants() */
@@ -150,11 +141,10 @@ struct emu_worker {
     uint64_t now_ps;  /* start of this pass; clock virtual: end of this window */
     uint64_t next_ps; /* earliest next_ps of its devices */
     uint64_t *due_ps; /* by device: its next_ps after its last step */
-    /*
-     * Raw, one bit per device: it was stepped in this pass; it must be stepped in the next pass
-     * (emu_dev_poll_within()); it must be stepped in this pass.
-     */
-    uint64_t *stepped, *poll_next, *poll_now;
+    /* raw, one bit per device */
+    uint64_t *stepped;   /* it was stepped in this pass */
+    uint64_t *poll_next; /* it must be stepped in the next pass (emu_dev_poll_within()) */
+    uint64_t *poll_now;  /* it must be stepped in this pass */
     /* raw: smallest @max_sleep_ps given to emu_dev_poll_within(); EMU_NEVER: none */
     uint64_t max_sleep_ps;
     bool woke; /* the worker has slept since the last pass */
@@ -241,9 +231,7 @@ static inline uint64_t emu_worker_wants(const struct emu_worker *worker, uint32_
     return worker->wants[index] >> port % 64 & 1;
 }
 
-/**
- * emu_signal - signal an event at @ports to device @index of worker @to. @from: the calling worker.
- */
+/** emu_signal - signal an event at @ports to device @index of worker @to. @from: this worker. */
 static inline void emu_signal(struct emu_worker *to, uint32_t index, const struct emu_worker *from,
                               enum emu_event event, uint64_t ports)
 {
@@ -254,10 +242,7 @@ static inline void emu_signal(struct emu_worker *to, uint32_t index, const struc
     emu_signals_add(&to->signalled, index, event, ports, 1);
 }
 
-/**
- * emu_signal_credit - signal that a credit was put into the ring of @port. It may step the device:
- * emu_dev_wants().
- */
+/** emu_signal_credit - signal a credit at @port. emu_dev_wants() says if it steps the device. */
 static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                                      const struct emu_worker *from, uint32_t port)
 {
@@ -269,17 +254,14 @@ static inline void emu_signal_credit(struct emu_worker *to, uint32_t index,
                     emu_worker_wants(to, index, port));
 }
 
-/** emu_dev_signal - signal an event at @ports to @dev. @from: the calling worker. */
+/** emu_dev_signal - signal an event at @ports to @dev. @from: this worker. */
 static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *from,
                                   enum emu_event event, uint64_t ports)
 {
     emu_signal(dev->worker, dev->index, from, event, ports);
 }
 
-/**
- * emu_dev_wake - clock virtual: make the worker step @dev by @at_ps. Thread: any, while workers are
- * stopped.
- */
+/** emu_dev_wake - clock virtual: step @dev by @at_ps. Thread: any, while workers are stopped. */
 static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 {
     uint64_t *due_ps = &dev->worker->due_ps[dev->index];
@@ -317,8 +299,8 @@ static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)
 
 /**
  * emu_dev_stamp_ps - return the time to write into an entry that arrives at @at_ps: on clock raw 0,
- * else @at_ps. For entries that the device itself sends on timed clocks, call emu_dev_expect(),
- * too.
+ * else @at_ps. If the device sends the entry itself, it must also call emu_dev_expect() on timed
+ * clocks.
  */
 static inline uint64_t emu_dev_stamp_ps(const struct emu_dev *dev, uint64_t at_ps)
 {
@@ -338,10 +320,10 @@ static inline void emu_dev_lag(struct emu_dev *dev, uint64_t due_ps, uint64_t no
 }
 
 /**
- * emu_dev_wants - timed: from now on, step this device for a credit from the same worker only if it
- * is at one of @ports. Initially these are all ports. For a device that reads the ring of credits
- * before it waits for a credit, and so finds the credits that have not stepped it. Thread: the
- * device's own step.
+ * emu_dev_wants - timed: from now on, a credit from the same worker steps this device only if the
+ * credit is at one of @ports. Initially these are all ports. Call it only in a device that reads
+ * its rings of credits before it waits for a credit, because only such a device also finds the
+ * credits that have not stepped it. Thread: the device's own step.
  */
 static inline void emu_dev_wants(const struct emu_dev *dev, uint64_t ports)
 {
@@ -360,9 +342,7 @@ static inline void emu_dev_give(struct emu_dev *dev, enum emu_event event, uint6
     dev->worker->taken.ready[dev->index][event] |= ports;
 }
 
-/**
- * emu_dev_take - return the ports that had an event, and clear them. Thread: the device's own step.
- */
+/** emu_dev_take - return the ports that had an event, and clear them. Thread: the device's step. */
 static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 {
     uint64_t *ready = &dev->worker->taken.ready[dev->index][event];

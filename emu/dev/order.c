@@ -4,10 +4,7 @@
 
 #include <string.h>
 
-/*
- * Return the rank of an event; the lowest comes first. It is the port or, with by_rank,
- * pseudo-random.
- */
+/* Return the rank of an event: its port or, with by_rank, a pseudo-random number. */
 static uint64_t order_rank(const struct emu_order *order, uint64_t at_ps, uint64_t port)
 {
     return order->by_rank ? emu_order_tie_rank(at_ps, port) : port;

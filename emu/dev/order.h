@@ -4,9 +4,9 @@
  *
  * There is at most one event per port (a row of crosspoints, an output, a link). The events are a
  * sorted part of an array, with free space before and after it. An event that is due immediately is
- * inserted at the front. An event that waits for the wire is inserted mostly near the end. So few
- * events must be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how
- * simultaneous events are ordered.
+ * inserted at the front, an event that waits for the wire mostly near the end, so few events must
+ * be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how simultaneous
+ * events are ordered.
  */
 #ifndef EMU_ORDER_H
 #define EMU_ORDER_H
@@ -28,7 +28,7 @@ struct emu_order {
     struct emu_order_event *end;   /* the sentinel, right after the last event */
     struct emu_order_event *event; /* the array, of EMU_ORDER_ROOM(most events) elements */
     struct emu_order_event *last;  /* last element of the array */
-    /* order simultaneous events by emu_order_tie_rank(), not by port */
+    /* order simultaneous events by emu_order_tie_rank(), else by port */
     bool by_rank;
 };
 
@@ -69,11 +69,11 @@ static inline uint64_t emu_order_tie_rank(uint64_t time, uint64_t port)
  */
 void emu_order_add_else(struct emu_order *order, uint64_t at_ps, uint32_t port);
 
-/* Insert an event at @at, or before those simultaneous events in front of @at that rank lower. */
+/* Insert an event at @at, but before the simultaneous events in front of @at that it outranks. */
 void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t at_ps,
                    uint32_t port);
 
-/* Insert an event that is not the first one. There must be space after the last event. */
+/* Insert an event that does not come first. There must be space after the last event. */
 static inline void emu_order_insert(struct emu_order *order, uint64_t at_ps, uint32_t port)
 {
     struct emu_order_event *at = order->end++;

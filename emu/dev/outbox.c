@@ -4,8 +4,8 @@
  *
  * All workers count windows equally, because each takes part in every window. In window n a worker
  * writes page n % 2 of its outboxes, and reads page (n - 1) % 2 of the other workers' outboxes. The
- * pages that it reads are written again in window n + 1, after all workers have met (O1, O2: V5 in
- * windows.c).
+ * pages that it reads are written again in window n + 1, after all workers have met. This meeting
+ * (V5 in windows.c) orders O1, the writes, and O2, the reads.
  */
 #include "emu/dev/outbox.h"
 
@@ -36,7 +36,7 @@ struct outbox_page {
     struct outbox_item item[];
 };
 
-/* The outbox of one worker for another. */
+/* The outbox of one worker for the items that it sends to one other worker. */
 struct emu_outbox {
     /* Written while workers are stopped. */
     const struct emu_worker *to;
@@ -52,9 +52,7 @@ struct emu_outbox {
     alignas(EMU_LINE) struct emu_outbox *written[2];
 };
 
-/*
- * Return an empty page, or NULL if there is no memory. Parts that are not used are never touched.
- */
+/* Return an empty page, or NULL. Its unused parts are never touched, so they take no memory. */
 static struct outbox_page *page_create(uint32_t most)
 {
     size_t bytes = sizeof(struct outbox_page) + most * sizeof(struct outbox_item);
@@ -66,10 +64,7 @@ static struct outbox_page *page_create(uint32_t most)
     return page;
 }
 
-/*
- * Return the array element for worker number @to, after enlarging the array if needed. Return NULL
- * if there is no memory.
- */
+/* Return the array element for worker number @to, after enlarging the array if needed, or NULL. */
 static struct emu_outbox **outbox_place(struct emu_worker *from, uint32_t to)
 {
     struct emu_outbox **grown;
@@ -149,8 +144,8 @@ void emu_outbox_free(struct emu_worker *worker)
 /* --- sending ------------------------------------------------------------------------ */
 
 /*
- * Add an item for @to, whose contents the caller must fill in. Return NULL if the page is full or
- * no window is in progress. Then the caller writes to the ring.
+ * Add an item for @to, to be filled in by the caller. Return NULL if the page is full or no window
+ * is in progress; then the caller writes to the ring.
  */
 static inline struct outbox_item *outbox_item(struct emu_worker *from, const struct emu_peer *to,
                                               enum emu_event event)
@@ -223,7 +218,7 @@ static inline void item_take(struct emu_worker *worker, const struct outbox_item
 static void pages_take(struct emu_worker *worker, uint32_t parity,
                        const struct emu_signals *signals)
 {
-    /* Prefetch as many items as last time, because the counts are not in the cache yet. */
+    /* The counts are not in the cache yet, so prefetch as many items as last time. */
     for (const struct emu_outbox *box = worker->inbox; box; box = box->next)
         if (box->most)
             emu_fetch_lines(box->page[parity], &box->page[parity]->item[box->took[parity]]);

@@ -2,16 +2,18 @@
 /*
  * outbox.h - clock virtual: pass entries and credits to devices of another worker.
  *
- * What a device sends in one window is received in the next one, so nobody reads it before all
- * workers have met between the windows. Therefore the sender need not write to the other worker's
- * ring. It puts the entry or credit on a *page*, together with the address of its ring slot. The
- * receiving worker copies it to that slot at the beginning of the next window.
+ * What a device sends in one window is received in the next one, after all workers have met between
+ * the windows. Therefore the sender need not write to the other worker's ring. It puts the entry or
+ * credit on a *page*, together with the address of its ring slot. The receiving worker copies it to
+ * that slot at the beginning of the next window.
  *
  * Each pair of workers with cables between them has two pages per direction. One page is written
  * while the other is read, and the meeting of the workers orders both (windows.h). So all that
  * crosses in a window is in consecutive lines with one writer and one reader, and only a device's
  * own worker touches its rings, link ends and signals. Measured with two workers: 0.4 cache lines
  * move between cores per hop instead of 1.6 (kary:4,4, load 0.5).
+ *
+ * Thread, unless a function says otherwise: any, while all workers are stopped.
  */
 #ifndef EMU_OUTBOX_H
 #define EMU_OUTBOX_H
@@ -25,26 +27,24 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * Items (entries and credits) per cable, direction and window. A cable on which full segments
- * follow each other needs less than one entry, and as many credits. If a page is full, the sender
- * writes to the ring.
+ * Most items (entries and credits) per cable, direction and window. A cable with one full segment
+ * after the other has less than one entry per window, and as many credits. If a page is full, the
+ * sender writes to the ring.
  */
 #define EMU_OUTBOX_CABLE 2u
-/* bytes; four items take three lines */
-#define EMU_OUTBOX_ITEM  48u
+#define EMU_OUTBOX_ITEM  48u /* bytes; four items take three lines */
 #define EMU_OUTBOX_BYTES (4 * EMU_OUTBOX_CABLE * EMU_OUTBOX_ITEM) /* bytes per cable on all pages */
 
 /**
  * emu_outbox_join - reserve space for a cable between two workers on clock virtual, in the outboxes
- * of both directions. Thread: any, while both are stopped.
- * Errors: -ENOMEM; -ENOTSUP: it is one worker, the clock is another, or an index has more than 16
- * bits.
+ * of both directions. Errors: -ENOMEM; -ENOTSUP: @a is @b, the clock is another, or the index of a
+ * worker has more than 16 bits.
  */
 int emu_outbox_join(struct emu_worker *a, struct emu_worker *b);
 
 /**
  * emu_outbox_open - allocate the pages of @worker, after its cables were joined. Until then senders
- * write to the rings. Thread: any, while workers are stopped. Errors: -ENOMEM.
+ * write to the rings. Errors: -ENOMEM.
  */
 int emu_outbox_open(struct emu_worker *worker);
 
@@ -58,16 +58,10 @@ bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct
 bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
                        const struct emu_credit *credit);
 
-/**
- * emu_outbox_begin - begin a window of @worker: receive what was sent to it in the last window.
- * Thread: @worker's.
- */
+/** emu_outbox_begin - begin a window: receive what was sent in the last one. Thread: @worker's. */
 void emu_outbox_begin(struct emu_worker *worker);
 
-/**
- * emu_outbox_settle - copy everything on the pages to the rings, because no window follows. Thread:
- * any, while all workers are stopped.
- */
+/** emu_outbox_settle - copy everything on the pages to the rings, because no window follows. */
 void emu_outbox_settle(struct emu_worker *worker);
 
 /** emu_outbox_free - free the outboxes of @worker. No other worker may read them any more. */

@@ -9,17 +9,14 @@
 #ifndef EMU_RCU_H
 #define EMU_RCU_H
 
-/** For workers: at the start and end of the thread, between two passes, and around a sleep. */
+/** A worker calls these at the start and end of its thread, between passes, and around a sleep. */
 void emu_rcu_enter(void);
 void emu_rcu_leave(void);
 void emu_rcu_quiescent(void);
 void emu_rcu_offline(void);
 void emu_rcu_online(void);
 
-/**
- * emu_rcu_wait - wait until no reader uses data that was unpublished before. Thread: any except
- * readers.
- */
+/** emu_rcu_wait - wait until no reader uses data that is no longer published. Not for readers. */
 void emu_rcu_wait(void);
 
 #endif

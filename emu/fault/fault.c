@@ -18,8 +18,8 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
 }
 
 /*
- * Return when the first delayed entry arrives. Return EMU_NEVER if there is none, or, on clock raw,
- * if other entries must overtake it first. @alone: no other entry is on the cable to overtake it.
+ * Return when the first delayed entry arrives; EMU_NEVER: there is none, or, on clock raw, other
+ * entries must overtake it first. @alone: no other entry is on the cable.
  */
 static uint64_t fault_delayed_ps(const struct emu_faults *faults, bool alone)
 {
@@ -100,10 +100,7 @@ static void fault_flip_head(struct emu_entry *entry, uint64_t draw)
         entry->packet.cont ^= 1u << draw % (8 * EMU_CONT_BYTES);
 }
 
-/*
- * Flip a payload bit of this entry only. Other cables and the source may refer to the same pool
- * buffer, so the bit is flipped in a copy.
- */
+/* Flip a payload bit, in a copy of the buffer, because others may refer to it. */
 static enum emu_fate fault_flip_payload(struct emu_faults *faults, struct emu_pool_cache *cache,
                                         struct emu_entry *entry, uint64_t draw)
 {
@@ -128,11 +125,11 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 {
     bool header = verdict->what == EMU_FAULT_FLIP_HEADER ||
                   (verdict->what == EMU_FAULT_FLIP_ANY &&
-                   /* half of these flips hit the header, although it is shorter */
+                   /* half of the flips hit the header, although it is shorter than the payload */
                    verdict->how >> 32 & 1);
 
     emu_count(&faults->counts.damaged, 1);
-    if (faults->checked) { /* the cable's checksum finds any flipped bit */
+    if (faults->checked) { /* the cable's checksum finds every flipped bit */
         fault_drop(cache, entry);
         return EMU_FATE_DAMAGED;
     }
@@ -146,7 +143,7 @@ static enum emu_fate fault_flip(struct emu_faults *faults, struct emu_pool_cache
 
 /* --- which entries are hit ----------------------------------------------------------- */
 
-/* Draw one random number for the entry that was just taken, and apply the rates to it. */
+/* Apply the rates to the entry that was just taken, by one random number. */
 static struct fault_verdict fault_by_rates(const struct emu_faults *faults)
 {
     const struct emu_fault_rates *rates = &faults->rates;
@@ -180,7 +177,7 @@ static const struct emu_hdr *fault_hdr(const struct emu_faults *faults,
     return entry->buf != EMU_NO_BUF ? &emu_pool_seg(cache->pool, entry->buf)->hdr : NULL;
 }
 
-/* Return whether the rule, which matches an entry, hits it. @how: random number for the effect. */
+/* Return whether the rule, which matches the entry, hits it. *@how: a random number if it does. */
 static bool fault_hits(struct emu_fault_armed *armed, uint64_t *how)
 {
     const struct emu_fault_rule *rule = &armed->rule;
@@ -217,7 +214,7 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
     emu_fault_log_put(faults->log, &hit);
 }
 
-/* Return @at_ps, or on clock raw, where it is 0, the host's time. */
+/* Return @at_ps, but on clock raw, where it is 0, the host's time. */
 static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
 {
     return rx->owner->timed ? at_ps : emu_now_ns() * 1000u;
@@ -231,7 +228,7 @@ static void fault_log(const struct emu_faults *faults, const struct emu_rx *rx,
     emu_faults_note(faults, cache, entry, fault, what, fault_time_ps(rx, entry->time_ps));
 }
 
-/* Count an occurrence of the group. Return whether it is the one that the rule logs. */
+/* Count a match of the group. Return whether it is the one that the rule logs. */
 static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 {
     for (uint32_t i = 0; i < EMU_FAULT_SEEN; i++) {
@@ -246,8 +243,8 @@ static bool fault_sees(struct emu_fault_armed *armed, uint32_t group)
 }
 
 /*
- * Find the first rule that hits and changes the entry. If no rule does, apply the rates. On the
- * way, count and log the hits of rules that change nothing (EMU_FAULT_SEE, EMU_FAULT_SLOW).
+ * Find the first rule that hits and changes the entry; if there is none, apply the rates. Also
+ * count and log the hits of the earlier rules that change nothing (EMU_FAULT_SEE, EMU_FAULT_SLOW).
  */
 static struct fault_verdict fault_find(struct emu_faults *faults, const struct emu_rx *rx,
                                        const struct emu_pool_cache *cache,
@@ -305,9 +302,9 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
 }
 
 /*
- * Return a buffer with the contents of @buf that may be written: @buf itself, if nobody else refers
- * to it, else a copy, for which the reference to @buf is given back. Return EMU_NO_BUF if no buffer
- * is free; then @buf is unchanged.
+ * Return a writable buffer with the contents of @buf: @buf itself, if nobody else refers to it,
+ * else a copy, and drop the reference to @buf. If no buffer is free for the copy, return EMU_NO_BUF
+ * and keep the reference.
  */
 static uint32_t fold_own(struct emu_pool_cache *cache, uint32_t buf)
 {
@@ -394,14 +391,14 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
     return true;
 }
 
-/* Return whether the fault can be applied now: the number of delayed entries is limited. */
+/* Return whether the fault can be applied now, because the number of delayed entries is limited. */
 static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
 {
     return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) ||
            faults->held < EMU_FAULT_DELAYED;
 }
 
-/* Decide about @entry, which was just taken off the ring. Return false if the entry is delayed. */
+/* Decide about @entry, just taken off the ring. Return false if it is delayed. */
 static bool fault_judge(struct emu_faults *faults, const struct emu_rx *rx,
                         struct emu_pool_cache *cache, struct emu_entry *entry, enum emu_fate *fate)
 {
@@ -534,8 +531,8 @@ uint64_t emu_faults_errors(const struct emu_faults *faults)
 }
 
 /*
- * Return whether test packet @number is lost or damaged. Only the rates and those rules apply that
- * hit every kind of segment with a fixed probability.
+ * Return whether test packet @number is lost or damaged: by the rates, or by a rule that hits every
+ * kind of segment with a fixed probability.
  */
 static bool fault_try(const struct emu_faults *faults, uint64_t number)
 {

@@ -13,6 +13,9 @@
  * The receiver returns the credit of a lost segment, because the segment's slot at the receiver is
  * free. A duplicate has no credit, because no slot was reserved for it. Later entries overtake a
  * delayed entry. Comments that begin with "raw" or "timed" hold for that kind of clock only.
+ *
+ * Thread, unless a function says otherwise: the receiving device's, or any while workers are
+ * stopped.
  */
 #ifndef EMU_FAULT_H
 #define EMU_FAULT_H
@@ -30,15 +33,14 @@
 #define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; further ones arrive in time */
 #define EMU_FAULT_UNIT    1000000u /* the rates below are per so many entries */
 
-/* Of EMU_FAULT_UNIT entries, how many each fault hits. The sum is at most EMU_FAULT_UNIT. */
+/* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
 struct emu_fault_rates {
     uint32_t lost;
     uint32_t head;    /* one bit of the header or continuation is flipped; replies are lost */
     uint32_t payload; /* one bit of the payload is flipped; if there is none, of the header */
     uint32_t twice;   /* a duplicate arrives later */
     uint32_t late;    /* the entry arrives later */
-    uint64_t
-        late_ps; /* upper limit of these delays; raw: up to EMU_FAULT_DELAYED entries overtake */
+    uint64_t late_ps; /* longest delay; raw: up to EMU_FAULT_DELAYED entries overtake */
 };
 
 /* What happened to an entry on the cable. */
@@ -46,12 +48,12 @@ enum emu_fate {
     EMU_FATE_ARRIVED, /* it arrived, perhaps with a flipped bit, which the packet's CRC shows */
     EMU_FATE_LOST,    /* it is lost; the device only returns its credit */
     EMU_FATE_TWICE,   /* it is a duplicate, which has no credit */
-    EMU_FATE_DAMAGED  /* it is lost, because the cable's checksum found a flipped bit (checked) */
+    EMU_FATE_DAMAGED  /* its checksum (`checked`) was wrong, so it is lost */
 };
 
 struct emu_fault_delayed {
     uint64_t due_ps;  /* time of arrival; raw: 0 */
-    uint64_t passing; /* raw: the entry arrives once `seen` has reached this number; timed: 0 */
+    uint64_t passing; /* raw: the entry arrives when `seen` has reached this number; timed: 0 */
     struct emu_entry entry;
     uint32_t number; /* link-level sequence number: see struct emu_faults.number */
     enum emu_fate fate;
@@ -85,23 +87,25 @@ struct emu_faults {
     struct emu_fault_log *log;     /* may be NULL: nothing is logged */
     uint32_t name;                 /* number of this direction of the cable, used in the log */
     /*
-     * True if the cable has a checksum that finds every flipped bit, so that damaged segments are
-     * dropped. That holds for all cables without channels (retry/intake.h). On a cable with
-     * channels damaged packets are delivered.
+     * The cable has a checksum that finds every flipped bit, so damaged segments are dropped. This
+     * holds for all cables without channels (retry/intake.h). On a cable with channels damaged
+     * packets are delivered.
      */
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    uint32_t forges;         /* credits that may still be forged: so many extra slots exist */
+    /* credits that may still be forged, as far as there are extra slots for them */
+    uint32_t forges;
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */
     uint64_t tried; /* number of test packets so far: emu_faults_try() */
     uint32_t held;
-    /* the first `held` elements are delayed entries, by arrival */
+    /* delayed entries, in the order of arrival: the first `held` elements */
     struct emu_fault_delayed at[EMU_FAULT_DELAYED];
     struct {
         _Atomic uint64_t seen, lost, damaged, twice, late;
-        _Atomic uint64_t link_down; /* those of `lost` that were lost because the link was down */
+        /* part of `lost`: entries that were lost because the link was down */
+        _Atomic uint64_t link_down;
     } counts;
 };
 
@@ -110,27 +114,18 @@ void emu_faults_init(struct emu_faults *faults, const struct emu_fault_rates *ra
 
 /**
  * emu_faults_add - append a rule. @fault: the number of the fault in the log, not 0. @seed: the
- * seed of the rule's random numbers. Errors: -ENOMEM. Thread: any, while workers are stopped.
+ * seed of the rule's random numbers. Errors: -ENOMEM.
  */
 int emu_faults_add(struct emu_faults *faults, const struct emu_fault_rule *rule, uint32_t fault,
                    uint64_t seed);
 
-/**
- * emu_faults_remove - remove the rules of @fault. Returns how many entries they have hit. Thread:
- * any, while workers are stopped.
- */
+/** emu_faults_remove - remove the rules of @fault. Returns how many entries they have hit. */
 uint64_t emu_faults_remove(struct emu_faults *faults, uint32_t fault);
 
-/**
- * emu_faults_hits - return how many entries the rules of @fault have hit. Thread: any, while
- * workers are stopped.
- */
+/** emu_faults_hits - return how many entries the rules of @fault have hit. */
 uint64_t emu_faults_hits(const struct emu_faults *faults, uint32_t fault);
 
-/**
- * emu_faults_note - log that @fault affected @entry at @at_ps, although no rule did. Thread: the
- * receiving device's, or any while workers are stopped.
- */
+/** emu_faults_note - log that @fault affected @entry at @at_ps, although no rule did. */
 void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cache *cache,
                      const struct emu_entry *entry, uint32_t fault, enum emu_fault_what what,
                      uint64_t at_ps);
@@ -142,7 +137,6 @@ uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx);
  * emu_faults_take - take the oldest entry that has arrived by @until_ps, and decide its fate.
  * Returns false if no entry has arrived. @cache: the buffer cache of the receiver's worker. @entry:
  * receives a copy of the entry; the caller then owns the entry's reference to a pool buffer.
- * Thread: the receiving device's.
  */
 bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_pool_cache *cache,
                      uint64_t until_ps, struct emu_entry *entry, enum emu_fate *fate);
@@ -150,7 +144,7 @@ bool emu_faults_take(struct emu_faults *faults, struct emu_rx *rx, struct emu_po
 /**
  * emu_faults_credit - apply the rules to a credit that the receiver is about to return. Returns how
  * many credits to send instead: 0 (lost), 1, or 2 (one is forged). @at_ps: the current time on
- * timed clocks. Thread: the receiving device's.
+ * timed clocks.
  */
 uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, uint64_t at_ps);
 
@@ -159,7 +153,7 @@ uint32_t emu_faults_credit(struct emu_faults *faults, const struct emu_rx *rx, u
  * which a contribution with header @hdr was combined at @at_ps. A rule may flip one bit of the
  * result. If the buffer is shared, the bit is flipped in a copy, and *@state becomes the copy.
  * @begins: the contribution is the first one of its operation at this switch. Returns whether a bit
- * was flipped. Thread: the device's.
+ * was flipped. Thread: that of the combine unit.
  */
 bool emu_faults_fold(struct emu_faults *faults, struct emu_pool_cache *cache,
                      const struct emu_hdr *hdr, uint32_t *state, bool begins, bool timed,
@@ -198,22 +192,17 @@ static inline uint64_t emu_faults_seen(const struct emu_faults *faults)
 
 /**
  * emu_faults_try - test an unused cable with @packets pseudo-random packets. Returns how many of
- * them are lost or arrive damaged. Thread: any, while workers are stopped.
+ * them are lost or arrive damaged.
  * Source: QsNet III §V (link bring-up, step 3).
  */
 uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets);
 
-/**
- * emu_faults_bufs - return the number of pool buffers of delayed entries. Thread: any, while
- * workers are stopped.
- */
+/** emu_faults_bufs - return the number of pool buffers of delayed entries. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/** emu_faults_rebase - subtract @by_ps from all times. Thread: any, while workers are stopped. */
+/** emu_faults_rebase - subtract @by_ps from all times. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
-/**
- * emu_faults_drop - drop all delayed entries and all rules. Thread: any, while workers are stopped.
- */
+/** emu_faults_drop - drop all delayed entries and rules. */
 void emu_faults_drop(struct emu_faults *faults, struct emu_pool_cache *cache);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "emu/packet/seg.h"
 
-/* bytes of the payload that are logged, enough to show the kind of message */
+/* number of payload bytes that are logged: enough to show the kind of message */
 #define EMU_FAULT_BEGINS 16u
 
 struct emu_fault_hit {
@@ -35,14 +35,10 @@ void emu_fault_log_destroy(struct emu_fault_log *log);
 /** emu_fault_log_put - append a hit. Does nothing if @log is NULL. Thread: the worker. */
 void emu_fault_log_put(struct emu_fault_log *log, const struct emu_fault_hit *hit);
 
-/**
- * emu_fault_log_take - take the oldest hit. Returns false if the log is empty. Thread: the manager.
- */
+/** emu_fault_log_take - take the oldest hit. Returns false if there is none. Thread: manager. */
 bool emu_fault_log_take(struct emu_fault_log *log, struct emu_fault_hit *ret);
 
-/**
- * emu_fault_log_missed - return the number of hits dropped because the log was full. Thread: any.
- */
+/** emu_fault_log_missed - return how many hits were dropped for lack of space. Thread: any. */
 uint64_t emu_fault_log_missed(const struct emu_fault_log *log);
 
 #endif

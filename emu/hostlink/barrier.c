@@ -26,7 +26,7 @@
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/* how long a host may refuse the handshake: its fabric may be an old one that is about to exit */
+/* for so long a host may refuse the handshake, because an old fabric there may be about to exit */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
@@ -55,6 +55,7 @@ struct barrier_peer {
     uint64_t incarnation; /* incarnation of the session; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
+    size_t most_bytes;       /* most bytes of `in`: records of two supersteps */
     struct byte_array in;    /* received records */
     size_t taken;            /* number of bytes of `in` that a sync has read */
     struct byte_array given; /* the peer's bytes for all hosts in the last superstep */
@@ -62,7 +63,6 @@ struct barrier_peer {
 
 struct emu_barrier {
     struct emu_barrier_config config; /* without `port` and `peer` */
-    size_t cable_bytes;               /* most bytes of cable records in two supersteps */
     uint64_t stops_asked_ns;          /* time of the last call of config.stops() */
     struct emu_hostport **port;
     struct barrier_peer *peer;
@@ -83,7 +83,6 @@ struct emu_barrier {
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Set the error and its text, unless there is an error already. Return the error. */
 static int barrier_wrong(struct emu_barrier *barrier, int err, const char *format, ...)
 {
     va_list args;
@@ -147,15 +146,13 @@ static void peer_forget(struct barrier_peer *peer)
 static void peer_records(void *ctx, const uint8_t *records, uint32_t bytes)
 {
     struct barrier_peer *peer = ctx;
-    const struct emu_barrier *barrier = peer->barrier;
     uint64_t incarnation = emu_session_incarnation(peer->session);
 
     if (!peer->incarnation)
         peer->incarnation = incarnation;
     if (peer->incarnation != incarnation || peer->lost || peer->refused)
         return; /* the host was restarted, so it counts as lost */
-    peer->refused =
-        bytes_append(&peer->in, records, bytes, barrier->config.most_bytes + barrier->cable_bytes);
+    peer->refused = bytes_append(&peer->in, records, bytes, peer->most_bytes);
 }
 
 static struct barrier_peer *barrier_peer_of(struct emu_barrier *barrier, uint32_t port,
@@ -220,7 +217,6 @@ static uint32_t barrier_pass(struct emu_barrier *barrier)
     return came;
 }
 
-/* Sleep until a frame arrives or a session has something to do. */
 static void barrier_sleep(struct emu_barrier *barrier)
 {
     uint64_t most_ns = BARRIER_SLEEP_NS, now_ns;
@@ -247,8 +243,8 @@ static void barrier_sleep(struct emu_barrier *barrier)
 }
 
 /*
- * Let the caller end the wait. A host that is alive may never end its superstep, or never read what
- * this host sends.
+ * End the wait with an error if config.stops() returns true. A host that is alive may never end its
+ * superstep, or never read what this host sends.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {
@@ -261,9 +257,7 @@ static void barrier_poll_stop(struct emu_barrier *barrier)
         barrier_wrong(barrier, -EINTR, "interrupted");
 }
 
-/*
- * Poll for frames once, and then spin, yield or sleep. @rounds: consecutive calls without a frame.
- */
+/* Poll for frames once, then spin, yield or sleep. @rounds: calls in a row without a frame. */
 static void barrier_wait(struct emu_barrier *barrier, unsigned *rounds)
 {
     barrier_poll_stop(barrier);
@@ -346,6 +340,11 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
         emu_printable(barrier->why);
         return barrier->err;
     }
+    if (record->length && !peer->first)
+        return barrier_wrong(barrier, -EPROTO,
+                             "host %s violated the protocol: bytes for all hosts on a session that "
+                             "is not its first",
+                             name_of(peer));
     err = bytes_append(&peer->given, record->bytes, record->length, barrier->config.most_bytes);
     if (err)
         return peer_refused(peer, err);
@@ -375,8 +374,8 @@ static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_r
 }
 
 /*
- * Return whether there is a record to process. Records after the end of the superstep belong to the
- * next one. The exception is FAIL, which is processed at once, so that no host waits any longer.
+ * Return whether there is a record to process now. Records after the end of the superstep belong to
+ * the next one, except FAIL, which is processed at once so that no host waits any longer.
  */
 static bool peer_has(const struct barrier_peer *peer)
 {
@@ -388,7 +387,6 @@ static bool peer_has(const struct barrier_peer *peer)
                             record.channel == EMU_STEP_FAIL);
 }
 
-/* Process the records that have arrived for this superstep. */
 static int peer_take(struct barrier_peer *peer)
 {
     struct emu_hostlink_record record;
@@ -475,10 +473,10 @@ static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *w
     barrier_pass(barrier);
 }
 
-/* If @err is an error, report it to the other hosts, but only once. Return @err. */
+/* If @err is an error, report it to the other hosts, once. Return @err. */
 static int barrier_end(struct emu_barrier *barrier, int err)
 {
-    /* after -ECONNABORTED the failed host has notified all hosts */
+    /* after -ECONNABORTED, the failed host has already notified all hosts */
     if (err < 0 && !barrier->notified && err != -ECONNABORTED)
         barrier_broadcast_failure(barrier, barrier->why);
     barrier->notified |= err < 0;
@@ -555,10 +553,10 @@ void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_tak
     barrier->taker = taker ? *taker : (struct emu_barrier_taker){.record = NULL};
 }
 
-void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes)
+void emu_barrier_expect(struct emu_barrier *barrier, uint32_t peer, size_t bytes)
 {
-    pthread_mutex_lock(&barrier->lock); /* the keeper thread reads cable_bytes */
-    barrier->cable_bytes += bytes;
+    pthread_mutex_lock(&barrier->lock); /* the keeper thread reads most_bytes */
+    barrier->peer[peer].most_bytes += bytes;
     pthread_mutex_unlock(&barrier->lock);
 }
 
@@ -664,6 +662,7 @@ static int peer_init(struct emu_barrier *barrier, uint32_t i, const struct emu_b
                                   .first = true};
     for (uint32_t before = 0; before < i; before++)
         peer->first &= barrier->peer[before].host != peer->host;
+    peer->most_bytes = peer->first ? barrier->config.most_bytes : 2 * EMU_HOSTLINK_RECORD_BYTES;
     session.port = barrier->port[config->port];
     if (session.silent_ns / 16 < barrier->keep_ns)
         barrier->keep_ns = session.silent_ns / 16;
@@ -707,9 +706,7 @@ static int barrier_init(struct emu_barrier *barrier, const struct emu_barrier_co
     return err;
 }
 
-/*
- * Start the keeper thread. It blocks all signals, so that the process's other threads receive them.
- */
+/* Start the keeper thread with all signals blocked, so that other threads receive them. */
 static int keeper_start(struct emu_barrier *barrier)
 {
     sigset_t all, before;

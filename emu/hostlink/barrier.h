@@ -62,13 +62,14 @@ struct emu_barrier_config {
     uint32_t peers;
     bool oversubscribed; /* there are more busy threads than cores, so a wait does not spin */
     /*
-     * Most bytes that another host may send in two supersteps, apart from cable records
-     * (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES.
+     * Most bytes that another host may send in two supersteps over its first session, without cable
+     * records (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES. Its other sessions carry only
+     * cable records and the ends of supersteps.
      */
     size_t most_bytes;
     /*
-     * Called about ten times a second by a thread that waits in a put or sync. If it returns true
-     * the call fails with -EINTR. NULL: never stop.
+     * Called about ten times a second by a thread that waits in a put or sync. If it returns true,
+     * the call fails with -EINTR. NULL: the call never stops.
      */
     bool (*stops)(void *ctx);
     void *stops_ctx;
@@ -84,9 +85,7 @@ struct emu_barrier_config {
 
 /* The receiver of cable records. */
 struct emu_barrier_taker {
-    /*
-     * Returns NULL if the record is valid, else what is wrong: its host has violated the protocol.
-     */
+    /* Returns NULL if the record is valid, else how it violates the protocol. */
     const char *(*record)(void *ctx, uint32_t peer, const struct emu_hostlink_record *record);
     void *ctx;
 };
@@ -110,21 +109,13 @@ int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
  */
 void emu_barrier_destroy(struct emu_barrier *barrier);
 
-/**
- * emu_barrier_taker - from now on deliver received cable records to @taker. NULL: cable records are
- * errors.
- */
+/** emu_barrier_taker - deliver cable records to @taker from now on. NULL: they are violations. */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
-/**
- * emu_barrier_expect - let each host send @bytes more bytes in two supersteps, for cable records.
- */
-void emu_barrier_expect(struct emu_barrier *barrier, size_t bytes);
+/** emu_barrier_expect - let @peer send @bytes more in two supersteps, for cable records. */
+void emu_barrier_expect(struct emu_barrier *barrier, uint32_t peer, size_t bytes);
 
-/**
- * emu_barrier_put - send a record to @peer, where it arrives before this superstep ends. Errors: as
- * emu_barrier_sync().
- */
+/** emu_barrier_put - send a record to @peer in this superstep. Errors: as emu_barrier_sync(). */
 int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
                     const struct emu_hostlink_record *record);
 
@@ -138,8 +129,8 @@ int emu_barrier_put(struct emu_barrier *barrier, uint32_t peer,
 int emu_barrier_sync(struct emu_barrier *barrier, const void *mine, size_t bytes);
 
 /**
- * emu_barrier_of - return the bytes that another host, @host, sent to all in the last sync; valid
- * until the next sync.
+ * emu_barrier_of - return the bytes that @host sent to all hosts in the last sync, valid until the
+ * next sync. @host: another host.
  */
 const void *emu_barrier_of(const struct emu_barrier *barrier, uint32_t host, size_t *bytes);
 
@@ -151,7 +142,7 @@ void emu_barrier_fail(struct emu_barrier *barrier, const char *why);
 
 /**
  * emu_barrier_error - return 0, or the error that ended the barrier. emu_barrier_why - return a
- * line that explains it.
+ * line for the user that explains it.
  */
 int emu_barrier_error(const struct emu_barrier *barrier);
 const char *emu_barrier_why(const struct emu_barrier *barrier);

@@ -2,10 +2,10 @@
 /*
  * cable.c - a cable to another host: sending, and the counts of both directions. rx.c receives.
  *
- * Invariant, per channel and within one incarnation of the session: our segments whose credits have
- * not returned (unpaid), plus the old segments in the remote switch (old), equal the segments for
- * which the remote switch has not yet returned credits (open there), plus the segments and credits
- * in flight. A cable without channels uses channel 0.
+ * Invariant, per channel and within one incarnation of the session: `unpaid` (our segments whose
+ * credits have not returned) plus `old` (segments of earlier incarnations in the remote switch)
+ * equals the remote host's `open` (segments for which its switch has not returned credits) plus the
+ * segments and credits in flight. A cable without channels uses channel 0.
  */
 #include "emu/hostlink/device.h"
 
@@ -18,12 +18,11 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* from so many credits on, or a quarter of the depth, they are sent without delay */
+/* so many credits, or a quarter of the depth, do not wait for a frame with entries */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */
 
-/* Reserve memory for @more entries that wait for pool buffers. */
 static int room_grow(struct hostlink_room *room, uint32_t more)
 {
     uint8_t *record = realloc(room->record, (room->slots + more) * (size_t)EMU_HOSTLINK_ENTRY_MOST);
@@ -35,7 +34,7 @@ static int room_grow(struct hostlink_room *room, uint32_t more)
     return 0;
 }
 
-/* Connect the last hop to our switch with link-level retry. */
+/* Join the last hop, from here to our switch, with link-level retry. */
 static int retry_join(struct hostlink_cable *cable, uint8_t bit, struct emu_intake *intake,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
                       const struct emu_profile *profile)
@@ -117,13 +116,12 @@ static uint32_t cable_channel(const struct hostlink_cable *cable, const struct e
     return cable->channels ? entry->packet.channel % EMU_VCS : 0;
 }
 
-/* Return how many more credits a channel has received than it sent segments: these were forged. */
+/* Return how many forged credits a channel has received: those beyond the segments that it sent. */
 static uint32_t cable_forged(int32_t unpaid)
 {
     return unpaid < 0 ? (uint32_t)-unpaid : 0;
 }
 
-/* Count @count segments as sent. */
 static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t count)
 {
     uint32_t forged = cable->forged - cable_forged(cable->unpaid[channel]);
@@ -132,7 +130,6 @@ static void cable_sent(struct hostlink_cable *cable, uint32_t channel, uint32_t 
     cable->forged = forged + cable_forged(cable->unpaid[channel]);
 }
 
-/* Return how many more entries may be sent now. */
 static uint32_t cable_may_send(const struct hostlink_cable *cable)
 {
     int64_t in_flight = cable->unpaid[0] + (int64_t)cable->old[0];
@@ -144,9 +141,9 @@ static uint32_t cable_may_send(const struct hostlink_cable *cable)
 }
 
 /*
- * The state while a cable sends its quantum of entries: values that are looked up once, and the
- * position in the session's frame. The callers pass the kind of cable and clock as constants, so
- * that the compiler removes the other cases from the most common one.
+ * The state of a cable while it sends its quantum of entries: values that are loaded once, and the
+ * position in the session's frame. Callers pass the kind of cable and clock as constants, so that
+ * the compiler removes the other cases from the most common one.
  */
 struct cable_quantum {
     struct emu_pool_cache *cache;
@@ -158,7 +155,7 @@ struct cable_quantum {
     uint32_t put;  /* bytes written since the last emu_session_put() */
 };
 
-/* Make the record of an entry. Its times are converted to the monotonic clock. */
+/* Fill *@ret with the record of an entry. Convert its times to the monotonic clock. */
 static inline void cable_record(const struct cable_quantum *quantum, const struct emu_entry *entry,
                                 bool channels, bool timed, struct emu_hostlink_record *ret)
 {
@@ -178,7 +175,7 @@ static void quantum_put(struct cable_quantum *quantum)
     quantum->put = 0;
 }
 
-/* Find space for @bytes in a frame. Return false if the session has none. */
+/* Get space for @bytes in a frame of the session. Return false if there is none. */
 static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
 {
     quantum_put(quantum);
@@ -188,8 +185,8 @@ static bool quantum_find(struct cable_quantum *quantum, uint32_t bytes)
 }
 
 /*
- * As quantum_send(), but only for the most common case: an entry with a pool buffer, whose record
- * fits into the rest of the frame.
+ * Write an entry of the most common kind: with a pool buffer, without times and channels, and with
+ * a record that fits into the rest of the frame.
  */
 static inline void quantum_send_plain(struct cable_quantum *quantum, const struct emu_entry *entry,
                                       uint32_t bytes)
@@ -211,7 +208,7 @@ static inline void quantum_send_plain(struct cable_quantum *quantum, const struc
     quantum->put += bytes;
 }
 
-/* Write an entry into a frame. Return false if the session has no space. */
+/* Write an entry into the frame, or into a new one. Return false if the session has no space. */
 static inline bool quantum_send(struct cable_quantum *quantum, const struct emu_entry *entry,
                                 bool channels, bool timed)
 {
@@ -270,10 +267,7 @@ static inline __attribute__((always_inline)) enum hostlink_sent cable_send(
     return how;
 }
 
-/*
- * cable_send() for cables without channels on clock raw. Not inlined, so that the compiler keeps
- * the state of its loop in registers.
- */
+/* cable_send() for the most common cables. Not inlined, so that its loop stays in registers. */
 static __attribute__((noinline)) enum hostlink_sent cable_send_plain(struct hostlink_cable *cable,
                                                                      uint32_t *left)
 {
@@ -301,7 +295,6 @@ enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *l
 
 /* --- credits to our switch ---------------------------------------------------------- */
 
-/* Return when a credit that is returned now arrives at our switch. */
 static uint64_t cable_credit_ps(const struct hostlink_cable *cable)
 {
     const struct emu_hostlink *link = cable->peer->link;
@@ -386,7 +379,6 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 
 /* --- credits to the peer ---------------------------------------------------------- */
 
-/* Send queued entries to our switch, while it has credits. */
 static void cable_advance(struct hostlink_cable *cable)
 {
     if (!cable->queued || !cable->ends.tx.credits)
@@ -464,7 +456,7 @@ bool hostlink_cable_announce(struct hostlink_cable *cable)
     if (cable->channels) {
         hostlink_cable_empty(cable);
         if (cable->emptied_at != cable->ends.tx.data.at)
-            return false; /* the switch will empty the other slots in its next step */
+            return false; /* the switch will empty the remaining slots in its next step */
         cable->emptied = 0;
     }
     for (uint32_t c = 0; c < EMU_VCS; c++) {

@@ -11,7 +11,7 @@
 #include "emu/util/wait.h"
 
 #define CONTROL_POLL_NS 50000u /* interval between reads of an empty socket */
-/* after so many bytes were read, a CONTROL_TAKEN is sent */
+/* so many bytes are written to the socket before a CONTROL_TAKEN reports them */
 #define CONTROL_REPORT_BYTES (EMU_HOSTLINK_WINDOW / 4)
 
 int hostlink_control_init(struct hostlink_control *control)
@@ -128,10 +128,7 @@ bool hostlink_control_taken(struct hostlink_control *control, uint32_t count)
     return true;
 }
 
-/*
- * Write the next contiguous bytes of the ring to the socket. Return how many it took; 0 if it is
- * full.
- */
+/* Write the ring's next contiguous bytes to the socket. Return how many; 0: the socket is full. */
 static uint32_t control_send(struct hostlink_control *control, struct emu_hostlink_counts *counts)
 {
     uint32_t at = control->in_sent % EMU_HOSTLINK_WINDOW, left = control->in_put - control->in_sent;

@@ -27,23 +27,20 @@ struct hostlink_control {
     uint32_t out_most;  /* most bytes in a record of this session */
     uint32_t out_bytes; /* bytes in `out`: read from the socket, not yet sent */
     uint32_t in_flight; /* bytes sent that the remote host has not reported in CONTROL_TAKEN */
-    bool out_end;       /* the socket has reached its end of file, */
-    bool out_ended;     /* and the peer was notified */
+    bool out_end;       /* the socket has reached its end of file */
+    bool out_ended;     /* the peer was notified of out_end */
     uint64_t poll_ns;   /* when to read the socket next */
 
     /* Receiving. */
     uint8_t *in;              /* a ring of EMU_HOSTLINK_WINDOW bytes */
     uint32_t in_put, in_sent; /* bytes received, and bytes written to the socket; free-running */
     uint32_t in_reported;     /* bytes reported to the peer in CONTROL_TAKEN */
-    bool in_end;              /* the remote socket has reached its end of file, */
-    bool in_ended;            /* and `fd` was shut down for writing */
+    bool in_end;              /* the remote socket has reached its end of file */
+    bool in_ended;            /* after in_end, `fd` was shut down for writing */
     bool in_stuck;            /* the socket accepts no bytes now */
 };
 
-/**
- * hostlink_control_none - turn a zeroed struct into a channel without a socket. It can be freed
- * without hostlink_control_init().
- */
+/** hostlink_control_none - turn zeros into a channel without a socket, which can be freed. */
 void hostlink_control_none(struct hostlink_control *control);
 
 /** hostlink_control_init - allocate the receive buffer. Errors: -ENOMEM. */
@@ -64,39 +61,27 @@ void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *
 /**
  * hostlink_control_read - read from the socket, unless it was found empty a moment ago. Returns
  * whether a record must be sent (hostlink_control_record()). @woke: the worker has just slept, so
- * read anyway.
+ * read in any case.
  */
 bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bool woke);
 
-/**
- * hostlink_control_record - return the record to send. hostlink_control_sent - note that it was
- * sent.
- */
+/** hostlink_control_record - return the record to send. hostlink_control_sent - mark it as sent. */
 struct emu_hostlink_record hostlink_control_record(const struct hostlink_control *control);
 void hostlink_control_sent(struct hostlink_control *control);
 
-/**
- * hostlink_control_rx - store received bytes; none means end of file. Returns false if they exceed
- * the window.
- */
+/** hostlink_control_rx - store received bytes; 0 bytes: end of file. Returns false if too many. */
 bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
 
-/**
- * hostlink_control_taken - note that the peer has taken @count bytes. Returns false if that is more
- * than were sent.
- */
+/** hostlink_control_taken - the peer has taken @count bytes. Returns false if fewer were sent. */
 bool hostlink_control_taken(struct hostlink_control *control, uint32_t count);
 
 /**
- * hostlink_control_write - write received bytes to the socket. Bytes that the socket can no longer
- * take are dropped and counted.
+ * hostlink_control_write - write received bytes to the socket. Bytes that it can no longer take are
+ * dropped and counted.
  */
 void hostlink_control_write(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
-/**
- * hostlink_control_unreported - return how many written bytes to report to the peer now; 0 if these
- * are too few for a record.
- */
+/** hostlink_control_unreported - return how many written bytes to report now; 0: too few. */
 uint32_t hostlink_control_unreported(const struct hostlink_control *control);
 
 #endif

@@ -26,11 +26,11 @@ struct hostlink_cable {
     struct emu_hostlink_cable ends;
     struct hostlink_peer *peer;
     uint32_t number; /* index among the peer's cables */
-    /* index among all cables of the host link; its event bit is this number modulo 64 */
+    /* index among all cables of the host link; modulo 64, the number of its event bit */
     uint32_t index;
     uint32_t slots;   /* most entries in flight per direction; 0: the cable is not joined */
-    uint32_t credits; /* without channels: credits of our switch, */
-    uint32_t depth;   /* and most entries queued here until our switch has credits */
+    uint32_t credits; /* without channels: credits of our switch */
+    uint32_t depth;   /* most entries queued here until our switch has credits; 0 with channels */
     bool channels;
     struct emu_replay *replay; /* link-level retry to our switch; NULL: off */
     const struct emu_profile *profile;
@@ -52,22 +52,20 @@ struct hostlink_cable {
     uint32_t pays;          /* channels whose paid[] is above 0, by bit */
     /* with channels: ring slots that our switch has emptied, free-running */
     uint32_t emptied_at;
-    uint32_t emptied;        /* those of emptied_at that were not yet reported to the peer */
+    uint32_t emptied;        /* slots of emptied_at that were not yet reported to the peer */
     uint32_t waiting;        /* entries that wait for a pool buffer */
     struct emu_entry *queue; /* up to `depth` entries that wait until our switch has credits */
     uint32_t queue_mask;     /* number of slots of `queue`, a power of two, minus 1 */
     uint32_t queue_at;       /* index of the oldest entry in `queue`, free-running */
     uint32_t queued;         /* entries in `queue`; 0 while our switch has credits */
-    /* channels, by bit, whose OLD record was sent; only their credits are counted */
+    /* channels, by bit, whose OLD record was sent; credits of the other channels are not sent */
     uint32_t announced;
     uint64_t last_ps; /* clock real: time of the last received entry */
     /* ring positions when the cable came up, for emu_hostlink_passed() */
     uint32_t sent_from, received_from;
 };
 
-/*
- * Returns the slot of queued entry @i, from 0; for @i = queued the slot of the next entry to queue.
- */
+/* Returns the slot of queued entry @i, or, if @i is `queued`, the slot for the next entry. */
 static inline struct emu_entry *hostlink_queued(const struct hostlink_cable *cable, uint32_t i)
 {
     return &cable->queue[(cable->queue_at + i) & cable->queue_mask];
@@ -76,7 +74,7 @@ static inline struct emu_entry *hostlink_queued(const struct hostlink_cable *cab
 /* A ring of received records whose entries wait for pool buffers. */
 struct hostlink_room {
     uint8_t *record; /* the slots, each of EMU_HOSTLINK_ENTRY_MOST bytes */
-    uint32_t slots;  /* as many as there can be entries in flight on all cables */
+    uint32_t slots;  /* as many as entries can be in flight on all cables */
     /* indexes of the next slot to fill and to empty; equal if the ring is empty or full */
     uint32_t put, got;
     uint32_t count;
@@ -104,14 +102,14 @@ struct hostlink_peer {
     bool ready_sent;     /* READY was sent in this incarnation */
     bool ready_received; /* READY was received in this incarnation */
     uint32_t announces;  /* the cable whose OLD records are sent next */
-    /* round robin: the cable that may send now; `cables`: the control channel */
+    /* round robin: number of the cable that may send now; `cables`: the control channel */
     uint32_t turn;
     uint32_t left; /* entries that it may still send before the next cable is served */
     /* cables that may have entries to send, by bit; bit `cables`: the control channel */
     uint64_t *active;
     uint64_t *owing;  /* cables that have CREDITS or TAKEN records to send, by bit */
-    uint64_t owed_ns; /* time when the oldest of these became due */
-    bool pressing;    /* some of these are sent even if no frame with entries is */
+    uint64_t owed_ns; /* time when the oldest of these records became due */
+    bool pressing;    /* some of these records must not wait for a frame with entries */
     struct hostlink_room room;
     struct hostlink_control control;
     struct hostlink_offset offset;
@@ -129,15 +127,15 @@ struct emu_hostlink {
     uint32_t first;                /* index of the peer that is served first in the next step */
     uint32_t cables;               /* number of cables of all peers */
     struct hostlink_cable **cable; /* all cables of all peers */
-    /* cables, by bit, whose ring to our switch was written in this step */
+    /* by bit: cables whose ring to our switch was written in this step */
     uint64_t touched[HOSTLINK_WORDS(HOSTLINK_ALL_MAX)];
-    uint64_t now_ns;      /* start of this step on the monotonic clock, */
-    uint64_t until_ps;    /* and on the worker's clock */
+    uint64_t now_ns;      /* start of this step on the monotonic clock */
+    uint64_t until_ps;    /* start of this step on the worker's clock */
     uint64_t received_ns; /* time when a frame was last received */
     uint64_t retry_ps;    /* earliest result of emu_replay_run(), over all cables */
     bool retries;         /* some cable has link-level retry */
     int wake_fd;          /* becomes readable when a frame arrives; -1: the port has none */
-    /* iterations of the worker's loop since a frame or entry was last moved */
+    /* steps in a row that moved no frame or entry */
     uint32_t idle;
     bool armed; /* each frame from now on makes wake_fd readable */
     struct emu_hostlink_port_counts counts;
@@ -156,26 +154,20 @@ enum hostlink_sent {
 enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left);
 
 /*
- * Drops what our switch sends while the cable is down, and returns the credits. Returns the number
- * of dropped entries.
+ * Drops what our switch sends while the cable is down, and returns its credits. Returns how many
+ * entries were dropped.
  */
 uint32_t hostlink_cable_sink(struct hostlink_cable *cable);
 
-/* Collects credits that our switch returned. */
 void hostlink_cable_collect(struct hostlink_cable *cable);
 
-/*
- * Counts ring slots that our switch has emptied. Returns whether a TAKEN must be sent, now or soon.
- */
+/* Counts ring slots that our switch has emptied. Returns whether to send a TAKEN, now or soon. */
 bool hostlink_cable_empty(struct hostlink_cable *cable);
 
 /* Sends CREDITS and TAKEN records. Returns false if the session's window is full. */
 bool hostlink_cable_pay(struct hostlink_cable *cable);
 
-/*
- * Sends OLD records for the segments of an earlier incarnation. Returns false if some of them
- * cannot be sent yet.
- */
+/* Sends the OLD records of a cable. Returns false if some of them cannot be sent yet. */
 bool hostlink_cable_announce(struct hostlink_cable *cable);
 
 /* Processes a received CREDITS, TAKEN or OLD record. Returns false if its count is too large. */
@@ -186,10 +178,7 @@ bool hostlink_cable_old(struct hostlink_cable *cable, const struct emu_hostlink_
 /* Returns the number of pool buffers of entries that wait for our switch. */
 uint32_t hostlink_cable_bufs(const struct hostlink_cable *cable);
 
-/*
- * Resets the counts after the session has ended, and returns the credits of all sent segments to
- * our switch.
- */
+/* At the end of a session, resets the counts and returns the credits of sent segments. */
 void hostlink_cable_cut(struct hostlink_cable *cable);
 
 /* --- rx.c ------------------------------------------------------------------------- */
@@ -213,9 +202,7 @@ void hostlink_peer_free(struct hostlink_peer *peer);
 /* Processes a frame from the peer. */
 void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *frame);
 
-/*
- * Takes the peer's cables down or brings them up, when the session or the requested phase changes.
- */
+/* Takes the cables down or brings them up, if the session or the requested phase has changed. */
 void hostlink_peer_check(struct hostlink_peer *peer);
 
 /* Sends everything that is due. Returns the number of entries and control records sent. */
@@ -266,7 +253,7 @@ static inline void hostlink_set_touched(struct hostlink_cable *cable)
 }
 
 /*
- * Returns @born_ns + @by_ns: converts the time at which an adapter posted a segment. The sending
+ * Returns @born_ns + @by_ns, to convert the time at which an adapter posted a segment. The sending
  * host converts it from its fabric's time to its monotonic clock, and the receiving host from there
  * to its own fabric's time. The low 32 bits suffice. 0 means unknown and stays 0.
  */

@@ -4,8 +4,8 @@
  * clocks. The times in a record are the sender's; a receiver with another clock converts them.
  *
  * All functions run once per segment. They are inline so that a record stays in registers.
- * Otherwise it would be written in small pieces and read back in larger ones, and such a read waits
- * for the stores (a failed store forwarding), which takes longer than everything else.
+ * Otherwise it would be written in small pieces and read back in larger ones, and such a read would
+ * wait for the stores (failed store forwarding), which takes longer than everything else.
  */
 #ifndef EMU_HOSTLINK_ENTRY_H
 #define EMU_HOSTLINK_ENTRY_H
@@ -50,7 +50,7 @@ static inline bool hostlink_is_segment(const struct emu_hdr *hdr, bool channels)
  * hostlink_entry_record - fill *@ret with the record of @entry on @cable. The record points to the
  * payload in @pool's buffer. On cables with channels it also points to the segment header in the
  * buffer, as the sending adapter wrote it. A fault on an earlier cable may have changed the length
- * there, and the remote adapter must be able to detect that by the packet's checksum.
+ * in that header, and the remote adapter must be able to detect this by the packet's checksum.
  */
 static inline void hostlink_entry_record(const struct emu_entry *entry, struct emu_pool *pool,
                                          bool channels, uint32_t cable,
@@ -111,10 +111,7 @@ static inline void hostlink_entry_write(uint8_t *to, const struct emu_hostlink_r
 
 /* --- reading ------------------------------------------------------------------------ */
 
-/**
- * hostlink_entry_cable - return the cable of the entry at @from; UINT32_MAX if the record is no
- * entry.
- */
+/** hostlink_entry_cable - return the cable of the entry at @from; UINT32_MAX: it is no entry. */
 static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
 {
     uint64_t head;
@@ -125,9 +122,7 @@ static inline uint32_t hostlink_entry_cable(const uint8_t *from, uint32_t bytes)
     return (uint8_t)head == EMU_HOSTLINK_ENTRY ? (uint32_t)(head >> ENTRY_CABLE) : UINT32_MAX;
 }
 
-/**
- * hostlink_entry_parse - emu_hostlink_parse() for entries only. Returns 0 for other records, too.
- */
+/** hostlink_entry_parse - emu_hostlink_parse() for entries. Returns 0 for other records, too. */
 static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
                                             struct emu_hostlink_record *ret)
 {
@@ -163,8 +158,8 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
 }
 
 /*
- * For cables without channels: returns whether the payload is present if it must be, and has the
- * length that the header says.
+ * For cables without channels: returns whether the payload is present if the header requires one,
+ * and has the length that the header says.
  */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {
@@ -218,8 +213,8 @@ static inline bool hostlink_entry_is_sane(const struct emu_hostlink_record *reco
 }
 
 /**
- * hostlink_entry_of - fill *@ret, except for its time, from a record that hostlink_entry_is_sane()
- * accepts.
+ * hostlink_entry_of - fill *@ret, except for its time, from a valid record
+ * (hostlink_entry_is_sane()).
  * @buf: a buffer of @pool, into which the payload is copied; EMU_NO_BUF if the entry has none.
  */
 static inline void hostlink_entry_of(const struct emu_hostlink_record *record,

@@ -13,11 +13,10 @@
 #include "emu/util/wait.h"
 
 #define LINK_BURSTS 4u /* most bursts of frames received per step */
-/* a port without wake_fd is polled continuously for so long after a frame, */
+/* a port without wake_fd is polled continuously for so long after a frame */
 #define LINK_NEAR_NS 1000000u
-#define LINK_POLL_NS 100000u /* and then at this interval */
-/* iterations of the worker's loop without a frame or entry, before wake_fd is armed */
-#define LINK_ARM 64u
+#define LINK_POLL_NS 100000u /* polling interval of an idle port without wake_fd */
+#define LINK_ARM     64u     /* steps without a frame or entry, before wake_fd is armed */
 
 /* --- creation --------------------------------------------------------------------------- */
 
@@ -278,10 +277,7 @@ static void link_flush(struct emu_hostlink *link)
     }
 }
 
-/*
- * Run link-level retry on all cables to our switches. Return the earliest result of
- * emu_replay_run().
- */
+/* Run link-level retry on all cables. Return the earliest result of emu_replay_run(). */
 static uint64_t link_retry(struct emu_hostlink *link)
 {
     uint64_t next_ps = EMU_NEVER;

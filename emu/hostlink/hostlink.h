@@ -14,7 +14,7 @@
  *
  * The credits of a cable limit its throughput per round trip, and the round trip between hosts is
  * long. On clock raw, buffer sizes do not model a machine, so a cable without channels gets extra
- * credits, its *depth*. So many entries can wait in the receiving host link, in order, until the
+ * credits, its *depth*. This many entries can wait in the receiving host link, in order, until the
  * switch there has credits. The entries wait for the same credits as they would at the sender, so a
  * host link cannot cause a deadlock.
  *
@@ -24,16 +24,17 @@
  * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
  *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
  *   Entries received minus credits returned by our switch never exceed the cable's credits. Credits
- *   received never exceed entries sent. Faults may forge up to EMU_INTAKE_FORGED credits per
- *   direction of a cable. So many extra credits are accepted, and the rings have slots for them.
+ *   received never exceed entries sent. However, faults may forge up to EMU_INTAKE_FORGED credits
+ *   per direction of a cable, so the host link accepts this many more, and the rings have slots for
+ *   them.
  * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
  *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
  *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.
  *   Therefore entries are also counted against the slots of the remote ring, and TAKEN records
  *   report emptied slots. These rings are larger than within a host, so that TAKEN may be late.
  * - Link-level retry (retry/replay.h) does not run between hosts, because a session that is up
- *   loses nothing. It runs on the last hop of each direction, from the host link to the switch.
- *   There faults are injected, and sequence numbers and answers are in the memory of one host.
+ *   loses nothing. It runs on the last hop of each direction, from the host link to the switch. The
+ *   faults are injected there, and sequence numbers and answers are in the memory of one host.
  *
  * When a session ends (the peer was silent, restarted or violated the protocol) everything in
  * flight is lost, and all its cables go down. While they are down, the host link drops what the
@@ -49,10 +50,10 @@
  * memory that is reserved for as many as the counts allow, while credits and control bytes are
  * still received.
  *
- * Time: on clock raw entries carry no time. On clock real they carry the sender's time, and the
- * receiver adds the offset between the hosts' monotonic clocks. Each host queries the other's clock
- * every 50 ms while entries flow, else once per second. Of the replies of two seconds, the one with
- * the shortest round trip gives the offset. Its error is at most half of that round trip, plus the
+ * On clock raw entries carry no time. On clock real they carry the sender's time, and the receiver
+ * adds the offset between the hosts' monotonic clocks. Each host queries the other's clock every 50
+ * ms while entries flow, else once per second. Of the replies of two seconds, the one with the
+ * shortest round trip gives the offset. Its error is at most half of that round trip, plus the
  * uncertainty of the drift (offset.h). Clock virtual uses another device: virtual.h.
  */
 #ifndef EMU_HOSTLINK_H
@@ -66,10 +67,10 @@
 
 /* entries that a cable may send before the next cable is served */
 #define EMU_HOSTLINK_QUANTUM 32u
-#define EMU_HOSTLINK_DEPTH   256u       /* clock raw: the least depth of a cable, */
-#define EMU_HOSTLINK_DEEP    512u       /* its greatest depth, */
-#define EMU_HOSTLINK_DEPTHS  16384u     /* and the sum over all cables */
-#define EMU_HOSTLINK_WINDOW  (1u << 16) /* most control bytes that the peer has not yet read */
+#define EMU_HOSTLINK_DEPTH   256u       /* clock raw: least depth of a cable */
+#define EMU_HOSTLINK_DEEP    512u       /* clock raw: greatest depth of a cable */
+#define EMU_HOSTLINK_DEPTHS  16384u     /* clock raw: sum of all depths, within these two limits */
+#define EMU_HOSTLINK_WINDOW  (1u << 16) /* most control bytes that the peer has not read yet */
 
 struct emu_hostlink;
 struct emu_intake;
@@ -86,10 +87,10 @@ struct emu_hostlink_peer {
     struct emu_session_config session; /* all but `port`, which the host link sets */
     uint32_t cables;                   /* number of cables to this peer over this port */
     /*
-     * A stream socket for the control channel to the peer. What is written to the other end of this
-     * socket pair can be read, in order, from the other end of the peer's. -1: none yet, or none
-     * over this port. The host link owns the socket and closes it when the session ends. It never
-     * blocks on the socket, not even if the socket is blocking.
+     * A stream socket for the control channel to the peer, one end of a socket pair. What is
+     * written to the other end can be read, in order, from the other end of the peer's socket pair.
+     * -1: none yet, or none over this port. The host link owns the socket and closes it when the
+     * session ends. It never blocks on the socket, not even if the socket is blocking.
      */
     int control_fd;
 };
@@ -112,14 +113,13 @@ struct emu_hostlink_counts {
     _Atomic uint64_t waited; /* entries that arrived when the pool had no buffer */
     /* clock real: entries that arrived after the time when they were due */
     _Atomic uint64_t late;
-    /* clock real: entries whose time was too far in the future; they got the current time */
+    /* clock real: entries due too far in the future, which got the current time instead */
     _Atomic uint64_t ahead;
     _Atomic uint64_t cuts; /* sessions that have ended */
 
     /* Dropped entries and bytes. */
     _Atomic uint64_t sunk; /* entries that our switches sent while the cables were down */
-    /* entries that waited in the host link when the cables went down */
-    _Atomic uint64_t cut;
+    _Atomic uint64_t cut;  /* entries that waited in the host link when the cables went down */
     _Atomic uint64_t control_lost; /* bytes that could not be written to a socket any more */
 
     /* Protocol violations of the peer. Each ends the session. */
@@ -146,12 +146,12 @@ struct emu_hostlink_clock {
 };
 
 /*
- * Configuration of a host link. The host link owns the port and closes it. The other pointers are
- * used only during the call.
+ * Configuration of a host link, which owns the port and closes it. The other pointers are used only
+ * during the call.
  */
 struct emu_hostlink_config {
     struct emu_hostport *port;
-    /* number of nodes in the fabric; entries may contain only smaller node numbers */
+    /* number of nodes in the fabric; node numbers in entries must be smaller */
     uint32_t nodes;
     const struct emu_hostlink_peer *peers;
     uint32_t count;
@@ -217,18 +217,17 @@ void emu_hostlink_bring_up(struct emu_hostlink *link, uint32_t peer);
 void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer);
 
 /**
- * emu_hostlink_control - use socket @fd as the control channel of @peer. If the current session
- * already has a channel, @fd is used for the next session. Returns -1, or a socket from an earlier
- * call that was not used yet; the caller owns that again. Thread: any.
+ * emu_hostlink_control - use socket @fd as the control channel of @peer, in the next session if the
+ * current one already has a channel. Returns -1, or a socket from an earlier call that was not used
+ * yet; the caller owns that again. Thread: any.
  */
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
 
 /**
  * emu_hostlink_is_closed - return whether nothing more can be delivered over the control channel of
- * @peer. That is so if both hosts have closed the channel of this session, the peer has received
- * everything that this host wrote, and this host has sent a confirmation of everything that the
- * peer wrote. It is also so while there is no session. A host that waits for this before it ends
- * its workers leaves nothing undelivered. Thread: any.
+ * @peer. This is so while there is no session. During a session it is so once both hosts have
+ * closed the channel, and everything that each of them wrote was received and acknowledged. A host
+ * that waits for this before it ends its workers leaves nothing undelivered. Thread: any.
  */
 bool emu_hostlink_is_closed(const struct emu_hostlink *link, uint32_t peer);
 

@@ -8,8 +8,8 @@
 #define OFFSET_SECOND_NS  UINT64_C(1000000000)
 #define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* longer round trips are ignored */
 #define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until the drift is known */
-#define OFFSET_SURE       1e-6 /* how much a known drift may change, */
-/* and factor by which its error grows with each sample that does not reduce it */
+#define OFFSET_SURE       1e-6 /* how much a known drift may change */
+/* factor by which the error of the drift grows with each sample that does not reduce it */
 #define OFFSET_AGES 1.01
 
 void hostlink_offset_reset(struct hostlink_offset *offset)
@@ -32,8 +32,8 @@ static uint64_t offset_error_ns(const struct hostlink_offset *offset,
 }
 
 /*
- * Keep @sample if its round trip is the shortest within its period of @part_ns. @kept: one sample
- * for each of the last @count periods.
+ * Keep @sample if its round trip is the shortest of its period, which has @part_ns. @kept: one
+ * sample for each of the last @count periods.
  */
 static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t part_ns,
                         const struct hostlink_sample *sample)
@@ -115,7 +115,7 @@ void hostlink_offset_sample(struct hostlink_offset *offset, uint64_t sent_ns, ui
     }
     if (away_ns > OFFSET_TRIP_NS || there_ns > away_ns)
         return;
-    /* the peer's clock may have drifted while it measured the time until its answer */
+    /* the peer's clock may have drifted between the query's arrival and the answer */
     sample.trip_ns = away_ns - there_ns + (uint64_t)((double)there_ns * OFFSET_UNSURE) + 1;
     sample.offset_ns = offset_middle(received_ns - echo_ns, sent_ns - now_ns);
     offset_keep(offset->least, HOSTLINK_SAMPLES, OFFSET_QUARTER_NS, &sample);

@@ -5,13 +5,13 @@
  * Each host queries the other's time by a CLOCK record, which the other host answers at once. A
  * round trip gives four times: the query is sent here at T1 and received there at T2; the answer is
  * sent there at T3 and received here at T4. The offset is ((T2 - T1) + (T3 - T4)) / 2. Its error is
- * at most half the round trip, (T4 - T1) - (T3 - T2), which it reaches if all of the delay was in
+ * at most half the round trip, (T4 - T1) - (T3 - T2). It is that large if all of the delay was in
  * one direction.
  *
  * Queueing lengthens a round trip. Therefore, for each quarter of a second, only the sample with
  * the shortest round trip is kept. Of these samples the one with the least error is used. The error
  * of a sample grows with its age, because the two clocks run at slightly different rates. This
- * drift is computed from two samples some seconds apart.
+ * *drift* is computed from two samples some seconds apart.
  * Source: NTP (RFC 5905 section 8, its clock filter). Deviation: there are two clocks only, and
  * none is adjusted.
  *
@@ -24,8 +24,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HOSTLINK_SAMPLES 8u  /* for so many quarters of a second, the best sample is kept */
-#define HOSTLINK_SECONDS 16u /* for so many seconds, the best sample is kept, for the drift */
+/* samples kept for the offset: the best one of each quarter of a second */
+#define HOSTLINK_SAMPLES 8u
+#define HOSTLINK_SECONDS 16u /* samples kept for the drift: the best one of each second */
 
 struct hostlink_sample {
     uint64_t at_ns;    /* our clock in the middle of the round trip */

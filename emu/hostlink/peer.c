@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * peer.c - another host: follow the incarnations of the session, process received records, and
- * decide what is sent next.
+ * decide what to send next.
  */
 #include "emu/hostlink/device.h"
 
@@ -11,12 +11,12 @@
 #include "emu/retry/replay.h"
 
 #define PEER_BURST 256u /* most entries sent per step */
-/* a step that sends so many entries holds back its last frame, for entries of the next step */
+/* a step that sends so many entries keeps its last frame open for entries of the next step */
 #define PEER_STREAM   8u
 #define PEER_CLOCK_NS 50000000u /* interval of CLOCK records while entries flow */
-/* after so long without entries, the interval of CLOCK records */
+/* if no entries have moved for so long, CLOCK records are sent at this interval */
 #define PEER_IDLE_NS UINT64_C(1000000000)
-/* interval of polling for space in the window and for emptied slots, which cause no event */
+/* polling interval for space in the window and for emptied ring slots, which cause no event */
 #define PEER_POLL_NS  50000u
 #define PEER_OWED_NS  50000u   /* longest time that credits wait for a frame with entries */
 #define PEER_STUCK_NS 1000000u /* interval of polling a control socket that is full */
@@ -88,10 +88,7 @@ static void peer_set_closed(struct hostlink_peer *peer, bool closed)
     atomic_store_explicit(&peer->closed, closed, memory_order_relaxed);
 }
 
-/*
- * Take the cables down and reset the state, at the end of an incarnation. Does nothing if there was
- * none.
- */
+/* At the end of an incarnation, take the cables down and reset the state; else do nothing. */
 static void peer_cut(struct hostlink_peer *peer)
 {
     uint32_t up = EMU_HOSTLINK_UP;
@@ -120,7 +117,7 @@ static void peer_cut(struct hostlink_peer *peer)
     }
 }
 
-/* React if the session has ended or a new incarnation has begun. */
+/* Follow the session, if it has ended or a new incarnation has begun. */
 static void peer_follow_session(struct hostlink_peer *peer)
 {
     uint64_t incarnation = 0;
@@ -166,10 +163,7 @@ static void peer_try_up(struct hostlink_peer *peer)
     }
 }
 
-/*
- * Send the OLD records of each cable, and then READY. Continues in the next step if the session's
- * window is full.
- */
+/* Send the OLD records of each cable, then READY. The next step sends what cannot be sent now. */
 static void peer_announce(struct hostlink_peer *peer)
 {
     static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};
@@ -197,7 +191,7 @@ void hostlink_peer_check(struct hostlink_peer *peer)
 
 /* --- received records -------------------------------------------------------------- */
 
-/* Note that the peer violated the protocol. @count: the counter of this kind of violation. */
+/* Count a violation of the protocol in @count. The session will be ended. */
 static void peer_break(struct hostlink_peer *peer, _Atomic uint64_t *count)
 {
     emu_count(count, 1);
@@ -216,7 +210,7 @@ static void peer_credits(struct hostlink_peer *peer, struct hostlink_cable *cabl
         emu_count(&peer->counts.credits_received, record->count);
 }
 
-/* Process a record of a cable that is no entry, or an entry that may not be received now. */
+/* Process a record of a cable that is not an entry, or an entry that may not arrive now. */
 static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_record *record)
 {
     struct hostlink_cable *cable = &peer->cable[record->cable];
@@ -231,7 +225,7 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
     } else if (!peer->ready_sent || !peer->ready_received) {
         peer_break(peer, &peer->counts.untimely);
     } else if (!peer->up) {
-        /* our cables went down; the peer does not know it yet, so this is no violation */
+        /* our cables went down, which the peer does not know yet: no violation */
         peer->broken = true;
     } else { /* not an entry, because hostlink_entries_rx() handles entries */
         peer_credits(peer, cable, record);
@@ -264,10 +258,7 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         peer_control(peer, record);
         break;
     case EMU_HOSTLINK_CLOCK:
-        /*
-         * The current time, and not that of the step: the peer may have sent this after the step
-         * began.
-         */
+        /* the current time, because the peer may have sent this after the step began */
         hostlink_offset_sample(&peer->offset, record->sent_ns, record->echo_ns, record->received_ns,
                                hostlink_now_ns(peer->link));
         break;
@@ -340,10 +331,7 @@ static bool set_any(const uint64_t *set, uint32_t count)
     return false;
 }
 
-/*
- * Return whether credits may wait for a frame with entries. A frame with credits only costs as much
- * as any other frame.
- */
+/* Return whether credits may wait for a frame with entries, instead of a frame of their own. */
 static bool owed_may_wait(const struct hostlink_peer *peer)
 {
     return !peer->pressing && peer->link->now_ns - peer->owed_ns < PEER_OWED_NS &&
@@ -351,7 +339,7 @@ static bool owed_may_wait(const struct hostlink_peer *peer)
 }
 
 /*
- * Send the CREDITS and TAKEN records that are due, if the cables are up. Return false if the
+ * If the cables are up, send the CREDITS and TAKEN records that are due. Return false if the
  * session's window is full.
  */
 static bool send_owed(struct hostlink_peer *peer)
@@ -429,10 +417,7 @@ static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *lef
                                                                             : HOSTLINK_SENT_NONE;
 }
 
-/*
- * Serve the cables and the control channel, round robin. Return how many entries and control
- * records were sent.
- */
+/* Serve the cables and the control channel, round robin. Return the number of records sent. */
 static uint32_t send_round_robin(struct hostlink_peer *peer)
 {
     uint32_t sent = 0;

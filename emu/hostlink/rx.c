@@ -26,7 +26,7 @@ static inline bool cable_may_rx(const struct hostlink_cable *cable)
 
 /*
  * Convert the time of an entry from the sender's clock to ours. The result is at least the current
- * time and the time of the previous entry.
+ * time, and at least the time of the previous entry.
  */
 static uint64_t cable_time_ps(struct hostlink_cable *cable, uint64_t at_ps)
 {
@@ -68,8 +68,8 @@ static uint64_t cable_translate(struct hostlink_cable *cable, struct emu_entry *
 
 /*
  * Return the memory for the next entry: a slot of the ring to our switch, or of the queue if our
- * switch has no credits. If the ring has no free slot, return @other; emu_tx_send() then copies the
- * entry.
+ * switch has no credits. If the ring has no free slot, return @other, from which emu_tx_send() then
+ * copies the entry.
  */
 static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct emu_entry *other)
 {
@@ -126,7 +126,7 @@ static uint8_t *room_at(const struct hostlink_room *room, uint32_t n)
 }
 
 /*
- * Store a record until a pool buffer is free. There is a slot for each entry that the counts allow.
+ * Store a record until a pool buffer is free. There is a slot for each entry that may be received.
  */
 static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32_t bytes)
 {
@@ -140,10 +140,7 @@ static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32
     emu_count(&peer->counts.waited, 1);
 }
 
-/*
- * Return whether the counts allow one more entry, after collecting the credits of our switch if
- * necessary.
- */
+/* cable_may_rx(), after collecting the credits of our switch if necessary */
 static inline bool cable_allows(struct hostlink_cable *cable)
 {
     if (cable->ends.tx.credits && cable_may_rx(cable))
@@ -152,10 +149,7 @@ static inline bool cable_allows(struct hostlink_cable *cable)
     return cable_may_rx(cable);
 }
 
-/*
- * Receive the entry at @from, of @bytes. Return false if it is invalid or the counts do not allow
- * it.
- */
+/* Receive an entry, whose record is @from. Return false if it is invalid or not allowed. */
 static inline __attribute__((always_inline)) bool cable_rx_entry(
     struct hostlink_cable *cable, const struct emu_hostlink_record *record, const uint8_t *from,
     uint32_t bytes, bool channels, bool timed)
@@ -181,23 +175,23 @@ static inline __attribute__((always_inline)) bool cable_rx_entry(
 
 /*
  * A batch of entries of the most common kind: unicast segments with a payload, on a cable without
- * channels, on clock raw. Often many of them arrive in a row on one cable. Therefore the state of
+ * channels, on clock raw. Many of them often arrive in a row on one cable. Therefore the state of
  * the cable is loaded once, and stored after the last entry.
  */
 struct cable_batch {
     struct emu_pool_cache *cache;
-    struct emu_ring_end ring; /* the ring to our switch; `at` follows the entries of the batch */
+    struct emu_ring_end ring; /* copy of the ring to our switch; `at` advances with the batch */
     uint64_t head;            /* the head of every such entry, with a length of 0 */
     uint32_t nodes;
-    uint32_t room; /* number of entries for which our switch has credits; they go to the switch */
-    uint32_t may;  /* number of entries that the counts allow; those beyond `room` are queued */
+    uint32_t room; /* entries for which our switch has credits, so that they go to its ring */
+    uint32_t may;  /* entries that the counts allow; those beyond `room` go to the queue */
 };
 
 #define BATCH_LENGTH ((uint64_t)UINT16_MAX << ENTRY_LENGTH)
 
 /*
- * Begin a batch. Return false if the cable is of another kind or entries wait for buffers. Then
- * entries are received one by one.
+ * Begin a batch. Return false if entries must be received one by one, because the cable is of
+ * another kind or entries wait for buffers.
  */
 static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
 {
@@ -221,8 +215,8 @@ static bool batch_begin(struct cable_batch *batch, struct hostlink_cable *cable)
 }
 
 /*
- * Receive the entry at @from into @slot. Return its number of bytes, or 0 if it is of another kind
- * and hostlink_entry_parse() must handle it.
+ * Receive the entry at @from into @slot. Return its number of bytes; 0: it is of another kind, or
+ * no buffer is free, so that cable_entry() must handle it.
  */
 static inline uint32_t batch_entry(const struct cable_batch *batch, const uint8_t *from,
                                    uint32_t bytes, struct emu_entry *slot)
@@ -271,8 +265,8 @@ static uint32_t batch_to_switch(struct cable_batch *batch, const uint8_t *record
 }
 
 /*
- * Receive entries into the queue, where they wait until our switch has credits. As
- * batch_to_switch().
+ * Receive entries into the queue, where they wait until our switch has credits. Return how many,
+ * and add their bytes to *@done.
  */
 static uint32_t batch_to_queue(const struct cable_batch *batch, struct hostlink_cable *cable,
                                const uint8_t *records, uint32_t bytes, uint32_t *done)
@@ -314,9 +308,7 @@ static uint32_t cable_receive_batch(struct hostlink_cable *cable, const uint8_t 
     return done;
 }
 
-/*
- * Receive one entry of any kind. Return its number of bytes, or 0 if the record is no valid entry.
- */
+/* Receive one entry of any kind. Return its number of bytes, or 0 if it is no valid entry. */
 static uint32_t cable_entry(struct hostlink_peer *peer, const struct hostlink_cable *cable,
                             const uint8_t *from, uint32_t bytes)
 {

@@ -18,7 +18,8 @@ struct virtual_cable {
     bool joined;
     bool channels;
     uint32_t peer, number;
-    uint32_t unpaid;  /* segments sent whose credits have not returned */
+    /* by channel, or 0: segments sent whose credits have not returned */
+    uint32_t unpaid[EMU_VCS];
     uint64_t last_ps; /* time of the last received entry */
     const struct emu_profile *profile;
 };
@@ -26,6 +27,8 @@ struct virtual_cable {
 struct virtual_peer {
     uint32_t cables;
     struct virtual_cable **cable; /* array of `cables`, by cable number; NULL: no such cable */
+    /* earliest entry or credit received since the last window; EMU_NEVER: none */
+    uint64_t first_ps;
 };
 
 struct emu_virtual {
@@ -34,9 +37,10 @@ struct emu_virtual {
     uint32_t nodes;
     uint32_t peers;
     struct virtual_peer *peer;
+    uint64_t window_ps; /* end of the last window that first_ps of the peers is about */
 };
 
-/* A step only clears the events. The cables are read at the end of each window. */
+/* A step only clears the events: emu_virtual_agree() reads the cables at the end of each window. */
 static uint32_t virtual_step(struct emu_dev *dev, uint64_t until_ps)
 {
     (void)until_ps;
@@ -57,10 +61,11 @@ static int cable_send_entries(struct emu_virtual *link, struct virtual_cable *ca
     int err = 0;
 
     for (; !err && (entry = emu_rx_front(rx, EMU_NEVER)); moved++) {
+        uint32_t channel = cable->channels ? entry->packet.channel % EMU_VCS : 0;
         struct emu_hostlink_record record;
 
         hostlink_entry_record(entry, cache->pool, cable->channels, cable->number, &record);
-        cable->unpaid += hostlink_is_segment(&entry->hdr, cable->channels);
+        cable->unpaid[channel] += hostlink_is_segment(&entry->hdr, cable->channels);
         err = emu_barrier_put(link->barrier, cable->peer, &record);
         emu_pool_drop(cache, entry->buf);
         emu_rx_skip(rx);
@@ -129,10 +134,10 @@ static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *
 
     if (is_late(link, record->credit_ps))
         return "credits with a time in the past";
-    if (record->count > cable->unpaid || (record->channel && !cable->channels) ||
+    if ((record->channel && !cable->channels) || record->count > cable->unpaid[record->channel] ||
         !emu_credit_has_slot(&rx->credit))
         return "more credits than segments were sent";
-    cable->unpaid -= record->count;
+    cable->unpaid[record->channel] -= record->count;
     emu_credit_put(&rx->credit, record->count, record->channel, record->credit_ps);
     emu_rx_notify(rx, link->dev.worker);
     return NULL;
@@ -141,13 +146,16 @@ static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *
 static const char *virtual_record(void *ctx, uint32_t p, const struct emu_hostlink_record *record)
 {
     struct emu_virtual *link = ctx;
-    const struct virtual_peer *peer = &link->peer[p];
+    struct virtual_peer *peer = &link->peer[p];
+    bool is_entry = record->kind == EMU_HOSTLINK_ENTRY;
+    uint64_t at_ps = is_entry ? record->at_ps : record->credit_ps;
 
     if (record->cable >= peer->cables || !peer->cable[record->cable])
         return "a record of an unknown cable";
-    if (record->kind == EMU_HOSTLINK_ENTRY)
-        return cable_entry(link, peer->cable[record->cable], record);
-    return cable_credit(link, peer->cable[record->cable], record);
+    if (at_ps < peer->first_ps)
+        peer->first_ps = at_ps;
+    return is_entry ? cable_entry(link, peer->cable[record->cable], record)
+                    : cable_credit(link, peer->cable[record->cable], record);
 }
 
 /* --- end of a window --------------------------------------------------------------------- */
@@ -168,31 +176,53 @@ static int virtual_send(struct emu_virtual *link)
     return err;
 }
 
+/*
+ * Read the time of @host's next event. Returns NULL, or why it is impossible. Entries and credits
+ * that a host has sent are events: a window that began after one of them would deliver it in the
+ * past.
+ */
+static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *its_ps)
+{
+    size_t bytes;
+    const void *its = emu_barrier_of(link->barrier, host, &bytes);
+
+    if (bytes != sizeof *its_ps)
+        return "the hosts are not in the same window";
+    memcpy(its_ps, its, sizeof *its_ps);
+    if (*its_ps < link->dev.worker->now_ps)
+        return "the next event of a host is in the past";
+    for (uint32_t p = 0; p < link->peers; p++)
+        if (emu_barrier_host(link->barrier, p) == host && *its_ps > link->peer[p].first_ps)
+            return "the next event of a host is later than what it has sent";
+    return NULL;
+}
+
+/* After a window, what was received before it belongs to the devices here. */
+static void virtual_follow_window(struct emu_virtual *link)
+{
+    if (link->window_ps == link->dev.worker->now_ps)
+        return;
+    link->window_ps = link->dev.worker->now_ps;
+    for (uint32_t p = 0; p < link->peers; p++)
+        link->peer[p].first_ps = EMU_NEVER;
+}
+
 int emu_virtual_agree(struct emu_virtual *link, uint64_t *next_ps)
 {
-    struct emu_barrier *barrier = link->barrier;
+    const struct emu_barrier_config *config = emu_barrier_config(link->barrier);
     uint64_t least_ps = *next_ps;
     int err = virtual_send(link);
 
+    virtual_follow_window(link);
     if (!err)
-        err = emu_barrier_sync(barrier, &least_ps, sizeof least_ps);
-    for (uint32_t h = 0; !err && h < emu_barrier_config(barrier)->hosts; h++) {
-        size_t bytes;
-        const void *its = emu_barrier_of(barrier, h, &bytes);
-        uint64_t its_ps;
+        err = emu_barrier_sync(link->barrier, &least_ps, sizeof least_ps);
+    for (uint32_t h = 0; !err && h < config->hosts; h++) {
+        uint64_t its_ps = EMU_NEVER;
+        const char *wrong = h == config->self ? NULL : virtual_next(link, h, &its_ps);
 
-        if (h == emu_barrier_config(barrier)->self)
-            continue;
-        if (bytes != sizeof its_ps) {
-            emu_barrier_fail(barrier, "the hosts are not in the same window");
+        if (wrong) {
+            emu_barrier_fail(link->barrier, wrong);
             err = -EPROTO;
-            break;
-        }
-        memcpy(&its_ps, its, sizeof its_ps);
-        if (its_ps < link->dev.worker->now_ps) {
-            emu_barrier_fail(barrier, "the next event of a host is in the past");
-            err = -EPROTO;
-            break;
         }
         least_ps = its_ps < least_ps ? its_ps : least_ps;
     }
@@ -212,8 +242,8 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
 }
 
 /*
- * Return the most bytes that the other host may send for a cable in two supersteps: in each
- * superstep an entry and a credit for each slot.
+ * Return the most bytes that the other host may send for a cable in two supersteps: in each of them
+ * an entry and a credit per slot.
  */
 static size_t cable_bytes(const struct virtual_cable *cable)
 {
@@ -239,6 +269,8 @@ int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
         free(link);
         return -ENOMEM;
     }
+    for (uint32_t p = 0; p < link->peers; p++)
+        link->peer[p].first_ps = EMU_NEVER;
     emu_dev_init(&link->dev, worker, virtual_step);
     link->dev.next_ps = EMU_NEVER;
     emu_barrier_taker(barrier, &(struct emu_barrier_taker){.record = virtual_record, .ctx = link});
@@ -303,6 +335,6 @@ int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, s
         return err;
     }
     cable->joined = true;
-    emu_barrier_expect(link->barrier, cable_bytes(cable));
+    emu_barrier_expect(link->barrier, peer, cable_bytes(cable));
     return 0;
 }

@@ -3,7 +3,7 @@
  * virtual.h - cables to other hosts on clock virtual.
  *
  * As with hostlink.h, a cable to another host is a local cable on each host, between the switch or
- * link engine and a device that stands for the remote end. But here the device does nothing in its
+ * link engine and a device that represents the remote end. But here the device does nothing in its
  * steps. When all workers of a host have finished a window (emu/worker/windows.h), everything that
  * they put on these cables is sent to the other hosts in one superstep (barrier.h): segments,
  * replies and credits, each with its simulated time. The time of this host's next event is sent,
@@ -35,10 +35,7 @@ struct emu_virtual;
 int emu_virtual_create(struct emu_virtual **ret, struct emu_worker *worker,
                        struct emu_barrier *barrier, uint32_t nodes);
 
-/**
- * emu_virtual_destroy - free the device and the rings that it fills. Call it after the workers have
- * ended.
- */
+/** emu_virtual_destroy - free the device and the rings that it fills. Not while workers run. */
 void emu_virtual_destroy(struct emu_virtual *link);
 
 /**

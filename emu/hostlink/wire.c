@@ -3,9 +3,9 @@
  * wire.c - write and parse records (wire.h).
  *
  * A record begins with its head: kind (1 byte), channel or flags (1), length (2), cable (4). An
- * entry continues with its time (8 bytes), header (16), posting time or checksum (4) and the note
- * of its buffer (4); then the header in the buffer, if the flags say so, and the payload follow
- * (entry.h). A record with a count continues with the count (4 bytes) and zeros (4), and in
+ * entry (entry.h) continues with its time (8 bytes), header (16), posting time or checksum (4), and
+ * the note of its buffer (4). Then follow the segment header from the buffer, if a flag says so,
+ * and the payload. A record with a count continues with the count (4 bytes) and zeros (4), and in
  * CREDIT_AT with a time (8).
  */
 #include "emu/hostlink/wire.h"
@@ -88,8 +88,8 @@ void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record)
 /* --- reading ------------------------------------------------------------------------ */
 
 /*
- * Each function parse_...() returns the number of bytes of the record, at most @bytes, or 0 if the
- * record is malformed. The caller has checked that there are enough bytes for the head.
+ * The functions parse_...() return the number of bytes of the record, at most @bytes, or 0 if it is
+ * malformed. The caller has checked that @bytes suffices for the head.
  */
 
 static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
@@ -134,7 +134,6 @@ static uint32_t parse_clock(const uint8_t *from, uint32_t bytes, struct emu_host
     return EMU_HOSTLINK_HEAD_BYTES + 24;
 }
 
-/* Return whether records of this kind name a cable. */
 static bool parse_has_cable(uint8_t kind)
 {
     return kind <= EMU_HOSTLINK_OLD || kind == EMU_HOSTLINK_CREDIT_AT;

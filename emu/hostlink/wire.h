@@ -4,8 +4,8 @@
  *
  * A record begins with a head of 8 bytes: its kind, a byte with the channel or flags, a length of
  * two bytes, and the cable. Numbers are little-endian; unused fields are 0. emu_hostlink_parse()
- * checks all fields of a received record, except whether an entry is valid on its cable. The device
- * checks that, because it knows the cable.
+ * checks all fields of a received record, but not whether an entry is valid on its cable: the
+ * device checks that, because it knows the cable.
  */
 #ifndef EMU_HOSTLINK_WIRE_H
 #define EMU_HOSTLINK_WIRE_H
@@ -19,16 +19,13 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* before READY: segments of an earlier incarnation whose credits have not returned */
+    /* before READY: segments of earlier incarnations whose credits have not returned */
     EMU_HOSTLINK_OLD,
     EMU_HOSTLINK_READY,   /* the sender has reset its counts, so that it can receive entries */
     EMU_HOSTLINK_CONTROL, /* bytes of the control channel, in order; 0 bytes: end of file */
     EMU_HOSTLINK_CONTROL_TAKEN, /* how many control bytes the receiver has written to its socket */
     EMU_HOSTLINK_CLOCK,         /* a query of the other host's clock, or the answer */
-    /*
-     * The following are used on clock virtual only (barrier.h). Of the kinds above, clock virtual
-     * uses only ENTRY.
-     */
+    /* the rest are only for clock virtual (barrier.h), which otherwise uses only ENTRY */
     EMU_HOSTLINK_CREDIT_AT, /* credits of a cable, and the simulated time of their arrival */
     EMU_HOSTLINK_STEP,      /* bytes for all hosts, and whether the superstep ends */
     EMU_HOSTLINK_KINDS
@@ -46,12 +43,12 @@ struct emu_hostlink_record {
     union {
         struct {                    /* ENTRY */
             struct emu_entry entry; /* `buf` and `time_ps` are unused */
-            /* the entry has a pool buffer, so `payload` is set, even if it has 0 bytes */
+            /* the entry has a pool buffer, so `payload` is set, perhaps to 0 bytes */
             bool has_buf;
             /*
-             * On cables with channels: the segment header and the note in the sender's buffer
-             * (pool.h), else NULL and 0. When received, `own_hdr` and `payload` point into the
-             * frame.
+             * On cables with channels: the segment header in the sender's buffer, and the buffer's
+             * note (pool.h); else NULL and 0. In a received record `own_hdr` and `payload` point
+             * into the frame.
              */
             const uint8_t *own_hdr;
             uint32_t note;
@@ -99,11 +96,9 @@ uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record);
 void emu_hostlink_write(uint8_t *to, const struct emu_hostlink_record *record);
 
 /**
- * emu_hostlink_parse - parse the record at @from, of at most @bytes. Returns its number of bytes.
- * Returns 0 if it is malformed; then the records after it cannot be parsed, either. @cables: number
- * of cables, so that a record with this cable number or a larger one is malformed. Records without
- * a cable have number 0. *@ret is
- * written only on success. Pure.
+ * emu_hostlink_parse - parse the record at @from, of at most @bytes. Returns its number of bytes,
+ * or 0 if it is malformed; then the records after it cannot be parsed, either. A cable number must
+ * be below @cables, or 0 in a record without a cable. *@ret is written only on success. Pure.
  */
 uint32_t emu_hostlink_parse(const uint8_t *from, uint32_t bytes, uint32_t cables,
                             struct emu_hostlink_record *ret);

@@ -11,8 +11,8 @@
 /* --- creation ----------------------------------------------------------------------- */
 
 /*
- * Define NAME_widen(), which replaces the ring of a cable by a larger one with space for forged
- * credits. Returns false if there is no memory.
+ * Define NAME_widen(), which replaces the ring of a cable by a larger one, with space for forged
+ * credits. It returns false if there is no memory.
  */
 #define INTAKE_WIDEN(NAME)                                                             \
     static bool NAME##_widen(struct NAME##_end *producer, struct NAME##_end *consumer, \
@@ -36,8 +36,8 @@ INTAKE_WIDEN(emu_ring)
 INTAKE_WIDEN(emu_credit)
 
 /*
- * Return the number of free slots of the device: one for each credit that is not spent, and one for
- * each segment that is on the cable. No credit has been forged yet.
+ * Return the number of the device's free slots: one per unspent credit, and one per segment on the
+ * cable. No credit has been forged yet.
  */
 static uint32_t intake_room(const struct emu_rx *rx)
 {
@@ -64,8 +64,9 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     }
     intake->room = intake_room(rx);
     intake->wire = *rx;
-    intake->wire.tapped = false; /* only the device's receiver reports to a capture */
-    rx->cross_worker = false;    /* its sender is now the intake, in the same device */
+    /* the device's own receiver reports to a capture, so this one does not */
+    intake->wire.tapped = false;
+    rx->cross_worker = false; /* the intake, which is in the same device, is now its sender */
     intake->to.kind = EMU_LINK_LOCAL;
     intake->rx = rx;
     intake->profile = profile;
@@ -99,10 +100,7 @@ void emu_intake_free(struct emu_intake *intake)
 
 /* --- arriving entries --------------------------------------------------------------- */
 
-/*
- * Take the next entry that arrives by @until_ps, with its fate and sequence number. Return false if
- * there is none.
- */
+/* Take the next entry that arrives by @until_ps, with its fate and sequence number. */
 static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
                         enum emu_fate *fate, uint32_t *number)
 {
@@ -143,8 +141,8 @@ static bool same_flow(const struct emu_hdr *a, const struct emu_hdr *b)
 }
 
 /*
- * Remember to report a segment that found no free slot, because nobody sends it again. There are at
- * most EMU_INTAKE_FORGED of these, because each uses up a forged credit.
+ * Note a segment that found no free slot, to be reported, because nobody sends it again. There are
+ * at most EMU_INTAKE_FORGED of them, because each uses up a forged credit.
  */
 static void intake_overrun(struct emu_intake *intake, const struct emu_entry *entry)
 {
@@ -164,7 +162,6 @@ void emu_intake_overruns(struct emu_intake *intake,
     intake->overs = 0;
 }
 
-/* Process one entry of a cable without link-level retry. */
 static void intake_take_plain(struct emu_intake *intake, const struct emu_entry *entry,
                               enum emu_fate fate)
 {
@@ -196,12 +193,12 @@ static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
 }
 
 /*
- * Send the pending answer to an entry that arrived at @at_ps. If the ring is full, no answer is
- * sent: a later answer includes this one, or the sender asks again by resending after its time-out.
+ * Send the pending answer to an entry that arrived at @at_ps. If the ring has no free slot, no
+ * answer is sent. A later answer will include this one, or the sender resends after its time-out.
  *
- * In simulated time, whether there is a slot must not depend on how far the sender's worker has
- * advanced. Therefore a slot is used again only if its last answer reached the sender before the
- * current window, so that the sender has certainly read it. On clock raw there_ps[] is 0, which
+ * In simulated time, whether there is a free slot must not depend on how far the sender's worker
+ * has advanced. Therefore a slot is used again only if its last answer reached the sender before
+ * the current window, so that the sender has certainly read it. On clock raw there_ps[] is 0, which
  * skips this test.
  */
 static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
@@ -220,10 +217,7 @@ static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
     emu_rx_notify(&intake->wire, intake->wire.owner->worker);
 }
 
-/*
- * Set the pending answer. If several are pending, the strongest is sent, because it includes the
- * others.
- */
+/* Set the pending answer, unless it is already a higher kind, which includes the lower kinds. */
 static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
 {
     if (answer > intake->answer)
@@ -303,8 +297,8 @@ void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps)
 /* --- once per iteration of the worker's loop ------------------------------------------- */
 
 /*
- * Timed clocks answer each entry. Clock raw sends one answer per iteration of the worker's loop, in
- * emu_intake_give(), because an acknowledgment covers all earlier segments.
+ * On timed clocks each entry is answered. On clock raw emu_intake_give() sends one answer per
+ * iteration of the worker's loop, because an acknowledgment covers all earlier segments.
  */
 uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
 {
@@ -325,7 +319,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
-/* Return how many credits to send instead of @count, after the faults have lost or forged some. */
+/* Let the faults lose or forge some of @count credits. Return how many to send. */
 static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64_t at_ps)
 {
     uint32_t go = 0;
@@ -337,9 +331,7 @@ static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64
     return go;
 }
 
-/*
- * Return the credits of the device and those of lost segments to the sender, in the order of time.
- */
+/* Return to the sender the credits of the device and those of lost segments, in order of time. */
 static void intake_pay(struct emu_intake *intake)
 {
     const struct emu_credit *paid;
@@ -381,7 +373,7 @@ void emu_intake_give(struct emu_intake *intake)
 
 /* --- checks ------------------------------------------------------------------------- */
 
-/* Return the number of delayed entries, except duplicates, which have no credit. */
+/* Return the number of delayed entries, without duplicates, which have no credit. */
 static uint32_t late_in(const struct emu_faults *faults)
 {
     uint32_t late = 0;

@@ -18,7 +18,8 @@
  * a damaged segment arrives, the intake asks the sender once to resend from the expected number. An
  * acknowledgment or a request to resend is an *answer*.
  *
- * Comments that begin with "raw" hold for clock raw only (emu/util/clock.h).
+ * Comments that begin with "raw" hold for clock raw only (emu/util/clock.h). Thread, unless a
+ * function says otherwise: any, while the devices at both ends are stopped.
  */
 #ifndef EMU_INTAKE_H
 #define EMU_INTAKE_H
@@ -29,13 +30,13 @@
 struct emu_replay;
 
 /*
- * Kind of an answer. An answer is an element of a ring beside the credits: emu_credit.channel is
- * the kind, emu_credit.count the sequence number.
+ * Kind of an answer. Answers have a ring of the same type as credits: emu_credit.channel is the
+ * kind, emu_credit.count the sequence number.
  */
 enum emu_answer {
     EMU_ANSWER_NONE,
     EMU_ANSWER_ACK,  /* all segments with lower numbers have arrived */
-    EMU_ANSWER_AGAIN /* as ACK, and the sender must resend from this number on */
+    EMU_ANSWER_AGAIN /* as ACK, and asks the sender to resend from this number on */
 };
 
 /* The receiving half of a cable. Owned by the receiving device. */
@@ -47,16 +48,13 @@ struct emu_intake {
     const struct emu_profile *profile;
 
     /*
-     * Without retry: free slots of the device. If a segment that was sent with a forged credit
-     * finds no free slot, the intake drops it. It returns no credit for it, because the forged
-     * credit does not exist.
+     * Without retry: free slots of the device. A segment that was sent with a forged credit may
+     * find no free slot. Then the intake drops it, and returns no credit, because the forged credit
+     * does not exist.
      */
     uint32_t room;
-    /*
-     * Headers of segments dropped for lack of a slot, one per pair of nodes or group, until
-     * emu_intake_overruns() reports them.
-     */
-    struct emu_hdr *over; /* EMU_INTAKE_FORGED elements, because each uses up a forged credit */
+    /* headers of segments without a free slot, until they are reported: emu_intake_overruns() */
+    struct emu_hdr *over; /* EMU_INTAKE_FORGED elements; one per pair of nodes or group */
     uint32_t overs;
 
     /* Without retry: credits to be returned to the sender. */
@@ -65,7 +63,7 @@ struct emu_intake {
     uint64_t *lost_ps;
     uint32_t lost_at, lost_to; /* indexes of its oldest and next element, free-running */
 
-    /* With retry. */
+    /* With retry: */
     /* the sending half; NULL: no retry. Not accessed while workers run */
     const struct emu_replay *remote;
     bool requested;         /* resend was requested, and `expected` has not arrived since */
@@ -79,7 +77,7 @@ struct emu_intake {
 
     struct {
         _Atomic uint64_t lost;    /* segments that will never be delivered */
-        _Atomic uint64_t overrun; /* those of `lost` that found no free slot */
+        _Atomic uint64_t overrun; /* part of `lost`: found no free slot */
         _Atomic uint64_t damaged; /* retry: dropped, because the checksum was wrong */
         _Atomic uint64_t gaps;    /* retry: dropped, because an earlier number was missing */
         _Atomic uint64_t doubles; /* dropped duplicates */
@@ -94,16 +92,12 @@ static_assert(EMU_INTAKE_LOST > EMU_INPUT_MAX + EMU_INTAKE_FORGED, "each credit 
 
 /**
  * emu_intake_insert - insert an intake without retry into a local cable, in front of receiver @rx.
- * @intake: zeros. @credits: the cable's number of credits. Errors: -ENOMEM. Thread: any, while both
- * devices are stopped.
+ * @intake: zeros. @credits: the cable's number of credits. Errors: -ENOMEM.
  */
 int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t credits,
                       const struct emu_profile *profile);
 
-/**
- * emu_intake_faults - set the faults, or none if @faults is NULL. Thread: any, while both devices
- * are stopped.
- */
+/** emu_intake_faults - set the faults, or none if @faults is NULL. */
 void emu_intake_faults(struct emu_intake *intake, struct emu_faults *faults);
 
 /**
@@ -122,15 +116,11 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps);
 /**
  * emu_intake_overruns - report segments that were dropped because they found no free slot. Calls
  * @tell with one header for each pair of nodes or group that lost segments since the last call.
- * Thread: any, while the device is stopped.
  */
 void emu_intake_overruns(struct emu_intake *intake,
                          void (*tell)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
-/**
- * emu_intake_give - return credits or send answers to the sender. Thread: the device's, after its
- * step.
- */
+/** emu_intake_give - send credits or answers to the sender. Thread: the device's, after a step. */
 void emu_intake_give(struct emu_intake *intake);
 
 /**
@@ -139,27 +129,21 @@ void emu_intake_give(struct emu_intake *intake);
  * emu_intake_missed() skips the next segment, which left by another route, and returns its credit.
  * emu_intake_back() delivers a segment of the opposite direction to the device that sent it. The
  * caller has spent a credit of this direction for it. The intake takes over the entry's reference
- * to a pool buffer. Thread: any, while both devices are stopped.
+ * to a pool buffer.
  */
 void emu_intake_rerouted(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 void emu_intake_missed(struct emu_intake *intake, uint64_t at_ps);
 void emu_intake_back(struct emu_intake *intake, const struct emu_entry *entry, uint64_t at_ps);
 
-/**
- * emu_intake_check - emu_link_check() for a cable with an intake. Thread: any, while both workers
- * are stopped.
- */
+/** emu_intake_check - emu_link_check() for a cable with an intake. */
 const char *emu_intake_check(const struct emu_intake *intake, uint32_t held, uint32_t credits);
 
-/**
- * emu_intake_bufs - return the number of references to pool buffers in the cable's ring. Thread:
- * any, while both workers are stopped.
- */
+/** emu_intake_bufs - return the number of references to pool buffers in the cable's ring. */
 uint32_t emu_intake_bufs(const struct emu_intake *intake);
 
 /**
  * emu_intake_rebase - subtract @by_ps from the intake's times, except those of its faults and of
- * @rx.
+ * the rings inside the device.
  */
 void emu_intake_rebase(struct emu_intake *intake, uint64_t by_ps);
 

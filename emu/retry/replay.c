@@ -10,12 +10,12 @@
 #include "emu/util/now.h"
 #include "emu/util/random.h"
 
-/* first sequence number: it wraps soon, so that every run tests that */
+/* first sequence number: it wraps around soon, so every run tests the wrap-around */
 #define REPLAY_BEGINS (UINT32_MAX - 20)
-#define REPLAY_SLOTS  4u          /* ring slots per slot of the replay buffer */
-#define REPLAY_TRIES  6u          /* the time-out doubles at most this often */
-#define REPLAY_RAW_PS 1000000000u /* raw and real: shortest time-out, 1 ms */
-#define REPLAY_TRIPS  2u          /* a time-out is so many round trips */
+#define REPLAY_SLOTS  4u          /* slots of a ring per slot of the replay buffer */
+#define REPLAY_TRIES  6u          /* most doublings of the time-out */
+#define REPLAY_RAW_PS 1000000000u /* clocks raw and real: shortest time-out, 1 ms */
+#define REPLAY_TRIPS  2u          /* number of round trips in a time-out */
 
 /* --- creation ----------------------------------------------------------------------- */
 
@@ -43,9 +43,9 @@ static bool replay_simulates(const struct emu_replay *replay)
 }
 
 /*
- * Set the time-out: two round trips, if a full window of segments is sent before the answer. On
- * clocks raw and real this is the lower limit of the time-out, and its value until round trips are
- * measured.
+ * Set the time-out to two round trips, each with the time to send a full window. On clocks raw and
+ * real this is only the initial value and the lower limit, because the time-out follows measured
+ * round trips.
  */
 static void replay_set_timeout(struct emu_replay *replay)
 {
@@ -64,7 +64,6 @@ static void replay_set_timeout(struct emu_replay *replay)
     replay->times = false;
 }
 
-/* Allocate the rings and the arrays by slot. Return false if there is no memory. */
 static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu_intake *intake,
                         struct emu_rx *rx, uint32_t credits)
 {
@@ -84,7 +83,7 @@ static bool retry_alloc(struct emu_replay *replay, struct emu_tx *tx, struct emu
     return replay->kept && replay->number && replay->there_ps && intake->there_ps;
 }
 
-/* Connect both ends of a pair of rings inside one device. Each end signals this device. */
+/* Connect both ends of a pair of rings inside one device. Each end signals that device. */
 static void retry_join_inside(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev,
                               uint8_t port, const struct emu_profile *profile)
 {
@@ -156,10 +155,7 @@ static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t n
     return &replay->kept[number & (replay->window - 1)];
 }
 
-/*
- * Restart the timer: in simulated time at @at_ps, else at the end of the iteration of the worker's
- * loop.
- */
+/* Restart the timer, from @at_ps in simulated time, else from the time of this emu_replay_run(). */
 static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
 {
     if (replay_simulates(replay))
@@ -189,10 +185,7 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
     replay_again(replay, at_ps);
 }
 
-/*
- * Begin to measure a round trip, unless one is being measured. @number: a segment that is sent for
- * the first time.
- */
+/* Measure the round trip of segment @number, which is new, unless another is being measured. */
 static void replay_start_trip(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
@@ -202,7 +195,9 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/* End the measurement if its segment is acknowledged: all segments before @number are. */
+/*
+ * Segments before @number are acknowledged. If the measured one is among them, end the measurement.
+ */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -211,7 +206,7 @@ static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
     emu_rto_sample(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
-/* Return whether the arriving answer is lost, by the faults of the opposite direction. */
+/* Return whether the faults of the opposite direction lose the arriving answer. */
 static bool replay_loses_answer(struct emu_replay *replay)
 {
     const struct emu_faults *faults = replay->faults;
@@ -223,10 +218,7 @@ static bool replay_loses_answer(struct emu_replay *replay)
                                faults->rates.lost + faults->rates.head + faults->rates.payload;
 }
 
-/*
- * Free the segments before @number, because they have arrived. Ignores answers that acknowledge
- * nothing new.
- */
+/* Free the segments before @number, which have arrived. Does nothing if there are none. */
 static void replay_acknowledged(struct emu_replay *replay, uint32_t number, uint64_t at_ps)
 {
     struct emu_pool_cache *cache = &replay->wire.owner->worker->cache;
@@ -254,15 +246,14 @@ static void replay_take_answer(struct emu_replay *replay, const struct emu_credi
     }
 }
 
-/* Return whether a new segment is waiting and the replay buffer has space for it. */
 static bool replay_has_new(const struct emu_replay *replay)
 {
     return replay->last - replay->first < replay->window && emu_ring_front(&replay->from.data);
 }
 
 /*
- * Send the next segment, new or again, so that it arrives at @there_ps. The caller has checked that
- * there is one, and that the cable's ring has a free slot.
+ * Send the next segment, new or again, to arrive at @there_ps. The caller has checked that there is
+ * a segment to send, and a free slot in the cable's ring.
  */
 static void replay_send(struct emu_replay *replay, uint64_t there_ps)
 {
@@ -339,9 +330,8 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         left_ps = emu_ring_front(&replay->from.data)->time_ps - replay->flight_ps;
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
-    if (there_ps &&
-        /* the receiver must have taken the slot's last entry */
-        there_ps + replay->lookahead_ps > at_ps)
+    /* One lookahead after its last entry arrived, the slot is certainly empty (intake.c). */
+    if (there_ps && there_ps + replay->lookahead_ps > at_ps)
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;
 }
@@ -411,7 +401,7 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
     if (!up)
         return;
     if (replay_timed(replay))
-        at_ps++; /* the last window has ended, so no event may be in it */
+        at_ps++; /* the window of simulated time that has ended may not get new events */
     else
         at_ps = emu_now_ns() * 1000u;
     if (at_ps > replay->at_ps)
@@ -429,8 +419,8 @@ void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t 
 }
 
 /*
- * Return the oldest segment that is not acknowledged, or NULL. A new segment is first moved to the
- * replay buffer.
+ * Return the oldest unacknowledged segment, or NULL. If the replay buffer is empty, first move a
+ * new segment into it.
  */
 static struct emu_entry *replay_oldest(struct emu_replay *replay)
 {
@@ -448,8 +438,8 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
- * For a segment to be sent to this device on another host: return whether `back` has more credits
- * than must remain. First collects the credits that have arrived at `back`.
+ * Return whether `back` has more credits than must remain, after collecting the credits that have
+ * arrived there. Used if this device is on another host.
  */
 static bool reroute_has_space_back(const struct emu_reroute *carry)
 {
@@ -465,7 +455,7 @@ static bool reroute_has_space_back(const struct emu_reroute *carry)
 
 /*
  * Spend a credit of the remote device for a segment that is returned. The last credit stays
- * unspent, unless the receiver has only one slot. Return false if no credit can be spent.
+ * unspent, unless the receiver has only one slot. Return false if no credit may be spent.
  */
 static bool reroute_spend_credit(const struct emu_reroute *carry)
 {
@@ -492,7 +482,6 @@ static void reroute_back(const struct emu_reroute *carry, const struct emu_entry
                           emu_port_signal(back->peer.port));
 }
 
-/* Reroute one segment. Return false if the segment waits. */
 static bool reroute_one(const struct emu_reroute *carry, const struct emu_entry *entry)
 {
     enum emu_reroute_fate how = carry->may(carry->ctx, entry);

@@ -3,26 +3,26 @@
  * replay.h - link-level retry, the sending half: go-back-n between the two ends of a cable.
  *
  * The sending device writes its segments into a ring inside the device. The *replay buffer* takes
- * each segment from there, gives it a sequence number, puts it on the cable, and keeps it until the
- * receiver (the *intake*, intake.h) acknowledges it. While it is kept, the replay buffer holds a
- * reference to its payload. If the receiver asks for a segment again, or does not answer in time,
- * the replay buffer sends that segment and all later ones again, in order. They occupy the wire
- * like any segment, and new segments wait behind them. While the link is down nothing is sent and
- * nothing is dropped.
+ * each segment from this ring, gives it a sequence number, puts it on the cable, and keeps it, with
+ * a reference to its payload, until the receiver (the *intake*, intake.h) acknowledges it. If the
+ * receiver asks for a segment again, or does not answer in time, the replay buffer sends that
+ * segment and all later ones again, in order. They occupy the wire like any segment, and new
+ * segments wait behind them. While the link is down nothing is sent and nothing is dropped.
  *
  * Credits are independent of retry. A segment holds a credit from when the device sends it until it
  * leaves the receiver's buffer. Therefore credits also limit the number of unacknowledged segments.
  * Without errors an acknowledgment arrives no later than the credit, so retry does not slow a cable
  * down.
  *
- * Timed clocks: answers, time-outs and departures are processed in the order of their times. These
- * times follow from the profile: the cable's delay for a segment, and credit_ps for an answer.
+ * On timed clocks, answers, time-outs and departures are processed in the order of their times,
+ * which follow from the profile: the cable's delay for a segment, and credit_ps for an answer.
  *
- * The time-out is a constant in simulated time: twice the round trip of a full window of segments
+ * In simulated time the time-out is a constant: twice the round trip of a full window of segments
  * and its answer. On clocks raw and real an answer also waits until the receiver's thread runs.
- * There the time-out adapts to measured round trips (rto.h), between that constant, or 1 ms if that
- * is longer, and 2^REPLAY_TRIES times as much. It starts at the end of the iteration of the
- * worker's loop in which the segment is sent, because the receiver cannot answer earlier.
+ * There the time-out adapts to measured round trips (rto.h), from that constant (at least 1 ms) up
+ * to 2^REPLAY_TRIES times as much. It counts from the end of the iteration of the worker's loop in
+ * which the segment is sent, because the receiver cannot answer earlier.
+ *
  * Source: InfiniBand's and Slingshot's link-level retry, PCI Express's data link layer. Deviation:
  * like credits, answers take no wire time, and are never corrupted, only lost.
  */
@@ -39,7 +39,7 @@ struct emu_replay {
     uint64_t flight_ps; /* time from a segment's departure to its arrival at the remote device */
     uint64_t lookahead_ps;
     uint64_t timeout_ps;
-    /* sequence numbers by slot of the cable's ring; the receiver reads them */
+    /* by slot of the cable's ring: sequence number of its entry; the receiver reads them */
     uint32_t *number;
     uint64_t *there_ps;            /* by slot of the cable's ring: when its last entry arrives */
     struct emu_credit_end answers; /* consumer end of the ring of answers */
@@ -56,14 +56,15 @@ struct emu_replay {
 
     bool down;
     uint32_t tries;    /* number of time-outs since the last acknowledgment */
-    uint64_t at_ps;    /* time of the last event; nothing is sent earlier */
+    uint64_t at_ps;    /* time of the last event; nothing is sent before it */
     uint64_t timer_ps; /* when the time-out ends; raw: by the host's clock */
 
     /* Clocks raw and real: the time-out follows measured round trips. */
     struct emu_rto rto;
-    uint64_t pass_ps;  /* end of this iteration of the worker's loop; not used in simulated time */
-    bool times;        /* a round trip is being measured */
-    uint32_t timed;    /* its segment, which was sent only once */
+    uint64_t pass_ps; /* end of this iteration of the worker's loop; not used in simulated time */
+    /* a round trip is being measured, of segment `timed`, which was sent only once */
+    bool times;
+    uint32_t timed;
     uint64_t timed_ps; /* start of this round trip */
 
     struct {
@@ -84,19 +85,13 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
                    struct emu_dev *to, uint8_t to_port, uint32_t credits,
                    const struct emu_profile *profile);
 
-/** emu_retry_bytes - return the memory that such a cable needs beyond emu_link_bytes(). Pure. */
+/** emu_retry_bytes - return the memory of a cable with retry beyond emu_link_bytes(). Pure. */
 size_t emu_retry_bytes(uint32_t credits);
 
-/**
- * emu_retry_window - return the most segments, and therefore pool buffers, in a replay buffer.
- * Pure.
- */
+/** emu_retry_window - return the most segments (and pool buffers) in a replay buffer. Pure. */
 uint32_t emu_retry_window(uint32_t credits);
 
-/**
- * emu_replay_free - free what emu_retry_join() allocated for the sending half, except the rings of
- * @tx.
- */
+/** emu_replay_free - free the sending half, except the rings of @tx of emu_retry_join(). */
 void emu_replay_free(struct emu_replay *replay);
 
 /**
@@ -111,10 +106,7 @@ uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
  */
 void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
 
-/**
- * emu_replay_slow - slow the cable down as emu_tx_slow() does. Thread: any, while the device is
- * stopped.
- */
+/** emu_replay_slow - emu_tx_slow() for this cable. Thread: any, while the device is stopped. */
 void emu_replay_slow(struct emu_replay *replay, struct emu_slow *slow, uint32_t factor);
 
 /* What to do with a segment that waits for a cable that is down. */
@@ -144,24 +136,22 @@ struct emu_reroute {
 };
 
 /**
- * emu_replay_reroute - reroute the segments that wait for a cable that is down, in order, each of
- * them once. Segments that have arrived but were not acknowledged are not sent again. A segment
- * that is returned needs a credit of the remote device, because it takes space at this device;
- * without a credit it waits. If this device is on another host, the remote device sends the segment
- * there, and that host reroutes it. Returns how many segments left.
- * Thread: any, while both devices are stopped; wake both afterwards.
+ * emu_replay_reroute - reroute the segments that wait for a cable that is down, in order. Segments
+ * that have arrived but were not acknowledged are not sent again. A segment that is returned needs
+ * a credit of the remote device, because it takes space at this device; without a credit it waits.
+ * If this device is on another host, the remote device sends the segment there, and that host
+ * reroutes it. Returns how many segments left. Thread: any, while both devices are stopped; wake
+ * both afterwards.
  */
 uint32_t emu_replay_reroute(const struct emu_reroute *carry);
 
 /**
- * emu_replay_is_empty - return whether no segment waits to be sent or to be acknowledged. Thread:
- * any, while the device is stopped.
+ * emu_replay_is_empty - return whether no segment waits to be sent or acknowledged. Thread: any,
+ * while the device is stopped.
  */
 bool emu_replay_is_empty(const struct emu_replay *replay);
 
-/**
- * emu_replay_bufs - return the number of references to pool buffers of segments kept or waiting.
- */
+/** emu_replay_bufs - return the number of pool buffer references of segments kept or waiting. */
 uint32_t emu_replay_bufs(const struct emu_replay *replay);
 
 /** emu_replay_holds - return whether a segment of group @id is kept or waiting. */

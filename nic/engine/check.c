@@ -87,7 +87,7 @@ static const char *check_queries(const struct engine *e)
     return NULL;
 }
 
-/* Check that channels and lists agree about the packets on channels and the incoming packets. */
+/* Check that the lists have all packets on open channels, and all incoming packets. */
 static const char *check_channels(const struct engine *e)
 {
     uint32_t open = 0, parts = 0, complete = 0, stored = 0;
@@ -147,7 +147,7 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
     return held;
 }
 
-/* Return how many buffers an incoming packet holds. Segments without payload have none. */
+/* Return how many buffers an incoming packet holds. Segments behind its host segments have none. */
 static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;
@@ -159,10 +159,7 @@ static uint32_t incoming_held(const struct engine_incoming *in)
     return held;
 }
 
-/*
- * Return how many buffers the conditionals in a list hold: one for each conditional of a host,
- * whose segment no packet holds.
- */
+/* Return how many buffers the conditionals in a queue hold. Those of barriers hold none. */
 static uint32_t queries_held(const struct engine_queue *queries)
 {
     uint32_t held = 0;

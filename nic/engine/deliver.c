@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* deliver.c - deliver to the host: packets that arrived for it, and reports on its own packets */
+/*
+ * deliver.c - deliveries to the host: packets that arrived for it, and reports on its own packets
+ */
 #include <string.h>
 
 #include "nic/engine/internal.h"
@@ -34,31 +36,31 @@ static void groups_give_up(struct engine *e, const struct engine_packet *p)
     }
 }
 
-void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps)
+void engine_back(struct engine *e, uint16_t i, enum engine_notice notice, uint64_t at_ps)
 {
     struct engine_packet *p = &e->send.packet[i];
 
-    if (word == ENGINE_NOTICE_FAILED)
+    if (notice == ENGINE_NOTICE_FAILED)
         groups_give_up(e, p);
     p->state = ENGINE_BACK;
-    p->back = word;
+    p->back = notice;
     engine_list_add(&e->send.back, e->send.join, i);
     engine_deliver(e, at_ps);
 }
 
 /*
- * Prepare the next delivery: the @count segments in @buf, or a report on them, as @word says.
- * Fields are stored one by one, and all buffers are copied although only few are set. Assigning the
- * whole struct would clear it first, and copying a variable number uses an instruction with a long
- * start-up time.
+ * Prepare the next delivery: the @count segments in @buf, or a report on them, as @notice says.
+ * Fields are stored one by one, and all elements of @buf are copied even if fewer are used.
+ * Assigning the whole struct would clear it first, and copying a variable number uses an
+ * instruction with a long start-up time.
  */
-static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice word,
+static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice notice,
                                            const uint32_t buf[ENGINE_SEGS_MAX], uint8_t count)
 {
     struct engine_delivery *to = &e->host.delivery;
 
     to->active = true;
-    to->word = word;
+    to->notice = notice;
     to->answer = 0;
     to->at = 0;
     to->count = count;
@@ -116,7 +118,7 @@ static bool deliver_take(struct engine *e, uint64_t at_ps)
 
 /*
  * Return the entry that delivers or reports the segment in @buf to the host. The reference to @buf
- * goes into the entry, or is dropped.
+ * goes into the entry, or is dropped if the host gets no payload.
  */
 static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     struct engine *e, const struct engine_delivery *from, uint32_t buf)
@@ -127,7 +129,7 @@ static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     bool bare = engine_is_length_only(&entry.hdr);
 
     engine_set_length_only(&entry.hdr, false);
-    switch (from->word) {
+    switch (from->notice) {
     case ENGINE_NOTICE_NONE: /* never delivered */
         break;
     case ENGINE_NOTICE_SEGMENTS:
@@ -156,15 +158,14 @@ static void deliver_skip(struct engine *e)
 {
     struct engine_delivery *from = &e->host.delivery;
 
-    while (from->word == ENGINE_NOTICE_ACKED && from->at < from->count &&
+    while (from->notice == ENGINE_NOTICE_ACKED && from->at < from->count &&
            !(engine_hdr(e, from->buf[from->at])->kind & EMU_NOTIFY))
         emu_pool_drop(engine_cache(e), from->buf[from->at++]);
 }
 
 /*
- * Return whether this report is for a process that has ended. It must not be delivered, because the
- * node's next process could take it for an answer to an operation of its own. The host interface
- * was read at the start of this iteration.
+ * Return whether this is a report for a process that has ended. It must not be delivered, because
+ * the node's next process could take it for an answer to an operation of its own.
  */
 static bool deliver_void(const struct engine *e)
 {
@@ -172,16 +173,16 @@ static bool deliver_void(const struct engine *e)
     const struct emu_hostif *hostif = e->host.out.kind == EMU_LINK_HOSTIF ? e->host.out.plug.plugged
                                                                           : NULL;
 
-    return from->word != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_HOSTIF &&
+    return from->notice != ENGINE_NOTICE_SEGMENTS && e->host.out.kind == EMU_LINK_HOSTIF &&
            from->process != (hostif ? hostif->serial : 0);
 }
 
 /*
- * What depends on the clock. The functions that take this struct are inlined where it is a
- * constant, so there are no indirect calls.
+ * Functions that depend on the clock. They are inlined where this struct is a constant, so there
+ * are no indirect calls.
  */
 struct deliver_how {
-    void (*begin)(struct engine *e); /* called when a delivery begins */
+    void (*begin)(struct engine *e); /* at the beginning of a delivery */
     /* returns how many segments the host accepts now */
     uint32_t (*room)(struct engine *e, uint64_t at_ps);
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
@@ -190,7 +191,7 @@ struct deliver_how {
      * the host has space for more, the next segment must be handed over by @hand.
      */
     uint32_t (*hand_unchanged)(struct engine *e, const uint32_t *bufs, uint32_t most);
-    /* called when incoming packet @i was handed over */
+    /* after incoming packet @i was handed over */
     void (*answer)(struct engine *e, uint16_t i, uint64_t at_ps);
 };
 
@@ -227,7 +228,7 @@ static inline __attribute__((always_inline)) uint32_t deliver_unchanged(
     struct engine_delivery *from = &e->host.delivery;
     uint32_t left = (uint32_t)from->count - from->at, handed;
 
-    if (from->word != ENGINE_NOTICE_SEGMENTS)
+    if (from->notice != ENGINE_NOTICE_SEGMENTS)
         return 0;
     handed = how->hand_unchanged(e, &from->buf[from->at], left < room ? left : room);
     from->at = (uint8_t)(from->at + handed);
@@ -235,8 +236,8 @@ static inline __attribute__((always_inline)) uint32_t deliver_unchanged(
 }
 
 /*
- * Hand over the segments of the current delivery. *room is how many segments the host accepts, as
- * far as known. False: the host has no space for the next one.
+ * Hand over the segments of the current delivery. *room counts the segments that the host is known
+ * to accept. False: the host has no space for the next segment.
  */
 static inline __attribute__((always_inline)) bool deliver_segments(struct engine *e, uint32_t *room,
                                                                    uint64_t at_ps,
@@ -268,7 +269,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
     return true;
 }
 
-/* Hand over everything that there is to deliver. False: the host has no space for all of it. */
+/* Hand over all that must be delivered. False: the host has no space for all of it. */
 static inline __attribute__((always_inline)) bool deliver_all(struct engine *e, uint64_t at_ps,
                                                               const struct deliver_how *how)
 {
@@ -303,7 +304,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
         return;
     }
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
-    if (e->host.delivery.word == ENGINE_NOTICE_SEGMENTS)
+    if (e->host.delivery.notice == ENGINE_NOTICE_SEGMENTS)
         emu_pool_drop_late(engine_cache(e), entry->buf);
     else /* at once, because it may be a failed contribution, whose group the manager may free */
         emu_pool_drop(engine_cache(e), entry->buf);
@@ -316,9 +317,7 @@ void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count)
         emu_pool_drop_late(engine_cache(e), bufs[i]);
 }
 
-/*
- * Hand over segments up to the first one that has no payload, or a flag that the host must not see.
- */
+/* Hand over segments up to the first one without payload or with a flag that hosts must not see. */
 static uint32_t raw_hand_unchanged(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     uint32_t count = 0;
@@ -368,10 +367,7 @@ void engine_host_notify(struct engine *e)
 
 /* --- clocks with times: one segment at a time, which is in memory later ------------- */
 
-/*
- * Copy early_ps from the packet's channel, because the channel may start another packet while this
- * one is handed over.
- */
+/* Copy early_ps from the packet's channel, which may start another packet during this delivery. */
 static void timed_begin(struct engine *e)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -389,10 +385,7 @@ static uint32_t timed_room(struct engine *e, uint64_t at_ps)
     return t->out_ps <= at_ps;
 }
 
-/*
- * Hand over a segment, which is in the host's memory after the receive time. Segments get there in
- * order.
- */
+/* Hand over a segment, which is in the host's memory after the receive time, in order. */
 static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -418,7 +411,7 @@ static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uin
 
 /*
  * Acknowledge a packet that was handed over. If another packet to the same destination follows, do
- * so at once. Otherwise wait until the packet is in memory: the ACK of the last packet means that.
+ * so at once. Otherwise wait until the packet is in memory, as the ACK of the last packet promises.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

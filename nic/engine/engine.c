@@ -75,7 +75,6 @@ static void engine_init(struct engine *e, bool timed)
     e->tree.checks = e->profile->combine_check == EMU_COMBINE_CHECK_PARITY;
 }
 
-/* Return the implementation for this clock. No other function depends on the kind of clock. */
 static const struct engine_impl *engine_impl(enum emu_clock_mode clock)
 {
     return clock == EMU_CLOCK_RAW ? &engine_raw : &engine_timed;
@@ -184,7 +183,7 @@ static void rebase(uint64_t *at_ps, uint64_t by_ps)
     *at_ps = emu_rebased_ps(*at_ps, by_ps);
 }
 
-/* On clock raw only timers have times, and the engine rebases these itself. */
+/* On clock raw only timers have times, and the engine itself rebases these. */
 void engine_rebase_timers(struct engine *e, uint64_t by_ps)
 {
     rebase(&e->now_ps, by_ps);

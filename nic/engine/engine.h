@@ -18,8 +18,8 @@
  * a receiver refuses a packet that has a wrong tag or arrives at a wrong destination.
  *
  * A *tag* identifies one try of a packet by its source, destination, sequence number and number of
- * the try (flow.h). By the tag a source recognises replies to earlier tries, and a receiver finds
- * the sequence number.
+ * the try (flow.h). A source recognises replies to earlier tries by the tag, and a receiver gets
+ * the sequence number from it.
  */
 #ifndef NIC_ENGINE_H
 #define NIC_ENGINE_H
@@ -59,7 +59,7 @@ struct engine_config {
     uint32_t node;
     uint32_t nodes;     /* nodes of the fabric plus combine units: at most ENGINE_NODES_MAX */
     uint32_t links;     /* 1 to ENGINE_LINKS_MAX */
-    uint32_t cut;       /* bit per link: nothing is plugged in there */
+    uint32_t cut;       /* bit per link: no cable is connected */
     uint64_t seed;      /* for the jitter of retries */
     uint32_t first_seq; /* first sequence number; tests choose it so that numbers wrap */
 };
@@ -70,8 +70,8 @@ struct engine_config {
  * The caller connects each link by emu_link_join() with emu_vc_ring(), in each direction. It
  * connects the host either by a host interface (emu_link_hostif(), ENGINE_HOSTIF_CREDITS) or by a
  * local cable in each direction (ENGINE_LOCAL_CREDITS), with engine_host_profile(). The time of an
- * entry from the host includes nic_send_ps: from that time on, the engine may send it. The time of
- * an entry to the host is when it is in the host's memory.
+ * entry from the host includes nic_send_ps, so the engine may send the segment from that time on.
+ * The time of an entry to the host is when it is in the host's memory.
  */
 int engine_create(struct engine **ret, struct emu_worker *worker,
                   const struct engine_config *config);
@@ -115,25 +115,23 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
 uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t at_ps);
 
 /**
- * engine_stick, engine_waiting, engine_slow - for @link of an engine, what switch_stick(),
- * switch_waiting() and switch_slow() are for a port of a switch. engine_waiting() counts packets,
+ * engine_stick, engine_waiting, engine_slow - do for @link of an engine what switch_stick(),
+ * switch_waiting() and switch_slow() do for a port of a switch. engine_waiting() counts packets,
  * and reports for each the segment that would be sent next. Thread: manager, while the worker is
  * paused.
  */
 void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_ps);
 
-/**
- * engine_is_ready - return whether link @link could send something now. Thread: as engine_stick().
- */
+/** engine_is_ready - return whether @link could send something now. Thread: as engine_stick(). */
 bool engine_is_ready(struct engine *engine, uint32_t link);
 uint32_t engine_waiting(const struct engine *engine, uint32_t link,
                         void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
 
 /**
- * engine_combine_faults, engine_combine_stall, engine_combine_waiting - for an engine that is a
- * combine unit, what switch_combine_faults(), switch_combine_stall() and switch_combine_waiting()
- * are for the units of a switch. engine_combine_waiting() counts results instead of contributions.
+ * engine_combine_faults, engine_combine_stall, engine_combine_waiting - do for an engine that is a
+ * combine unit what switch_combine_faults(), switch_combine_stall() and switch_combine_waiting() do
+ * for the units of a switch. engine_combine_waiting() counts results instead of contributions.
  * Thread: as engine_stick().
  */
 void engine_combine_faults(struct engine *engine, struct emu_faults *faults);
@@ -142,9 +140,9 @@ uint32_t engine_combine_waiting(struct engine *engine,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
- * engine_combine_out - for an engine that is a combine unit: drop all results until not @out, as
- * switch_combine_out() does for contributions. A group that loses a result by this has failed here,
- * and the engine drops all its later contributions. Thread: as engine_stick().
+ * engine_combine_out - drop all results of an engine that is a combine unit (@out), or stop doing
+ * so. Each group that loses a result has failed here, and the engine drops its later contributions.
+ * Thread: as engine_stick().
  * engine_combine_stands - return whether a result waits although there are free packets to send it.
  */
 void engine_combine_out(struct engine *engine, bool out, uint64_t at_ps);
@@ -159,25 +157,25 @@ void engine_give_up(struct engine *engine, uint64_t at_ps);
 /**
  * engine_cut - limit the tries of packets to @dst, a node or a group's address, which the manager
  * has found unreachable for too long. The limit ends when a packet to @dst is acknowledged. Without
- * it, each packet to @dst could hold up all other traffic until it has had every try. Thread: as
+ * it, each packet to @dst could hold up all other traffic until its last try. Thread: as
  * engine_stick().
  */
 void engine_cut(struct engine *engine, uint32_t dst, bool group);
 
 /**
  * engine_set_incarnation - set the incarnation of the engine with number @src, a node or a combine
- * unit, to @incarnation: modulo 2^15, 0 at first. When the host of @src rejoins, its engine is
- * created anew, and the numbers of its packets start again. Segments in flight from an earlier
- * incarnation are refused, because each packet's CRC-32 includes the incarnation. The caller also
- * calls this for the engine's own number. Thread: manager, while the worker is paused; then wake
- * the worker.
+ * unit. @incarnation is 0 at first, and counts modulo 2^15. When the host of @src rejoins, its
+ * engine is created anew, and the numbers of its packets start again. Segments in flight from an
+ * earlier incarnation are refused, because each packet's CRC-32 includes the incarnation. The
+ * caller also calls this for the engine's own number. Thread: manager, while the worker is paused;
+ * then wake the worker.
  */
 void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarnation,
                             uint64_t at_ps);
 
 /**
- * engine_vcs - return what the engine counts of the buffer slots at the remote end of @link, to be
- * compared with the slots there.
+ * engine_vcs - return the engine's counts of used buffer slots at the remote end of @link. An audit
+ * compares them with the slots there.
  */
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
 
@@ -209,7 +207,7 @@ bool engine_idle(const struct engine *engine);
 
 struct engine_group;
 
-/* What a group needs to know of one member or combine unit. */
+/* The parameters of a group at one member or combine unit. */
 struct engine_group_config {
     uint32_t id;   /* collective address, as in the switches */
     uint32_t link; /* the link that connects the node to the group's tree of switches */
@@ -288,7 +286,7 @@ bool engine_group_failed(const struct engine_group *group);
 bool engine_group_gave_up(const struct engine_group *group);
 
 /**
- * engine_groups_set, engine_groups_clear - put a group into the engine's table, and remove it, as
+ * engine_groups_set, engine_groups_clear - put a group into the engine's table, or remove it, as
  * switch_groups_set() and switch_groups_clear() do for a switch. An engine must have every group of
  * its node in its table, because the packets to each group have sequence numbers of their own.
  */
@@ -297,14 +295,13 @@ void engine_groups_clear(struct engine *engine, uint32_t id);
 
 /**
  * engine_group_relink - set the link that connects the node to the tree of switches of group @id.
- * From @at_ps on, packets to the group use this link, also those that wait already. Thread:
- * manager, while the worker is paused.
+ * From @at_ps on, all packets to the group use this link, including those that wait already.
+ * Thread: manager, while the worker is paused.
  */
 void engine_group_relink(struct engine *engine, uint32_t id, uint32_t link, uint64_t at_ps);
 
 /**
- * engine_group_bytes - return the memory of a group without combining, at one member, in bytes.
- * Pure.
+ * engine_group_bytes - return the bytes of memory of a group without combining, at a member. Pure.
  */
 size_t engine_group_bytes(uint32_t sources);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * flow.c - sequence numbers: the window of a source, and detection of duplicates at a destination
- */
+/* flow.c - sequence numbers: the window of a source, and detection of duplicates */
 #include "nic/engine/internal.h"
 
 #define SEQ_MASK  (UINT32_MAX >> ENGINE_TRY_BITS) /* sequence numbers as in a tag */
@@ -9,9 +7,7 @@
 
 /* --- at the source ------------------------------------------------------------------ */
 
-/*
- * Return the flow to @dst. NULL: all members have left the group, and its flow was freed with it.
- */
+/* Return the flow to @dst. NULL: the node's group was removed, and its flow with it. */
 static struct engine_flow *flow_to(struct engine *e, uint32_t dst, bool group)
 {
     struct engine_group *to;
@@ -116,15 +112,15 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 /* --- at the destination ------------------------------------------------------------- */
 
 /*
- * A tag has only the low SEQ_BITS = 26 bits of a number n. The receiver knows L, the highest number
- * of the flow that it has received. Among the numbers with those low bits it takes the one nearest
- * to L. That is n, as long as n and L differ by less than 2^25:
+ * A tag has only the low 26 bits of a number n. The receiver knows L, the highest number of the
+ * flow that it has received. Among the numbers with those low bits it takes the one nearest to L.
+ * That is n, as long as n and L differ by less than 2^25:
  *
  * First, n is not far ahead of L. A flow goes to one node or one group, so all its packets have the
  * same receivers. An acknowledged packet was received by all of them, because switches merge the
  * replies of a group's members. Let A be the highest acknowledged number when the source assigned
- * n. Then A <= L. And n - A <= ENGINE_SPAN + the length of its queue, because no packet enters a
- * flow that is further ahead (engine_flow_dead()). So n - L < 2^25.
+ * n. Then A <= L. And n - A <= ENGINE_SPAN + the number of packets that wait to be sent, because no
+ * packet enters a flow that is further ahead (engine_flow_dead()). So n - L < 2^25.
  *
  * Second, n is not far behind L. A packet that has not ended is less than ENGINE_WINDOW behind the
  * next number to be assigned (engine_flow_open()), and L is below that number. So L - n <
@@ -148,10 +144,7 @@ static inline uint64_t *history_word(struct engine_history *history, uint32_t se
     return &history->seen[seq % ENGINE_WINDOW / 64];
 }
 
-/*
- * Make @seq, which is @ahead numbers after the highest number so far, the highest one. None of the
- * numbers in between has been received.
- */
+/* Make @seq, which is @ahead numbers above the highest received so far, the highest one. */
 static void history_advance(struct engine_history *history, uint32_t seq, uint32_t ahead)
 {
     if (ahead > ENGINE_WINDOW)

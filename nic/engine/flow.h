@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flow.h - sequence numbers of packets: a source assigns them, and a destination detects duplicates
+ * flow.h - sequence numbers of packets. A source assigns them, and a destination detects duplicates
  * by them.
  *
- * A *flow* is the sequence of packets from one node to another node, or to a group while that
+ * A *flow* is the sequence of packets from one node to another node, or to a group while the group
  * exists. Its source assigns consecutive numbers, and its destination delivers each number once.
  * Conditionals belong to no flow, because they change nothing at their receivers and may be
  * answered repeatedly. Owner: the engine's worker.
@@ -42,8 +42,8 @@ struct engine_flow {
 };
 
 /*
- * The destination's end of a flow: the numbers that it has received. The first number may be any.
- * All fields are zero until then. flow.c shows that a new number is never taken for an old one.
+ * The destination's end of a flow: the numbers that it has received. Any number may be the first;
+ * all fields are zero before it. flow.c shows that a new number is never taken for an old one.
  */
 struct engine_history {
     uint32_t from;                     /* 1 + the source; 0: nothing received */
@@ -53,14 +53,12 @@ struct engine_history {
     uint32_t incarnation;
 };
 
-/**
- * engine_flow_dead - return whether none of the last ENGINE_SPAN packets to @to was acknowledged.
- */
+/** engine_flow_dead - return whether none of the last ENGINE_SPAN packets to @to was ACKed. */
 bool engine_flow_dead(struct engine *e, struct engine_to to);
 
 /**
- * engine_flow_open - return whether packet @p may be sent now. Before its first try, it must be
- * within the window of its flow.
+ * engine_flow_open - return whether packet @p may be sent now. A first try must be within the
+ * window of the packet's flow; later tries are always allowed.
  */
 bool engine_flow_open(struct engine *e, const struct engine_packet *p);
 
@@ -76,21 +74,18 @@ uint32_t engine_flow_tries(struct engine *e, const struct engine_packet *p);
 
 /**
  * engine_flow_cut - mark the destination @to as unreachable, because a packet to it was dropped or
- * the manager has found out.
+ * the manager has found it unreachable.
  */
 void engine_flow_cut(struct engine *e, struct engine_to to);
 
 /** engine_flow_number - assign a number to packet @i at its first try. */
 void engine_flow_number(struct engine *e, uint16_t i);
 
-/**
- * engine_flow_leave - remove packet @i, which has ended, from its flow. Does nothing if the packet
- * is in no flow.
- */
+/** engine_flow_leave - remove packet @i, which has ended, from its flow, if it is in one. */
 void engine_flow_leave(struct engine *e, uint16_t i);
 
 /**
- * engine_flow_acked - note that packet @p was acknowledged; if it went to a group, by all members.
+ * engine_flow_acked - note that packet @p was acknowledged, by all members if it went to a group.
  */
 void engine_flow_acked(struct engine *e, const struct engine_packet *p);
 
@@ -106,8 +101,8 @@ static inline uint32_t engine_flow_key(uint32_t src, uint32_t dst, bool group)
 }
 
 /**
- * engine_history_first - return whether this packet's number is new, and mark it as received. A
- * packet that is not new is counted.
+ * engine_history_first - return whether this packet's number is new, and mark it as received.
+ * Counts the packet if it is not new.
  */
 bool engine_history_first(struct engine *e, const struct engine_incoming *in);
 

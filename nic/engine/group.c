@@ -10,9 +10,9 @@
  * needs no sequence number.
  * Source: QsNet III §IV-A.
  *
- * A barrier by conditional tests a word of its own. There is one for each number of the group's
- * stream that can be in progress (emu/packet/seg.h), so several barriers may be in progress. The
- * host sets it by an EMU_BARRIER with that number.
+ * A barrier by conditional does not test a word, but whether the member's host has posted an
+ * EMU_BARRIER with the barrier's number. Each number in the window has a state of its own, so
+ * several barriers may be in progress.
  */
 #include "nic/engine/group.h"
 
@@ -29,10 +29,7 @@ size_t engine_group_bytes(uint32_t sources)
     return sizeof(struct engine_group) + sources * sizeof(struct engine_history);
 }
 
-/*
- * Each number of the window may need a buffer for the host's contribution or for what is combined
- * so far, and one for a result.
- */
+/* Each number of the window may need a buffer for what is combined so far, and one for a result. */
 uint32_t engine_group_bufs(uint32_t id)
 {
     return 2 * emu_window(id);
@@ -49,8 +46,8 @@ static void group_free(struct engine_group *group)
 }
 
 /*
- * Allocate a tree, aligned to a cache line. calloc() returns zero pages, so the pages of states
- * that a large group never uses take no memory.
+ * Allocate a tree, aligned to a cache line. The pages from calloc() take memory only when they are
+ * written, so unused states of a large group take none.
  */
 static struct engine_tree *tree_alloc(uint32_t window)
 {
@@ -213,10 +210,7 @@ bool engine_group_gave_up(const struct engine_group *group)
     return group && group->gave_up;
 }
 
-/*
- * T2 pairs with T1 (engine_group_release()): if `waiting` is 0, the engine does not use the group's
- * states any more.
- */
+/* T2 pairs with T1: if `waiting` is 0, the engine does not use the group's states any more. */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped)
 {
     uint32_t buf[ENGINE_WIDTH];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - the groups of a node, and the trees in which they combine.
+ * group.h - the groups of a node, and the trees in which their contributions are combined.
  *
- * A *contribution* is a segment with the operand of one member, or with what was combined from
- * several members. The contributions with one sequence number of the group's stream are combined in
- * a *state*. The *window* is the range of numbers that may be in progress. A *token*, which is a
- * barrier of the adapters in every half window, keeps members from running further ahead. A group
- * without combining has no tree.
+ * A *contribution* is a segment with the operand of one member, or with the combined operands of
+ * several. The contributions with one sequence number of the group's stream are combined in a
+ * *state*. If nothing is combined with a contribution at this node, it may pass without a state.
+ * The *window* is the range of numbers that may be in progress. A *token*, which is a barrier of
+ * the adapters in every half window, keeps members from running further ahead. A group without
+ * combining has no tree.
  *
  * Owner: the manager creates a group and frees it. From its publication (engine_groups_set()) until
  * the end of the RCU grace period after its removal it belongs to the engine's worker. The manager
@@ -28,34 +29,33 @@
 #include "nic/engine/send.h"
 
 /*
- * Positions in the tree at an adapter or combine unit: the inputs of a combiner, then two that are
- * only outputs. A set of positions has a bit for each (emu_ports).
+ * Positions in the tree, as an adapter or combine unit sees it: its host, its parent and its
+ * children. These ENGINE_WIDTH positions are the inputs of a combiner, and may be outputs. Two more
+ * are only outputs. A set of positions (emu_ports) has a bit for each.
  */
 #define ENGINE_HERE   0u /* the host */
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* the first child; others follow */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-/* only an output: tests by a conditional whether all members have arrived */
+/* only an output: a conditional tests whether all members have reached the barrier */
 #define ENGINE_QUERY (EMU_PORTS_MAX - 2)
 #define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* only an output: the whole group */
 
 /* What a conditional tests; stored in the op of its segment. */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
 
-/*
- * State of one segment of a collective, where its contributions are combined. Free if `have` is 0.
- */
+/* Where the contributions to one segment of a collective are combined. Free if `have` is 0. */
 struct engine_coll {
-    /* first: engine_coll_of(); in the queue of results that wait to be sent */
+    /* first: engine_coll_of(); links the queue of results that wait to be sent */
     struct engine_queued at;
     struct engine_group *group;
     uint64_t due_ps;    /* when the result may be sent */
-    struct emu_hdr hdr; /* header of the first contribution; if free, of the last operation */
+    struct emu_hdr hdr; /* header of the first contribution; if free, of the previous operation */
     emu_ports have;     /* inputs that have contributed */
     emu_ports outs;     /* positions to which the result must still be sent; 0: no result yet */
-    uint32_t buf;       /* what is combined so far; in a fixed order, only the result */
+    uint32_t buf;       /* the operands combined so far; in a fixed order, only the result */
     bool used;          /* the state has been used, so hdr is valid */
-    bool made;          /* buf is the result; `have` only says that buf is valid */
+    bool made;          /* buf is the result, and `have` means only that buf is valid */
     bool querying;      /* a barrier by conditional, whose conditional is in progress */
     bool flipped;       /* a fault has flipped a bit; found by the parity when the state is read */
 };
@@ -63,15 +63,14 @@ static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
               "larger states of a wide window would not fit into the caches");
 
 /*
- * Consecutive sequence numbers whose contributions passed without a state, usually all numbers
- * between two tokens.
+ * Consecutive numbers whose contributions passed without a state, usually all between two tokens.
  */
 struct engine_row {
     uint32_t from, to; /* to: one past the last */
 };
 #define ENGINE_ROWS 3u /* number of half windows whose numbers some member may still wait for */
 
-/* What a member of a combining group keeps. */
+/* What a member or combine unit keeps of a group that combines. */
 struct engine_tree {
     emu_ports all;   /* inputs that exist */
     uint8_t width;   /* one past the last input: ENGINE_CHILD + children */
@@ -80,13 +79,12 @@ struct engine_tree {
     bool unit;       /* belongs to a combine unit */
     bool failed;   /* combines no more: a state was damaged, or a unit dropped a segment for good */
     uint32_t open; /* states in use, except those of barriers */
-    /* numbers that passed without a state; the latest first */
+    /* numbers whose contributions passed without a state; the latest first */
     struct engine_row passed[ENGINE_ROWS];
     /* next state that tree_forget_old() checks; free-running */
     uint32_t forgot;
     /*
-     * reductions in a fixed order: the buffers of each state, see engine_kept(); NULL: reductions
-     * in the order of arrival
+     * buffers of each state to be combined in a fixed order, engine_kept(); NULL: order of arrival
      */
     uint32_t *kept;
     struct engine_query *query;  /* for each state: the conditional of its barrier */
@@ -103,7 +101,7 @@ struct engine_group {
     uint8_t link;
     bool gave_up;             /* a segment for which others may wait was dropped here for good */
     struct engine_tree *tree; /* NULL: no combining */
-    /* number of states in queues of the engine; unless 0, the group must not be freed */
+    /* number of states in queues of the engine; the group must not be freed unless this is 0 */
     _Atomic uint32_t waiting;
     struct engine_flow flow; /* packets of this node to the group */
     uint32_t sources;
@@ -111,18 +109,15 @@ struct engine_group {
     struct engine_history history[];
 };
 
-/*
- * An engine's data for all its groups. Results are sent one after the other, in the order of
- * due_ps.
- */
+/* An engine's data for all its groups. Results are sent one by one, in the order of due_ps. */
 struct engine_trees {
     _Atomic(struct emu_table *) groups; /* table of groups, published by the manager (RCU) */
-    bool queries;                       /* emu_profile_barrier_queries(): written once */
-    bool checks;                        /* states have parity: written once */
+    bool queries;                       /* barriers use conditionals; written once */
+    bool checks;                        /* states have parity; written once */
     struct engine_queue results;        /* results that wait to be sent */
     /* when the next result can be sent; EMU_NEVER: none waits, or no packet is free */
     uint64_t results_ps;
-    /* when all contributions so far are combined; 0 on clock raw, where nothing takes time */
+    /* when all contributions so far are combined; 0 on clock raw */
     uint64_t combine_ps;
     uint64_t header_ps, word_ps; /* time per contribution, and per word of it; 0 on clock raw */
     struct emu_faults *faults;   /* faults of the combine unit; NULL: none */
@@ -172,8 +167,8 @@ static inline bool engine_state_in_order(const struct engine_tree *tree,
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
 /**
- * engine_group_history - return the numbers received from @src, which are all zero at first. NULL:
- * @src is not among the sources of the group.
+ * engine_group_history - return the record of the numbers received from @src, which is zero before
+ * the first. NULL: @src is not among the sources of the group.
  */
 struct engine_history *engine_group_history(struct engine_group *group, uint32_t src);
 
@@ -217,7 +212,7 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
                        uint64_t at_ps);
 
 /**
- * engine_passes_note - note that the @count contributions from @seq on have passed without a state.
+ * engine_passes_note - note that @count contributions from number @seq on passed without a state.
  */
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
 
@@ -229,31 +224,25 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
                           uint64_t at_ps);
 
 /**
- * engine_outs - return where the result goes, as bits, when the inputs @have have contributed; 0:
- * contributions are missing. Must not be called for a barrier by conditional.
+ * engine_outs - return the positions, as bits, to which the result goes when the inputs @have have
+ * contributed; 0: contributions are missing. Must not be called for a barrier by conditional.
  */
 emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 
-/**
- * engine_result_to - return the destination of a packet with a result for output @out, which must
- * not be the host here.
- */
+/** engine_result_to - return a packet's destination for a result to @out, which is not the host. */
 struct engine_to engine_result_to(const struct engine *e, const struct engine_group *group,
                                   uint32_t out);
 
 /**
- * engine_results_pass - return whether the next result may be sent immediately, because no other
- * one waits.
+ * engine_results_pass - return whether a new result may be sent immediately, because no earlier one
+ * waits and no fault holds results.
  */
 static inline bool engine_results_pass(const struct engine_trees *trees)
 {
     return engine_queue_empty(&trees->results) && !trees->stalled && !trees->out;
 }
 
-/**
- * engine_all_ready - send the result of the barrier @state, because a conditional has found all
- * members in it.
- */
+/** engine_all_ready - send the result of the barrier @state, which all members have reached. */
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /** engine_barrier_over - free the state of a barrier by conditional, whose result has arrived. */
@@ -265,15 +254,14 @@ void engine_results(struct engine *e, uint64_t at_ps);
 /* --- vector.c ----------------------------------------------------------------------- */
 
 /**
- * engine_contribute_all - add @count contributions from one node, which may be this one, to one
- * group. They are dropped if all members have left the group.
+ * engine_contribute_all - add @count contributions to one group, all from one node, which may be
+ * this one. They are dropped if this node has no such group any more.
  */
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
 
 /**
- * engine_passes - clock raw: return where contributions from position @at to a reduction of @kind
- * go, as bits, if nothing is combined with them here, so that they need no state. 0: they need a
- * state.
+ * engine_passes - clock raw: return the positions, as bits, to which contributions from position
+ * @at to a reduction of @kind pass, if nothing is combined with them here. 0: they need a state.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at);

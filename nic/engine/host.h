@@ -16,12 +16,12 @@
 struct engine;
 
 /*
- * The packet that is being delivered. It has its own copy of the buffers, so that the delivery can
+ * The delivery in progress. It has its own copy of the packet's list of buffers, so that it can
  * finish even if another packet begins on the same channel.
  */
 struct engine_delivery {
     bool active;
-    enum engine_notice word;
+    enum engine_notice notice;
     uint8_t answer; /* enum emu_test_answer */
     uint8_t at;     /* host segments handed over */
     uint8_t count;
@@ -36,9 +36,7 @@ typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 struct engine_host {
     struct emu_rx in;  /* receives from the host */
     struct emu_tx out; /* sends to the host */
-    /*
-     * when the host's next segment can be taken; EMU_NEVER: none has arrived, or no packet is free
-     */
+    /* when the host's next segment can be taken; EMU_NEVER: it has none, or no packet is free */
     uint64_t in_ps;
     bool in_full;     /* the host's next segment waits for a free packet */
     uint32_t process; /* serial number of the attached process (emu_hostif.serial); 0: none */
@@ -54,27 +52,20 @@ struct engine_host {
 bool engine_post(struct engine *e, uint32_t buf, struct engine_to to, uint64_t at_ps);
 
 /**
- * engine_post_room - clock raw: return how many full segments to @to can be posted together now; 0:
- * none.
+ * engine_post_room - clock raw: return how many full segments to @to can be posted together now.
  */
 uint32_t engine_post_room(struct engine *e, struct engine_to to);
 
-/**
- * engine_post_run - post @count full segments, at most engine_post_room(), and take their
- * references.
- */
+/** engine_post_run - post up to engine_post_room() full segments, and take their references. */
 void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, struct engine_to to);
 
 /**
- * engine_begin - begin a packet with this host segment. There must be a free packet. Returns its
- * index; it is in no list.
+ * engine_begin - begin a packet with this host segment. A packet must be free. Returns the index of
+ * the packet, which is in no list yet.
  */
 uint16_t engine_begin(struct engine *e, uint32_t buf, struct engine_to to);
 
-/**
- * engine_take - accept a segment of the host. False: there is no space now, and nothing has
- * changed.
- */
+/** engine_take - accept a segment of the host. False: no space now, and nothing has changed. */
 bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps);
 
 /**
@@ -85,35 +76,32 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
 uint32_t engine_take_hostif(struct engine *e, struct emu_hostif *hostif, uint32_t most);
 
 /**
- * engine_posts_again - if the host's segments have waited for a free packet and there is one now,
- * continue to take them.
+ * engine_posts_again - continue to take the host's segments, if they waited and a packet is free.
  */
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 
-/** engine_back - report @word about packet @i, which is in no list, to the host. */
-void engine_back(struct engine *e, uint16_t i, enum engine_notice word, uint64_t at_ps);
+/** engine_back - report @notice about packet @i, which is in no list, to the host. */
+void engine_back(struct engine *e, uint16_t i, enum engine_notice notice, uint64_t at_ps);
 
-/**
- * engine_deliver_raw, engine_deliver_timed - deliver as much as the host has space for.
- * engine_deliver() calls one of them for each packet.
- */
+/** engine_deliver_raw, engine_deliver_timed - the implementations of engine_deliver(). */
 engine_deliver_fn engine_deliver_raw, engine_deliver_timed;
 
 /**
- * engine_may_deliver_fast - clock raw: return whether nothing else has to be delivered first, and
- * the host interface has space for @count more segments.
+ * engine_may_deliver_fast - clock raw: return whether nothing else must be delivered first, and the
+ * host interface has space for @count segments.
  */
 bool engine_may_deliver_fast(struct engine *e, uint32_t count);
 
 /**
- * engine_hand_run - deliver @count results that were combined here, after
- * engine_may_deliver_fast(). Takes their references.
+ * engine_hand_run - copy @count segments unchanged to the host interface, which must have space for
+ * them. Takes their references.
  */
 void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
- * engine_hand_fast - deliver a result that was combined here, and take its reference. False: the
- * clock is not raw, another delivery comes first, or the result's header must be changed.
+ * engine_hand_fast - deliver a result that was combined here, and take its reference. False:
+ * nothing was done, because the clock is not raw, another delivery comes first, the host has no
+ * space, or the result's header must be changed.
  */
 bool engine_hand_fast(struct engine *e, uint32_t buf);
 

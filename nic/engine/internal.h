@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - struct engine, and the functions of the engine that do not depend on its clock. Used
- * by its worker only.
+ * internal.h - struct engine, and the functions of the engine that do not depend on its clock. Only
+ * the engine's worker uses them, and the manager while that worker is paused.
  *
- * send.h, receive.h, host.h, link.h and group.h describe the parts of struct engine: their owner
- * and their invariants. engine_create() chooses one of two implementations by the clock: raw
- * (raw.c), where nothing takes time, or timed (timed.c).
+ * send.h, receive.h, host.h, link.h and group.h define the parts of struct engine and name their
+ * owner. engine_create() chooses one of two implementations by the clock: raw (raw.c), where
+ * nothing takes time, or timed (timed.c).
  */
 #ifndef NIC_ENGINE_INTERNAL_H
 #define NIC_ENGINE_INTERNAL_H
@@ -27,7 +27,7 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-/* limit of segments received from, or sent to, one cable per iteration: six packets */
+/* limit of the segments that one iteration takes from each port, or sends per link: six packets */
 #define ENGINE_BURST 96u
 
 struct engine {
@@ -57,7 +57,7 @@ struct engine_impl {
     size_t bytes; /* size of the implementation's struct, which begins with a struct engine */
     emu_step_fn step;
     engine_deliver_fn *deliver;
-    /* initialises the other fields of that struct */
+    /* sets the fields that depend on the clock */
     void (*init)(struct engine *e, enum emu_clock_mode clock);
 };
 
@@ -75,10 +75,9 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
 
 /*
  * A host inside the fabric may send lengths only. The header of its segment then has a length, but
- * the segment has no payload. Its buffer belongs to the engine, holds only the header, and travels
- * no further than to the remote engine. ENGINE_LENGTH_ONLY, a bit in the kind of the stored header,
- * marks such a segment. No host sees this bit: only engines use it, and only by the functions
- * below.
+ * the segment has no payload. Its buffer belongs to the engine, holds only the header, and goes no
+ * further than to the remote engine. ENGINE_LENGTH_ONLY, a bit in the kind of the stored header,
+ * marks such a segment. No host sees this bit, and engines use it only by the functions below.
  */
 #define ENGINE_LENGTH_ONLY EMU_STORED
 static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY,
@@ -95,7 +94,7 @@ static inline void engine_set_length_only(struct emu_hdr *hdr, bool length_only)
         (uint8_t)((hdr->kind & ~ENGINE_LENGTH_ONLY) | (length_only ? ENGINE_LENGTH_ONLY : 0));
 }
 
-/* Return where the time is stored at which the host posted the segment in @buf; in ns. */
+/* Return a pointer to the time, in ns, at which the host posted the segment in @buf. */
 static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
 {
     return emu_pool_note(engine_cache(e)->pool, buf);
@@ -110,7 +109,7 @@ static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 /*
  * Return whether a packet may carry a host segment with this header. The source's host interface
  * has checked the header, and the packet's CRC-32 detects damage by faults. So an invalid header
- * can only come from another host that sends forged data with a matching CRC-32.
+ * can only come from another machine that sends forged data with a matching CRC-32.
  */
 static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
 {
@@ -124,24 +123,21 @@ static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_h
     return emu_hdr_is_sane(&asked, e->profile, e->nodes);
 }
 
-/* Return how many bytes a host segment with this header occupies in a packet's payload. */
+/* Return how many bytes of a packet's payload a host segment with this header occupies. */
 static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + hdr->len;
 }
 
-/*
- * Return how many bytes of a host segment with this header exist in memory: without payload, only
- * the header.
- */
+/* Return how many of these bytes are in memory: only the header if the segment has no payload. */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
 }
 
 /*
- * Return the CRC-32 of a packet's payload, which consists of @count host segments. Consecutive full
- * segments at the front are computed together, which is faster.
+ * Return the CRC-32 of a packet's payload, which consists of @count host segments. One call
+ * computes it for all full segments at the front, which is faster than a call for each.
  */
 static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf, uint32_t count)
 {
@@ -156,10 +152,7 @@ static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf,
     return crc;
 }
 
-/*
- * Return the CRC-32 of a packet, given the CRC-32 @payload of its payload. @incarnation: the
- * incarnation of its source. Pure.
- */
+/* Return a packet's CRC-32. @payload: that of its payload; @incarnation: of its source. Pure. */
 static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
                                   uint32_t incarnation)
 {
@@ -184,8 +177,8 @@ static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 /* --- for both clocks ---------------------------------------------------------------- */
 
 /**
- * engine_host_refresh - once per iteration of the worker: read the state of the host interface, and
- * which process is attached.
+ * engine_host_refresh - read the state of the host interface, and which process is attached. The
+ * engine calls this at least once per iteration.
  */
 static inline void engine_host_refresh(struct engine *e)
 {
@@ -197,9 +190,9 @@ static inline void engine_host_refresh(struct engine *e)
 }
 
 /**
- * engine_next_link - return the link that sends next, not later than @until_ps; NULL: none. The
- * earliest link comes first, then the one with the fewest packets that await a reply, then round
- * robin.
+ * engine_next_link - return the link that sends next, if it can send by @until_ps; otherwise NULL.
+ * This is the link that can send earliest. Among equal ones it is the link with the fewest packets
+ * that await a reply, and among these the next one in turn.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {
@@ -256,13 +249,12 @@ struct engine_timed {
     uint64_t lookahead_ps;
     uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */
     /*
-     * by how long the last segment of the current delivery arrived before its entry became visible
+     * How much earlier the last byte of a segment arrived than the engine could see its entry
+     * (early_ps() in timed.c). early_ps: for the last segment of the packet that is being
+     * delivered; last_early_ps: for the latest segment on each channel of each link, with the
+     * index of engine_receiving.incoming.
      */
     uint64_t early_ps;
-    /*
-     * by how long the last segment on each channel of each link arrived before its entry became
-     * visible; same index as engine_receiving.incoming
-     */
     uint64_t last_early_ps[ENGINE_LINKS_MAX * EMU_VCS];
 };
 

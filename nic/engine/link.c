@@ -3,8 +3,8 @@
  * link.c - what a link sends next: replies, segments of packets that it has started, new packets.
  *
  * A link sends replies first. Then it serves the highest priority that can send. Within a priority
- * it continues the packet that it served last, or, if there is no space for the next segment of
- * that packet, the next one of those that it has started. It starts a new packet only if it can
+ * it continues the packet that it served last. If there is no space for the next segment of that
+ * packet, it continues another packet that it has started. It starts a new packet only if it can
  * continue none. So the segments of several packets interleave if one of them has to wait, and a
  * packet of a higher priority waits for one segment at most.
  * Source: QsNet III §III, §IV-B; the choice among several started packets is ours.
@@ -60,11 +60,10 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 
 /*
  * Return whether the ring has slots for @count entries, 1 or more. Between two local devices it
- * always has. The ring has one slot for each buffer slot of the remote end, one for a reply on each
- * channel, and one for a segment that was sent just before its packet was dropped, because the end
- * that drops a packet has emptied the ring first. But the ring of a cable to another host is
- * emptied only when that host reports it, and a malicious host may send ever more heads and take no
- * replies.
+ * always has them: one for each buffer slot of the remote end, one for a reply on each channel, and
+ * one for a segment that was sent just before its packet was dropped, because the end that drops a
+ * packet has emptied the ring first. But the ring of a cable to another host is emptied only when
+ * that host reports it, and a malicious host may send ever more heads and take no replies.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
@@ -103,7 +102,7 @@ static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, u
     return hdr.rest;
 }
 
-/* Return the first word of the header of a head. segment_cont() does so for a continuation. */
+/* Return the first word of a head's header; segment_cont() returns that of a continuation. */
 static inline uint64_t segment_head(const struct engine_packet *p, uint32_t c, uint64_t at_ps)
 {
     return emu_head_pack(&(struct emu_head){.channel = (uint8_t)c,
@@ -218,7 +217,10 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
               1);
     if (!p->tries++ && p->class != ENGINE_TEST)
         engine_flow_number(e, i);
-    /* tries does not say so, because a repeated conditional starts with more than 0 */
+    /*
+     * tries does not say whether the packet was sent, because a repeated conditional begins with
+     * more than 0
+     */
     if (!p->has_crc)
         p->crc = engine_payload_crc(e, p->buf, p->count);
     p->has_crc = true;
@@ -244,10 +246,7 @@ static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, u
     open_channel(e, l, i, channels);
 }
 
-/*
- * Open one of @channels for a waiting packet. Send its head, or begin to reserve slots for the
- * packet.
- */
+/* Open one of @channels for a waiting packet. Send its head, or begin to reserve slots for it. */
 static enum engine_sent send_head(struct engine *e, struct engine_link *l, uint32_t priority,
                                   uint32_t channels, struct emu_entry *entry, uint64_t at_ps)
 {
@@ -280,8 +279,8 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 
 /*
  * Return the channels that a packet of @priority may open, as bits. Bulk (priority 0) leaves the
- * last free channel to higher priorities, which would otherwise have to wait for the reply to a
- * bulk packet.
+ * last free channel to higher priorities, which would otherwise wait for the reply to a bulk
+ * packet.
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -297,7 +296,8 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
  * results come down by the same cables as the contributions go up, and each packet of results needs
  * slots at all members at once. In a reduce, two members may send to one, for example to the root
  * in the middle of a chain. If the pool were full, packets would wait in a switch, and everything
- * behind them would be sent in small parts (measured with 4 adapters: 1.2 times the worker's time).
+ * behind them would be sent in small parts (measured with 4 adapters: the worker takes 1.2 times as
+ * long).
  */
 static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 {
@@ -311,11 +311,11 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 
 /*
  * Clock raw: return whether a bulk packet is held back until the next iteration, because this one
- * has sent something and the pool has too few slots for the packet's other segments. Otherwise as
- * many packets as there are channels would be in progress, one segment of each at a time, and their
- * buffers would have left the cache before their last segments are sent. An iteration that has
- * nothing else to send does start such a packet, because the slots may become free only after it
- * was sent.
+ * has sent something and the pool has too few slots for the packet's other segments. If it were not
+ * held back, as many packets as there are channels would be in progress, one segment of each at a
+ * time, and their buffers would have left the cache before their last segments are sent. An
+ * iteration that has nothing else to send does start the packet, because the slots may become free
+ * only after it was sent.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -326,10 +326,7 @@ static bool link_holds_back(struct engine *e, const struct engine_link *l, uint3
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
 
-/*
- * Return the priorities that have something to send on @l, as bits: packets that have started, and
- * waiting ones.
- */
+/* Return, as bits, the priorities that have started or waiting packets. */
 static inline uint32_t link_priorities(const struct engine *e, const struct engine_link *l)
 {
     uint32_t some = e->send.waiting_any;
@@ -367,7 +364,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
             uint32_t closed = link_closed(e, l, priority);
 
             if (!(closed & room) || link_holds_back(e, l, priority))
-                left |= closed; /* these channels are usable, but have no space or are held back */
+                left |= closed; /* these channels have no space, or their packets are held back */
             else if ((sent = send_head(e, l, priority, closed & room, entry, at_ps)))
                 return sent;
         }
@@ -385,7 +382,7 @@ bool engine_link_holds_back(struct engine *e, const struct engine_link *l)
 
 /*
  * Put segments @from to @end - 1 of packet @p on channel @c into the ring at @to, which has space.
- * The parts of their headers that are equal are computed once.
+ * Computes once what their headers have in common.
  */
 static inline void run_put(struct engine *e, const struct engine_packet *p, uint32_t c,
                            uint32_t from, uint32_t end, struct emu_ring_end *to)
@@ -427,8 +424,8 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l)
 /* --- link state and faults ---------------------------------------------------------- */
 
 /*
- * End the tries of packets that await a reply on @l, so that they are sent on another link. Returns
- * how many.
+ * End the tries of packets that await a reply on @l, and send them on another link. Returns how
+ * many.
  */
 static uint32_t link_fail(struct engine *e, struct engine_link *l, uint64_t at_ps)
 {
@@ -467,7 +464,7 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
     }
     hit = link_fail(e, l, at_ps);
     engine_host_notify(e); /* because this is outside of a step */
-    /* the remote end notifies the senders of these packets that the link has failed */
+    /* the tries of these packets end when the remote end takes its link down */
     l->replies = 0;
     l->tx_ps = EMU_NEVER;
     return hit;
@@ -556,8 +553,8 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
             next = e->send.join[i].next;
             if (e->send.packet[i].class == ENGINE_TEST)
                 /*
-                 * it holds up nothing but its own answer; a host's probe, which is no conditional,
-                 * is dropped
+                 * a conditional delays only its own answer; a host's probe is not one, and is
+                 * dropped
                  */
                 continue;
             engine_waiting_drop(e, i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.h - the engine's end of a cable: which packet's segment, or which reply, it sends next.
+ * link.h - the engine's end of a cable, and the choice of the segment or reply that it sends next.
  *
  * Owner: the engine's worker; the cable's ends have their own rules (emu/link/link.h). A link has
  * several channels. A *channel* is open from the head of a packet until the packet's reply returns
@@ -49,7 +49,7 @@ enum engine_sent {
 };
 
 /**
- * engine_wake - let link @l check for something to send, at @at_ps or as soon as its wire is free.
+ * engine_wake - let @l check for something to send at @at_ps, or when its wire is free after that.
  */
 static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 {
@@ -61,8 +61,8 @@ static inline void engine_wake(struct engine_link *l, uint64_t at_ps)
 
 /**
  * engine_link_send - choose the next reply or segment that link @l sends at @at_ps, and fill in
- * @entry except its time. The caller must put it on the wire immediately; the ring has a slot for
- * it, which @entry may be. If the ring has no slot, nothing is chosen, @l->full is set, and the
+ * @entry except its time. The caller must put the entry on the wire immediately. @entry may be the
+ * ring's next slot. If the ring has no free slot, nothing is chosen, @l->full is set, and the
  * caller tries again soon.
  */
 enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struct emu_entry *entry,
@@ -77,9 +77,8 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 
 /**
- * engine_link_holds_back - clock raw: return whether something waits for the worker's next
- * iteration. This is a packet that was held back (link.c), or anything that needs a slot of the
- * ring.
+ * engine_link_holds_back - clock raw: return whether a bulk packet is held back until the worker's
+ * next iteration (link.c), or the ring has no free slot.
  */
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 
@@ -88,8 +87,8 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
                        uint64_t at_ps);
 
 /**
- * engine_link_close - take packet @i off its channel, after which it is in no list, and let the
- * link check for the next packet.
+ * engine_link_close - take packet @i off its channel, and let the link check for the next packet.
+ * @i is in no list then.
  */
 void engine_link_close(struct engine *e, uint16_t i, uint64_t at_ps);
 

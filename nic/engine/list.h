@@ -9,8 +9,7 @@
  * ENGINE_NONE is no index.
  *
  * struct engine_queue: a first-in, first-out queue of other objects (conditionals, results of
- * collectives). The link is the first member of an object. An object does not record which queue it
- * is in.
+ * collectives). The link is the first member of an object, which does not record its queue.
  */
 #ifndef NIC_ENGINE_LIST_H
 #define NIC_ENGINE_LIST_H
@@ -91,7 +90,6 @@ static inline void engine_queue_add(struct engine_queue *queue, struct engine_qu
     queue->last = at;
 }
 
-/* Insert @at at the front. */
 static inline void engine_queue_push(struct engine_queue *queue, struct engine_queued *at)
 {
     if (!queue->first)

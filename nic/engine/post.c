@@ -5,8 +5,8 @@
  *
  * A packet grows while it waits for a channel. So segments that are posted at one time form one
  * packet, and so do segments that are posted faster than the links send them. No packet is delayed
- * in order to grow. A segment that fits into one segment on the wire is a packet of its own,
- * because a packet of one segment has a higher priority than longer ones.
+ * in order to grow. A host segment that, with its header, fits into one wire segment is a packet of
+ * its own, because packets of one wire segment have a higher priority.
  *
  * A contribution to a collective usually needs a *state* (group.h), in which it is combined with
  * those of other members. It *passes without a state* if nothing is combined with it here.
@@ -15,10 +15,7 @@
 
 #include "nic/engine/internal.h"
 
-/*
- * Return the buffer of a host segment, after storing its header there. EMU_NO_BUF: no buffer is
- * left.
- */
+/* Store a host segment's header in its buffer, and return the buffer. EMU_NO_BUF: none is free. */
 static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 {
     uint32_t buf = entry->buf;
@@ -83,10 +80,7 @@ static void post_append(struct engine *e, struct engine_packet *p, uint32_t buf)
     e->send.held++;
 }
 
-/*
- * Take the first free packet and set its destination. It has no host segment yet, and is in no
- * list.
- */
+/* Take the first free packet, without host segments, and set its destination. It is in no list. */
 static uint16_t post_begin(struct engine *e, struct engine_to to)
 {
     uint16_t i = e->send.free.first;
@@ -153,16 +147,15 @@ static bool take_failed(struct engine *e, uint32_t buf, _Atomic uint64_t *count,
     return true;
 }
 
-/* Report a segment that this transport does not support as failed. */
 static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
     return take_failed(e, buf, &e->counts.refused, at_ps);
 }
 
 /*
- * Report a segment to a group that is unknown here as failed: all members have left it, or it never
- * existed. This may be a token (a barrier of the adapters) or a probe that the host posted before
- * it left the group.
+ * Report as failed a segment whose group this adapter does not know: all members have left it, it
+ * never existed, or this node is not in it. The host may have posted the segment, for example a
+ * token (a barrier of the adapters) or a probe, before it left the group.
  */
 static bool take_for_no_group(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -214,7 +207,6 @@ static bool take_post(struct engine *e, uint32_t buf, struct engine_to to, uint6
            engine_post(e, buf, to, at_ps);
 }
 
-/* Handle a segment by its kind and group. */
 static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
     const struct emu_hdr *hdr = engine_hdr(e, buf);
@@ -256,8 +248,7 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
 }
 
 /*
- * Return how many full segments fit into the packet that is being formed, if it goes to @to;
- * otherwise 0.
+ * Return how many full segments fit into the packet that is being formed, if it goes to @to, or 0.
  */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
@@ -342,10 +333,7 @@ static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const stru
     return run;
 }
 
-/*
- * Take up to @most full segments of a long message or vector into a new packet to @to. Returns how
- * many.
- */
+/* Take up to @most full segments of a message or vector into a new packet. Returns how many. */
 static uint32_t take_new(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
 {
@@ -375,8 +363,8 @@ static uint32_t take_full(struct engine *e, struct emu_hostif *hostif, const str
 }
 
 /*
- * The last @count segments of the packet that is being formed are contributions that pass without a
- * state: note their sequence numbers.
+ * Note the sequence numbers of the last @count segments of the packet that is being formed. They
+ * are contributions that pass without a state.
  */
 static void take_noted(struct engine *e, struct engine_group *group, uint32_t count)
 {
@@ -432,7 +420,7 @@ static uint32_t take_contributions(struct engine *e, struct emu_hostif *hostif,
 
 /*
  * Take several full segments like the front one, whose header is @hdr. Returns how many; 0: they
- * cannot be taken together.
+ * must be taken one by one.
  */
 static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                              uint32_t most)
@@ -454,8 +442,8 @@ static uint32_t take_several(struct engine *e, struct emu_hostif *hostif, const 
 }
 
 /*
- * Return whether the packet of a segment with this header would have to wait. Of the contributions
- * to collectives, only those to vectors that pass without a state are checked here.
+ * Return whether a segment with this header must wait for a packet. Only unicasts, and full
+ * contributions that pass without a state, are checked here; engine_take() checks all others.
  */
 static inline bool take_is_early(struct engine *e, const struct emu_hdr *hdr)
 {

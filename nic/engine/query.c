@@ -7,8 +7,8 @@
  * traffic that makes them true always finds free packets. A host's conditional occupies one of
  * ENGINE_QUERIES slots until it is true. If no slot is free, the engine tests the conditional only
  * once; if it is false then, the host gets this answer and posts the conditional again
- * (nic/host/group/word.c). A barrier's conditional belongs to the barrier's state, so there is
- * always one.
+ * (nic/host/group/word.c). A barrier's conditional belongs to the barrier's state, so it needs no
+ * slot.
  *
  * A conditional is dropped, when it is due, if its process has ended or if all members have left
  * its group. But a barrier's conditional continues, with longer backoff, after its process has
@@ -27,9 +27,9 @@
  */
 #define QUERIES_MANY 4u
 /*
- * Clock raw: number of tries that no backoff follows. On this clock the shortest backoff takes
- * longer than members need that are about to arrive, because the clock is read less often than a
- * round trip takes.
+ * Clock raw: number of tries that no backoff follows. On this clock even the shortest backoff can
+ * end long after the last members have arrived, because the engine reads the clock less often than
+ * once per round trip.
  */
 #define QUERY_IMMEDIATE_TRIES 1u
 
@@ -97,7 +97,6 @@ static void query_drop(struct engine *e, struct engine_query *query)
     query_end(e, query);
 }
 
-/* Return the number of tries that no backoff follows. */
 static uint32_t immediate_tries(const struct engine *e)
 {
     return e->dev.timed ? 0 : QUERY_IMMEDIATE_TRIES;
@@ -116,7 +115,7 @@ static bool query_is_immediate(const struct engine *e, const struct engine_query
 
 /*
  * Put the conditional into backoff. All conditionals in a queue have the same backoff time, so the
- * queue is in the order of due times. The time doubles with each try, and with the number of
+ * queue is in the order of due times. The time doubles with each try, and grows with the number of
  * conditionals in backoff. Up to half of it is added as jitter, which differs between adapters, so
  * that tests that collided do not collide again.
  */
@@ -174,8 +173,8 @@ static void query_send(struct engine *e, struct engine_query *query,
 }
 
 /*
- * Make the conditional due, because its backoff has ended. If the condition is false at this
- * adapter, begin another backoff instead, without a test at the other members.
+ * Make the conditional due, because it is new or its backoff has ended. If a host's conditional is
+ * false at this adapter, begin another backoff instead, without a test at the other members.
  */
 static void query_retry(struct engine *e, struct engine_query *query)
 {

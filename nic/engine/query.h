@@ -2,10 +2,10 @@
 /*
  * query.h - network conditionals: tests at all members of a group, repeated until they are true.
  *
- * Owner: the engine's worker. A conditional is free, in backoff or due, and then in the queue of
- * that name; or it is in a packet, and then in no queue. The conditional of a host occupies a slot
- * and holds a reference to its segment, which belongs to the packet while it is in one. The
- * conditional of a barrier belongs to the barrier's state and has no segment.
+ * Owner: the engine's worker. A conditional that is free, in backoff or due is in the queue of that
+ * name. A conditional that is in a packet is in no queue. The conditional of a host occupies a
+ * slot, and holds a reference to its segment unless a packet does. The conditional of a barrier
+ * belongs to the barrier's state and has no segment.
  */
 #ifndef NIC_ENGINE_QUERY_H
 #define NIC_ENGINE_QUERY_H
@@ -26,7 +26,7 @@ struct engine_group;
 
 struct engine_query {
     struct engine_queued at; /* first: engine_query_of() */
-    /* state of the barrier that it is for; NULL: it is a host's, engine_host_query_of() */
+    /* the barrier's state; NULL: the host has posted it, engine_host_query_of() */
     struct engine_coll *barrier;
     uint64_t due_ps;  /* in backoff: when it is tested again */
     uint32_t process; /* engine_host.process when it was posted */
@@ -46,7 +46,8 @@ struct engine_queries {
     uint32_t any; /* bit per backoff queue: it is not empty */
     uint32_t backing_off;
     uint32_t in_packets;
-    uint32_t jitter; /* share of half the backoff time that is added to it, in units of 2^-32 */
+    uint32_t
+        jitter; /* what is added to a backoff time, as a share of half of it, in units of 2^-32 */
     struct engine_queue backoff[ENGINE_DOUBLINGS + 1]; /* index: doublings of the backoff time */
     struct engine_queue due;                           /* conditionals that wait for a packet */
     struct engine_queue free;
@@ -74,10 +75,7 @@ bool engine_queries_init(struct engine_queries *queries, uint64_t random);
 bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
                  const struct emu_word *word, uint64_t at_ps);
 
-/**
- * engine_query_barrier - test, until it is true, whether all members have reached the barrier
- * @state.
- */
+/** engine_query_barrier - test until it is true whether all members have reached barrier @state. */
 void engine_query_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /**

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - the engine on clock raw, where nothing takes time and everything happens as soon as
- * possible.
+ * raw.c - the engine on clock raw, where nothing takes time.
  *
  * An iteration of the worker takes credits and segments from the links and the host, checks
  * time-outs, and sends. Only time-outs use times, which are those of the host's clock.
@@ -17,7 +16,7 @@
 #define RAW_KEPT 2u
 /* iterations between two reads of the clock, which is also read after a sleep or yield */
 #define RAW_PASSES 16u
-#define RAW_CHECKS 8u /* the worker sleeps at most for this fraction of the longest time-out */
+#define RAW_CHECKS 8u /* the worker sleeps at most for the longest time-out divided by this */
 
 struct engine_raw {
     struct engine base; /* first */
@@ -78,8 +77,7 @@ static uint64_t raw_max_sleep_ps(const struct engine *e)
 }
 
 /*
- * Return the credit for one segment on a faulty cable: the fault decides whether none, one or more
- * return.
+ * Return the credit for one segment on a faulty cable, or none, or several, as the faults decide.
  */
 static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
 {
@@ -89,7 +87,7 @@ static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint
     }
 }
 
-/* Credits for consecutive segments on one channel, which are returned together. */
+/* Credits for consecutive segments on one channel, to be returned together. */
 struct raw_owed {
     uint32_t channel;
     uint32_t count;
@@ -102,7 +100,7 @@ static inline void raw_pay(struct engine_link *l, struct raw_owed *owed)
     owed->count = 0;
 }
 
-/* Return @count more credits for segments on channel @c. */
+/* Add @count credits for channel @c to @owed; on a faulty cable, return them at once instead. */
 static inline void raw_owe(struct engine_link *l, struct raw_owed *owed, uint32_t c, uint32_t count)
 {
     if (__builtin_expect(l->faults != NULL, 0)) {
@@ -170,10 +168,7 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     return moved;
 }
 
-/*
- * Return the host interface if segments can be taken from it in place. NULL: they must be taken one
- * by one.
- */
+/* Return the host interface if segments can be taken from it in place; otherwise NULL. */
 static inline struct emu_hostif *raw_hostif(const struct engine *e)
 {
     const struct emu_rx *in = &e->host.in;
@@ -194,8 +189,7 @@ static uint32_t raw_take_each(struct engine *e, uint32_t most)
 }
 
 /*
- * Take up to @most segments of the host, and add their number to *moved. False: no more can be
- * taken now.
+ * Take up to @most segments of the host, and add their number to *moved. False: fewer were taken.
  */
 static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
 {
@@ -230,7 +224,7 @@ static uint32_t raw_take_host(struct engine_raw *r)
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_HOSTIF_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
-        r->more |= emu_bit(ENGINE_HOST); /* more has arrived, or no pool buffer was free for it */
+        r->more |= emu_bit(ENGINE_HOST); /* more segments are there, or no pool buffer was free */
     return moved;
 }
 
@@ -308,8 +302,7 @@ static void raw_notify(struct engine_raw *r)
 }
 
 /*
- * Publish segments for the process now, before the rest of the iteration. Only a worker with a core
- * of its own does this.
+ * Publish segments for the process before the iteration ends, if the worker has a core of its own.
  */
 static inline void raw_show_host(struct engine *e)
 {
@@ -321,10 +314,6 @@ static inline void raw_show_host(struct engine *e)
     emu_hostif_wake(out->plug.plugged);
 }
 
-/*
- * One step of the engine: a bounded amount of work, which never blocks or allocates memory. Returns
- * how many segments it moved.
- */
 static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
 {
     struct engine_raw *r = (struct engine_raw *)dev;
@@ -361,8 +350,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
 }
 
 /*
- * On this clock a reply takes only as long as the host's threads need, so the time-out adapts to
- * that.
+ * On this clock a reply takes as long as the host's threads need, so the time-out adapts to that.
  */
 static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {

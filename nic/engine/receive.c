@@ -33,8 +33,7 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
 }
 
 /*
- * Drop the packet on this channel, because its sender has opened the channel again and awaits no
- * reply to the packet.
+ * Drop the packet on this channel, whose sender has opened the channel again and awaits no reply.
  */
 static void incoming_abandon(struct engine *e, uint32_t i)
 {
@@ -79,8 +78,8 @@ static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hd
 }
 
 /*
- * Return whether the packet's host segments are valid, for this node and all from one node, and the
- * CRC-32 is right.
+ * Return whether the packet's host segments are valid, come from one node and are meant for the
+ * packet's destination, and whether its CRC-32 is right.
  */
 static bool payload_good(struct engine *e, const struct engine_incoming *in, uint32_t crc)
 {
@@ -104,10 +103,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
                       e->receive.history[src].incarnation) == crc;
 }
 
-/*
- * Return how many segments carry a host segment. There must be at least one, and all others must be
- * behind them; otherwise return 0.
- */
+/* Return how many segments carry a host segment; 0 if one without comes before one with. */
 static uint8_t incoming_count(const struct engine_incoming *in)
 {
     uint8_t count = 0;
@@ -129,10 +125,7 @@ static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, agrees, at_ps);
 }
 
-/*
- * Return the number of contributions, from host segment @from on, that have the same source and
- * group.
- */
+/* Return how many contributions, from host segment @from on, have the same source and group. */
 static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *in, uint32_t from)
 {
     const struct emu_hdr *first = engine_hdr(e, in->buf[from]);
@@ -145,10 +138,7 @@ static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *i
     return end - from;
 }
 
-/*
- * Take contributions from another adapter. This adapter combines them, and its host does not see
- * them.
- */
+/* Take contributions of another adapter and combine them here. The host does not see them. */
 static void incoming_contributions(struct engine *e, uint32_t i, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -177,8 +167,8 @@ static void incoming_deliver(struct engine *e, uint32_t i, uint64_t at_ps)
 }
 
 /*
- * Return whether the packet is complete, for this node, and undamaged. Sets in->count. @crc: the
- * CRC-32 in its last segment.
+ * Return whether the packet is complete, for this node, and undamaged. Sets in->count. @crc: from
+ * its last segment.
  */
 static bool incoming_good(struct engine *e, struct engine_incoming *in, uint32_t crc)
 {
@@ -214,10 +204,7 @@ static void incoming_judge(struct engine *e, uint32_t i, uint32_t crc, uint64_t 
     incoming_deliver(e, i, at_ps);
 }
 
-/*
- * Drop the packets from @src that wait for the host, because the incarnation that sent them has
- * ended.
- */
+/* Drop the packets of an ended incarnation of @src that wait for the host. */
 static void incoming_forget(struct engine *e, uint32_t src, uint64_t at_ps)
 {
     uint16_t i = e->receive.complete.first, next;
@@ -402,8 +389,8 @@ static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, u
 
 /*
  * Take up to @most valid continuations of packet @in, on channel @c, from the front of @from.
- * Returns how many, and in *crc the CRC of the last one. The parts of their headers that are equal
- * are computed once.
+ * Returns how many, and in *crc the CRC of the last one. Computes once what their headers have in
+ * common.
  */
 static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct emu_ring_end *from,
                                 uint32_t most, uint32_t *crc)

@@ -3,10 +3,9 @@
  * receive.h - incoming packets, one per channel of each link.
  *
  * Owner: the engine's worker. An incoming packet is incomplete while its segments arrive, complete
- * while it waits for space at the host, and taken while it is delivered. On clocks with times it is
- * then stored until it is in the host's memory, and is acknowledged after that. Otherwise it is
- * closed. While it is incomplete or complete it holds a reference to the buffer of each of its
- * segments.
+ * while it waits for space at the host, and taken while it is delivered. Then it is acknowledged
+ * and closed. On clocks with times it is *stored* before that, until it is in the host's memory.
+ * While it is incomplete or complete it holds a reference to the buffer of each of its segments.
  */
 #ifndef NIC_ENGINE_RECEIVE_H
 #define NIC_ENGINE_RECEIVE_H
@@ -26,15 +25,12 @@ enum engine_incoming_state {
     ENGINE_INCOMPLETE, /* segments are arriving */
     ENGINE_COMPLETE,   /* waits for the host */
     ENGINE_TAKEN,      /* is being delivered */
-    ENGINE_STORED      /* being written to the host's memory; acknowledged after that */
+    ENGINE_STORED      /* being written to the host's memory */
 } __attribute__((packed));
 
 struct engine_incoming {
-    uint64_t due_ps; /* incomplete, stored: when the timer is due; order of these lists */
-    /*
-     * incomplete: when the last segment arrived; due_ps is corrected from this only when it is
-     * reached
-     */
+    uint64_t due_ps; /* if incomplete or stored: when its timer is due; orders these lists */
+    /* incomplete: when its latest segment arrived; due_ps is updated only when it is reached */
     uint64_t active_ps;
     struct emu_head head;
     uint32_t tag;
@@ -66,7 +62,7 @@ static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu
 
 /**
  * engine_arrive - handle an entry that has arrived completely on link @l, and take its reference.
- * The caller has returned its credit, if it has one.
+ * The caller has returned its credit, if it occupied a slot.
  */
 void engine_arrive(struct engine *e, struct engine_link *l, struct emu_entry *entry,
                    enum emu_fate fate, uint64_t at_ps);

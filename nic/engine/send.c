@@ -94,7 +94,7 @@ static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 }
 
 /*
- * Return the backoff time. It doubles with each try, and up to half as much is added as jitter, so
+ * Return the backoff time, which doubles with each try. Up to half as much is added as jitter, so
  * that packets that collided do not collide again.
  */
 static uint64_t packet_backoff_ps(struct engine *e, const struct engine_packet *p)
@@ -109,10 +109,7 @@ static uint64_t packet_backoff_ps(struct engine *e, const struct engine_packet *
            (uint64_t)((unsigned __int128)(rest_ps / 2 + 1) * emu_xorshift(&e->random) >> 64);
 }
 
-/*
- * Return whether all members have left the packet's group. Further tries would delay packets to
- * other groups.
- */
+/* Return whether the packet's group is gone, so that more tries would only delay other packets. */
 static bool packet_for_no_group(const struct engine *e, const struct engine_packet *p)
 {
     return p->group && !engine_group_of(e, p->dst);
@@ -130,7 +127,8 @@ static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
-    if (p->tries >= TRIES_COUNTED) /* with endless tries; the tag continues from here */
+    if (p->tries >=
+        TRIES_COUNTED) /* only with endless tries; the low bits, which tags use, go on as before */
         p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_BACKOFF;
     p->due_ps = e->now_ps + packet_backoff_ps(e, p);

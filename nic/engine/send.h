@@ -55,12 +55,9 @@ enum engine_notice {
 } __attribute__((packed));
 
 struct engine_packet {
-    /* awaiting its reply, in backoff: when the timer is due; order of these lists */
+    /* if it awaits its reply or is in backoff: when its timer is due; orders these lists */
     uint64_t due_ps;
-    /*
-     * awaiting its reply: when its last segment was sent; due_ps is corrected from this only when
-     * it is reached
-     */
+    /* awaiting its reply: when its latest segment was sent; due_ps is updated only when reached */
     uint64_t active_ps;
     /* the conditional that is repeated until true and uses this packet; else NULL */
     struct engine_query *query;
@@ -75,11 +72,11 @@ struct engine_packet {
     enum engine_state state;
     bool group;
     bool more; /* a packet to the same destination waited right behind when this one was sent */
-    /* crc is valid: the packet was sent before, or is full, and does not grow any more */
+    /* crc is valid, and the packet does not grow any more: it was sent before, or is full */
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
-    /* report to the host: when the packet is acknowledged, or in state ENGINE_BACK, now */
+    /* reported to the host: in state ENGINE_BACK, next; in other states, once it is acknowledged */
     enum engine_notice back;
     uint8_t answer; /* enum emu_test_answer */
     bool bulk;      /* has the lowest priority even if it has one segment */
@@ -114,8 +111,8 @@ struct engine_sending {
 };
 
 /**
- * engine_packets - return the number of packets of an engine. As many packets can be in backoff as
- * can await their replies. Pure.
+ * engine_packets - return the number of packets of an engine. As many can be in backoff as can
+ * await their replies. Pure.
  */
 static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 {
@@ -125,14 +122,11 @@ static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 /** engine_sending_init - put all packets into the free list. */
 void engine_sending_init(struct engine_sending *send);
 
-/**
- * engine_ready - let packet @i wait for a channel; @first: in front of the packets that wait
- * already.
- */
+/** engine_ready - let packet @i wait for a channel; @first: in front of all other packets. */
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
 
 /**
- * engine_waiting_drop - remove packet @i from its list of waiting packets; it is in no list then.
+ * engine_waiting_drop - remove packet @i from its list of waiting packets. It is in no list then.
  */
 void engine_waiting_drop(struct engine *e, uint16_t i);
 
@@ -148,8 +142,7 @@ void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 void engine_free(struct engine *e, uint16_t i, uint64_t at_ps);
 
 /**
- * engine_send_due - handle packets whose reply is overdue at e->now_ps, and packets whose backoff
- * has ended.
+ * engine_send_due - handle packets whose reply is overdue at e->now_ps or whose backoff has ended.
  */
 void engine_send_due(struct engine *e, uint64_t at_ps);
 

@@ -25,8 +25,8 @@ struct engine_event {
 };
 
 /*
- * Return the time from entry.time_ps until the entry's last byte arrives. On a cable with faults
- * every entry counts as a full segment.
+ * Return the time from entry.time_ps until the last byte arrives. On a cable with faults the
+ * callers count every entry as a full segment.
  */
 static uint64_t wire_tail_ps(const struct engine *e, uint32_t bytes)
 {
@@ -57,8 +57,7 @@ static void event_earlier(struct engine_event *best, uint64_t at_ps, enum engine
 }
 
 /*
- * Return the earliest event; its at_ps is EMU_NEVER if there is none. At equal times the order of
- * the kinds decides.
+ * Return the earliest event; if there is none, at_ps is EMU_NEVER. At equal times the kind decides.
  */
 static struct engine_event event_next(struct engine_timed *t)
 {
@@ -228,7 +227,6 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/* Set the fields of struct engine_timed, and the times from the profile. */
 static void timed_init(struct engine *e, enum emu_clock_mode clock)
 {
     struct engine_timed *t = (struct engine_timed *)e;

@@ -37,10 +37,10 @@ static bool has_payload(struct emu_pool *pool, uint32_t buf)
 }
 
 /*
- * Combine two buffers into one and return it. Takes both references. The sender of a buffer may
- * still hold a reference to it, for a time that depends on the scheduling of threads. This may
- * decide whether the buffer is copied, but it must not decide the order of the operands, because
- * the result can depend on that: the minimum of 0.0 and -0.0 is the second operand.
+ * Combine two buffers into one and return it. Takes both references. Whether a buffer is copied can
+ * depend on the scheduling of threads, because its sender may still hold a reference to it. The
+ * order of the operands must not depend on that, because the result can depend on the order: the
+ * minimum of 0.0 and -0.0 is the second operand.
  */
 static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
 {
@@ -61,9 +61,7 @@ static bool is_top(const struct engine_tree *tree)
     return !emu_ports_has(tree->all, ENGINE_PARENT);
 }
 
-/*
- * Return where a result for all members goes: to the group, and to the host here if there is one.
- */
+/* Return the outputs of a result for all members: the group, and the host here if there is one. */
 static emu_ports all_get(const struct engine_tree *tree)
 {
     return (tree->all & emu_port(ENGINE_HERE)) | emu_port(ENGINE_GROUP);
@@ -86,8 +84,7 @@ static emu_ports state_outs(const struct engine *e, const struct engine_coll *st
 }
 
 /*
- * Return whether the contribution begins a new operation, or is still missing in the operation that
- * is in progress.
+ * Return whether the contribution begins a new operation, or is still missing in the current one.
  */
 static bool contribution_fits(const struct engine_coll *state, const struct emu_hdr *hdr,
                               uint32_t at)
@@ -102,10 +99,7 @@ static bool contribution_fits(const struct engine_coll *state, const struct emu_
            emu_combiner_agrees(&state->hdr, &asked);
 }
 
-/*
- * A contribution does not fit: if this is because members have started different operations, record
- * that.
- */
+/* Note the mismatch if a contribution does not fit because members started different operations. */
 static void contribution_mismatch(struct engine_tree *tree, const struct engine_coll *state,
                                   const struct emu_hdr *hdr)
 {
@@ -129,8 +123,8 @@ static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * The state is read: return whether its parity shows that a bit has flipped. In this case the group
- * has failed here, and the manager notifies its members.
+ * Return whether the parity of @state, which is about to be read, shows that a bit has flipped. If
+ * so, the group has failed here, and the manager notifies its members.
  */
 static bool state_damaged(struct engine *e, const struct engine_coll *state)
 {
@@ -220,10 +214,7 @@ static bool state_add(struct engine *e, struct engine_coll *state, uint32_t from
     return true;
 }
 
-/*
- * Add the time that combining this contribution takes. Contributions are combined one after the
- * other.
- */
+/* Add the time to combine this contribution. Contributions are combined one after the other. */
 static void combine_add_time(struct engine *e, const struct emu_hdr *hdr, uint64_t at_ps)
 {
     if (e->tree.combine_ps < at_ps)
@@ -231,7 +222,6 @@ static void combine_add_time(struct engine *e, const struct emu_hdr *hdr, uint64
     e->tree.combine_ps += e->tree.header_ps + (hdr->len + 7u) / 8u * e->tree.word_ps;
 }
 
-/* Make the state empty again. */
 static void state_clear(struct engine_coll *state)
 {
     state->have = EMU_NO_PORTS;
@@ -240,7 +230,7 @@ static void state_clear(struct engine_coll *state)
 
 static bool result_go_now(struct engine *e, struct engine_coll *state);
 
-/* Send the result of @state to @outs: now, or when it has been combined. */
+/* Send the result of @state to @outs: now, or when it is due. */
 static void state_go(struct engine *e, struct engine_coll *state, emu_ports outs)
 {
     state->outs = outs;
@@ -402,7 +392,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     }
     if (!state->made) {
         if (state_damaged(e, state)) {
-            state->outs = EMU_NO_PORTS; /* a damaged result is not sent */
+            state->outs = EMU_NO_PORTS;
             return true;
         }
         result_make(e, state);
@@ -414,10 +404,7 @@ static bool state_next(struct engine *e, struct engine_coll *state, uint64_t at_
     return true;
 }
 
-/*
- * Clock raw: send the result of a reduction immediately if no other one waits. False: it must be
- * queued.
- */
+/* Clock raw: send a reduction's result if no other result waits. False: it must be queued. */
 static bool result_go_now(struct engine *e, struct engine_coll *state)
 {
     return !e->dev.timed && state->hdr.kind != EMU_BARRIER && engine_results_pass(&e->tree) &&
@@ -425,8 +412,8 @@ static bool result_go_now(struct engine *e, struct engine_coll *state)
 }
 
 /*
- * Drop all results that wait, and mark their groups as failed. The other buffers of these groups
- * are freed with the groups.
+ * Drop all waiting results, and mark their groups as failed. The other buffers of such a group are
+ * freed with the group.
  */
 static void results_drop(struct engine *e)
 {

@@ -4,10 +4,10 @@
  *
  * The contributions of a member arrive in packets of full segments with consecutive numbers.
  * Usually the same other members have contributed to the states of all these numbers. Such a
- * sequence is a *run*. What does not depend on the number is checked once per run, each
- * contribution is combined in place, and the results that a run completes are sent together, in one
- * packet or to the host. This file handles only this regular case. It leaves all other
- * contributions to tree.c, which takes them one by one.
+ * sequence is a *run*. This file checks once per run what does not depend on the number, combines
+ * each contribution in place, and sends the results that a run completes together, in one packet or
+ * to the host. It handles only this regular case, and leaves all other contributions to tree.c,
+ * which takes them one by one.
  */
 #include "nic/engine/internal.h"
 
@@ -17,7 +17,7 @@ struct vector_run {
     uint32_t at;        /* position in the tree from which they came */
     struct emu_hdr hdr; /* header of the first one */
     /*
-     * Second word of the header of the next one. Incrementing the number inside a header and then
+     * Second word of the next one's header. Incrementing the number inside a header and then
      * reading the whole word would stall store forwarding: 7 % of the worker's time in a reduce.
      */
     uint64_t signature;
@@ -30,7 +30,7 @@ struct vector_run {
 
 /*
  * For example, nothing is combined at the last node of a chain, which only forwards its host's
- * contributions, and at a root that does not contribute. No state may be open, so that no other
+ * contributions, and at a root that does not contribute. All states must be free, so that no other
  * operation can interfere.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
@@ -88,9 +88,7 @@ static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t mo
         run->room = 0;
 }
 
-/*
- * Add the contribution in @buf to @state. False: it or the state differs from the rest of the run.
- */
+/* Add the contribution in @buf to @state. False: the contribution or its state does not fit. */
 static inline bool run_add(struct engine *e, const struct vector_run *run,
                            struct engine_coll *state, uint32_t buf)
 {
@@ -119,13 +117,11 @@ static inline bool run_add(struct engine *e, const struct vector_run *run,
     return true;
 }
 
-/*
- * Turn the contents of @buf into a result. Returns the buffer of the result, which replaces @buf.
- */
+/* Make a result from @buf. Returns the buffer of the result, which replaces @buf. */
 static inline uint32_t run_result(struct engine *e, const struct vector_run *run, uint32_t buf)
 {
     if (emu_ports_equal(run->outs, emu_port(ENGINE_HERE)))
-        return buf; /* others may read the buffer at the same time */
+        return buf; /* the host only reads the buffer, which may be shared */
     buf = emu_combiner_own(engine_cache(e), buf, EMU_PAYLOAD_BYTES);
     engine_hdr(e, buf)->src = e->node;
     return buf;
@@ -165,8 +161,7 @@ static inline void run_fetch(struct engine *e, const struct vector_run *run, uin
 }
 
 /*
- * Take as many of the @count contributions in @bufs as belong to the run and can be taken now.
- * Returns how many.
+ * Take those of @count contributions that belong to the run and can be taken now. Returns how many.
  */
 static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)
@@ -217,7 +212,7 @@ static uint32_t run_pass(struct engine *e, struct vector_run *run, const uint32_
     return taken;
 }
 
-/* Take contributions from position @at of the tree of @group in runs. Returns how many. */
+/* Take contributions from position @at in runs. Returns how many. */
 static uint32_t runs_take(struct engine *e, struct engine_group *group, uint32_t at,
                           const uint32_t *bufs, uint32_t count)
 {

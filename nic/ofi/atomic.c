@@ -134,7 +134,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
     return atomic_valid(a->call, a->type, a->op);
 }
 
-/* Post an atomic. The adapter copies the operand before this returns, so it is always injected. */
+/* Post an atomic. The adapter copies the operand before this returns, so any atomic is injected. */
 static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
@@ -182,7 +182,6 @@ static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
 
 /* --- arguments ---------------------------------------------------------------------- */
 
-/* Collect the arguments that all calls have. */
 static struct atomic atomic_of(enum atomic_call call, const void *operand, size_t count,
                                fi_addr_t dest, uint64_t offset, uint64_t key, enum fi_datatype type,
                                enum fi_op op)
@@ -199,7 +198,6 @@ static struct atomic atomic_of(enum atomic_call call, const void *operand, size_
     };
 }
 
-/* Collect the arguments of a call with a message structure. */
 static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_atomic *msg,
                                    uint64_t flags)
 {

@@ -91,7 +91,7 @@ static void av_slot_add(struct ofi_av *av, uint64_t key, uint32_t index)
     av->slots_used++;
 }
 
-/* Make a new hash table with at least four slots per key, without tombs. */
+/* Make a new hash table with at least four slots per key, and without AV_TOMB. */
 static int av_slots_renew(struct ofi_av *av)
 {
     struct av_slot *old = av->slot;
@@ -149,10 +149,7 @@ fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_pe
     return found;
 }
 
-/*
- * Return the index of an entry to write: a removed one, or the next unused one. AV_NONE: there is
- * none.
- */
+/* Return the index of an entry to write: a removed one, or the next unused one. AV_NONE: none. */
 static uint32_t av_entry_get(struct ofi_av *av)
 {
     uint32_t count = atomic_load_explicit(&av->count, memory_order_relaxed);
@@ -325,7 +322,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 {
     struct ofi_av *av;
 
-    /* a table with a name is shared, one with FI_EVENT is asynchronous */
+    /* not supported: tables with a name, which are shared, and asynchronous ones (FI_EVENT) */
     if (attr->name || attr->flags & FI_EVENT)
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cntr.c - completion counters. Reading one steps the adapter.
+ * cntr.c - completion counters. Reading a counter steps the adapter.
  *
  * C1 pairs with C2: a thread that reads a count sees what the counted operations have written.
  */

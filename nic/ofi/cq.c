@@ -32,10 +32,7 @@ static void cq_poll_found(struct ofi_cq *cq)
     atomic_store_explicit(&cq->empty, 0, memory_order_relaxed);
 }
 
-/*
- * Move all operations that have arrived to the end of the queue, in the order of arrival. Lock:
- * held.
- */
+/* Append the operations in cq->arrived to the queue, in the order of their arrival. Lock: held. */
 static void cq_take(struct ofi_cq *cq)
 {
     struct ofi_op *op = ofi_stack_take(&cq->arrived);
@@ -124,7 +121,7 @@ static fi_addr_t cq_source(const struct ofi_op *op)
  */
 static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *source)
 {
-    ssize_t got = 0;
+    ssize_t got = 0, none = 0;
     struct ofi_op *op;
 
     ofi_lock(&cq->lock);
@@ -135,12 +132,12 @@ static ssize_t cq_pop(struct ofi_cq *cq, char *to, size_t count, fi_addr_t *sour
         cq_drop(cq);
         got++;
     }
-    ofi_unlock(&cq->lock);
-    if (got)
-        return got;
     if (!op)
-        return -FI_EAGAIN;
-    return op->error ? -FI_EAVAIL : 0;
+        none = -FI_EAGAIN;
+    else if (op->error)
+        none = -FI_EAVAIL;
+    ofi_unlock(&cq->lock);
+    return got ? got : none;
 }
 
 static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *source)

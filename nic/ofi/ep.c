@@ -105,8 +105,8 @@ static int ep_queues_open(struct ofi_ep *ep)
 }
 
 /*
- * Wait for peers' writes that carry completion data, to report them, if the completion queue for
- * receives has a format with such data. Otherwise the adapter refuses such writes.
+ * If the completion queue for receives has a format with completion data, wait for the peers'
+ * writes that carry such data, to report them. Otherwise the adapter refuses these writes.
  */
 static int ep_await_data(struct ofi_ep *ep)
 {
@@ -185,8 +185,8 @@ static int ep_control(struct fid *fid, int command, void *arg)
 }
 
 /*
- * From now on, drop completions. The lock of the queue's readers is taken, so that after this
- * function none of them makes an operation wait for a peer's write.
+ * Drop completions from now on. Readers of the completion queue may make an operation wait for a
+ * peer's next write. They do so under the queue's lock, so none of them does after this function.
  */
 static void ep_stop(struct ofi_ep *ep)
 {
@@ -200,8 +200,8 @@ static void ep_stop(struct ofi_ep *ep)
 /*
  * End all operations. First wait for the sends, while their receivers can still fetch the data.
  * Then closing the queues cancels the receives. Last, the other operations are aborted, which takes
- * the adapter's lock for each. So when this returns, no callback is running, and the adapter uses
- * no buffer of the application.
+ * the adapter's lock for each. So when ep_drain() returns, no callback is running, and the adapter
+ * uses no buffer of the application.
  */
 static void ep_drain(struct ofi_ep *ep)
 {
@@ -271,7 +271,7 @@ static int ep_getname(fid_t fid, void *addr, size_t *bytes)
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
     if (!ep->enabled)
-        return -FI_EOPBADSTATE; /* it has no queues before it is enabled */
+        return -FI_EOPBADSTATE; /* an endpoint has no queues before it is enabled */
     return ofi_addr_copy(&ep->source, addr, bytes);
 }
 

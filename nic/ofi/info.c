@@ -11,7 +11,8 @@
  * - RMA and atomics need keys that the adapter chooses, so they are offered to programs that set
  * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
  * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
- * - An address vector may be a map or a table (FI_AV_UNSPEC) unless the program chooses.
+ * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
+
  */
 #include "nic/ofi/ofi.h"
 

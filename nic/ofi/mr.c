@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mr.c - memory regions. A peer names a region by its key, which the adapter chooses
- * (FI_MR_PROV_KEY). It names a byte in the region by its offset from the start or, if the domain
- * has FI_MR_BASIC, by its address. Local buffers need no registration.
+ * (FI_MR_PROV_KEY). A peer names a byte in the region by its offset from the start or, if the
+ * domain has FI_MR_BASIC, by its address. Local buffers need no registration.
  */
 #include "nic/ofi/unsupported.h"
 

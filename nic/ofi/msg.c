@@ -9,7 +9,6 @@
 
 /* --- common to both kinds ----------------------------------------------------------- */
 
-/* Collect the arguments that all calls have. */
 static struct ofi_xfer xfer_of(enum ofi_kind kind, const struct iovec *iov, size_t iovs,
                                fi_addr_t addr, uint64_t tag, uint64_t flags, void *context)
 {

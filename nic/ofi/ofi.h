@@ -60,9 +60,9 @@
 #define OFI_QUEUE_NONE  UINT16_MAX
 #define OFI_SLAB_OPS    128  /* operations by which a pool grows */
 #define OFI_SLABS_MAX   8192 /* about a million operations; then -FI_EAGAIN */
-/* reads in a row that found nothing before each calls fabemu_idle() */
+/* how many reads in a row must find nothing before each further one calls fabemu_idle() */
 #define OFI_POLLS_BEFORE_IDLE 4
-/* as OFI_POLLS_BEFORE_IDLE, in a blocking call, before it sleeps for OFI_SLEEP_NS */
+/* how many polls of a blocking call must find nothing before each further one sleeps */
 #define OFI_POLLS_BEFORE_SLEEP 4096
 #define OFI_SLEEP_NS           50000
 
@@ -78,7 +78,7 @@
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 /* Operation flags that an endpoint may have by default. */
-/* the two mean the same for this provider */
+/* both flags mean the same for this provider */
 #define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
 #define OFI_OP_FLAGS_RX FI_COMPLETION
@@ -202,7 +202,7 @@ struct ofi_ep {
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */
     struct ofi_op *free;  /* operations that can be used; filled from spare when empty */
-    /* operations that keep a claimed message, until its receive; identified by context */
+    /* operations that keep a claimed message until it is received; found by their context */
     struct ofi_op *claims;
     struct ofi_slab *slabs;
     uint32_t slab_count;
@@ -288,7 +288,7 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
     return atomic_exchange_explicit(&stack->top, NULL, memory_order_acquire); /* S2 */
 }
 
-/* prov.c: only libfabric modifies it, in its field context */
+/* defined in prov.c; not const, because libfabric modifies its field context */
 extern struct fi_provider ofi_prov;
 
 /** ofi_errno - return the positive FI_E number for a negative errno of fabemu.h. */
@@ -337,10 +337,7 @@ struct ofi_av *ofi_av_of(struct fid *fid);
 void ofi_av_hold(struct ofi_av *av);
 void ofi_av_release(struct ofi_av *av);
 
-/**
- * ofi_av_peer - find the peer that @addr names. Errors: -FI_EINVAL, it is not in the table.
- * Lock-free.
- */
+/** ofi_av_peer - find the peer that @addr names. Lock-free. Errors: -FI_EINVAL, no such entry. */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
 /**
@@ -356,10 +353,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 /** ofi_cq_forget - drop the entries of an endpoint that is being closed. */
 void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep);
 
-/**
- * ofi_cq_poll_missed - count a poll that found nothing; after a few in a row, let other threads
- * run.
- */
+/** ofi_cq_poll_missed - count a poll that found nothing; after a few in a row, yield the core. */
 void ofi_cq_poll_missed(struct ofi_cq *cq);
 
 /* wait.c */
@@ -370,10 +364,7 @@ struct ofi_wait {
     unsigned rounds;  /* calls of fabemu_progress() in a row that moved nothing */
 };
 
-/**
- * ofi_wait_begin - begin to wait.
- * @timeout_ms: longest time to wait; below 0: no limit.
- */
+/** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
 
 /**
@@ -408,10 +399,7 @@ struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum o
 /** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
-/**
- * ofi_op_read - return an operation to the pool after its entry was read. Thread: one that has
- * called libfabric.
- */
+/** ofi_op_read - after its entry was read, return @op to the pool. Thread: the application's. */
 void ofi_op_read(struct ofi_op *op);
 
 /**
@@ -420,10 +408,7 @@ void ofi_op_read(struct ofi_op *op);
  */
 void ofi_op_finish(struct ofi_op *op);
 
-/**
- * ofi_op_sends_pending - return whether an operation that is not a receive is in flight. For
- * closing an endpoint.
- */
+/** ofi_op_sends_pending - return whether an operation that is not a receive is in flight. */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
 
 /**
@@ -465,10 +450,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer);
  */
 ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
-/**
- * ofi_discard_claims - discard the claimed messages that were not received, because the endpoint is
- * being closed.
- */
+/** ofi_discard_claims - discard the claimed messages when the endpoint closes. */
 void ofi_discard_claims(struct ofi_ep *ep);
 
 /**

@@ -107,9 +107,7 @@ void ofi_op_put(struct ofi_op *op)
     ofi_stack_push(&op->ep->spare, op);
 }
 
-/*
- * If calls are serialized, the caller may use the free list directly, without atomic instructions.
- */
+/* If calls are serialized, the caller may use the free list without atomic instructions. */
 void ofi_op_read(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -140,9 +138,7 @@ void ofi_op_finish(struct ofi_op *op)
         ofi_op_put(op);
 }
 
-/*
- * An operation whose entry would have a flag of OFI_FROM_PEER waits for a peer, and is not counted.
- */
+/* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
     for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -153,9 +149,7 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     return false;
 }
 
-/*
- * Abort all operations, even those that look complete, because their callback may still be running.
- */
+/* Abort even operations that look complete, because their callbacks may still be running. */
 void ofi_op_abort_all(struct ofi_ep *ep)
 {
     for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
@@ -183,7 +177,7 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 /*
  * Find the receive in the pool by a linear search, because cancelling is rare and should not cost
  * each message anything. The lock keeps the operation from being used for another receive. The
- * adapter decides whether it can still be cancelled.
+ * adapter decides whether the receive can still be cancelled.
  */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
 {

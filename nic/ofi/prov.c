@@ -62,9 +62,9 @@ int ofi_errno(int err)
 }
 
 /*
- * MPI libraries print only which call failed, so this prints the reason. Several components of Open
- * MPI open a fabric object each. The reason must be printed once per process, hence the static
- * flag.
+ * MPI libraries print only which call failed, so ofi_report() prints the reason. Several components
+ * of Open MPI open a fabric object each. The reason must be printed once per process, hence the
+ * static flag.
  */
 void ofi_report(const char *format, ...)
 {

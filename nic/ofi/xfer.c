@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * xfer.c - sends and receives, for all of libfabric's calls.
+ * xfer.c - sends, receives and peeks of messages, tagged or not.
  *
- * As soon as an operation is posted, other threads may complete it, read its entry and use it
- * again. So these functions do not access an operation after they have posted it.
+ * As soon as an operation is posted, other threads may complete it, read its completion entry and
+ * use it again. So these functions do not access an operation after they have posted it.
  */
 #include "nic/ofi/ofi.h"
 
@@ -108,10 +108,7 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     return xfer_result(ep, err);
 }
 
-/*
- * Post a send that completes later. Data to be injected is copied to the operation and sent from
- * there.
- */
+/* Post a send that completes later. With FI_INJECT, data is sent from a copy in the operation. */
 static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                          const struct fabemu_dest *dest, struct fabemu_iov *iov, unsigned pieces,
                          size_t bytes)
@@ -152,10 +149,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/*
- * Find the source that a receive names, and its incarnation. The source is used only with
- * FI_DIRECTED_RECV.
- */
+/* Find the source that a receive names, or any without FI_DIRECTED_RECV, and its incarnation. */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *incarnation)
 {
@@ -176,10 +170,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     return 0;
 }
 
-/*
- * M2 pairs with M1 in op.c: a thread that sees that the operation can be cancelled also sees its
- * context.
- */
+/* M2 pairs with M1 in op.c: a thread that finds the operation cancellable also sees its context. */
 static void xfer_expect(struct ofi_op *op, const struct ofi_xfer *xfer, size_t bytes)
 {
     op->buf = xfer->iovs ? xfer->iov[0].iov_base : NULL;
@@ -215,8 +206,8 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 }
 
 /*
- * Complete a peek, which always gives an entry: the message's properties as if it had been
- * received, or FI_ENOMSG.
+ * Complete a peek. It always makes a completion entry, with the properties of the message that was
+ * found or with FI_ENOMSG.
  */
 static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
@@ -277,8 +268,8 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        /* let other threads run: a caller that polls by peeking always finds an entry, so its reads
-           never do this */
+        /* yield after some peeks: a caller that polls by peeking finds an entry in each read of its
+           queue, so its reads never yield */
         ofi_cq_poll_missed(ep->rx.cq);
     xfer_peek_answer(answer, &found, err);
     return 0;

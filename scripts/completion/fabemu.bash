@@ -1,24 +1,25 @@
 # bash completion for fabemu(1)                                        -*- shell-script -*-
 # SPDX-License-Identifier: BSD-3-Clause
-# What it offers is what the command's own --help says, so nothing here goes out of date.
+# All words come from the output of the command, mostly from --help, so that new options need no
+# change here.
 
-# What --help calls the value of an option, such as raw|real, or [=PORT|wait] if it may be left out:
+# Print the value of an option as --help writes it: raw|real, or [=PORT|wait] if it is optional.
 # _fabemu_value COMMAND SUBCOMMAND --OPTION
 _fabemu_value() {
     "$1" "$2" --help 2>/dev/null | sed -nE "s/^ +(-h, )?$3( |(\\[=))([^ ]+)( .*)?$/\\3\\4/p" | head -n 1
 }
 
-# The names of running fabrics.
+# Print the names of running fabrics.
 _fabemu_running() {
     "$1" status --json 2>/dev/null | sed -nE 's/^    "name": ?"([^"]+)",?$/\1/p'
 }
 
-# Does a subcommand take the name of a running fabric? _fabemu_takes_name COMMAND SUBCOMMAND
+# Succeed if a subcommand takes the name of a running fabric: _fabemu_takes_name COMMAND SUBCOMMAND
 _fabemu_takes_name() {
     "$1" "$2" --help 2>/dev/null | grep -q '^usage:.*\[NAME\]'
 }
 
-# The names of bounds and of scenarios, of which --help and --list have tables.
+# Print the names of bounds and scenarios, from the tables of --help and --list.
 _fabemu_bounds() {
     "$1" run --help 2>/dev/null | sed -nE '/^Bounds/,/^$/s/^  ([a-z-]+) .*/\1=/p'
 }
@@ -26,8 +27,8 @@ _fabemu_scenarios() {
     "$1" fault --list 2>/dev/null | sed -n '/^[Ss]cenarios/,$p' | sed -nE 's/^  ([a-z-]+) .*/\1/p'
 }
 
-# The forms of networks, the fields of a profile, the patterns of traffic, the kinds of fault, and
-# the names for --only: from --help and --list, and from errors that list the valid values.
+# Print the kinds of networks, the fields of a profile, the patterns of traffic, the kinds of fault,
+# and the names for --only: from --help, --list, or error messages that list the valid values.
 _fabemu_networks() {
     "$1" topo --help 2>/dev/null | sed -nE 's/^  ([a-z]+:)[A-Za-z].*/\1/p' | sort -u
 }
@@ -45,7 +46,7 @@ _fabemu_only() {
     "$1" "$2" --list 2>/dev/null | sed -nE 's/^([A-Za-z0-9]+)  .*/\1/p'
 }
 
-# Offer words that begin with what is there: _fabemu_words WORD...
+# Offer those of the words that begin with the word under the cursor: _fabemu_words WORD...
 _fabemu_words() {
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$*" -- "$cur")
 }
@@ -55,13 +56,13 @@ _fabemu_files() {
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")
 }
 
-# Offer words that are not complete yet: no space follows.
+# Offer beginnings of words, after which bash adds no space: _fabemu_begins WORD...
 _fabemu_begins() {
     compopt -o nospace 2>/dev/null
     _fabemu_words "$@"
 }
 
-# Offer values of an option that --help writes as VALUE:
+# Offer values for an option whose value --help writes as VALUE:
 # _fabemu_values FABEMU SUBCOMMAND --OPTION VALUE
 _fabemu_values() {
     local word values=${4#\[=}
@@ -80,7 +81,7 @@ _fabemu_values() {
         word=${word%%\[*} word=${word%]}
         case $word in
         FILE* | DIR | PATH | SPEC | AGENT) _fabemu_files ;;
-        *[A-Z]* | *:* | *..*) ;; # a name or a number of the user's
+        *[A-Z]* | *:* | *..*) ;; # a name or a number that only the user knows
         *) _fabemu_words "$word" ;;
         esac
     done
@@ -110,7 +111,7 @@ _fabemu_subcommand() {
         _fabemu_files
         ;;
     run,*) _fabemu_words -- ;;
-    up,*) ;; # a new name
+    up,*) ;; # the name of a new fabric
     fault,*) _fabemu_words "$(_fabemu_running "$1")" "$(_fabemu_kinds "$1")" ;;
     web,*)
         _fabemu_words "$(_fabemu_running "$1")"
@@ -130,7 +131,7 @@ _fabemu() {
         return
     fi
     for ((i = 2; i < COMP_CWORD; i++)); do
-        if [ "${COMP_WORDS[i]}" = -- ]; then # behind it is another command's line
+        if [ "${COMP_WORDS[i]}" = -- ]; then # the command line of another command follows
             if declare -F _command_offset >/dev/null; then
                 _command_offset $((i + 1))
             elif [ $((i + 1)) -eq "$COMP_CWORD" ]; then

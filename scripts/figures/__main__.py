@@ -20,11 +20,11 @@ from model import Effort, Results
 from store import Fabemu, Store
 
 EXIT_FAILURE, EXIT_USAGE = 1, 2
-ABOUT = """Measure the figures of "Hardware collectives in output-queued high-radix routers" (5 to
-18, rows A), what "QsNet III, an adaptively routed network" states (figures q, rows Q), throughput
-while links fail (figures r, rows R) and collectives under the noise of operating systems (figures
-n, rows N), with fabemu traffic, and print the papers' stated results beside what was measured.
-docs/figures.md explains the results."""
+ABOUT = """Measure with fabemu traffic, and print results beside the numbers that papers state.
+Figures 5 to 18 and rows A are of "Hardware collectives in output-queued high-radix routers";
+figures q and rows Q check statements of "QsNet III, an adaptively routed network"; figures r and
+rows R show throughput while links fail; figures n and rows N show collectives under the noise of
+operating systems. docs/figures.md explains the results."""
 FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES,
                                               *breakage.FIGURES)}
 ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS, *breakage.ROWS)
@@ -56,25 +56,25 @@ def count(most):
 
 def parser():
     p = Parser(prog="fabemu figures", allow_abbrev=False, usage="fabemu figures [options]",
-               description=ABOUT, epilog="Exit status: 0, every stated result holds; 1, "
-               "one does not, or a point failed; 2, the command line is wrong. A run that was "
-               "interrupted continues when it is started again with the same --out.")
+               description=ABOUT, epilog="Exit status: 0, every stated result holds; 1, one "
+               "does not hold, or a measurement failed; 2, the command line is wrong. To continue "
+               "an interrupted run, start it again with the same --out.")
     p.add_argument("--only", metavar="LIST",
                    help="only these figures (5 to 18, q1 to q9, r1, r2, n1 to n6) and rows (A1 to "
-                   "A11, Q1 to Q8, R1, R2, N1 to N3), for example 5,6,A3; a figure "
-                   "includes the rows that need no other figure")
+                   "A11, Q1 to Q8, R1, R2, N1 to N3), for example 5,6,A3; figures "
+                   "include the rows that need only these figures")
     p.add_argument("--quick", action="store_true",
-                   help="fewer loads, shorter: under a minute on 2 cores")
+                   help="fewer loads and shorter runs: less than a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),
-                   help="points that run at a time (default: number of cores)")
+                   help="number of runs of fabemu traffic at a time (default: number of cores)")
     p.add_argument("--out", metavar="DIR", default="fabemu-figures",
-                   help="folder for figures, tables and finished points "
+                   help="folder for figures, tables and finished measurements "
                         "(default: fabemu-figures)")
     p.add_argument("--json", action="store_true", help="print JSON")
     p.add_argument("--seed", metavar="N", type=count(2**63), default=1,
-                   help="seed of all points (default 1)")
+                   help="seed of all measurements (default 1)")
     p.add_argument("--no-plots", action="store_true", help="write only numbers, without matplotlib")
-    p.add_argument("--fresh", action="store_true", help="delete the points of earlier runs")
+    p.add_argument("--fresh", action="store_true", help="delete the measurements of earlier runs")
     p.add_argument("--list", action="store_true", help="list the figures and rows for --only")
     p.add_argument("--fabemu", metavar="PATH", help="measure with this command (default: this one)")
     p.add_argument("--origin", type=json.loads, default={}, help=argparse.SUPPRESS)
@@ -122,8 +122,8 @@ def run(options, figures, rows):
     store = Store(options.out, fabemu, options.fresh)
     results = Results(Effort(options.quick, options.seed))
     Measurement(results, store, fabemu, options.jobs, figures, rows).run()
-    # The origin of the calling command, but with the version of the fabemu that measured, and the
-    # seed, which the calling command does not know.
+    # The calling command gives the origin, except for the version of the fabemu that measured and
+    # the seed.
     origin = options.origin | {"version": fabemu.version.removeprefix("fabemu "),
                                "seed": options.seed}
     verdicts = [tables.judge(row, results) | {"origin": origin} for row in rows]
@@ -156,7 +156,7 @@ def main():
     try:
         return run(options, figures, rows)
     except Interrupted as interrupted:
-        say(f"interrupted; finished points are kept in {options.out}, and the same command "
+        say(f"interrupted; finished measurements are kept in {options.out}, and the same command "
             "continues from there")
         return 128 + interrupted.args[0]
     except (OSError, subprocess.SubprocessError, Stop) as error:

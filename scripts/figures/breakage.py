@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""breakage.py - throughput while links fail, and collectives under the noise of operating systems:
-data only. Figures r and n, rows R and N; no paper has these numbers."""
+"""breakage.py - data only: throughput while links fail (figures r, rows R), and collectives under
+the noise of operating systems (figures n, rows N). No paper has these numbers."""
 import os
 
 from criteria import AtLeast, AtMost, combined, difference, quotient, value
@@ -10,7 +10,7 @@ from recovery import Expected, Trace, of_outage
 # --- recovery --------------------------------------------------------------------------------
 
 SCHEDULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recovery.faults")
-NS = 1000       # of a us
+NS = 1000       # ns per µs
 BEFORE_NS = 200 * NS    # start of the mean throughput before the first failure
 TIME_OF_RUN = ("--warmup", "100000", "--measure", "2300000")
 WINDOW = Axis("--series", "time (µs)", name="time_us")
@@ -29,7 +29,7 @@ def failing(kind, name, load, routing, **own):
 
 TRACES = {(load, routing): failing(Trace, f"{routing} routing", load, routing)
           for load in LOADS for routing in ROUTINGS}
-EXPECTED = {load: failing(Expected, "before, times the share of the links that are left", load,
+EXPECTED = {load: failing(Expected, "expected throughput", load,
                           "adaptive", before_ns=BEFORE_NS) for load in LOADS}
 
 OUTAGES = ("a link of 64 is down", "a top switch of 8 is down")
@@ -46,25 +46,30 @@ def recovered(load, number):
     part = f"{'link' if number == 0 else 'switch'}.{load}"
     return (
         Row("R1", part, figure,
-            f"{what}, adaptive routing: back at the share of the links left after", "µs",
-            "-", AtMost(BACK_US), of_run(load, "adaptive", number,
-                                         lambda r: None if r.took_ns is None else r.took_ns / NS)),
-        Row("R1", part + ".after", figure, "the same: of that share, before the repair", "%", "-",
+            f"{what}, adaptive routing: time until throughput is back", "µs", "-", AtMost(BACK_US),
+            of_run(load, "adaptive", number,
+                   lambda r: None if r.took_ns is None else r.took_ns / NS)),
+        Row("R1", part + ".after", figure,
+            f"{what}, adaptive routing: throughput before the repair, share of expected", "%", "-",
             AtLeast(95), of_run(load, "adaptive", number, lambda r: 100 * r.after / r.expected)),
-        Row("R1", part + ".tables", figure, "the same: new tables are in force after", "µs", "-",
-            None, of_run(load, "adaptive", number,
+        Row("R1", part + ".tables", figure,
+            f"{what}, adaptive routing: time until new tables are in force", "µs", "-", None,
+            of_run(load, "adaptive", number,
                    lambda r: None if r.tables_ns is None else r.tables_ns / NS)),
-        Row("R1", part + ".worst", figure, "the same: of that share, worst 10 µs", "%", "-", None,
+        Row("R1", part + ".worst", figure,
+            f"{what}, adaptive routing: worst throughput over 10 µs, share of expected", "%", "-",
+            None,
             of_run(load, "adaptive", number, lambda r: 100 * r.worst / r.expected)),
-        Row("R2", part, figure, f"{what}, static routing: of that share, before the repair", "%",
-            "-", AtMost(95), of_run(load, "static", number, lambda r: 100 * r.after / r.expected)))
+        Row("R2", part, figure,
+            f"{what}, static routing: throughput before the repair, share of expected", "%", "-",
+            AtMost(95), of_run(load, "static", number, lambda r: 100 * r.after / r.expected)))
 
 
 # --- noise -----------------------------------------------------------------------------------
 
 SHARE = Axis("--noise", "share of the core that the system takes, at 1 kHz (%)", log=10,
              form=lambda percent: f"1000000:{percent * 10000:.0f}", name="share_percent")
-LENGTH = Axis("--noise", "for so long at a time (µs), 2.5 % of all time", log=10,
+LENGTH = Axis("--noise", "length of an interruption (µs), 2.5 % of all time", log=10,
               form=lambda us: f"{us * 40000:.0f}:{us * 1000:.0f}", name="length_us")
 SHARES = Pick((0.05, 0.1, 0.25, 0.5, 1, 2.5, 5), (0.1, 2.5))
 LENGTHS = Pick((0.25, 2.5, 25, 250, 2500), (2.5, 25))
@@ -76,7 +81,7 @@ TIME = Quantity("mean time (µs)", "mean_time_us", ("latency_ns", "mean"),
                 ("latency_ns", "mean_ci95"), 1e-3, log=True)
 MEDIAN = Quantity("median time (µs)", "median_time_us", ("latency_ns", "median"), (), 1e-3,
                   log=True)
-MORE = TIME._replace(label="mean time less that without noise (µs)", column="added_us")
+MORE = TIME._replace(label="mean time minus that without noise (µs)", column="added_us")
 
 MACHINES = {("oq2004", 64): "kary:4,3", ("oq2004", 256): "kary:4,4", ("qsnet3", 64): "qsnet:64",
             ("qsnet3", 256): "qsnet:256"}
@@ -122,19 +127,20 @@ def noise_rows(figure, pattern, profile, nodes):
     what = f"{pattern} of {nodes} nodes, {profile}"
     part = f"{pattern}.{profile}.{nodes}"
     quiet = {how: value(NOISY[pattern, profile, nodes, how], 0, TIME) for how in HOWS}
-    rows = [Row("N1", part, (figure,), f"{what}, without noise: fastest software over hardware",
-                "x", "-",
+    rows = [Row("N1", part, (figure,),
+                f"{what}, without noise: time of fastest software / of hardware", "x", "-",
                 AtLeast(1), quotient(combined((quiet["dissemination"], quiet["tree"]), min),
                                      quiet["hardware"]))]
     for share in (0.1, 2.5):
         more = {how: added(pattern, profile, nodes, how, share) for how in HOWS}
         rows.append(Row("N2", f"{part}.{share:g}", (figure,),
                         f"{what}, noise of {share:g} % at 1 kHz: "
-                        "adds to dissemination over adds to hardware", "x", "-",
+                        "time added to dissemination / to hardware", "x", "-",
                         AtLeast(1) if share == 0.1 else None,
                         quotient(more["dissemination"], more["hardware"])))
         rows += [] if nodes < 256 else [
-                 Row("N3", f"{part}.{how}.{share:g}", (figure,), f"the same: adds to {HOWS[how]}",
+                 Row("N3", f"{part}.{how}.{share:g}", (figure,),
+                     f"{what}, noise of {share:g} % at 1 kHz: time added to {HOWS[how]}",
                      "µs", "-", None, more[how]) for how in HOWS]
     return tuple(rows)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""children.py - runs points as child processes, several at a time. It has only one thread.
+"""children.py - runs points (runs of `fabemu traffic`) as child processes, several at a time.
 
-The kernel kills each child when this thread ends for any reason."""
+The kernel kills each child when the calling thread ends for any reason."""
 import ctypes
 import json
 import os
@@ -51,7 +51,7 @@ class Child:
         return file.read().decode(errors="replace")
 
     def outcome(self):
-        """(result, None) or (None, reason), after the process has ended."""
+        """Return (result, None) or (None, reason of the failure). The process has ended."""
         status = self.process.wait()
         lines = [line for line in self._text(self.err).splitlines() if line.strip()]
         said = lines[-1] if lines else "it printed nothing"
@@ -88,12 +88,14 @@ class Children:
 
     def start(self, point):
         child = Child(self.command, point)
-        # A signal may interrupt us here. Each running child must be registered, for _forget().
+        # A signal may raise an exception after each line. A child in self.running must be
+        # registered with the selector, because _forget() unregisters it.
         self.selector.register(child.pidfd, selectors.EVENT_READ, child)
         self.running[point] = child
 
     def wait(self, seconds):
-        """Wait up to @seconds. Returns [(point, result or None, reason, duration)] of the ended."""
+        """Wait up to @seconds. Return (point, result or None, reason, duration) of each
+        child that has ended."""
         ended = [key.data for key, _ in self.selector.select(seconds)]
         for child in self.running.values():
             if child.seconds() > POINT_LIMIT_S:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""criteria.py - measures of series, and criteria for stated results."""
+"""criteria.py - measures, which compute a number from results, and criteria, which compare this
+number with the stated one."""
 import math
 from dataclasses import dataclass
 
 from model import Failed, Pending, edge
 
 
-# --- criteria: (measured, half of the confidence interval) -> (difference, holds) ----
+# --- criteria: judge(measured, half of the confidence interval) -> (difference, holds) ---
 
 class Closeness:
     """Holds if the number differs from nearest() by at most margin()."""
@@ -20,7 +21,7 @@ class Closeness:
 
 @dataclass(frozen=True)
 class Within(Closeness):
-    """The stated value, with a margin in the row's unit."""
+    """Holds if the number differs from the stated one by at most @most, in the row's unit."""
     stated: float
     most: float
     unit: str = ""
@@ -34,7 +35,7 @@ class Within(Closeness):
 
 @dataclass(frozen=True)
 class Near(Closeness):
-    """The stated value, with a margin that is a part of it."""
+    """Holds if the number differs from the stated one by at most this part of the stated one."""
     stated: float
     part: float
 
@@ -71,7 +72,7 @@ class AtMost:
 
 @dataclass(frozen=True)
 class From(Closeness):
-    """From low to high, both included."""
+    """Holds from low to high, both included."""
     low: float
     high: float
 
@@ -87,7 +88,7 @@ class From(Closeness):
 
 @dataclass(frozen=True)
 class Between:
-    """Above low and below high. Outside, the difference is to the nearer bound."""
+    """Holds above low and below high. Otherwise the difference is that to the nearer bound."""
     low: float
     high: float
 
@@ -100,10 +101,10 @@ class Between:
         return f"above {self.low:g}, below {self.high:g}"
 
 
-# --- measures: each returns a function of the results; that gives (number, ci) or a number -------
+# --- measures: functions that return a function of Results, which returns a number or (number, ci)
 
 def value(series, x, y):
-    """What a series shows at x."""
+    """The y of a series at x."""
     def measure(results):
         result, = results.need(series, [x])
         return y.of(result), y.ci_of(result) or 0.0
@@ -111,8 +112,7 @@ def value(series, x, y):
 
 
 def combined(measures, function):
-    """What a function makes of the numbers that these measures give, without their confidence
-    intervals."""
+    """@function of the numbers of these measures; their confidence intervals are ignored."""
     def measure(results):
         numbers, pending = [], None
         for one in measures:
@@ -120,7 +120,7 @@ def combined(measures, function):
                 number = one(results)
                 numbers.append(number[0] if isinstance(number, tuple) else number)
             except Pending as missing:
-                pending = missing       # go on: others may want points as well
+                pending = missing       # continue, so that the others request their points, too
         if pending:
             raise pending
         return function(*numbers)
@@ -128,7 +128,7 @@ def combined(measures, function):
 
 
 def quotient(over, under, scale=1):
-    """One measure divided by another; Failed if that is 0."""
+    """One measure divided by another. Raises Failed if the other is 0."""
     def divide(a, b):
         if not b:
             raise Failed
@@ -141,14 +141,14 @@ def difference(one, other):
 
 
 def over_xs(series, y, function):
-    """A function of y at all xs, such as the mean."""
+    """@function (such as the mean) of the values of y at all xs."""
     def measure(results):
         return function([y.of(one) for one in results.need(series, results.effort.pick(series.xs))])
     return measure
 
 
 def first_reaching(series, part, of, y):
-    """The first x of the sweep with y at least @part of y at x = @of."""
+    """The first x of the sweep at which y is at least @part times y at x = @of."""
     def measure(results):
         xs = results.effort.pick(series.xs)
         ask(results, [series], (*xs, of))
@@ -161,8 +161,8 @@ def first_reaching(series, part, of, y):
 
 
 def rise(series, factor, base, y):
-    """The x from which y exceeds @factor times y at @base, interpolated with log y; the last x of
-    the sweep if y never exceeds it."""
+    """The x at which y reaches @factor times y at x = @base, interpolated with log y. If y does not
+    reach it, the last x of the sweep."""
     def measure(results):
         found = sorted((x, y.of(result)) for x, result in results.whole_sweep(series).items())
         bound = factor * y.of(results.need(series, [base])[0])
@@ -174,7 +174,7 @@ def rise(series, factor, base, y):
 
 
 def least_gain(pairs, y):
-    """The least difference of the largest y over pairs of series (better, worse)."""
+    """The smallest gain in the largest y, over pairs of series (better, worse)."""
     def measure(results):
         for series in (s for pair in pairs for s in pair):
             ask(results, [series], results.effort.pick(series.xs))
@@ -187,7 +187,7 @@ def largest(results, series, y):
 
 
 def least_ratio(pairs, xs, y):
-    """The least ratio of y of the first to y of the second, over pairs of series and xs."""
+    """The smallest quotient of the y of the first and of the second series, over pairs and xs."""
     return lambda results: min(ratios(results, pairs, results.effort.pick(xs), y))
 
 
@@ -199,7 +199,7 @@ def ratios(results, pairs, xs, y):
 
 
 def saturation(series):
-    """The largest x below saturation."""
+    """The last x below saturation."""
     def measure(results):
         carried, lost = edge(results.whole_sweep(series))
         if carried is None or lost is None:
@@ -224,5 +224,5 @@ def crossover(a, b, y):
 
 
 def ask(results, series, xs):
-    """Request all of these points together, so that they run in parallel."""
+    """Request all points of these series at once, so that they run in parallel."""
     results.want([one.point(x, results.effort) for one in series for x in xs])

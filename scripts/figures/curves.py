@@ -16,12 +16,12 @@ class Curve(NamedTuple):
     name: str
     x: list
     y: list
-    ci: list            # half widths; 0 where unknown
+    ci: list            # half of each confidence interval; 0: unknown
     saturated: list
 
 
 class Drawing(NamedTuple):
-    """One figure; plain data, so that another process can draw it."""
+    """One figure as plain data, so that another process can draw it."""
     name: str
     title: str
     caption: str
@@ -47,7 +47,7 @@ def drawing(figure, results, version):
 
 
 def attempt_shown(series, results, y):
-    """The points of a curve; none if a point that it needs has failed."""
+    """Return the points of a curve; [] if a required point has failed."""
     try:
         return series.shown(results, y)
     except Failed:
@@ -55,7 +55,7 @@ def attempt_shown(series, results, y):
 
 
 def caption(figure, effort, version):
-    """The parameters common to all series, then those of each."""
+    """Return the parameters common to all series, then the parameters of each series."""
     lists = [pairs(series.args + effort.pick(series.time)) for series in figure.series]
     shared = [pair for pair in lists[0] if all(pair in one for one in lists)]
     lines = [f"{version}: " + ", ".join(shared + [f"seed {effort.seed}"])]
@@ -67,7 +67,8 @@ def caption(figure, effort, version):
 
 
 def pairs(args):
-    """('--topo', 'kary:4,4') -> 'topo kary:4,4'; --set without its name; times in µs."""
+    """Return each option as text: ('--topo', 'kary:4,4') as 'topo kary:4,4', the value of --set
+    without 'set', and times in µs."""
     ret = []
     for name, value in zip(args[::2], args[1::2]):
         if name == "--faults":
@@ -81,7 +82,7 @@ def pairs(args):
 # --- processes -------------------------------------------------------------------------------
 
 def draw_all(folder, drawings, jobs):
-    """Draw the figures with several processes. Returns how many processes failed."""
+    """Draw the figures with several processes. Return the number of processes that failed."""
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=draw_some, args=(folder, drawings[i::jobs]), daemon=True)
                  for i in range(min(jobs, len(drawings)))]
@@ -99,7 +100,7 @@ def draw_all(folder, drawings, jobs):
 
 
 def draw_some(folder, drawings):
-    # a terminal also sends SIGINT to us, but our parent ends us
+    # A terminal sends SIGINT to this process, too, but the parent ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     import draw

@@ -14,7 +14,7 @@ from matplotlib import pyplot, ticker  # noqa: E402 (after the backend is chosen
 
 from shrink import shrink  # noqa: E402
 
-# Distinguishable also for colour-blind readers.
+# Colours that colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = "osD^vP"
 POINTS_MARKED = 60      # a curve with more points is drawn without markers
@@ -35,7 +35,7 @@ def curve(axes, one, number):
 
 
 def mark(axes, where, at, label):
-    """A line with a label at a number that the paper states."""
+    """Draw a line with a label at a number that the paper states."""
     words = {"fontsize": 7, "color": "0.35", "textcoords": "offset points", "zorder": 5,
              "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}}
     if where == "x":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""measure.py - runs all points that the chosen figures and rows need, the longest first."""
+"""measure.py - runs all points that the chosen figures and rows need, the longest first. A *point*
+is one run of `fabemu traffic`."""
 import os
 import sys
 
@@ -57,8 +58,8 @@ class Measurement:
             self.children.end()
             self.progress.clear()
         if len(self.results.failed) > FAILURES_SHOWN:
-            print(f"fabemu: {len(self.results.failed)} points failed, the first {FAILURES_SHOWN} "
-                  "are shown", file=sys.stderr)
+            print(f"fabemu: {len(self.results.failed)} measurements failed; the first "
+                  f"{FAILURES_SHOWN} are shown", file=sys.stderr)
 
     def _plan(self):
         """Queue the requested points that do not run yet. Load results of earlier runs."""
@@ -90,5 +91,5 @@ class Measurement:
         if len(self.results.failed) > FAILURES_SHOWN:
             return
         self.progress.clear()
-        print(f"fabemu: a point failed: {command_line(os.path.relpath(self.fabemu.path), point)}: "
-              f"{why}", file=sys.stderr)
+        command = command_line(os.path.relpath(self.fabemu.path), point)
+        print(f"fabemu: a measurement failed: {command}: {why}", file=sys.stderr)

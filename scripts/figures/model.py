@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """model.py - figures, series, points and stated results; the results so far.
 
-Figures and rows request points from the results. If a point is missing, it is noted as wanted, and
-Pending is raised; when more points are finished, the request is repeated. So a search for a load,
-which needs the results of some points to choose the next ones, is an ordinary function; and a point
-that several figures need runs once."""
+A *point* is one run of `fabemu traffic`. Figures and rows request points from Results. If a point
+has not run, Results notes it as wanted and raises Pending; measure.py repeats the request when more
+points have finished. Therefore a search for a load, which needs some results to choose the next
+points, is an ordinary function. A point that several figures need runs once."""
 from dataclasses import dataclass, field
 from typing import Callable, NamedTuple
 
@@ -30,16 +30,16 @@ class Effort(NamedTuple):
 class Point:
     """One run of `fabemu traffic`."""
     args: tuple                          # its command line after "traffic"
-    cost: float = field(compare=False)   # estimated hops of simulated segments
+    cost: float = field(compare=False)   # estimated number of hops of all segments
 
 
 class Axis(NamedTuple):
-    """What the x axis varies."""
-    option: str     # of fabemu traffic
+    """An x axis: the option of fabemu traffic that it varies."""
+    option: str
     label: str
     log: int = 0    # base; 0: linear
-    form: object = "{}"     # the option's value: a format string or a function of x
-    name: str = ""      # in the CSV; default: the option's
+    form: object = "{}"     # the value of the option: a format string, or a function of x
+    name: str = ""      # its column in the CSV file; default: the name of the option
 
     def args(self, x):
         return (self.option, self.form(x) if callable(self.form) else self.form.format(number(x)))
@@ -50,11 +50,11 @@ class Axis(NamedTuple):
 
 
 class Quantity(NamedTuple):
-    """What the y axis shows: a field of fabemu traffic's JSON."""
+    """A y axis: a field of the JSON of fabemu traffic."""
     label: str
-    column: str     # in the CSV: name and unit
+    column: str     # its column in the CSV file: name and unit
     path: tuple
-    # the field with half the width of the 95 % confidence interval; (): none
+    # field with half the width of the 95 % confidence interval; (): none
     ci: tuple
     scale: float
     log: bool = False
@@ -88,14 +88,14 @@ class Shown(NamedTuple):
 class Series:
     """One curve."""
     name: str
-    args: tuple             # of fabemu traffic, without x, time and seed
+    args: tuple             # arguments of fabemu traffic, without x, time and seed
     axis: Axis
     xs: object              # values of x, a tuple or a Pick of tuples
     time: object            # arguments for the simulated time, a tuple or a Pick of tuples
-    # estimated cost, for the order: hops of segments in one packet time at x = 1, or a function of
-    # x and the simulated ns that returns the hops of the point
+    # to estimate the cost of a point: hops of segments in one packet time at x = 1, or a function
+    # of x and the simulated time in ns that returns the hops of the point
     hops: object
-    tolerance: object = 0   # find the x of saturation with this accuracy; 0: no search
+    tolerance: object = 0   # accuracy of the search for the x of saturation; 0: no search
 
     def point(self, x, effort):
         time = effort.pick(self.time)
@@ -118,7 +118,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Added(Series):
-    """A curve of y minus y at one x. A gap where the difference is not above 0 (rounded)."""
+    """A curve of y minus the y at @base, with a gap where the difference is not above 0."""
     base: float = 0
 
     def shown(self, results, y):
@@ -142,19 +142,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One number, or an order expressed as a number, that the paper states."""
+    """One result: a number, or a comparison expressed as a number, for example a quotient."""
     id: str
     part: str
     figures: tuple          # Figure.number of the figures with its series
     what: str
     unit: str
     stated: object          # the paper's number or text
-    rule: object            # criteria.py; None: there is no verdict
+    rule: object            # a criterion of criteria.py; None: the row has no verdict
     measure: Callable       # results -> number or (number, ci); None: not measured
 
 
 class Pending(Exception):
-    """Points are missing, and noted as wanted."""
+    """Required points have not run yet; Results has noted them as wanted."""
 
 
 class Failed(Exception):
@@ -162,13 +162,13 @@ class Failed(Exception):
 
 
 class Results:
-    """The results so far. Owned by the only thread."""
+    """The results so far. Not thread-safe: the program has only one thread."""
 
     def __init__(self, effort):
         self.effort = effort
         self.known = {}     # Point -> JSON object of fabemu traffic
         self.failed = {}    # Point -> reason
-        self.wanted = {}    # requested points that are in neither
+        self.wanted = {}    # requested points that are neither known nor failed
 
     def want(self, points):
         """Note the missing points among these. Returns True if there are any."""
@@ -177,7 +177,7 @@ class Results:
         return bool(missing)
 
     def need(self, series, xs):
-        """The results of a series at xs, all of them."""
+        """Return the results of a series at @xs. Raises Pending or Failed if one is missing."""
         points = [series.point(x, self.effort) for x in xs]
         if self.want(points):
             raise Pending
@@ -186,14 +186,14 @@ class Results:
         return [self.known[p] for p in points]
 
     def whole_sweep(self, series):
-        """As sweep(); raises Failed if a point has failed."""
+        """Return sweep(), but raise Failed if a point has failed."""
         found = self.sweep(series)
         self.need(series, self.effort.pick(series.xs))
         return found
 
     def sweep(self, series):
-        """{x: result} of a series, without failed points; with a tolerance, also for the values of
-        x that the search for saturation adds."""
+        """Return {x: result} of a series, without failed points. If the series has a tolerance,
+        this includes the values of x that the search for saturation adds. Raises Pending."""
         xs = list(self.effort.pick(series.xs))
         while True:
             points = {x: series.point(x, self.effort) for x in xs}
@@ -208,7 +208,7 @@ class Results:
 
 
 def edge(found):
-    """The last x below the first saturated one, and that one; None for each if there is none."""
+    """Return the last x below saturation and the first saturated x; each may be None."""
     carried = None
     for x in sorted(found):
         if found[x]["saturated"]:
@@ -218,7 +218,7 @@ def edge(found):
 
 
 def between(low, high, tolerance):
-    """Up to three multiples of the tolerance between low and high; none if they are close."""
+    """Return up to three multiples of the tolerance between low and high; [] if these are close."""
     if not tolerance or low is None or high is None or high - low < 1.5 * tolerance:
         return []
     steps = round((high - low) / tolerance)
@@ -227,5 +227,5 @@ def between(low, high, tolerance):
 
 
 def number(x):
-    """0.3, not 0.30000000000000004."""
+    """Format x without digits that only come from rounding: 0.3, not 0.30000000000000004."""
     return f"{x:.6g}"

@@ -68,7 +68,7 @@ def paired(better, worse):
 # --- Figures 13 to 15: multicast -------------------------------------------------------
 
 def on_switch(senders, loads, tolerance):
-    """Routers on one 8-port switch: senders of 8 multicast to 4 ports on average."""
+    """The curves of one 8-port switch: @senders of its 8 nodes multicast to 4 nodes on average."""
     some = () if senders == 8 else ("--sources", f"first:{senders}")
     common = (*SWITCH, "--pattern", "multicast", "--fanout", "4", *some)
     time = Pick(lasting(1_000_000, 20_000_000), lasting(500_000, 5_000_000))
@@ -84,7 +84,7 @@ EIGHT = on_switch(8, Pick((0.02, 0.05, 0.1, 0.15, 0.18, 0.2, 0.22, 0.24, 0.26, 0
                           (0.05, 0.15, 0.2, 0.25, 0.3)), 0.005)
 TWO = on_switch(2, Pick((0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 1.0),
                         (0.1, 0.4, 0.6, 0.8, 1.0)), Pick(0.005, 0.01))
-XPOINT, VOQ, _ = EIGHT      # the paper leaves the last one to future work
+XPOINT, VOQ, _ = EIGHT      # the third router is the paper's future work
 
 EVERYBODY = {ports: Series(
     f"{ports}-port switches", (*TREE[ports], "--pattern", "multicast", "--fanout", "8",
@@ -118,7 +118,7 @@ REDUCE_32_5 = reduction("32-port switches, 5 combine units", 32, 5)
 
 # --- Figures 17, 18: the molecular-dynamics benchmark ----------------------------------
 
-MD_LOADS = Pick((0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.055, 0.06),   # both carry
+MD_LOADS = Pick((0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.055, 0.06),   # below saturation with either
                 (0.01, 0.03, 0.05))
 MD_MORE = {"hardware": Pick((0.08, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), (0.1, 0.4, 0.8)),
            "messages": Pick((0.065, 0.07), (0.07,))}
@@ -140,7 +140,7 @@ def md_pair(ports):
     return [(MD[ports]["messages"], MD[ports]["hardware"])]
 
 
-# The same from every node, so that senders load the network and not only their own links.
+# Multicasts from every node, which load the network and not only the links of the senders.
 CROWD_LOADS = Pick((0.03, 0.04, 0.05), (0.03, 0.05))
 CROWD = {ports: tuple(Series(
     f"all nodes, {ports} ports, {how}",
@@ -174,17 +174,17 @@ FIGURES = (
 
 def rises_at(pattern, words, rule):
     return Row("A3", pattern, (12,),
-               f"{pattern}: load at which mean latency is 3 times that at 0.5", "load",
+               f"{pattern}: load at which mean latency is 3 times that at load 0.5", "load",
                words, rule, rise(BEST[pattern], 3, 0.5, LATENCY))
 
 
 def full(pattern, stated, margin, id):
-    return Row(id, pattern, (11,), f"{pattern} at load 1.0, 32 ports, 4 packets: throughput", "%",
+    return Row(id, pattern, (11,), f"{pattern}, 32 ports, 4 packets: throughput at load 1.0", "%",
                stated, Within(stated, margin, " points"), value(BEST[pattern], 1.0, THROUGHPUT))
 
 
 def beats(part, better, worse, what, figures):
-    return Row("A4", part, figures, f"largest throughput, {what}: least difference of 4 patterns",
+    return Row("A4", part, figures, f"largest throughput, {what}: smallest gain of 4 patterns",
                "points", "better", AtLeast(0, 0.5), least_gain(paired(better, worse), THROUGHPUT))
 
 
@@ -195,20 +195,21 @@ def saturates(id, part, figure, series, stated, what):
 
 def stable(ports):
     what = f"256 nodes, {ports} ports, fanout 8"
-    return (Row("A7", "stable", (15,), f"{what}: load at which mean latency is twice that at 0.01",
-                "load", 0.125, Near(0.125, 0.1), rise(EVERYBODY[ports], 2, 0.01, LATENCY)),
+    return (Row("A7", "stable", (15,),
+                f"{what}: load at which mean latency is twice that at load 0.01", "load",
+                0.125, Near(0.125, 0.1), rise(EVERYBODY[ports], 2, 0.01, LATENCY)),
             saturates("A7", "carried", 15, EVERYBODY[ports], 0.125, what))
 
 
 def gains(ports):
     return Row("A10", f"{ports}.ports", ({8: 17, 32: 18}[ports],),
-               f"{ports} ports: latency of messages over hardware multicast, least over the loads",
+               f"{ports} ports: latency of messages / of hardware multicast, minimum of the loads",
                "x",
                "hardware is better", AtLeast(1), least_ratio(md_pair(ports), MD_LOADS, LATENCY))
 
 
 def saved(results, pair, loads):
-    """The time that hardware multicast saves, per load."""
+    """The latency that hardware multicast saves, at each load."""
     messages, hardware = (results.need(series, loads) for series in pair)
     return [LATENCY.of(a) - LATENCY.of(b) for a, b in zip(messages, hardware)]
 
@@ -229,35 +230,41 @@ ROWS = (
     rises_at("transpose", "only above 0.9", Between(0.9, 1)),
     rises_at("reversal", "only above 0.9", Between(0.9, 1)),
     rises_at("complement", "good", AtLeast(0.95)), rises_at("uniform", "good", AtLeast(0.86)),
-    beats("ports.4", (32, 4), (8, 4), "32 ports over 8, 4 packets", (7, 11)),
-    beats("ports.2", (32, 2), (8, 2), "32 ports over 8, 2 packets", (5, 9)),
-    beats("packets.32", (32, 4), (32, 2), "4 packets over 2, 32 ports", (9, 11)),
-    beats("packets.8", (8, 4), (8, 2), "4 packets over 2, 8 ports", (5, 7)),
+    beats("ports.4", (32, 4), (8, 4), "32 instead of 8 ports, 4 packets", (7, 11)),
+    beats("ports.2", (32, 2), (8, 2), "32 instead of 8 ports, 2 packets", (5, 9)),
+    beats("packets.32", (32, 4), (32, 2), "4 instead of 2 packets, 32 ports", (9, 11)),
+    beats("packets.8", (8, 4), (8, 2), "4 instead of 2 packets, 8 ports", (5, 7)),
     saturates("A5", "crosspoint", 13, EIGHT[XPOINT], 0.25, "8x8 switch, fanout 4"),
-    saturates("A5", "input_queued", 13, EIGHT[VOQ], 0.22, "the same, queued at the inputs"),
+    saturates("A5", "input_queued", 13, EIGHT[VOQ], 0.22,
+              "8x8 switch, fanout 4, queued at the inputs"),
     saturates("A6", "crosspoint", 14, TWO[XPOINT], 0.8, "2x8 switch, fanout 4"),
-    saturates("A6", "input_queued", 14, TWO[VOQ], 0.65, "the same, queued at the inputs"),
+    saturates("A6", "input_queued", 14, TWO[VOQ], 0.65,
+              "2x8 switch, fanout 4, queued at the inputs"),
     *stable(32),
-    Row("A8", "short", (16,), "reduction of at most 64 bytes: time with 8 ports over 32, least",
+    Row("A8", "short", (16,), "reduction of at most 64 bytes: time with 8 / 32 ports, minimum",
         "x", "32 ports are as good", AtLeast(1), least_ratio([(REDUCE_8, REDUCE_32)], SHORT, TIME)),
-    Row("A8", "long", (16,), "reduction of more than 64 bytes: time with 32 ports over 8, least",
+    Row("A8", "long", (16,), "reduction of more than 64 bytes: time with 32 / 8 ports, minimum",
         "x", "8 ports win", AtLeast(1), least_ratio([(REDUCE_32, REDUCE_8)], LONG, TIME)),
-    Row("A8", "crossover", (16,), "the size from which 8 ports win", "bytes", 64,
+    Row("A8", "crossover", (16,), "size above which reductions are faster with 8 ports", "bytes",
+        64,
         Within(64, 32, " bytes"), crossover(REDUCE_8, REDUCE_32, TIME)),
     Row("A9", "units", (16,),
-        "reduction of more than 64 bytes, 32 ports: time with 1 unit over 5, least",
+        "reduction of more than 64 bytes, 32 ports: time with 1 / 5 units, minimum",
         "x", "5 units are better", AtLeast(1), least_ratio([(REDUCE_32, REDUCE_32_5)], LONG, TIME)),
-    Row("A9", "ports", (16,), "up to a packet: time with 8 ports over 32 ports with 5 units, least",
+    Row("A9", "ports", (16,),
+        "reduction of up to a packet: time with 8 ports / 32 ports and 5 units, minimum",
         "x", "good also when long", AtLeast(1),
         least_ratio([(REDUCE_8, REDUCE_32_5)],
                     Pick(SHORT.full + LONG.full[:7], SHORT.quick + LONG.quick[:2]), TIME)),
     gains(8), gains(32),
     Row("A10", "order", (17, 18),
-        "time that hardware saves with 8 ports over that with 32, mean of the loads",
+        "time that hardware saves with 8 / 32 ports, mean of the loads",
         "x", "more so with 8 ports", AtLeast(1), saved_more(*md_pair(8), *md_pair(32), MD_LOADS)),
-    Row("A10", "contention", (17, 18), "the same where all 256 nodes multicast", "x",
+    Row("A10", "contention", (17, 18),
+        "time that hardware saves with 8 / 32 ports, all 256 nodes multicast", "x",
         "more so with 8 ports", AtLeast(1), saved_more(CROWD[8], CROWD[32], CROWD_LOADS)),
     Row("A11", "", (),
-        "wormhole, input-queued, 4-ary 4-tree, 1 / 2 / 4 virtual channels: saturation", "%",
+        "input-queued wormhole router, 4-ary 4-tree: saturation with 1 / 2 / 4 virtual channels",
+        "%",
         "35-40 / 55-60 / 75", None, None),
 )

@@ -3,7 +3,7 @@
 Performance Computing" (Roweth, Jones), and figures for them: data only. The paper has no curves;
 figures q1, q2, … are ours.
 
-Bandwidths are of payload. Packets carry 1 KB: 960 bytes of it are the program's."""
+Bandwidths count payload. A packet carries 1 KB, of which 960 bytes are the program's data."""
 from criteria import (AtLeast, From, Near, combined, difference, first_reaching, over_xs, quotient,
                       value)
 from model import Axis, Figure, Pick, Quantity, Row, Series
@@ -12,7 +12,7 @@ NODES = Axis("--topo", "nodes", log=2, form="qsnet:{}")
 PAIRS = Axis("--pattern", "permutation", form="permutation:{}")
 CHANNELS = Axis("--set", "virtual channels of a link", form="channels={}")
 BYTES = Axis("--bytes", "bytes of a message", log=2)
-SKEW = Axis("--skew", "time over which the nodes come (ns)", log=10)
+SKEW = Axis("--skew", "time over which the nodes arrive (ns)", log=10)
 
 BANDWIDTH = Quantity("bandwidth of a node (GB/s of payload)", "gbytes_per_s",
                      ("source_bytes_per_s", "mean"),
@@ -25,13 +25,13 @@ RATE = Quantity("messages of a node (million/s)", "million_messages_per_s",
 CROSSING = Quantity("latency of 1 KB (ns)", "latency_ns", ("latency_ns", "min"), (), 1)
 TIME = Quantity("time (µs)", "mean_time_us", ("latency_ns", "mean"), ("latency_ns", "mean_ci95"),
                 1e-3)
-LOG_TIME = TIME._replace(label="time after the last one came (µs)", log=True)
-COMPLETION = Quantity("time until the last node has it (µs)", "mean_completion_us",
+LOG_TIME = TIME._replace(label="time after the last arrival (µs)", log=True)
+COMPLETION = Quantity("time until the last node has the data (µs)", "mean_completion_us",
                       ("completion_ns", "mean"),
                       ("completion_ns", "mean_ci95"), 1e-3, log=True)
 
 MACHINE = ("--profile", "qsnet3", "--threads", "1")
-PACKET = ("--bytes", "960")     # with the headers of its segments 1 KB: one packet
+PACKET = ("--bytes", "960")     # 1 KB with the headers of the segments: one packet
 FULL = ("--load", "2")          # more than the link rate: sources always have something to send
 ALONE = ("--pattern", "complement", "--sources", "first:1")
 LINK_BYTES_PER_US = 2500
@@ -47,7 +47,7 @@ def network(nodes):
 
 
 def hops_of(nodes):
-    """All nodes send all the time; beyond saturation it takes 50 µs more until queues are empty."""
+    """All nodes send all the time. Above saturation, the queues take 50 µs more to drain."""
     return lambda x, ns: 70 * (nodes or x) * (ns + 50_000) / 1000
 
 
@@ -71,7 +71,7 @@ FAST = "static routing, links 1.8 times as fast"
 
 
 def pairs(name, routing, *faster):
-    """The worst pair of a static network has little bandwidth, which takes longer to measure."""
+    # With static routing, the worst pair has little bandwidth, which takes longer to measure.
     quick = lasting(20_000, 60_000 if routing == "static" else 20_000)
     return Series(name, (*network(1024), "--set", f"routing={routing}", *faster, *PACKET, *FULL),
                   PAIRS,
@@ -148,14 +148,14 @@ SOFTWARE = [how for how in CASTS if how != "hardware"]
 
 FIGURES = (
     Figure("q1", "All to all", tuple(ALL_TO_ALL.values()), BANDWIDTH,
-           (("y", 1.93, "paper: 85 % of what one pair alone has"),)),
+           (("y", 1.93, "paper: 85 % of a single pair"),)),
     Figure("q2", "Pairs at random, 1024 nodes: average", tuple(PERMUTED.values()), BANDWIDTH),
     Figure("q3", "Pairs at random, 1024 nodes: worst", tuple(PERMUTED.values()), WORST),
     Figure("q4", "1 KB from node to node", (CROSS, NO_SWITCHES), CROSSING),
     Figure("q5", "One pair alone", tuple(CHANNELED.values()), BANDWIDTH),
     Figure("q6", "Small messages", (*SMALL_ALONE.values(), SMALL_ALL),
            BANDWIDTH._replace(log=True)),
-    Figure("q7", "Barrier, all nodes come at once", tuple(BARRIER.values()), TIME),
+    Figure("q7", "Barrier, all nodes arrive at once", tuple(BARRIER.values()), TIME),
     Figure("q8", "Barrier of 64 nodes", tuple(SKEWED.values()), LOG_TIME),
     Figure("q9", "Broadcast from one to 63 nodes", tuple(BROADCAST.values()), COMPLETION),
 )
@@ -167,30 +167,32 @@ def mean(values):
 
 def all_to_all(routing, stated, rule):
     return Row("Q1", routing, ("q1",),
-               f"1024 nodes, all to all, {routing} routing: of what one pair alone has",
+               f"1024 nodes, all to all, {routing} routing: bandwidth, share of a single pair's",
                "%", stated, rule,
                quotient(value(ALL_TO_ALL[routing], 1024, BANDWIDTH), ADAPTER, 100))
 
 
 def gain(id, figure, y, function, stated, what):
-    """The gain of adaptive routing, with equal links and against faster ones."""
+    """The gain of adaptive routing over static routing with equal and with faster links."""
     def over(other):
         return quotient(over_xs(PERMUTED["adaptive"], y, function),
                         over_xs(PERMUTED[other], y, function))
     return (Row(id, "equal", (figure,),
-                f"1024 nodes in random pairs, {what}: adaptive over static routing",
+                f"1024 nodes in random pairs, {what}: adaptive / static routing",
                 "x", stated, AtLeast(stated), over("static")),
-            Row(id, "faster", (figure,), "the same, the static network's links 1.8 times as fast",
+            Row(id, "faster", (figure,), f"1024 nodes in random pairs, {what}: "
+                "adaptive routing / static routing on links 1.8 times as fast",
                 "x", stated, None, over(FAST)),
-            Row(id, "oblivious", (figure,), f"{what}: adaptive over oblivious routing", "x", "-",
-                None, over("oblivious")),
-            Row(id, "adaptive", (figure,), f"{what}, adaptive routing: of what one pair alone has",
+            Row(id, "oblivious", (figure,), f"1024 nodes in random pairs, {what}: "
+                "adaptive / oblivious routing", "x", "-", None, over("oblivious")),
+            Row(id, "adaptive", (figure,), f"1024 nodes in random pairs, {what}: "
+                "adaptive routing, share of a single pair's",
                 "%", "-", None, quotient(over_xs(PERMUTED["adaptive"], y, function), ADAPTER, 100)))
 
 
 def crosses(nodes, stated):
     return Row("Q4", f"{nodes}.nodes", ("q4",),
-               f"1 KB across {nodes} nodes: time that the switches take", "ns",
+               f"1 KB in a network of {nodes} nodes: time in switches", "ns",
                stated, Near(stated, 0.1),
                difference(value(CROSS, nodes, CROSSING), value(NO_SWITCHES, nodes, CROSSING)))
 
@@ -198,32 +200,32 @@ def crosses(nodes, stated):
 def fills(nodes):
     return Row("Q5", f"{nodes}.nodes", ("q5",),
                f"one pair of {nodes} nodes: fewest virtual channels "
-               "for 99 % of what 32 of them carry", "channels", "2 or 3", From(2, 3),
+               "with 99 % of the bandwidth of 32", "channels", "2 or 3", From(2, 3),
                first_reaching(CHANNELED[nodes], 0.99, 32, BANDWIDTH))
 
 
 def outstanding(nodes):
-    """The limit by 32 packets per round trip, or by the wire."""
+    """The limit of the packet rate: 32 packets per round trip, or the rate of the wire."""
     return combined((value(SMALL_ONE_CHANNEL[nodes], 0, RATE),),
                     lambda one: min(32 * one, LINK_BYTES_PER_US / SMALL))
 
 
 def small(nodes):
     rate = value(SMALL_ALONE[nodes], 0, RATE)
-    return (Row("Q6", f"{nodes}.rate", ("q6",), f"32-byte packets, one pair of {nodes} nodes",
+    return (Row("Q6", f"{nodes}.rate", ("q6",), f"32-byte packets, one pair of {nodes} nodes: rate",
                 "million/s", "-", None, rate),
             Row("Q6", f"{nodes}.limit", ("q6",),
-                "the same, of what 32 a round trip or the wire allow", "%", "-",
+                f"32-byte packets, one pair of {nodes} nodes: rate, share of the limit", "%", "-",
                 AtLeast(90), quotient(rate, outstanding(nodes), 100)))
 
 
 def barrier(how, words):
-    return Row("Q7", how, ("q7",), f"barrier of 64 nodes by {words}, all come at once", "µs", "-",
-               None, value(BARRIER[how], 64, TIME))
+    return Row("Q7", how, ("q7",), f"barrier of 64 nodes by {words}, all arrive at once: time",
+               "µs", "-", None, value(BARRIER[how], 64, TIME))
 
 
 def cast_gain(size):
-    """The time of the fastest software broadcast over that of the switches."""
+    """The time of the fastest broadcast in software, divided by that in switches."""
     return quotient(combined([value(BROADCAST[how], size, COMPLETION) for how in SOFTWARE], min),
                     value(BROADCAST["hardware"], size, COMPLETION))
 
@@ -235,24 +237,27 @@ def least_cast_gain(results):
 ROWS = (
     all_to_all("adaptive", "more than 85", AtLeast(85)), all_to_all("oblivious", "-", None),
     all_to_all("static", "-", None),
-    *gain("Q2", "q2", BANDWIDTH, mean, 1.4, "average"),
-    *gain("Q3", "q3", WORST, min, 2.6, "worst pair"),
+    *gain("Q2", "q2", BANDWIDTH, mean, 1.4, "average bandwidth"),
+    *gain("Q3", "q3", WORST, min, 2.6, "bandwidth of the worst pair"),
     crosses(32, 40), crosses(2048, 200),
     fills(32), fills(2048),
     *small(32), *small(2048),
-    Row("Q6", "all", ("q6",), "32-byte packets, all of 128 nodes in pairs: each", "million/s", "-",
+    Row("Q6", "all", ("q6",), "32-byte packets, 128 nodes in pairs: rate of a node",
+        "million/s", "-",
         None, value(SMALL_ALL, 0, RATE)),
     *(barrier(how, words) for how, words in DESIGNS.items()),
     Row("Q7", "together", ("q7",),
-        "all 64 come at once: time of the tree over that of the conditional", "x",
+        "64 nodes arrive at once: time of the tree / of the conditional", "x",
         "conditional suits", AtLeast(1), quotient(value(BARRIER["tree"], 64, TIME),
                                                   value(BARRIER["conditional"], 64, TIME))),
     Row("Q7", "apart", ("q8",),
-        "64 come over 100 µs: time of the conditional over that of the tree", "x",
+        "64 nodes arrive over 100 µs: time of the conditional / of the tree", "x",
         "tree suits", AtLeast(1), quotient(value(SKEWED["conditional"], 100000, TIME),
                                            value(SKEWED["tree"], 100000, TIME))),
     Row("Q8", "least", ("q9",),
-        "broadcast to 63 nodes: fastest software over the switches, least of all sizes",
+        "broadcast to 63 nodes: time of fastest software / of switches, minimum of sizes",
         "x", "faster than software", AtLeast(1), least_cast_gain),
-    Row("Q8", "1K", ("q9",), "the same at 1 KB", "x", "-", None, cast_gain(960)),
+    Row("Q8", "1K", ("q9",),
+        "broadcast of 1 KB to 63 nodes: time of fastest software / of switches", "x", "-", None,
+        cast_gain(960)),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""progress.py - a progress bar with the remaining time, only on a terminal."""
+"""progress.py - a progress bar with the remaining time. It is shown only on a terminal."""
 import sys
 import time
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from model import Failed, Series, Shown
 
 MEAN_NS = 50_000    # window of the mean throughput
-NEAR = 0.95         # part of the expected throughput that counts as recovered
+NEAR = 0.95         # share of the expected throughput from which it counts as recovered
 
 
 class Outage(NamedTuple):
     begins_ns: float
     ends_ns: float
     tables_ns: float    # when new tables were in force; None: never
-    share: float        # part of the links between switches that is left
+    share: float        # share of the links between switches that are in use
 
 
 class Recovery(NamedTuple):
@@ -24,9 +24,9 @@ class Recovery(NamedTuple):
     before: float
     worst: float
     after: float            # mean of the last MEAN_NS of the outage
-    expected: float         # before, times the share of the links that are left
-    took_ns: object         # from the start until it has recovered; None: never
-    tables_ns: object       # from the start to the new tables
+    expected: float         # before, times Outage.share
+    took_ns: object         # from the start of the outage to the recovery; None: never
+    tables_ns: object       # from the start of the outage to new tables; None: never
 
 
 def outages(result):
@@ -52,7 +52,7 @@ def tables_after(faults, begins, ends):
 
 
 def throughputs(result):
-    """[(end of the window in ns, GB/s of payload per node)] of complete windows."""
+    """Return [(end of the window in ns, GB/s of payload per node)] of all complete windows."""
     series = result["series"]
     window = series["window_ns"]
     last = (result["warmup_ns"] + result["measure_ns"]) / window
@@ -67,14 +67,14 @@ def mean(values):
 
 
 def within(points, begins, ends):
-    """The throughputs of windows between the two times."""
+    """Return the throughputs of the windows between the two times."""
     window = points[0][0]
     return [y for at, y in points if at - window >= begins - 1e-6 and at <= ends + 1e-6]
 
 
 def recovery(result, number, before_ns):
-    """The recovery from outage @number. @before_ns: start of the mean throughput before the first
-    outage."""
+    """Return the recovery from outage @number. The throughput before the outages is the mean from
+    @before_ns to the first outage."""
     found = outages(result)
     if len(found) <= number:
         raise Failed
@@ -105,7 +105,7 @@ class Trace(Series):
 
 @dataclass(frozen=True)
 class Expected(Trace):
-    """The throughput before the outages of a run, times the share of the links left."""
+    """The expected throughput during the outages of a run."""
     before_ns: float = 0    # argument of recovery()
 
     def shown(self, results, y):
@@ -121,7 +121,7 @@ class Expected(Trace):
 
 
 def of_outage(series, number, before_ns, function):
-    """A measure: @function of the recovery from outage @number of a run."""
+    """Return a measure (criteria.py): @function of the recovery from outage @number of a run."""
     def measure(results):
         result, = results.need(series, results.effort.pick(series.xs))
         value = function(recovery(result, number, before_ns))

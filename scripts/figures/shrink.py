@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """shrink.py - makes matplotlib's SVG files small, because they are kept in git.
 
-Numbers are rounded to a tenth of a point, less than a pixel. Groups that only have an id are
-removed. Style attributes become classes. Neighbours of the same style become one path, and markers
-of one kind become one path with that marker at its vertices.
+Numbers are rounded to a tenth of a point, which is less than a pixel. Groups that only have an id
+are removed. Style attributes become classes. Consecutive paths of the same style become one path,
+and consecutive markers of one kind become one path with this marker at its vertices.
 """
 import re
 import string
@@ -23,15 +23,15 @@ def short(text):
 
 
 def thin(path):
-    """Remove points of a path that are equal to their neighbours after rounding."""
+    """Remove points of a path that are equal to the preceding point after rounding."""
     steps = re.findall(r"[MLCQz][^MLCQz]*", path)
     return "".join(step for i, step in enumerate(steps)
                    if not (i and step[0] == "L" and step[1:] == steps[i - 1][1:]))
 
 
 def flat(parent):
-    """The shapes and texts below @parent in order, each with the clip path of its groups. For an
-    axis, sorted by grid lines, ticks and texts, so that these can be joined."""
+    """Yield the shapes and texts below @parent in order, each with the clip path of its groups. For
+    an axis, sort them by grid lines, ticks and texts, so that path() can join them."""
     for child in parent:
         if child.tag == SVG + "g":
             shapes = list(flat(child))
@@ -46,10 +46,10 @@ def flat(parent):
 
 
 class Shrunk:
-    """The written shapes, and the definitions that they need."""
+    """The shapes of the new file, and the definitions to which they refer."""
 
     def __init__(self, symbols):
-        self.symbols = symbols          # paths by id, which <use> refers to
+        self.symbols = symbols          # paths by id, to which <use> refers
         self.classes, self.markers, self.defs, self.lines = {}, {}, [], []
         self.last = None                # attributes of the last path
 
@@ -60,7 +60,7 @@ class Shrunk:
                                        str(len(self.classes) // 52 or ""))
 
     def marker(self, symbol, style):
-        """The marker that replaces a <use> of @symbol with @style."""
+        """Return the marker that replaces a <use> of @symbol with @style."""
         key = (symbol, style)
         if key not in self.markers:
             self.markers[key] = f"m{len(self.markers)}"

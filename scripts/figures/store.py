@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """store.py - keeps finished points in the output folder, so that an interrupted run can continue.
 
-The files are FOLDER/points/BUILD/KEY.json. They are written under another name and then renamed,
-so each file is complete. BUILD is a hash of the fabemu command, KEY of the point's command line."""
+The files are FOLDER/points/BUILD/KEY.json. A file is written under another name and then renamed,
+so it is always complete. BUILD is a hash of the fabemu command, and KEY is a hash of the command
+line of the point (one run of `fabemu traffic`)."""
 import fcntl
 import hashlib
 import json
@@ -54,7 +55,7 @@ class Store:
         return os.path.join(self.folder, key + ".json")
 
     def load(self, point):
-        """The point's result; None: it is not finished, or the file is damaged."""
+        """Return the result of the point; None if it has not run, or if the file is damaged."""
         try:
             with open(self._path(point)) as f:
                 kept = json.load(f)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""tables.py - verdicts, and the output files: the table as text, Markdown and JSON, and a CSV file
-per figure."""
+"""tables.py - judges all rows and writes the output files: the table as text, Markdown and JSON,
+and a CSV file for each figure."""
 import csv
 import io
 import json
@@ -16,7 +16,7 @@ NOT_MEASURED, NOT_BUILT = "not measured", "not built"
 
 
 def judge(row, results):
-    """The JSON object of a row."""
+    """Return the JSON object of a row."""
     measured = difference = ci = None
     verdict = NOT_BUILT
     if row.measure:
@@ -94,7 +94,7 @@ FIELDS = (("offered", ("offered",)), ("accepted", ("accepted",)),
 
 
 def figure_csv(figure, results, origin):
-    """The points of every series, after lines with '#' that give all parameters."""
+    """Return all points of a figure as CSV, after lines with '#' that give the parameters."""
     out = io.StringIO()
     axis = figure.series[0].axis
     out.write(f"# Figure {figure.number}. {figure.title}\n")
@@ -110,7 +110,7 @@ def figure_csv(figure, results, origin):
     for series in figure.series:
         for one in curves.attempt_shown(series, results, figure.y):
             if math.isnan(one.y):
-                continue        # a gap in a curve
+                continue        # a gap of the curve
             command = shlex.join(["fabemu", "traffic", *one.point.args])
             values = (one.y, one.ci, int(one.saturated),
                       *(dig(one.result, path) for _, path in FIELDS))
@@ -123,7 +123,7 @@ def plain(value):
 
 
 def write(folder, name, content):
-    """Write a file so that it is complete or missing."""
+    """Write a file under another name and rename it, so that it is complete if it exists."""
     path = os.path.join(folder, name)
     with open(path + ".new", "w") as f:
         f.write(content)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * allocate.c - virtual channel allocation: a packet gets a channel of its output, or waits for one.
- */
+/* allocate.c - virtual channel allocation (allocate.h). */
 #include "switch/channel/allocate.h"
 
 /* Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. */
@@ -19,10 +17,7 @@ static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64
     }
 }
 
-/*
- * Return whether the packet must have slots at the remote end for all its segments before it sends
- * the first.
- */
+/* Return whether the packet must have slots for all its segments before it sends the first. */
 static bool allocate_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;
@@ -53,7 +48,7 @@ static bool allocate_may_open(const struct switch_channels *ch, uint32_t v, uint
     return !allocate_collects(in) || !emu_vcs_collecting(&ch->port[o].vcs);
 }
 
-/* --- a packet has come -------------------------------------------------------------- */
+/* --- a packet has arrived ----------------------------------------------------------- */
 
 /* Make packet @v wait for a channel of @outs. */
 static void allocate_wait(struct switch_channels *ch, uint32_t v, emu_ports outs)
@@ -162,8 +157,8 @@ static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_
 
 /*
  * Return the packet that gets the next channel of output @o; CHANNEL_NONE: none may have one.
- * Packets that collect slots alternate with the others. If it is the turn of a packet that may not
- * collect yet, its turn is kept.
+ * Packets that collect slots alternate with the others. A packet whose turn it is, but that may not
+ * collect yet, keeps its turn.
  */
 static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
 {

@@ -67,10 +67,7 @@ static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_por
     return route_choose(&ch->sw, outs, switch_channel_idle(ch, outs & ch->light, at_ps));
 }
 
-/*
- * Update the sets `light` and `openable`. The number of open channels of output @o has just become
- * @pending, or was @pending until now.
- */
+/* Update `light` and `openable`, because the `pending` of @o rises to @pending or falls from it. */
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {
     ch->light ^= emu_port_if(o, pending == ch->light_pending);

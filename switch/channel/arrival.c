@@ -3,8 +3,8 @@
  * arrival.c - checks an entry that has arrived at a port, and stores it in its input's buffer.
  *
  * The switch does not trust entries. It counts and drops an entry that violates the protocol, and
- * returns its credit. The indexes of a packet's segments must grow. The switch drops duplicates;
- * gaps are detected by the packet's receiver.
+ * returns its credit. The indexes of a packet's segments must grow, so the switch drops duplicates.
+ * The packet's receiver detects gaps.
  */
 #include "switch/channel/stages.h"
 
@@ -23,10 +23,7 @@ static void arrival_bad(struct switch_channels *ch, uint32_t p, const struct emu
     arrival_drop(ch, p, entry, fate, at_ps);
 }
 
-/*
- * Drop a valid entry for which there is no slot, because a fault has forged a credit or duplicated
- * the entry.
- */
+/* Drop a valid entry that has no slot, because a fault forged a credit or duplicated the entry. */
 static void arrival_overrun(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                             enum emu_fate fate, uint64_t at_ps)
 {
@@ -34,10 +31,7 @@ static void arrival_overrun(struct switch_channels *ch, uint32_t p, const struct
     arrival_drop(ch, p, entry, fate, at_ps);
 }
 
-/*
- * A segment of @v is stored in @slot: let the copies of @v that have waited for it request to send
- * it.
- */
+/* Let the copies of @v that have waited for the segment in @slot request to send it. */
 static void arrival_request(struct switch_channels *ch, uint32_t v, uint32_t slot)
 {
     for (uint32_t w = ch->in[v].copies; w != CHANNEL_NONE; w = ch->out[w].next) {
@@ -63,7 +57,7 @@ static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct 
         arrival_request(ch, v, switch_channel_append(ch, v, entry, fate));
 }
 
-/* Drop a segment of a packet for which no output leads on. */
+/* Drop a segment of a packet that cannot leave by any output. */
 static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                           enum emu_fate fate, uint64_t at_ps)
 {
@@ -75,7 +69,7 @@ static void arrival_drain(struct switch_channels *ch, uint32_t v, const struct e
         switch_channel_answer(ch, v);
 }
 
-/* Route packet @v, whose head has arrived. If no output leads on, its segments will be dropped. */
+/* Route packet @v, whose head has arrived. If it cannot leave, its segments will be dropped. */
 static void arrival_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head,
                           uint64_t at_ps)
 {
@@ -110,7 +104,7 @@ static void arrival_head(struct switch_channels *ch, uint32_t p, const struct em
         sane = switch_channel_head_sane(&head, hdr, segments);
     }
     if (!sane || in->tag == hdr->tag) {
-        /* the same tag: a duplicate of a head of the current or last packet */
+        /* with the same tag, this is a duplicate of the head of the current or last packet */
         arrival_bad(ch, p, entry, fate, at_ps);
         return;
     }

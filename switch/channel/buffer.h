@@ -6,8 +6,8 @@
  * (`hold[slot].left` is 0) and all segments before it on its channel have left. `port->held` counts
  * the segments of an input that took a credit; there are at most channels + pool_slots.
  * `uncredited` counts segments that took none, which only faults cause. When a segment leaves, one
- * credit returns to the sender: on timed clocks immediately; on clock raw, rx.owed collects the
- * credits of one channel, and they return at the end of the step at the latest.
+ * credit returns to the sender. On timed clocks it returns immediately. On clock raw, rx.owed
+ * collects the credits of one channel, and they return at the end of the step at the latest.
  */
 #ifndef SWITCH_CHANNEL_BUFFER_H
 #define SWITCH_CHANNEL_BUFFER_H
@@ -35,9 +35,7 @@ static inline bool switch_channel_has_room(const struct switch_channels *ch, uin
     return ch->port[p].held < ch->channels + ch->sw.profile->pool_slots;
 }
 
-/*
- * Return one credit for channel @channel of input @p to the sender; the slot became free at @at_ps.
- */
+/* Return one credit for @channel of input @p, because a slot became free at @at_ps. */
 void switch_channel_return_credit(struct switch_channels *ch, uint32_t p, uint32_t channel,
                                   uint64_t at_ps);
 
@@ -54,15 +52,10 @@ bool switch_channel_has_slot(const struct switch_channels *ch, uint32_t p, enum 
 uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
                                const struct emu_entry *entry, enum emu_fate fate);
 
-/*
- * Free the slots of the oldest segments of @v that all copies have sent, and return their credits.
- */
+/* Free the slots of the oldest segments of @v that all copies have sent; return their credits. */
 void switch_channel_release(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
-/*
- * Note that one copy of @v will not send the queued segments from @slot on; CHANNEL_NONE: there are
- * no such segments.
- */
+/* Note that one copy of @v will not send the queued segments from @slot on, if any. */
 void switch_channel_forgo(struct switch_channels *ch, uint32_t v, uint32_t slot, uint64_t at_ps);
 
 /* Drop all queued segments of @v, because no copy will send them. */

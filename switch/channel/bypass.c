@@ -4,10 +4,10 @@
  *
  * On clock raw nothing takes time. A segment for which nothing waits at its output, and which has a
  * credit there, leaves in the step in which it arrived. It moves from one cable's ring to the next
- * and never enters the store. So does a segment of a broadcast if all its outputs are free, and a
- * reply. Checks, credits, counters and the state of channels are the same as for other segments.
- * Where something waits, all new arrivals wait behind it (allocate.c, transmit.c), so the order of
- * service and the priorities are kept.
+ * and never enters the store. The same is true for a segment of a broadcast if all its outputs are
+ * free, and for a reply. Checks, credits, counters and the state of channels are the same as for
+ * other segments. Where something waits, all new arrivals wait behind it (allocate.c, transmit.c),
+ * so the order of service and the priorities are kept.
  *
  * Most arrivals are of three kinds: the head of a unicast packet on a closed channel, the next
  * continuations of a packet, and an ACK of a packet whose last segment was sent. These take a short
@@ -16,17 +16,14 @@
  * others. A check that fails in this file changes nothing, except the round robin among equally
  * good outputs.
  *
- * A link sends packet by packet, so several continuations usually arrive together with their head.
- * They are therefore handled together. Each must be exactly the word that is expected next on its
- * channel, so its CRC-16 is compared and not computed again, and the common fields are looked up
+ * A link sends packet by packet, so several continuations usually arrive together with their head,
+ * and this file handles them together. Each must be exactly the word that is expected next on its
+ * channel. So its CRC-16 is compared and not computed again, and the common fields are looked up
  * once.
  */
 #include "switch/channel/stages.h"
 
-/*
- * Return for how many of @wanted segments channel @c of output @o has credits. Nothing may wait at
- * the output.
- */
+/* Return for how many of @wanted segments channel @c of @o, where nothing may wait, has credits. */
 static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint32_t c,
                                    uint32_t wanted)
 {
@@ -130,8 +127,8 @@ bool switch_channel_bypass_segment(struct switch_channels *ch, uint32_t v,
 /* --- continuations ------------------------------------------------------------------ */
 
 /*
- * The header words of a packet's next continuations on its input channel, and which of their bits
- * change on the output channel.
+ * The header words of a packet's next continuations on its input channel. The relabel fields are
+ * the bits that change on the output channel.
  */
 struct bypass_words {
     uint64_t rest; /* second word */
@@ -216,8 +213,8 @@ static inline uint32_t bypass_empty(struct emu_ring_end end, uint32_t count)
 }
 
 /*
- * Move up to @most continuations of the packet @in from the front of @from, on channel @c, to @to,
- * on channel @by. Returns how many.
+ * Move up to @most continuations of packet @in from @from, channel @c, to @to, channel @by. Returns
+ * how many.
  */
 static inline uint32_t bypass_run(const struct switch_channels *ch, struct switch_channel_in *in,
                                   struct emu_ring_end *from, uint32_t c, struct emu_ring_end *to,
@@ -236,10 +233,7 @@ static inline uint32_t bypass_run(const struct switch_channels *ch, struct switc
     return sent;
 }
 
-/*
- * Return how many of the @count entries at the front of @from are the next continuations of packet
- * @in.
- */
+/* Return how many of @count entries at the front of @from are the next continuations of @in. */
 static inline uint32_t bypass_match(const struct switch_channels *ch,
                                     const struct switch_channel_in *in, uint32_t c,
                                     struct emu_ring_end from, uint32_t count)
@@ -259,9 +253,7 @@ static inline uint32_t bypass_match(const struct switch_channels *ch,
     return index - in->index;
 }
 
-/*
- * Add @more references to the payload buffers of @count entries, before any copy becomes visible.
- */
+/* Add @more references to each of @count payload buffers, before any copy becomes visible. */
 static inline void bypass_share(struct switch_channels *ch, struct emu_ring_end from,
                                 uint32_t count, uint32_t more)
 {
@@ -342,10 +334,7 @@ static inline void bypass_went(struct switch_channels *ch, uint32_t p, uint32_t 
     ch->news |= emu_port(w / EMU_VCS);
 }
 
-/*
- * Forward up to @most continuations of one packet from the front of port @p's cable. Returns how
- * many.
- */
+/* Forward up to @most continuations of a packet from port @p's cable. Returns how many. */
 static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint32_t c,
                                     uint32_t most)
 {
@@ -373,10 +362,7 @@ static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint
 
 /* --- heads -------------------------------------------------------------------------- */
 
-/*
- * Return the outputs at which a unicast packet with @head can open a channel; empty: arrival.c
- * decides.
- */
+/* Return the outputs at which a unicast with @head can open a channel; empty: see arrival.c. */
 static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p,
                                     const struct emu_head *head)
 {
@@ -386,10 +372,7 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
            ch->openable[head->priority != 0];
 }
 
-/*
- * Return for how many of @wanted segments output @o has credits, if their packet opens a channel
- * there.
- */
+/* Return for how many of @wanted segments @o has credits on a channel that their packet opens. */
 static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
 {
     const struct emu_vcs *vcs = &ch->port[o].vcs;
@@ -404,10 +387,7 @@ static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, u
     return room < wanted ? room : wanted;
 }
 
-/*
- * Return whether the head with @hdr may open the channel @in of port @p. Sets *@head and *@segments
- * from it.
- */
+/* Return whether the head with @hdr may open channel @in of port @p. Sets *@head and *@segments. */
 static inline bool bypass_head_sane(const struct switch_channels *ch, uint32_t p,
                                     const struct switch_channel_in *in,
                                     const struct emu_packet_hdr *hdr, struct emu_head *head,

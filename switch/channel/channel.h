@@ -2,23 +2,23 @@
 /*
  * channel.h - state of the router of QsNet III, with virtual channels and acknowledgments.
  *
- * A packet passes these stages. Each stage calls only stages further down this list; stages.h
- * declares what they offer each other.
+ * These files implement the router. Each calls only functions of files further down this list;
+ * stages.h declares the functions that they offer each other.
  *
- *   kind.c       creates and frees the switch; its struct switch_kind
+ *   kind.c       creates and frees the switch; defines its struct switch_kind
  *   check.c      counts all state again and compares
  *   link.c       takes a link down or up, or stops a port
- *   raw.c, timed.c   when each stage runs, on clock raw and on timed clocks
+ *   raw.c, timed.c   the steps, on clock raw and on timed clocks
  *   arrival.c    checks an arriving header or segment and stores it in its input's buffer
  *   bypass.c     clock raw: a packet that need not wait skips the buffer
  *   reply.c      returns ACK and NACK; ends packets without a reply, and handles time-outs
  *   transmit.c   switch allocation: picks the channel that sends next, and sends its segment
  *   allocate.c   virtual channel allocation: gives a packet a channel, or makes it wait for one
  *   route.c      route computation: the outputs that a packet may take
- *   requests.h   which outputs have something to send
- *   buffer.c     the input's buffer; returns credits to the sender
+ *   requests.h   records which outputs have something to send
+ *   buffer.c     keeps segments in the input's buffer; returns credits to the sender
  *
- * The switch's worker owns this state. All stages decide the same on every clock.
+ * The switch's worker owns this state. All decisions are the same on every clock.
  * emu/packet/packet.h defines the protocol between the two ends of a cable.
  *
  * A channel's number in the switch is port * EMU_VCS + its number on the port. @v is always a
@@ -46,16 +46,16 @@
 enum switch_channel_state {
     CHANNEL_CLOSED,
     CHANNEL_OPEN, /* the packet has copies, or waits for channels */
-    /* no output leads on: the segments are dropped, and the last one is answered with a NACK */
+    /*
+     * no output leads to its destination: its segments are dropped, and it is answered with a NACK
+     */
     CHANNEL_DRAINED,
     CHANNEL_REPLIED /* all copies have their replies; the packet's own reply waits for the wire */
 };
 
 /* A channel of an input. */
 struct switch_channel_in {
-    /*
-     * outputs at which the packet waits for a channel: a unicast needs one of them, a broadcast all
-     */
+    /* outputs at which it waits for a channel: a unicast needs one of them, a broadcast all */
     emu_ports wants;
     struct switch_list queue; /* its segments in the input's buffer */
     uint32_t tag;
@@ -89,12 +89,12 @@ struct switch_channel_out {
 
 /* bypass.c uses the first cache lines, up to `tag` in `vcs`, and the first line of the receiver. */
 struct switch_channel_port {
-    /* The output. */
+    /* The output; only `onward` belongs to the input. */
     alignas(EMU_LINE) struct emu_tx tx;
     emu_ports waiters; /* inputs with a packet that waits for a channel of this output */
     emu_ports onward;  /* outputs that packets from this input may take: route.c */
     struct emu_vcs vcs;
-    /* set of open channels whose packets have made a request at this output: requests.h */
+    /* set of open channels whose packets have ever requested to send from the buffer: requests.h */
     uint32_t stopped;
     uint8_t pending; /* number of open channels; any thread may read it */
 
@@ -112,7 +112,10 @@ struct switch_channel_port {
     emu_ports served;   /* inputs that have a packet on a channel in `stopped` */
     uint8_t last_input; /* the input that sent a segment last */
     uint8_t last_reply; /* the channel that sent a reply last */
-    /* the input that was granted a channel last; [1]: for a packet that collects slots */
+    /*
+     * the input whose packet was last granted a channel; [0]: of the packets that collect no slots,
+     * [1]: of those that do
+     */
     uint8_t last_grant[2];
     /* bit per priority: the next grant goes to a packet that collects slots */
     uint8_t collects;
@@ -126,12 +129,15 @@ struct switch_channel_port {
     uint64_t reply_ps[EMU_VCS];
 };
 
-/* State of an output and an input together. */
+/* State of a pair of an output and an input. */
 struct switch_channel_pair {
     /* channels of the input whose packets wait for a channel of the output */
     uint32_t waiting;
     uint8_t last_sent; /* the channel of the output that last sent a segment from the input */
-    /* the channel of the input that was granted one last; [1]: for a packet that collects slots */
+    /*
+     * the channel of the input whose packet was last granted a channel of the output; [0]: of the
+     * packets that collect no slots, [1]: of those that do
+     */
     uint8_t last_grant[2];
 };
 
@@ -172,7 +178,7 @@ struct switch_channels {
     emu_ports openable[2];
     emu_ports light;  /* outputs with fewer than profile->light_pending open channels */
     emu_ports queued; /* outputs with segments or replies to send */
-    /* raw: inputs that owe credits to their senders, which return at the step's end */
+    /* raw: inputs with credits that must be returned to their senders at the end of the step */
     emu_ports owing;
 
     uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
@@ -182,7 +188,7 @@ struct switch_channels {
     struct switch_channel_units units;
     uint32_t open;                    /* number of open channels of all outputs */
     uint32_t uncredited;              /* number of segments at the inputs that took no credit */
-    uint16_t tick;                    /* time for time-outs, of which one lasts CHANNEL_TICKS */
+    uint16_t tick;                    /* current time, in ticks; a time-out lasts CHANNEL_TICKS */
     uint64_t tick_ps;                 /* length of a tick */
     uint64_t credit_ps;               /* time until a credit has returned; 0 on clock raw */
     struct switch_store store;        /* segments at the inputs */
@@ -191,16 +197,10 @@ struct switch_channels {
     struct switch_channel_in *in;     /* sw.ports * EMU_VCS of them */
     struct switch_channel_out *out;   /* sw.ports * EMU_VCS of them */
     struct switch_channel_pair *pair; /* [output][input] */
-    /*
-     * how the CRC-16 of a head and of a continuation changes with the channel; index: old ^ new
-     * channel
-     */
+    /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /*
-     * raw: which bits of a continuation's word depend on its index, and which say that it is the
-     * last
-     */
+    /* raw: bits of a continuation's word that depend on its index, and that mark the last one */
     uint32_t cont_index[EMU_INDEXES];
     uint32_t cont_last;
 };
@@ -239,10 +239,7 @@ static inline struct switch_channel_pair *switch_channel_pair(const struct switc
     return &ch->pair[o * ch->sw.ports + p];
 }
 
-/*
- * Return the bits of a continuation's word that change when the continuation moves from channel
- * @from to channel @to.
- */
+/* Return the bits of a continuation's word that differ between channels @from and @to. */
 static inline uint32_t switch_channel_relabel_cont(const struct switch_channels *ch, uint32_t from,
                                                    uint32_t to)
 {

@@ -97,9 +97,7 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
                 : NULL;
 }
 
-/*
- * Return whether a head of channel @c and packet @tag is on the cable to @rx; with @reply, a reply.
- */
+/* Return whether a head (with @reply: a reply) with @tag and channel @c is on the cable to @rx. */
 static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
 {
     const struct emu_ring_end *data = &rx->tx->data;
@@ -123,10 +121,7 @@ static bool check_unsent(const struct switch_channels *ch, uint32_t w)
     return slot != CHANNEL_NONE && ch->store.slot[slot].packet.kind == EMU_PACKET_HEAD;
 }
 
-/*
- * Return whether a fault or a time-out has happened here that may leave a channel open at one end
- * only.
- */
+/* Return whether a fault or time-out here may have left a channel open at one end only. */
 static bool check_faulty(const struct switch_channels *ch)
 {
     for (uint32_t p = 0; p < ch->sw.ports; p++)
@@ -136,9 +131,9 @@ static bool check_faulty(const struct switch_channels *ch)
 }
 
 /*
- * Check that a channel of the cable at port @p is open at both ends, or at neither, or that the
- * packet's head or reply is on the cable. The check is left out if a segment may have been lost, or
- * a packet given up.
+ * Check that each channel of the cable at port @p is open at both ends, or at neither, or that the
+ * packet's head or reply is on the cable. There is no check if a segment may have been lost, or a
+ * packet given up.
  */
 static const char *check_open(const struct switch_channels *ch, uint32_t p)
 {
@@ -165,8 +160,7 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
 }
 
 /*
- * Check that the copies of @v, open and wanted, match its `unsettled`, and that each has a channel
- * of its own.
+ * Check that `unsettled` of @v counts its copies, open and wanted, and that each has its channel.
  */
 static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 {
@@ -214,8 +208,7 @@ static bool check_anything(const struct switch_channel_port *port)
 }
 
 /*
- * Return whether `stopped`, `open_of` and `served` agree: each channel in `stopped` belongs to one
- * input.
+ * Return whether `stopped`, `open_of` and `served` agree, with one input per channel in `stopped`.
  */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {

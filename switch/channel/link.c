@@ -73,10 +73,7 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
         switch_channel_schedule_news(ch, at_ps - 1);
 }
 
-/*
- * Return whether the port has something to send. Credits in its ring matter only if it has no
- * others, see switch_channel_transmit().
- */
+/* Return whether the port has a reply, or a segment and a credit, which may still be in a ring. */
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];

@@ -10,8 +10,8 @@
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
- * Take all arrivals of port @p, so that a sender that gives up a packet and sends again never finds
- * the ring full of replies.
+ * Take all arrivals of port @p. Otherwise a sender that gives up a packet and sends again could
+ * find the ring full of replies.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {
@@ -35,10 +35,7 @@ static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
     return moved;
 }
 
-/*
- * Prefetch the cache lines of @ports and of their cables, because other devices and payloads have
- * used the cache since the last step.
- */
+/* Prefetch the cache lines of @ports and their cables, which other devices may have evicted. */
 static void raw_fetch(const struct switch_channels *ch, emu_ports ports)
 {
     emu_each_port (p, ports)
@@ -106,9 +103,8 @@ static uint32_t raw_send(struct switch_channels *ch)
 
 /*
  * Advance the ticks by the host's clock, after the arrivals were taken. A coarse clock is enough,
- * because ticks need not be exact. At most one tick passes in a step: if this switch was not
- * stepped for long, others may not have been either. A time-out that is too early only costs a
- * NACK.
+ * because ticks need not be exact. At most one tick passes in a step, because other switches may
+ * not have been stepped for as long as this one. A time-out that is too early only costs a NACK.
  */
 static void raw_tick(struct switch_channels_raw *raw)
 {
@@ -123,10 +119,6 @@ static void raw_tick(struct switch_channels_raw *raw)
     switch_channel_check_timeouts(ch, 0);
 }
 
-/*
- * Do one step. It does a bounded amount of work, never blocks and never allocates memory. Returns
- * how many entries were moved.
- */
 uint32_t switch_step_channels_raw(struct emu_dev *dev, uint64_t until_ps)
 {
     struct switch_channels_raw *raw = (struct switch_channels_raw *)dev;

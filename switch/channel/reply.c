@@ -4,18 +4,18 @@
  *
  * A reply closes the channel of the output at which it arrives. When all copies of a packet have
  * their replies, the switch sends one reply to the packet's sender: ACK, or NACK if any of them was
- * a NACK. The channel of the input is then free. Channels of outputs that have closed are granted
- * to packets that wait.
+ * a NACK. The channel of the input is then free. When a channel of an output closes, the switch
+ * grants it to a packet that waits.
  *
  * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was
  * lost. The switch closes the channel and counts it as a NACK. It measures this time in ticks of an
  * eighth of the time-out, and checks all channels once a tick, so that a packet needs no timer. A
  * late reply finds a channel with another tag, or a closed one.
  *
- * A packet that has waited for a channel for as long as that gets a NACK. Packets of a higher
- * priority, to a node that never answers, may take all channels of an output again and again.
- * Without the NACK, the packet would hold its slots forever and block all other packets of its
- * sender.
+ * A packet that has waited for a channel for the time of a time-out gets a NACK. Packets of a
+ * higher priority, to a node that never answers, may take all channels of an output again and
+ * again. Without the NACK, the packet would hold its slots forever and block all other packets of
+ * its sender.
  *
  * If the sender gives up a packet, a copy whose last segment was not sent will get no reply. Its
  * channel closes immediately, and the remote end learns this from the next head on the channel. A
@@ -30,10 +30,7 @@
 
 #include <assert.h>
 
-/*
- * Stop copy @w, which sends nothing more of its packet, and release the segments that only it had
- * to send.
- */
+/* Stop copy @w, and release the segments that only it had to send. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -115,8 +112,7 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 /* --- a packet ends without its replies ---------------------------------------------- */
 
 /*
- * Detach the copies of @v, so that their replies will be ignored. Returns the outputs at which a
- * channel was closed.
+ * Detach the copies of @v, whose replies are then ignored. Returns outputs where a channel closed.
  */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {

@@ -24,10 +24,7 @@ static inline void switch_channel_request(struct switch_channels *ch, uint32_t o
     ch->queued |= emu_port(o);
 }
 
-/*
- * Clear `queued` of output @o if this was its last request, after a request was withdrawn or
- * served.
- */
+/* Clear `queued` of output @o if it has no request left. */
 static inline void switch_channel_unrequest(struct switch_channels *ch, uint32_t o)
 {
     const struct switch_channel_port *port = &ch->port[o];

@@ -71,7 +71,7 @@ static uint32_t route_static(const struct switch_channels *ch, emu_ports outs, u
 
 /*
  * Return the outputs that a packet to @dst from input @p may take. Adaptive routing avoids links
- * that are down. The other kinds of routing rely on the routing tables, which the manager changes.
+ * that are down. The other kinds rely on the routing tables, which the manager changes.
  */
 static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32_t dst)
 {
@@ -105,7 +105,7 @@ static emu_ports route_broadcast(const struct switch_channels *ch, uint32_t v, u
 {
     const struct switch_group *group = emu_table_at(&ch->sw.groups, slot);
     emu_ports from = emu_port(v / EMU_VCS), outs;
-    /* or it comes from the unit here */
+    /* or the packet comes from the unit of this switch */
     bool member = group && (emu_ports_any(group->ports & from) || v / EMU_VCS == ch->units.own);
 
     if (!member || ch->in[v].last > ch->sw.profile->pool_slots)

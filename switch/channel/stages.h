@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * stages.h - what the stages of the channel switch offer each other, and its struct switch_kind.
- */
+/* stages.h - functions that files of the switch with channels offer each other, and its kind. */
 #ifndef SWITCH_CHANNEL_STAGES_H
 #define SWITCH_CHANNEL_STAGES_H
 
@@ -9,9 +7,7 @@
 
 /* --- arrival.c, bypass.c ------------------------------------------------------------ */
 
-/*
- * Take the next entry of port @p that has arrived not later than @until_ps. False: there is none.
- */
+/* Take the next entry of port @p that has arrived by @until_ps. False: there is none. */
 static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, uint64_t until_ps,
                                        struct emu_entry *entry, enum emu_fate *fate)
 {
@@ -24,10 +20,7 @@ static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, u
 void switch_channel_arrive(struct switch_channels *ch, uint32_t p, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps);
 
-/*
- * Clock raw: send the next segment of the packet @v without storing it. False: it has to wait, and
- * nothing has changed.
- */
+/* Clock raw: send the next segment of packet @v without storing it. False: it must be stored. */
 bool switch_channel_bypass_segment(struct switch_channels *ch, uint32_t v,
                                    const struct emu_entry *entry);
 
@@ -39,10 +32,7 @@ uint32_t switch_channel_bypass(struct switch_channels *ch, uint32_t p, uint32_t 
 
 /* --- route.c ------------------------------------------------------------------------ */
 
-/*
- * Find the ports that have cables, and which of these lead to the same device. Called in the first
- * step.
- */
+/* Find the ports with cables, and those that lead to the same device. Called in the first step. */
 void switch_channel_find_cables(struct switch_channels *ch);
 
 /* Update `onward` of all inputs, because `up` has changed. */
@@ -50,7 +40,7 @@ void switch_channel_update_onward(struct switch_channels *ch);
 
 /*
  * Return the outputs of the packet @v, whose head is @head: a unicast takes any one of them, a
- * broadcast all. Empty: no output leads on.
+ * broadcast all. Empty: no output leads to its destination.
  */
 emu_ports switch_channel_route(struct switch_channels *ch, uint32_t v, const struct emu_head *head);
 

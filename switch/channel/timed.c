@@ -39,10 +39,7 @@ static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
         timed_plan(ch, o, at_ps);
 }
 
-/*
- * Schedule output @o for the time of its next credit, because none of its segments has a credit at
- * @at_ps.
- */
+/* Schedule output @o for its next credit, because it has none for any of its segments at @at_ps. */
 static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     const struct emu_credit *next = emu_credit_front(&ch->port[o].tx.credit);
@@ -56,8 +53,8 @@ static void timed_stall(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 }
 
 /*
- * Look at the next entry of port @p. If it arrives not later than @until_ps, add it to @arrivals
- * and return EMU_NEVER. Otherwise note the port for the next step, and return the entry's time.
+ * Check the next entry of port @p. If it arrives not later than @until_ps, add it to @arrivals and
+ * return EMU_NEVER. Otherwise note the port for the next step, and return the entry's time.
  */
 static uint64_t timed_poll(struct switch_channels *ch, struct emu_order *arrivals, uint32_t p,
                            uint64_t until_ps)

@@ -113,10 +113,7 @@ static inline void transmit_advance(struct switch_channels *ch, uint32_t w, uint
     emu_vcs_spend(&port->vcs, c);
 }
 
-/*
- * End copy @w, which has sent its last segment. If segments before it were lost, free the slots
- * that were promised to them.
- */
+/* End copy @w, which has sent its last segment. Free slots that were promised to lost segments. */
 static inline void transmit_end(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     ch->out[w].ended = true;

@@ -26,9 +26,7 @@ static inline uint64_t switch_channel_reply_rest(const struct switch_channel_in 
         .rest;
 }
 
-/*
- * Clock raw: return whether nothing waits at output @o and the ring of its cable has a free slot.
- */
+/* Clock raw: return whether nothing waits at output @o and its cable's ring has a free slot. */
 static inline bool switch_channel_is_open(const struct switch_channels *ch, uint32_t o)
 {
     const struct emu_tx *tx = &ch->port[o].tx;

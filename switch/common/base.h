@@ -4,9 +4,9 @@
  *
  * The folders crosspoint/, input/ and channel/ have one or two kinds each. The device of a kind is
  * a struct that begins with a struct switch_dev, and the list in switch.c names its struct
- * switch_kind. Parts that several kinds share: store.h (segments), events.h (timed clocks),
- * crossbar.h (rows and outputs). A *row* is an input with its queues: that of a port, or of a
- * combine unit that sends results.
+ * switch_kind. Several kinds share store.h (segments), events.h (timed clocks) and crossbar.h (rows
+ * and outputs). A *row* is an input with its queues: that of a port, or of a combine unit that
+ * sends results.
  *
  * The switch's worker owns all fields unless a comment says otherwise. The manager and the driver
  * read them only while the worker is stopped.
@@ -28,9 +28,9 @@ struct route_policy;
 struct switch_cables;
 
 /*
- * Flag in the result of struct switch_kind's queued(): the link at the output is down. The flag is
- * larger than any number of segments. So such an output is never lightly loaded, and never has the
- * shortest queue while the link of another candidate is up.
+ * Flag in the result of struct switch_kind's queued(): the link at the output is down. Because the
+ * flag is larger than any number of segments, such an output is never lightly loaded, and never has
+ * the shortest queue while the link of another candidate is up.
  */
 #define SWITCH_OUT_DOWN (UINT32_C(1) << 30)
 
@@ -43,8 +43,8 @@ struct switch_impl {
 
 /*
  * A kind of switch: its implementation of the functions in switch.h and device.h, where each is
- * documented. A worker steps a switch by the function in its emu_dev, so none of these is called
- * per segment.
+ * documented. A worker steps a switch by the function in its emu_dev. Of the functions here,
+ * routing policies may call queued() and shortest() per segment; no other one is called so often.
  */
 struct switch_kind {
     struct switch_impl raw;   /* clock raw */
@@ -81,16 +81,16 @@ struct switch_kind {
     uint32_t (*bufs)(struct switch_dev *sw);
     void (*rebase)(struct switch_dev *sw, uint64_t by_ps); /* timed clocks only */
 
-    /* The following functions are NULL if links are always up. */
+    /* NULL: links are always up */
     uint32_t (*link)(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
     void (*stick)(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
     bool (*ready)(const struct switch_dev *sw, uint32_t port);
     uint32_t (*waiting)(struct switch_dev *sw, uint32_t port,
                         void (*report)(void *ctx, const struct emu_entry *entry), void *ctx);
-    bool (*holds)(struct switch_dev *sw, uint32_t id); /* NULL: a kind with virtual channels */
+    bool (*holds)(struct switch_dev *sw, uint32_t id); /* NULL: a kind without crosspoints */
     /* called when sw->ups was set; NULL: nothing to do */
     void (*ups)(struct switch_dev *sw);
-    /* The following functions are NULL if the kind has no combine units of its own. */
+    /* The combine_ functions are NULL if the kind has no combine units of its own. */
     int (*combine_faults)(struct switch_dev *sw, struct emu_faults *faults);
     int (*combine_stall)(struct switch_dev *sw, bool stalled, uint64_t at_ps);
     void (*combine_out)(struct switch_dev *sw, bool out, uint64_t at_ps);
@@ -121,10 +121,7 @@ struct switch_dev {
     const struct emu_profile *profile;
     const struct route_policy *policy; /* of the profile's `choice`: switch/policy/policy.h */
     struct route_state choice;
-    /*
-     * ports to poll again in the next step: more segments than a burst have arrived, or are still
-     * on the wire
-     */
+    /* ports to poll in the next step, where segments are left or still on the wire */
     emu_ports arriving;
     emu_ports ups;  /* ports to switches of higher levels */
     uint32_t ports; /* number of external ports */
@@ -152,8 +149,7 @@ struct switch_dev *switch_of(struct emu_dev *dev, const struct switch_kind *kind
 
 /*
  * Return the ports with a cable to which the @signals of an event may belong. Several ports may
- * share a bit (emu_port_signal()). Some of these may have had no event; it does no harm to poll
- * them.
+ * share a bit (emu_port_signal()), so some may have had no event; polling them does no harm.
  */
 static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t signals)
 {
@@ -168,10 +164,7 @@ static inline emu_ports switch_signalled(const struct switch_dev *sw, uint64_t s
     return ports;
 }
 
-/*
- * Return the ports that have an event. switch_take() also clears the events;
- * switch_signalled_ports() does not.
- */
+/* Return the ports that have an event. switch_take() also clears the events. */
 static inline emu_ports switch_signalled_ports(const struct switch_dev *sw, enum emu_event event)
 {
     return switch_signalled(sw, emu_dev_signalled(&sw->dev, event));
@@ -188,20 +181,14 @@ static inline const struct topo_route *switch_route(const struct switch_dev *sw)
     return atomic_load_explicit(&sw->route, memory_order_acquire); /* G5 pairs with G6 */
 }
 
-/*
- * Count a unicast to @dst that has no route; the manager polls the count. Thread: the switch's
- * step.
- */
+/* Count a unicast to @dst without a route, for the manager. Thread: the switch's step. */
 static inline void switch_trap(struct switch_dev *sw, uint32_t dst)
 {
     emu_count(&sw->counts.trapped, 1);
     atomic_store_explicit(&sw->counts.trapped_dst, dst, memory_order_relaxed);
 }
 
-/*
- * Request another step, because more segments than a burst have arrived at @port. Thread: the
- * switch's step.
- */
+/* Poll @port in another step, because segments are left there. Thread: the switch's step. */
 static inline void switch_more(struct switch_dev *sw, uint32_t port)
 {
     sw->arriving |= emu_port(port);
@@ -220,8 +207,7 @@ static inline struct switch_group *switch_group_of(const struct switch_dev *sw, 
  * Return the outputs of a collective segment that arrived at @row (§2.1); empty: drop it. The
  * result of an all-reduce comes down from the top of the group's tree, and is a multicast from
  * there on.
- * @unit: the output of the combine unit for contributions from @row, as a set; empty: there is
- * none.
+ * @unit: the output of the combine unit for contributions from @row, as a set; empty: none.
  */
 static inline emu_ports switch_group_outs(const struct switch_group *group, uint32_t row,
                                           const struct emu_hdr *hdr, emu_ports unit)
@@ -248,7 +234,7 @@ static inline void switch_count_drop(struct switch_dev *sw, const struct switch_
 
 /*
  * Return the later of @at_ps and the arrival of @entry. On clock real a switch may see a credit
- * late. The credit's time may then be earlier than the arrival of the segment that uses it.
+ * late, so the credit's time may be earlier than the arrival of the segment that uses it.
  */
 static inline uint64_t switch_no_sooner(uint64_t at_ps, const struct emu_entry *entry)
 {

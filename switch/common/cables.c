@@ -23,26 +23,26 @@ static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
 static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
 {
     const struct switch_cables *cables = ((const struct switch_dev *)dev)->cables;
-    uint64_t come_ps = EMU_NEVER, go_ps = EMU_NEVER;
+    uint64_t arrive_ps = EMU_NEVER, depart_ps = EMU_NEVER;
     uint32_t moved;
 
     emu_each_port (p, cables->in)
-        come_ps = earlier(come_ps, emu_intake_take(cables->intake[p], until_ps));
+        arrive_ps = earlier(arrive_ps, emu_intake_take(cables->intake[p], until_ps));
     moved = cables->step(dev, until_ps);
     emu_each_port (p, cables->in)
         emu_intake_give(cables->intake[p]);
     emu_each_port (p, cables->out)
-        go_ps = earlier(go_ps, emu_replay_run(cables->replay[p], until_ps));
+        depart_ps = earlier(depart_ps, emu_replay_run(cables->replay[p], until_ps));
     if (dev->timed)
-        dev->next_ps = earlier(dev->next_ps, earlier(come_ps, go_ps));
+        dev->next_ps = earlier(dev->next_ps, earlier(arrive_ps, depart_ps));
     else
-        emu_dev_poll_within(dev, go_ps);
+        emu_dev_poll_within(dev, depart_ps);
     return moved;
 }
 
 /* --- creation ----------------------------------------------------------------------- */
 
-/* Return the stages of @sw, which are created if there are none. NULL: no memory. */
+/* Return the stages of @sw; create them if there are none. NULL: no memory. */
 static struct switch_cables *cables_of(struct switch_dev *sw)
 {
     if (sw->cables)
@@ -55,7 +55,7 @@ static struct switch_cables *cables_of(struct switch_dev *sw)
     return sw->cables;
 }
 
-/* Return the intake of @port, which is created if there is none. NULL: no memory. */
+/* Return the intake of @port; create it if there is none. NULL: no memory. */
 static struct emu_intake *cables_intake(struct switch_dev *sw, uint32_t port)
 {
     struct switch_cables *cables = cables_of(sw);
@@ -196,9 +196,7 @@ bool switch_cables_hold(const struct switch_dev *sw, uint32_t id)
     emu_each_port (p, sw->cables->out)
         if (emu_replay_holds(sw->cables->replay[p], id))
             return true;
-    /*
-     * with retry the sender's replay buffer holds these segments, so this is only for other cables
-     */
+    /* with retry, the segments on a cable are in the replay buffer of its sender */
     emu_each_port (p, sw->cables->in & ~sw->cables->out)
         if (emu_link_holds(&sw->cables->intake[p]->wire, id))
             return true;

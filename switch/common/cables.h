@@ -26,10 +26,7 @@ struct switch_cables {
 /* faults() of a struct switch_kind. */
 int switch_cables_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
-/*
- * Note that the cable at @port has lost its signal, or has it again. link() of a struct switch_kind
- * calls this.
- */
+/* link() of a struct switch_kind calls this when the cable at @port loses or regains its signal. */
 void switch_cables_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 void switch_cables_free(struct switch_dev *sw);

@@ -99,7 +99,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
 {
     struct switch_crossbar *bar = switch_crossbar_of(sw);
     struct switch_out *out = &bar->out[port];
-    /* because events up to @at_ps have happened */
+    /* the port may send after @at_ps, because all events up to then have happened */
     uint64_t goes_ps = sw->dev.timed ? at_ps + 1 : 0;
 
     if (up == !switch_link_is_down(bar, port))
@@ -113,7 +113,7 @@ uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uin
     if (up && switch_is_stuck(sw, port))
         sw->kind->stick(sw, port, true, goes_ps);
     switch_cables_link(sw, port, up, at_ps);
-    return 0; /* no packets are lost, because this kind knows no replies */
+    return 0; /* without virtual channels, no packet awaits a reply */
 }
 
 /* Stop or resume a port. On timed clocks a stuck output behaves like one without a credit. */

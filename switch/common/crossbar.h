@@ -40,10 +40,7 @@ struct switch_crossbar {
     emu_ports down_only;
     struct switch_row *row; /* `rows` of them */
     struct switch_out *out; /* `rows` of them */
-    /*
-     * [row][output]: segments in the queue. Behind the outputs: the levels of the row, if it has
-     * any, then 0
-     */
+    /* [row][output]: segments in the queue; the levels of the row follow its outputs */
     uint8_t *count;
     struct switch_list *xpoint; /* [row][output]: the queue */
     /* Another cache line that is used for every segment. */
@@ -61,7 +58,7 @@ static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) 
 
 /*
  * crossbar.c: allocate the parts of @bar. False: no memory. The caller calls switch_crossbar_free()
- * in either case. @levels: number of levels of each row, see switch_level(); 0: none.
+ * in either case. @levels: number of levels of each row, see switch_level(); may be 0.
  */
 bool switch_crossbar_init(struct switch_crossbar *bar, uint32_t rows, uint32_t slots,
                           uint32_t levels);
@@ -73,9 +70,7 @@ size_t switch_crossbar_bytes(uint32_t ports, uint32_t rows, uint32_t slots, uint
 struct emu_tx *switch_crossbar_tx(struct switch_dev *sw, uint32_t port);
 struct emu_rx *switch_crossbar_rx(struct switch_dev *sw, uint32_t port);
 
-/*
- * crossbar.c: link() of a struct switch_kind. Segments for a link that is down wait until it is up.
- */
+/* crossbar.c: link() of a struct switch_kind. Segments wait while their link is down. */
 uint32_t switch_crossbar_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /* crossbar.c: queued(), shortest(), stick(), ready() and waiting() of a struct switch_kind. */
@@ -94,22 +89,16 @@ void switch_crossbar_ups(struct switch_dev *sw);
 void switch_crossbar_rebase(struct switch_crossbar *bar, uint64_t by_ps);
 
 /*
- * crossbar.c: check() of a struct switch_kind. Checks all rows, outputs and queues, calls
- * check_row() for each row, and on timed clocks checks Little's law.
+ * crossbar.c: check() of a struct switch_kind. Checks all rows, outputs and queues, on timed clocks
+ * also Little's law, and calls check_row() for each row.
  */
 void switch_crossbar_check(struct switch_dev *sw, uint64_t now_ps, const struct emu_found *found);
 
-/*
- * crossbar.c: check the cable into port @r. @holds: how many credits the segments in the port's row
- * have taken.
- */
+/* crossbar.c: check the cable into port @r, whose row has segments that took @holds credits. */
 const char *switch_crossbar_check_cable(const struct switch_crossbar *bar, uint32_t r,
                                         uint32_t holds);
 
-/*
- * crossbar.c: holds() and bufs() of a struct switch_kind whose segments are all in the crossbar's
- * queues or on cables.
- */
+/* crossbar.c: holds() and bufs() of a kind with all segments in crossbar queues or on cables. */
 bool switch_crossbar_holds(struct switch_dev *sw, uint32_t id);
 uint32_t switch_crossbar_bufs(struct switch_dev *sw);
 
@@ -118,27 +107,25 @@ static inline struct switch_crossbar *switch_crossbar_of(struct switch_dev *sw)
     return (struct switch_crossbar *)sw;
 }
 
-/* Return whether the link at the port is down. */
 static inline bool switch_link_is_down(const struct switch_crossbar *bar, uint32_t port)
 {
     return bar->out[port].queued & SWITCH_OUT_DOWN;
 }
 
-/* Return the index of the queue (row, out) in count[] and xpoint[]. */
 static inline size_t switch_at(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
 {
     return (size_t)row * bar->width + out;
 }
 
-/* Return where the number of segments in a queue is stored. */
+/* Return a pointer to the number of segments in a queue. */
 static inline uint8_t *switch_count(const struct switch_crossbar *bar, uint32_t row, uint32_t out)
 {
     return &bar->count[switch_at(bar, row, out)];
 }
 
 /*
- * Return where level @level of a row is stored: the number of its queues with @level segments or
- * more; @level is at least 1. It is in the cache line of the row's counts, which change with it.
+ * Return a pointer to level @level, 1 or more, of a row: the number of its queues with @level
+ * segments or more. It is in the cache line of the row's counts, which change with it.
  */
 static inline uint8_t *switch_level(const struct switch_crossbar *bar, uint32_t row, uint32_t level)
 {
@@ -153,7 +140,7 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
 
 /*
  * crossbar.c: count a unicast to @dst, to which the current routing table has no route from here.
- * Returns the outputs that led there when all links were up; empty: there was never a route.
+ * Returns its outputs in the routing table for all links up; empty: none there either.
  */
 emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst);
 
@@ -223,8 +210,7 @@ static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint
 /* --- timed clocks ------------------------------------------------------------------- */
 
 /*
- * Return the credits that row @r, of a port, owes to its sender. The event that freed their space
- * happened at @at_ps.
+ * Return the credits that row @r, of a port, owes since the event at @at_ps that freed their space.
  */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
@@ -245,7 +231,7 @@ static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint6
 }
 
 /*
- * Look at the front segment of row @r's ring. If it arrives not later than @until_ps, add it to
+ * Check the front segment of row @r's ring. If it arrives not later than @until_ps, add it to
  * @arrivals and return EMU_NEVER. Otherwise note the row for the next step, and return the
  * segment's time; EMU_NEVER: there is no segment.
  */
@@ -262,9 +248,7 @@ static inline uint64_t switch_poll(struct switch_crossbar *bar, struct emu_order
     return at_ps;
 }
 
-/*
- * Do as switch_poll() after a segment of row @r has entered; in most cases the ring is empty then.
- */
+/* Do as switch_poll() after a segment of row @r has entered. Usually the ring is empty then. */
 static inline uint64_t switch_poll_next(struct switch_crossbar *bar, struct emu_order *arrivals,
                                         uint32_t r, uint64_t until_ps)
 {
@@ -275,10 +259,7 @@ static inline uint64_t switch_poll_next(struct switch_crossbar *bar, struct emu_
     return switch_poll(bar, arrivals, r, until_ps);
 }
 
-/*
- * Do as switch_poll() for all rows with arrivals. Returns the time of the earliest arrival after
- * @until_ps.
- */
+/* Do as switch_poll() for all rows with arrivals. Returns the time of the next later arrival. */
 static inline uint64_t switch_poll_all(struct switch_crossbar *bar, struct emu_order *arrivals,
                                        uint64_t until_ps)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c - the functions of device.h; most call the function of the same name of the switch's
- * kind.
+ * device.c - the functions of device.h. Most call the function of that name of the switch's kind.
  */
 #include "switch/common/device.h"
 

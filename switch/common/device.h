@@ -3,8 +3,8 @@
  * device.h - operations on a switch of any kind. switch.h creates one.
  *
  * "While stopped" means: while the switch's worker is stopped. A *combine unit* is the part of a
- * switch that combines *contributions*, the operands that members of a group send. A *link* is up
- * or down at a port; a cable has two ends.
+ * switch that combines *contributions*, the operands that members of a group send. A cable connects
+ * two ports; each of them has a *link*, which is up or down.
  */
 #ifndef SWITCH_DEVICE_H
 #define SWITCH_DEVICE_H
@@ -99,22 +99,16 @@ uint32_t switch_bufs(struct switch_dev *sw);
 
 /* --- clocks, faults, units ---------------------------------------------------------- */
 
-/**
- * switch_rebase - subtract @by_ps from all times of a switch on a timed clock. Thread: manager,
- * while stopped.
- */
+/** switch_rebase - timed clocks: subtract @by_ps from all times. Thread: manager, while stopped. */
 void switch_rebase(struct switch_dev *sw, uint64_t by_ps);
 
 /**
  * switch_faults - set the faults of the cable that leads from another device into @port; NULL:
- * none.
- * Thread: manager, while stopped. Errors: -ENOMEM.
+ * none. Thread: manager, while stopped. Errors: -ENOMEM.
  */
 int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *faults);
 
-/**
- * switch_retries_add - add the counts of a switch without virtual channels to @sum. Thread: any.
- */
+/** switch_retries_add - add the counts of a switch to @sum. Thread: any. */
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
 
 /**
@@ -132,16 +126,16 @@ void switch_overruns(struct switch_dev *sw, uint32_t port,
 int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch_dev *to,
                       uint32_t to_port);
 
-/* What is directly at the cable of a port, for a capture. */
+/* The ends of rings that are directly at the cable of a port, for a capture. */
 struct switch_cable_ends {
-    /* fills the cable's ring: of the port, or of the replay buffer of link-level retry */
+    /* sends on the cable: that of the port, or of its replay buffer (link-level retry) */
     struct emu_tx *tx;
-    struct emu_rx *rx; /* of the port, which returns credits */
-    /* of link-level retry, for acknowledgments of the other end; NULL: there is none */
+    struct emu_rx *rx; /* that of the port; returns credits */
+    /* receives for link-level retry, and returns acknowledgments; NULL: no retry */
     struct emu_rx *answers;
 };
 
-/** switch_cable_ends - return what is directly at the cable of @port. Thread: any. */
+/** switch_cable_ends - return the ends of rings at the cable of @port. Thread: any. */
 struct switch_cable_ends switch_cable_ends(struct switch_dev *sw, uint32_t port);
 
 /* --- links and routes; thread: the manager, while stopped --------------------------- */
@@ -157,7 +151,7 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
 
 /**
  * switch_ups - set the ports that lead to switches of higher levels. A segment that arrived at one
- * of them never leaves by one of them. Before the worker starts.
+ * of them never leaves by one of them. Thread: before the worker starts.
  */
 void switch_ups(struct switch_dev *sw, emu_ports ports);
 
@@ -171,8 +165,8 @@ void switch_ups(struct switch_dev *sw, emu_ports ports);
 uint32_t switch_link(struct switch_dev *sw, uint32_t port, bool up, uint64_t at_ps);
 
 /**
- * switch_reroute_in_flight - the cable from @from to @to, which has link-level retry, is down: send
- * the segments that wait for it on other routes (emu_replay_reroute()). A segment that returns
+ * switch_reroute_in_flight - send the segments that wait for the cable from @from to @to, which has
+ * link-level retry and is down, on other routes (emu_replay_reroute()). A segment that returns
  * enters @from at the same port, and leaves it by another port.
  * @replay: NULL for a cable between two switches. Otherwise @from is NULL, and @replay is the
  * replay buffer of the device that connects @to with a switch on another host. A segment that
@@ -200,19 +194,17 @@ bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_stick - stop the port from sending, without any signal; not @stuck: let it send again from
- * @at_ps on (raw: 0). Nothing is lost.
- * Without virtual channels, a stuck port whose link is down (switch_link()) does send, for the
- * manager. With link-level retry the segments go only into the replay buffer, for
- * switch_reroute_in_flight(). Without it they go over the cable.
+ * @at_ps on (raw: 0). Nothing is lost. Without virtual channels, a stuck port whose link is down
+ * (switch_link()) does send, for the manager. With link-level retry the segments go only into the
+ * replay buffer, for switch_reroute_in_flight(). Without it they go over the cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
-/** switch_is_stuck - return whether the port is stuck. */
 bool switch_is_stuck(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_is_ready - return whether the port, which must lead to another device, has a segment to
- * send and a credit for it.
+ * switch_is_ready - return whether the port, which must lead to another device, has a segment or a
+ * reply that it could send now.
  */
 bool switch_is_ready(const struct switch_dev *sw, uint32_t port);
 
@@ -226,28 +218,22 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
 /**
  * switch_combine_faults - set the faults to which combining is subject: emu_faults_fold().
  * switch_combine_stall - stop the combine units; not @stalled: let them continue, from @at_ps on
- * (raw: 0).
- * Only for switches that have combine units of their own. Errors: -ENOMEM.
+ * (raw: 0). Only for switches that have combine units of their own. Errors: -ENOMEM.
  */
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 
 /**
- * switch_combine_out - take the combine units out of service from @at_ps on (raw: 0), until not
- * @out. Meanwhile they drop all contributions and count them (switch_counts.scrapped).
+ * switch_combine_out - take the combine units out of service from @at_ps on (raw: 0) if @out, or
+ * back into service. Out of service they drop all contributions and count them
+ * (switch_counts.scrapped).
  */
 void switch_combine_out(struct switch_dev *sw, bool out, uint64_t at_ps);
 
-/**
- * switch_combine_taken - return how many contributions the combine units took since the first fault
- * was injected into them.
- */
+/** switch_combine_taken - return how many contributions the units took since their first fault. */
 uint64_t switch_combine_taken(const struct switch_dev *sw);
 
-/**
- * switch_combine_waiting - return how many contributions wait at the combine units. @report: as for
- * switch_waiting().
- */
+/** switch_combine_waiting - do as switch_waiting(), for contributions at the combine units. */
 uint32_t switch_combine_waiting(struct switch_dev *sw,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
@@ -295,7 +281,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
 
 /**
  * switch_holds - return whether a segment of group @id is in the switch, or on a cable from or to
- * it. Only without virtual channels. Segments in the ring of a process that the switch has not
+ * it. Only for switches with crosspoints. Segments in the ring of a process that the switch has not
  * taken do not count.
  */
 bool switch_holds(struct switch_dev *sw, uint32_t id);
@@ -303,7 +289,7 @@ bool switch_holds(struct switch_dev *sw, uint32_t id);
 /* --- groups; thread: the manager ---------------------------------------------------- */
 
 /**
- * switch_group_create - create the part of a collective tree that one switch has.
+ * switch_group_create - create one switch's part of the tree of a group.
  * @id: the group's address. Its low bits are a slot of the table, and the bits above a generation.
  * Slots are reused; the generation keeps a late segment of an old group out of the new one. The
  * address also encodes the window (emu/packet/seg.h).
@@ -317,8 +303,8 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
                         uint32_t units, enum emu_combine_order order);
 
 /**
- * switch_group_destroy - free a group, which is in no switch's table, and its buffers.
- * @ports: number of external ports of the switch.
+ * switch_group_destroy - free a group, which is in no switch's table, and its buffers. @ports:
+ * number of ports of the switch.
  */
 void switch_group_destroy(struct switch_group *group, uint32_t ports, struct emu_pool_cache *cache);
 
@@ -341,8 +327,7 @@ bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_
 uint32_t switch_groups_count(const struct switch_dev *sw);
 
 /**
- * switch_group_is_idle - return whether no operation of the group is in progress here. While
- * stopped.
+ * switch_group_is_idle - return whether no operation of the group is in progress. While stopped.
  */
 bool switch_group_is_idle(const struct switch_group *group);
 
@@ -353,8 +338,8 @@ bool switch_group_is_idle(const struct switch_group *group);
 emu_ports switch_group_arrived(const struct switch_group *group, uint32_t seq);
 
 /**
- * switch_group_failed - return whether a state of the group was found damaged here. In this case
- * none of the group's operations completes any more. While stopped.
+ * switch_group_failed - return whether a state of the group was found damaged here. If so, none of
+ * the group's operations completes any more. While stopped.
  */
 bool switch_group_failed(const struct switch_group *group);
 
@@ -366,15 +351,12 @@ const struct emu_mismatch *switch_group_mismatch(const struct switch_group *grou
 
 /**
  * switch_groups_set - put a group into the switch's table. If the table must grow, a new table is
- * published and *old is the old one, which the caller frees after emu_rcu_wait(); otherwise *old is
- * NULL. Errors, which change nothing: -ENOMEM; -ENOTSUP, the group combines and this kind of switch
- * does not.
+ * published, and the caller frees the old one, *old, after emu_rcu_wait(); otherwise *old is NULL.
+ * Errors change nothing: -ENOMEM; -ENOTSUP if the group combines and this kind of switch does not.
  */
 int switch_groups_set(struct switch_dev *sw, struct switch_group *group, void **old);
 
-/**
- * switch_groups_clear - remove a group from the table. The caller may free it after emu_rcu_wait().
- */
+/** switch_groups_clear - remove a group from the table. It may be freed after emu_rcu_wait(). */
 void switch_groups_clear(struct switch_dev *sw, uint32_t id);
 
 /** switch_multicast_bytes - return the memory of a group for multicasts only, in bytes. Pure. */

@@ -9,10 +9,7 @@
 #include "emu/dev/order.h"
 #include "switch/common/base.h"
 
-/*
- * The two sides of Little's law (segments held times time = sum of waiting times), counted
- * independently.
- */
+/* The two sides of Little's law, area_ps and waited_ps, counted independently. */
 struct switch_little {
     uint64_t held;      /* segments that are in the switch now; each copy counts */
     uint64_t last_ps;   /* when `held` last changed */
@@ -24,8 +21,8 @@ static_assert(TOPO_PORTS_MAX <= (int)SWITCH_ROWS_MAX, "every port can have an ar
 
 /* Which outputs will act, and when. */
 struct switch_agenda {
-    emu_ports due;         /* outputs that are scheduled to act */
-    emu_ports stalled;     /* outputs with a segment that wait for a credit (EMU_EVENT_CREDIT) */
+    emu_ports due;     /* outputs that are scheduled to act */
+    emu_ports stalled; /* outputs that have a segment and wait for a credit (EMU_EVENT_CREDIT) */
     struct emu_order acts; /* times of the outputs in `due` */
 };
 
@@ -36,7 +33,6 @@ struct switch_agenda {
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
 size_t switch_agenda_bytes(uint32_t outs);
 
-/* Rebase the time *@at_ps by @by_ps. */
 static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 {
     *at_ps = emu_rebased_ps(*at_ps, by_ps);
@@ -81,15 +77,9 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
     return event;
 }
 
-/*
- * Callbacks of switch_events_run(), which passes its @own to them. The times that they return may
- * be EMU_NEVER.
- */
+/* Callbacks of switch_events_run(), which passes @own to them. Their times may be EMU_NEVER. */
 struct switch_events {
-    /*
-     * Add the arrivals up to @until_ps to @arrivals. Returns the time of the earliest later
-     * arrival.
-     */
+    /* Add the arrivals up to @until_ps to @arrivals. Returns the time of the next arrival. */
     uint64_t (*begin)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);
     /* Return the time of the next scheduled action. */
     uint64_t (*next_ps)(const struct switch_dev *sw);
@@ -124,7 +114,7 @@ static inline __attribute__((always_inline)) uint32_t switch_events_run(
     if (emu_order_next_ps(&arrivals) < first_ps)
         first_ps = emu_order_next_ps(&arrivals);
     if (first_ps <= until_ps)
-        /* the earliest event is the latest compared to the host's clock */
+        /* the earliest event is the furthest behind the host's clock */
         emu_dev_lag(&sw->dev, first_ps, until_ps);
     for (;;) {
         uint64_t own_ps = events->next_ps(sw);

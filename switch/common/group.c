@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * group.c - groups and the table of groups: built by the manager, published by RCU.
- */
+/* group.c - groups and the table of groups: built by the manager, published by RCU. */
 #include "switch/common/base.h"
 
 #include <errno.h>
@@ -62,9 +60,7 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
     return 0;
 }
 
-/*
- * List in @buf the buffers that unit @u holds for state @i. Returns how many, EMU_NO_BUF included.
- */
+/* List in @buf the buffers of unit @u's part of state @i; EMU_NO_BUF counts. Returns how many. */
 static uint32_t group_partial_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
                                     uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
 {
@@ -110,7 +106,6 @@ static bool group_results_complete(const struct switch_group *group, uint32_t u)
     return linked == queued && results->pending == results->some;
 }
 
-/* Return whether state @i is consistent. */
 static bool group_state_complete(const struct switch_group *group, uint32_t i)
 {
     const struct switch_state *state = switch_group_state(group, i);

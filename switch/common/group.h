@@ -28,10 +28,7 @@
 struct switch_partial {
     emu_ports have;   /* inputs that have contributed */
     uint64_t done_ps; /* when the part was complete */
-    /*
-     * the contributions combined so far; in the order of arrival, valid after the first
-     * contribution
-     */
+    /* the operands combined so far; with in_order, only the result */
     uint32_t buf;
     uint16_t next; /* if queued: index of the state with the group's next result at the unit */
     bool passed;   /* this part is complete; stays true until the whole state is complete */
@@ -39,8 +36,7 @@ struct switch_partial {
 };
 
 /*
- * The results of one group that wait at one unit: a list of states. first and last are valid if
- * `some`.
+ * The results of one group that wait at one unit: a list of states, which is empty unless `some`.
  */
 struct switch_results {
     uint16_t first;
@@ -54,19 +50,13 @@ struct switch_results {
 /* The state of one sequence number of a group. It is one cache line if the switch has one unit. */
 struct switch_state {
     emu_ports have; /* ports that have contributed, at any unit */
-    /*
-     * output ports of the result, empty while undecided; if not active, those of the previous
-     * result
-     */
+    /* output ports of the result, empty until decided; if not active, of the previous result */
     emu_ports outs;
     struct emu_hdr hdr; /* header of the first contribution; the others must match it */
     uint32_t born_ns;   /* when the first contribution was posted, in ns */
     bool active;        /* an operation is in progress */
     bool used;          /* hdr is valid: that of the operation in progress, or of the last one */
-    /*
-     * combine units with parity: set of units in whose parts a fault has flipped a bit; the next
-     * read of the part finds it
-     */
+    /* units with parity: set of units with a part in which a fault has flipped a bit */
     uint16_t flipped;
     struct switch_partial part[]; /* one for each unit */
 };
@@ -84,9 +74,7 @@ struct switch_group {
     emu_ports ports; /* the tree's ports at this switch */
     int16_t up;      /* port towards the top switch; -1: this is the top switch */
     uint8_t width;   /* number of ports */
-    /*
-     * number of combine units of the switch; 0: for multicasts only, and the fields below are empty
-     */
+    /* combine units of the switch; 0: for multicasts only, and the fields below are empty */
     uint8_t units;
     /* combine in the order of ports: contributions are kept until all have arrived */
     bool in_order;
@@ -110,8 +98,7 @@ static inline struct switch_partial *switch_group_partial(const struct switch_gr
 }
 
 /*
- * With in_order: return the kept contributions to state @i, from ports and from leaves' rows.
- * @ports: number of ports of the switch.
+ * With in_order: return the kept contributions to state @i. @ports: number of the switch's ports.
  */
 static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
                                                 uint32_t ports)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * store.h - the segments that a switch holds: one pool of slots, and queues, which are linked lists
- * of slots.
+ * of slots. The switch's worker owns all of it.
  *
  * The slot that was freed last is used first, so that a switch that holds few segments touches
- * little memory. The switch's worker owns all of it.
+ * little memory.
  */
 #ifndef SWITCH_STORE_H
 #define SWITCH_STORE_H
@@ -25,10 +25,7 @@ typedef uint32_t switch_slot;
 #define SWITCH_NO_SLOT UINT32_MAX
 #endif
 
-/*
- * A queue: the slots of its oldest and its latest segment. Both are invalid while the queue is
- * empty.
- */
+/* A queue: the slots of its oldest and its latest segment, which are invalid if it is empty. */
 struct switch_list {
     switch_slot first;
     switch_slot last;
@@ -44,10 +41,7 @@ struct switch_store {
     uint32_t fresh; /* slots from this one on were never used */
 };
 
-/*
- * store.c: initialize an empty store. False: no memory. The caller calls switch_store_free() in
- * either case.
- */
+/* store.c: initialize an empty store. False: no memory. Call switch_store_free() in either case. */
 bool switch_store_init(struct switch_store *store, uint32_t slots);
 void switch_store_free(struct switch_store *store);
 size_t switch_store_bytes(uint32_t slots);
@@ -55,8 +49,7 @@ size_t switch_store_bytes(uint32_t slots);
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
 /*
- * store.c: check that each slot is either free or one of the @held slots in queues. Returns an
- * error, or NULL.
+ * store.c: check that each slot is either free or one of @held in queues. Returns an error or NULL.
  */
 const char *switch_store_check(const struct switch_store *store, uint64_t held);
 

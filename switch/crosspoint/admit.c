@@ -2,10 +2,7 @@
 /* admit.c - put a segment that has arrived at its crosspoints, or send it at once. */
 #include "switch/crosspoint/admit.h"
 
-/*
- * Send the copies of a multicast that can go straight to the rings of processes. Returns the other
- * outputs.
- */
+/* Send the copies that can go straight to the rings of processes. Returns the other outputs. */
 static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                 const struct emu_entry *entry)
 {

@@ -32,10 +32,7 @@ static inline bool admit_collective(struct switch_crosspoints *xp, uint32_t row,
     return true;
 }
 
-/*
- * Route a unicast that entered by @row, which has these @routes, and @put it. False: it was
- * dropped.
- */
+/* Route a unicast from @row, which has these @routes, and @put it. False: it was dropped. */
 static inline __attribute__((always_inline)) bool switch_admit_unicast(
     struct switch_crosspoints *xp, uint32_t row, const struct switch_routes *routes,
     const struct emu_entry *entry, switch_put_fn put)
@@ -54,10 +51,9 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
 }
 
 /*
- * Let a segment enter by @row; the caller accounts for its credit. @folds: a contribution is
- * combined immediately, if none waits in front of it; otherwise it waits at the crosspoint of its
- * combine unit. False: the segment was dropped. The function is always inlined with constant @folds
- * and @put.
+ * Let a segment enter by @row; the caller accounts for its credit. With @folds, a contribution is
+ * combined immediately, if none waits in front of it; without, it waits at the crosspoint of its
+ * combine unit. False: the segment was dropped. Always inlined with constant @folds and @put.
  */
 static inline __attribute__((always_inline)) bool switch_admit(struct switch_crosspoints *xp,
                                                                uint32_t row,
@@ -72,10 +68,7 @@ static inline __attribute__((always_inline)) bool switch_admit(struct switch_cro
     return switch_admit_unicast(xp, row, &routes, entry, put);
 }
 
-/*
- * Clock raw, the row guarantee: send the segment if output @o is open (switch_is_open()), otherwise
- * queue it.
- */
+/* Clock raw, row guarantee: send the segment if output @o is open, otherwise queue it. */
 static inline void switch_enter_put(struct switch_crosspoints *xp, uint32_t row, uint32_t o,
                                     const struct emu_entry *entry, uint8_t share)
 {

@@ -16,11 +16,10 @@
  * the result will go. (A wire between the leaves tells each how many ports are missing.)
  *
  * A REDUCE is complete when k - 1 of the tree's k ports at this switch have contributed. Its result
- * leaves by the remaining port. That port is settled once: a later contribution from it comes too
- * late, even while the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is
- * combined towards the tree's top switch. It is complete there with contributions of all k ports,
- * and its result leaves by all k. The paper instead reduces to one adapter, which then broadcasts
- * the result.
+ * leaves by the remaining port. From then on, a contribution from that port is dropped, even while
+ * the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is combined towards
+ * the tree's top switch. It is complete there with contributions of all k ports, and its result
+ * leaves by all k. The paper instead reduces to one adapter, which then broadcasts the result.
  */
 #include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"
@@ -38,8 +37,8 @@ static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
 }
 
 /*
- * Return the output ports of the result of @state, if the ports @have have contributed; empty: the
- * result is not complete then.
+ * Return the outputs of the result of @state once the ports @have have contributed; empty: none
+ * yet.
  */
 static inline emu_ports combine_outs(const struct switch_group *group,
                                      const struct switch_state *state, emu_ports have)
@@ -49,10 +48,7 @@ static inline emu_ports combine_outs(const struct switch_group *group,
     return emu_combiner_outs(state->hdr.kind, group->ports, have, up, group->ports);
 }
 
-/*
- * With groups that combine in port order: combine the kept contributions of state @i. Returns the
- * buffer of the result.
- */
+/* Groups in port order: combine the kept contributions of state @i. Returns the result's buffer. */
 static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group,
                              uint32_t i, emu_ports have)
 {
@@ -144,9 +140,7 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
     results->pending = true;
 }
 
-/*
- * Send the result of state @i now, if no other one waits in front of it. False: it must be queued.
- */
+/* Send the result of state @i now, if no other one waits before it. False: it must be queued. */
 static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
@@ -155,8 +149,8 @@ static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct s
 }
 
 /*
- * Return whether the parity of unit @u's part of @state, which the unit reads, is wrong. In this
- * case the group has failed here, and the manager notifies its members.
+ * Return whether the parity of unit @u's part of @state, which the unit reads, is wrong. If so, the
+ * group has failed here, and the manager notifies its members.
  */
 static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints *xp,
                                                       const struct switch_group *group,
@@ -170,8 +164,7 @@ static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints 
 }
 
 /*
- * Check the parity of unit @u's part of @state, because the unit reads it. False: the part is
- * damaged, which only an injected fault can do.
+ * Let unit @u read its part of @state. False: it is damaged, which only an injected fault can do.
  */
 static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
                                 const struct switch_state *state, uint32_t u)
@@ -179,10 +172,7 @@ static inline bool combine_read(struct switch_crosspoints *xp, const struct swit
     return __builtin_expect(!xp->impaired, 1) || !combine_damaged(xp, group, state, u);
 }
 
-/*
- * Send the result of unit @u's part of state @i, which is complete. False: the part is damaged, and
- * is not sent.
- */
+/* Send the complete result of unit @u's part of state @i. False: the part is damaged. */
 static inline bool combine_pass(struct switch_crosspoints *xp, const struct switch_group *group,
                                 uint32_t i, uint32_t u, uint64_t at_ps)
 {
@@ -219,8 +209,8 @@ static emu_ports combine_leaves(const struct switch_crosspoints *xp, emu_ports h
 }
 
 /*
- * Send the partial result of leaf @u to the root, if the leaf has contributions and either all its
- * ports have contributed or @all: the outputs of the result are settled.
+ * Send the partial result of leaf @u to the root, if the leaf has contributions and none of its
+ * ports is missing. @all: missing ports do not matter, because the outputs of the result are fixed.
  */
 static void combine_pass_leaf(struct switch_crosspoints *xp, const struct switch_group *group,
                               uint32_t i, uint32_t u, bool all, uint64_t at_ps)
@@ -242,10 +232,7 @@ static inline void combine_end(const struct switch_crosspoints *xp, struct switc
     }
 }
 
-/*
- * Several units: unit @u has one more contribution. Send the results of all parts that are complete
- * now.
- */
+/* Do as combine_progress(), for switches with several units. */
 static __attribute__((noinline)) void combine_progress_tree(struct switch_crosspoints *xp,
                                                             const struct switch_group *group,
                                                             struct switch_state *state, uint32_t i,
@@ -285,8 +272,8 @@ static inline void combine_progress(struct switch_crosspoints *xp, const struct 
 
 /*
  * Return whether contribution @in from @row may be combined. Begins a new operation if none is in
- * progress. A contribution from a port fits only until the outputs of the result are settled,
- * because the leaves send their partial results then.
+ * progress. A contribution from a port fits only until the outputs of the result are fixed, because
+ * the leaves send their partial results then.
  */
 static inline bool combine_fits(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, struct switch_state *state,
@@ -308,9 +295,7 @@ static inline bool combine_fits(const struct switch_crosspoints *xp,
     return true;
 }
 
-/*
- * Account for a contribution from @row that was combined, or is kept for combining in port order.
- */
+/* Account for a contribution from @row that was combined, or kept to be combined in port order. */
 static inline void combine_arrived(struct switch_crosspoints *xp, const struct switch_group *group,
                                    struct switch_state *state, uint32_t i, uint32_t u, uint32_t row,
                                    uint64_t at_ps)
@@ -338,9 +323,7 @@ static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *
     return true;
 }
 
-/*
- * Let a fault flip a bit of a contribution that was just combined into @state, in the buffer *@at.
- */
+/* Let a fault flip a bit of a contribution that was just combined into @state, in buffer *@at. */
 static __attribute__((noinline)) void combine_flip(struct switch_crosspoints *xp,
                                                    struct switch_state *state, uint32_t u,
                                                    uint32_t row, const struct emu_hdr *hdr,
@@ -406,10 +389,7 @@ static inline void combine_fold(struct switch_crosspoints *xp, const struct swit
 
 /* --- waiting results ---------------------------------------------------------------- */
 
-/*
- * Send the waiting results of one group as far as the crosspoints have space. Returns true if none
- * is left.
- */
+/* Send a group's waiting results as far as crosspoints have space. Returns true if none is left. */
 static bool results_move(struct switch_crosspoints *xp, uint32_t u,
                          const struct switch_group *group, uint64_t at_ps)
 {
@@ -427,10 +407,7 @@ static bool results_move(struct switch_crosspoints *xp, uint32_t u,
     return true;
 }
 
-/*
- * Serve each group in the unit's list once. A group whose crosspoints are full goes to the end of
- * the list.
- */
+/* Serve each group in the list once. A group whose crosspoints are full goes to the list's end. */
 void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps)
 {
     struct switch_unit *unit = &xp->unit[u];
@@ -468,10 +445,7 @@ void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, u
 #define COMBINE_AHEAD       4u /* for the buffer of a partial result */
 #define COMBINE_AHEAD_STATE 8u /* for the state, which has the index of that buffer */
 
-/*
- * Prefetch for later contributions, because the states and buffers of a wide window are larger than
- * a core's cache.
- */
+/* Prefetch for later contributions: the data of a wide window is larger than a core's cache. */
 static inline void combine_prefetch(struct switch_crosspoints *xp, const struct switch_group *group,
                                     uint32_t i, uint32_t u)
 {
@@ -483,10 +457,7 @@ static inline void combine_prefetch(struct switch_crosspoints *xp, const struct 
         emu_seg_prefetch(emu_pool_seg(switch_cache(xp)->pool, next->part[u].buf), true);
 }
 
-/*
- * Return whether a contribution from @row can be combined into @state, which is that of its number,
- * straight from the sender's memory.
- */
+/* Return whether a contribution can be combined into @state straight from the sender's memory. */
 static inline bool combine_adds(const struct switch_crosspoints *xp,
                                 const struct switch_group *group, const struct switch_state *state,
                                 uint32_t u, uint32_t row, const struct emu_hdr *hdr)

@@ -8,9 +8,7 @@
 
 #include "switch/crosspoint/crosspoint.h"
 
-/*
- * Raw. Let the units take contributions and send results. Returns how many contributions they took.
- */
+/* Raw. Let the units take contributions, and send results. Returns the number of contributions. */
 uint32_t switch_combine(struct switch_crosspoints_raw *raw);
 
 /* Return whether unit @u has results that wait. */
@@ -55,16 +53,10 @@ uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_
 void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                       uint32_t row, const struct emu_entry *in);
 
-/*
- * Let unit @u process the oldest segment of @row, with the result at @at_ps. The caller then
- * flushes results.
- */
+/* Let unit @u process the oldest segment of @row at @at_ps. The caller then flushes results. */
 void switch_unit_take(struct switch_crosspoints *xp, uint32_t u, uint32_t row, uint64_t at_ps);
 
-/*
- * Move waiting results, of all units or of unit @u, into the crosspoints of the units' rows, as far
- * as there is space.
- */
+/* Move waiting results, of all units or of @u, into their rows' crosspoints that have space. */
 void switch_units_flush(struct switch_crosspoints *xp, uint64_t at_ps);
 void switch_unit_flush(struct switch_crosspoints *xp, uint32_t u, uint64_t at_ps);
 

@@ -3,7 +3,7 @@
  * counter.c - the plain counter: a credit returns when the last copy of its segment has left.
  *
  * Source: output-queued routers §2. docs/ARCHITECTURE.md, section 4, explains the two possible
- * readings of its credit counter.
+ * readings of the credit counter in this paper.
  */
 #include "switch/crosspoint/counter.h"
 
@@ -18,9 +18,7 @@ static bool counter_fits(const struct emu_profile *profile)
     return switch_crosspoints_fit(profile, EMU_CREDIT_COUNTER);
 }
 
-/*
- * Count @count copies of a multicast that enters by row @r. Returns 1 + the index of their counter.
- */
+/* Count @count copies of a multicast from row @r. Returns 1 + the index of their counter. */
 static uint8_t counter_share(struct switch_crosspoints *xp, uint32_t r, uint32_t count)
 {
     uint8_t *left = switch_copies_of(&xp->bar.sw)->left[r];
@@ -32,9 +30,7 @@ static uint8_t counter_share(struct switch_crosspoints *xp, uint32_t r, uint32_t
     return (uint8_t)(i + 1);
 }
 
-/*
- * Note that the segment in @slot has left row @r. Returns how many credits are owed for it: 0 or 1.
- */
+/* Note that the segment in @slot has left row @r. Returns the number of credits owed: 0 or 1. */
 static inline uint32_t copies_leave(struct switch_copies *copies, uint32_t r, uint32_t slot)
 {
     uint32_t of = copies->of[slot];

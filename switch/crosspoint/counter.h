@@ -12,10 +12,7 @@
 struct switch_copies {
     /* for each port: counters of copies left; at most one is needed per credit */
     uint8_t (*left)[EMU_XPOINT_MAX];
-    /*
-     * for each slot of the store: 1 + index of the segment's counter in its row's `left`; 0: it has
-     * none
-     */
+    /* for each slot of the store: 1 + index of the segment's counter in its row's `left`, or 0 */
     uint16_t *of;
 };
 
@@ -30,8 +27,7 @@ struct switch_counter_timed {
 };
 
 /*
- * Return the counts of either clock's device. Too slow to call per segment; code that runs per
- * segment is compiled for one clock.
+ * Return the counts, on either clock. Code that runs per segment is compiled for one clock instead.
  */
 static inline struct switch_copies *switch_copies_of(struct switch_dev *sw)
 {

@@ -238,9 +238,7 @@ static bool row_init(struct switch_dev *sw)
     return row->settling;
 }
 
-/*
- * check_row() of the kind. All segments are at crosspoints, so there are none to add to the sums.
- */
+/* check_row() of the kind. All segments are at crosspoints, so the sums do not change. */
 static const char *row_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
                              uint64_t *waited_ps)
 {

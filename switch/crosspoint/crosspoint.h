@@ -20,8 +20,7 @@
 #include "switch/common/crossbar.h"
 
 /*
- * Limit of the groups in a unit's list: twice the groups that can combine, because a group that was
- * removed may still be in the list.
+ * limit of groups in a unit's list: twice those that can combine, because removed ones may be left
  */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
 static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexes may wrap");
@@ -64,10 +63,7 @@ struct switch_timing {
 struct switch_unit {
     uint32_t first; /* index of the first group in the list; free-running */
     uint32_t last;
-    /*
-     * ids of the groups with results that wait for space in the unit's row: a ring of
-     * SWITCH_PENDING_MAX, with each group at most once
-     */
+    /* ring of SWITCH_PENDING_MAX ids: the groups with results that wait for space, each once */
     uint32_t *group;
 };
 
@@ -82,9 +78,7 @@ struct switch_impaired {
 
 struct switch_crosspoints;
 
-/*
- * Put a segment at the crosspoint (r, o), which must have space. @share: see struct switch_access.
- */
+/* Put a segment at crosspoint (r, o), which must have space. @share: see struct switch_access. */
 typedef void (*switch_put_fn)(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                               const struct emu_entry *entry, uint8_t share);
 
@@ -132,16 +126,14 @@ struct switch_crosspoints_raw {
     emu_ports touched; /* rows with arrivals or departures in this pass, which may owe credits */
 };
 
-/*
- * The device on clock raw with the row guarantee. Only in this device may segments skip
- * crosspoints.
- */
+/* The device on clock raw with the row guarantee, the only one where segments skip crosspoints. */
 struct switch_crosspoints_row {
     struct switch_crosspoints_raw raw;
     struct switch_settling *settling; /* for each port */
     /*
-     * Outputs that this pass has checked and that are not plain local cables. Such an output is in
-     * `shut`, or may take room[] segments. (For a plain local cable, only its credits count.)
+     * Outputs that this pass has checked and that are not plain local cables (tx.shape is not
+     * EMU_LINK_LOCAL). Such an output is in `shut`, or may take room[] segments. (For a plain local
+     * cable, only its credits count.)
      */
     emu_ports open;
     /* plain local cables that this pass has found open: row_put() */
@@ -160,7 +152,7 @@ static inline struct switch_crosspoints *switch_crosspoints_of(struct switch_dev
     return (struct switch_crosspoints *)sw;
 }
 
-/* Clock raw with the row guarantee only. */
+/* Only for clock raw with the row guarantee. */
 static inline struct switch_crosspoints_row *switch_row_of(struct switch_crosspoints *xp)
 {
     return (struct switch_crosspoints_row *)xp;
@@ -187,24 +179,19 @@ static inline void switch_drop(struct switch_crosspoints *xp, const struct switc
 
 /* --- creation and checks: crosspoint.c, check.c ------------------------------------- */
 
-/*
- * Initialize a device whose base is already initialized. False: no memory; the caller frees the
- * device also in this case.
- */
+/* Initialize a device, after its base. False: no memory; the caller frees it in either case. */
 bool switch_crosspoints_init(struct switch_crosspoints *xp, uint32_t slots,
                              const struct switch_access *access);
 void switch_crosspoints_free(struct switch_crosspoints *xp);
 
-/*
- * Return whether the profile describes crosspoints without input buffers, and this credit policy.
- */
+/* Return whether the profile has crosspoints, no input buffers, and this credit policy. */
 bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_policy credit);
 
 /* sane() of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
 /*
- * Return the memory of a device with @slots slots, and how many segments its crosspoints can hold.
+ * Return the bytes of a device with @slots slots, and how many segments its crosspoints can hold.
  */
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
@@ -239,7 +226,6 @@ void switch_crosspoints_check(struct switch_dev *sw, uint64_t now_ps,
 /* Count the segments in the fullest crosspoint of row @r. */
 uint8_t switch_crosspoints_fullest(const struct switch_crosspoints *xp, uint32_t r);
 
-/* Check the crosspoints of row @r, for check_row() of a kind. */
 const char *switch_crosspoints_check_row(struct switch_crosspoints *xp, uint32_t r);
 
 /* --- steps with the row guarantee: raw.c, timed.c ----------------------------------- */
@@ -253,8 +239,7 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
 /* --- the path of a segment ---------------------------------------------------------- */
 
 /*
- * admit.c, clock raw with the row guarantee: let a segment enter; the caller accounts for its
- * credit.
+ * admit.c, clock raw with the row guarantee: let a segment enter. Does not account for its credit.
  */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
@@ -262,10 +247,7 @@ void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
-/*
- * Return whether the units are stalled. (Units that are out of service are not: they drop
- * contributions.)
- */
+/* Return whether units are stalled. Units that are out of service are not: they drop all. */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
     return __builtin_expect(xp->impaired != NULL, 0) && xp->impaired->stalled && !xp->impaired->out;
@@ -285,10 +267,7 @@ static inline emu_ports switch_collective_outs(const struct switch_crosspoints *
     return switch_group_outs(group, row, hdr, emu_port(xp->bar.sw.ports + switch_unit_of(xp, row)));
 }
 
-/*
- * Put a segment at a crosspoint, which must have space, without accounting for credits. Returns its
- * slot.
- */
+/* Put a segment at a crosspoint that has space, without credit accounting. Returns its slot. */
 static inline uint32_t switch_put_slot(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                                        const struct emu_entry *entry)
 {
@@ -371,9 +350,7 @@ static inline struct emu_entry *switch_dequeue_timed(struct switch_crosspoints *
     return &xp->bar.store.slot[slot];
 }
 
-/*
- * crosspoint.c: the functions above as a struct switch_access, for clock raw and for timed clocks
- */
+/* crosspoint.c: the functions above as struct switch_access, for clock raw and timed clocks */
 extern const struct switch_access switch_access_raw;
 extern const struct switch_access switch_access_timed;
 

@@ -16,7 +16,7 @@
 
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 {
-    /* only read if an output is not shut, which happens only in this kind of device */
+    /* outputs that are not shut exist only in this kind of device */
     struct switch_crosspoints_row *row = switch_row_of(xp);
     emu_ports bit = emu_port(o);
 
@@ -31,10 +31,7 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
     return row->room[o];
 }
 
-/*
- * Return the multicast buffer that all processes at @outs share. NULL: they have none, or different
- * ones.
- */
+/* Return the multicast buffer that all processes at @outs share. NULL: there is none. */
 static struct emu_mcast_buf *mcast_buf_at(const struct switch_crosspoints *xp, emu_ports outs)
 {
     struct emu_mcast_buf *mcast_buf = NULL;
@@ -97,10 +94,7 @@ bool switch_mcast_buf_put(struct switch_crosspoints *xp, emu_ports outs, const s
     return true;
 }
 
-/*
- * How segments of one kind to one destination are handled. It is kept because the next segment
- * often has the same kind and destination.
- */
+/* How to handle segments of one kind to one destination. It is kept for the next segment. */
 struct cut_through_path {
     uint32_t dst;
     uint8_t kind;
@@ -116,44 +110,45 @@ struct cut_through_path {
 #define SWITCH_NO_UNIT UINT32_MAX
 
 static void cut_through_find(struct switch_crosspoints *xp, uint32_t r, const struct emu_hdr *hdr,
-                             struct cut_through_path *way)
+                             struct cut_through_path *path)
 {
     struct switch_routes routes = switch_routes_of(&xp->bar, r);
     bool unicast = hdr->kind == EMU_UNICAST;
     uint32_t o;
 
-    way->dst = hdr->dst;
-    way->kind = hdr->kind;
-    way->unit = SWITCH_NO_UNIT;
-    way->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
-    way->outs = unicast ? switch_unicast_outs(&xp->bar, &routes, hdr->dst)
-                        : switch_collective_outs(xp, way->group, r, hdr);
-    o = emu_ports_any(way->outs) ? emu_ports_first(way->outs) : 0;
+    path->dst = hdr->dst;
+    path->kind = hdr->kind;
+    path->unit = SWITCH_NO_UNIT;
+    path->group = unicast ? NULL : switch_group_of(&xp->bar.sw, hdr->dst);
+    path->outs = unicast ? switch_unicast_outs(&xp->bar, &routes, hdr->dst)
+                         : switch_collective_outs(xp, path->group, r, hdr);
+    o = emu_ports_any(path->outs) ? emu_ports_first(path->outs) : 0;
     if (o >= xp->bar.sw.ports && !switch_units_stalled(xp))
-        way->unit = o - xp->bar.sw.ports;
-    way->runs = way->unit != SWITCH_NO_UNIT && xp->units == 1 && way->group->units &&
-                r < xp->bar.sw.ports && !xp->bar.row[r].rx.tapped;
-    way->copies_out = emu_ports_any(way->outs) && !(unicast && emu_ports_several(way->outs)) &&
-                      switch_copies_out(xp, way->outs);
-    way->streams = unicast && way->copies_out && !xp->bar.row[r].rx.tapped;
+        path->unit = o - xp->bar.sw.ports;
+    path->runs = path->unit != SWITCH_NO_UNIT && xp->units == 1 && path->group->units &&
+                 r < xp->bar.sw.ports && !xp->bar.row[r].rx.tapped;
+    path->copies_out = emu_ports_any(path->outs) && !(unicast && emu_ports_several(path->outs)) &&
+                       switch_copies_out(xp, path->outs);
+    path->streams = unicast && path->copies_out && !xp->bar.row[r].rx.tapped;
 }
 
-/* Process one segment as @way says. False: it needs a buffer, and none is free now. */
+/* Process one segment as @path says. False: it needs a buffer, and none is free now. */
 static inline bool cut_through_pass(struct switch_crosspoints *xp, uint32_t r,
-                                    const struct cut_through_path *way, struct emu_hostif *hostif,
+                                    const struct cut_through_path *path, struct emu_hostif *hostif,
                                     const struct emu_seg *seg, struct emu_entry *entry)
 {
-    bool folds = way->unit != SWITCH_NO_UNIT &&
-                 !*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit);
+    bool folds = path->unit != SWITCH_NO_UNIT &&
+                 !*switch_count(&xp->bar, r, xp->bar.sw.ports + path->unit);
 
-    if (way->copies_out && switch_copy_out(xp, way->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
+    if (path->copies_out &&
+        switch_copy_out(xp, path->outs, &entry->hdr, entry->hdr.len ? seg : NULL))
         return true;
-    if (folds && switch_unit_add(xp, way->group, way->unit, r, &entry->hdr, seg))
+    if (folds && switch_unit_add(xp, path->group, path->unit, r, &entry->hdr, seg))
         return true;
     if (!emu_hostif_take(hostif, seg, entry))
         return false;
     if (folds)
-        switch_unit_fold(xp, way->group, way->unit, r, entry);
+        switch_unit_fold(xp, path->group, path->unit, r, entry);
     else
         switch_enter(xp, r, entry);
     return true;
@@ -192,10 +187,7 @@ static uint32_t cut_through_room(struct switch_crosspoints *xp, uint32_t o)
     return switch_is_open(xp, o) ? switch_row_of(xp)->room[o] : 0;
 }
 
-/*
- * Send to all of @outs the @count results that are in the shared multicast buffer from position @on
- * on.
- */
+/* Send to all of @outs @count results, which are in the shared multicast buffer from @on on. */
 static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uint32_t on,
                               uint32_t count)
 {
@@ -208,16 +200,15 @@ static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uin
 }
 
 /*
- * Return the outputs of the full-size result that the contribution with @hdr from row @r completes;
- * empty: it completes none.
+ * Return the outputs of the full-size result that a contribution with @hdr from row @r completes.
  */
 static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t r,
-                                         const struct cut_through_path *way,
+                                         const struct cut_through_path *path,
                                          const struct emu_hdr *hdr)
 {
-    if (hdr->dst != way->dst || hdr->kind != way->kind || !switch_fits_mcast_buf(hdr))
+    if (hdr->dst != path->dst || hdr->kind != path->kind || !switch_fits_mcast_buf(hdr))
         return EMU_NO_PORTS;
-    return switch_unit_ends(xp, way->group, r, hdr);
+    return switch_unit_ends(xp, path->group, r, hdr);
 }
 
 /*
@@ -226,14 +217,14 @@ static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t
  * that do not depend on the number are made once. Returns how many; 0: nothing was done.
  */
 static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
-                                   const struct cut_through_path *way, struct emu_hostif *hostif,
+                                   const struct cut_through_path *path, struct emu_hostif *hostif,
                                    struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
-    emu_ports outs = cut_through_result_outs(xp, r, way, hdr);
+    emu_ports outs = cut_through_result_outs(xp, r, path, hdr);
     struct emu_mcast_buf *mcast_buf = NULL; /* NULL: there is one output */
     uint32_t room, on = 0, count = 0;
 
-    if (!emu_ports_any(outs) || switch_unit_pending(xp, way->unit) || !switch_copies_out(xp, outs))
+    if (!emu_ports_any(outs) || switch_unit_pending(xp, path->unit) || !switch_copies_out(xp, outs))
         return 0;
     room = emu_ports_several(outs) ? cut_through_mcast_room(xp, outs, &mcast_buf)
                                    : cut_through_room(xp, emu_ports_first(outs));
@@ -243,7 +234,7 @@ static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
         on = mcast_buf->next;
     do {
         struct emu_hdr result;
-        uint32_t buf = switch_unit_end(xp, way->group, r, hdr, seg, &result);
+        uint32_t buf = switch_unit_end(xp, path->group, r, hdr, seg, &result);
 
         if (mcast_buf)
             emu_hostif_write(mcast_buf, &result, emu_pool_seg(switch_cache(xp)->pool, buf));
@@ -252,7 +243,7 @@ static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
         emu_pool_drop(switch_cache(xp), buf);
         emu_hostif_pass(hostif);
     } while (++count < room && count < most && (seg = emu_hostif_peek(hostif, hdr)) &&
-             emu_ports_equal(cut_through_result_outs(xp, r, way, hdr), outs));
+             emu_ports_equal(cut_through_result_outs(xp, r, path, hdr), outs));
     if (mcast_buf)
         cut_through_refer(xp, outs, on, count);
     emu_count(&xp->bar.sw.counts.combined, count);
@@ -262,15 +253,15 @@ static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
 
 /* Combine consecutive contributions without a buffer. Returns how many; 0: nothing was done. */
 static uint32_t cut_through_run(struct switch_crosspoints *xp, uint32_t r,
-                                const struct cut_through_path *way, struct emu_hostif *hostif,
+                                const struct cut_through_path *path, struct emu_hostif *hostif,
                                 struct emu_hdr *hdr, const struct emu_seg *seg, uint32_t most)
 {
     uint32_t run;
 
-    if (*switch_count(&xp->bar, r, xp->bar.sw.ports + way->unit))
+    if (*switch_count(&xp->bar, r, xp->bar.sw.ports + path->unit))
         return 0;
-    run = cut_through_reduce(xp, r, way, hostif, hdr, seg, most);
-    return run ? run : switch_unit_add_run(xp, way->group, r, hostif, hdr, seg, most);
+    run = cut_through_reduce(xp, r, path, hostif, hdr, seg, most);
+    return run ? run : switch_unit_add_run(xp, path->group, r, hostif, hdr, seg, most);
 }
 
 /*
@@ -278,12 +269,12 @@ static uint32_t cut_through_run(struct switch_crosspoints *xp, uint32_t r,
  * other fields are checked once. Returns how many; 0: nothing was done.
  */
 static uint32_t cut_through_stream(struct switch_crosspoints *xp,
-                                   const struct cut_through_path *way, struct emu_hostif *hostif,
+                                   const struct cut_through_path *path, struct emu_hostif *hostif,
                                    uint32_t most)
 {
-    uint32_t o = emu_ports_first(way->outs), room = cut_through_room(xp, o), run;
+    uint32_t o = emu_ports_first(path->outs), room = cut_through_room(xp, o), run;
 
-    run = room ? emu_tx_pass_run(&xp->bar.out[o].tx, hostif, way->dst, room < most ? room : most)
+    run = room ? emu_tx_pass_run(&xp->bar.out[o].tx, hostif, path->dst, room < most ? room : most)
                : 0;
     if (run) {
         switch_row_of(xp)->room[o] -= run;
@@ -292,18 +283,17 @@ static uint32_t cut_through_stream(struct switch_crosspoints *xp,
     return run;
 }
 
-/*
- * Process several segments together. Returns how many; 0: the caller processes the next one alone.
- */
+/* Process several segments together. Returns how many; 0: the next one must be processed alone. */
 static inline uint32_t cut_through_burst(struct switch_crosspoints *xp, uint32_t r,
-                                         const struct cut_through_path *way,
+                                         const struct cut_through_path *path,
                                          struct emu_hostif *hostif, struct emu_hdr *hdr,
                                          const struct emu_seg *seg, uint32_t most)
 {
-    if (way->runs)
-        return cut_through_run(xp, r, way, hostif, hdr, seg, most);
-    return way->streams && hdr->len == EMU_PAYLOAD_BYTES ? cut_through_stream(xp, way, hostif, most)
-                                                         : 0;
+    if (path->runs)
+        return cut_through_run(xp, r, path, hostif, hdr, seg, most);
+    return path->streams && hdr->len == EMU_PAYLOAD_BYTES
+               ? cut_through_stream(xp, path, hostif, most)
+               : 0;
 }
 
 /* Publish the segments for processes at @outs now, before the pass continues. */
@@ -324,7 +314,7 @@ uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r)
 {
     struct switch_crosspoints *xp = &row->raw.xp;
     struct emu_rx *rx = &xp->bar.row[r].rx;
-    struct cut_through_path way = {.outs = 0};
+    struct cut_through_path path = {.outs = 0};
     emu_ports ran = xp->bar.runnable;
     const struct emu_seg *seg;
     struct emu_hostif *hostif;
@@ -335,15 +325,15 @@ uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r)
     emu_rx_begin(rx);
     hostif = rx->plug.plugged;
     while (hostif && moved < SWITCH_BURST && (seg = emu_hostif_peek(hostif, &entry.hdr))) {
-        if (!emu_ports_any(way.outs) || entry.hdr.dst != way.dst || entry.hdr.kind != way.kind)
-            cut_through_find(xp, r, &entry.hdr, &way);
+        if (!emu_ports_any(path.outs) || entry.hdr.dst != path.dst || entry.hdr.kind != path.kind)
+            cut_through_find(xp, r, &entry.hdr, &path);
         if (__builtin_expect(rx->tapped, 0))
             emu_tap_peeked(rx, hostif->serial, hostif->up_head, &entry.hdr, seg);
-        run = cut_through_burst(xp, r, &way, hostif, &entry.hdr, seg, SWITCH_BURST - moved);
+        run = cut_through_burst(xp, r, &path, hostif, &entry.hdr, seg, SWITCH_BURST - moved);
         moved += run;
         if (run)
             continue;
-        if (!cut_through_pass(xp, r, &way, hostif, seg, &entry))
+        if (!cut_through_pass(xp, r, &path, hostif, seg, &entry))
             break;
         emu_hostif_pass(hostif);
         moved++;

@@ -10,10 +10,7 @@
 
 #include "switch/crosspoint/crosspoint.h"
 
-/*
- * cut_through.c: process the segments that a process sends by row @r. Returns how many segments it
- * took.
- */
+/* cut_through.c: process the segments of the process at row @r. Returns how many. */
 uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
@@ -36,10 +33,7 @@ static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
     return out->tx.credits && !emu_ports_any(out->waiting) && !emu_ports_has(xp->shut, o);
 }
 
-/*
- * Account for a segment that skips its crosspoint. Output @o must be open; the caller sends the
- * segment.
- */
+/* Account for a segment that the caller sends by output @o, which must be open. */
 static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
     if (__builtin_expect(xp->bar.out[o].tx.shape != EMU_LINK_LOCAL, 0))
@@ -73,8 +67,8 @@ bool switch_mcast_buf_put(struct switch_crosspoints *xp, emu_ports outs, const s
                           const struct emu_seg *payload);
 
 /*
- * Return whether a segment may go into the shared multicast buffer: only full segments may, which
- * are all segments of a message but the last.
+ * Return whether a segment may go into the shared multicast buffer. Only full segments may, and all
+ * segments of a message but the last are full.
  */
 static inline bool switch_fits_mcast_buf(const struct emu_hdr *hdr)
 {
@@ -82,8 +76,7 @@ static inline bool switch_fits_mcast_buf(const struct emu_hdr *hdr)
 }
 
 /*
- * Send a segment to @outs, which copy out and are open. The caller keeps its reference to @payload,
- * which may be NULL.
+ * Send a segment to @outs, which copy out and are open. Takes no reference to @payload (or NULL).
  */
 static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
@@ -98,8 +91,8 @@ static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
 }
 
 /*
- * Send a segment by switch_put_out() and count it, if all of @outs are open. False: nothing was
- * done.
+ * Send a segment by switch_put_out(), and count it. False: nothing was done, one of @outs is not
+ * open.
  */
 static inline bool switch_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)

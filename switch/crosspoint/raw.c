@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * raw.c - clock raw: the pass of a switch with the row guarantee (crosspoint.h).
+ * raw.c - clock raw: a step of a switch with the row guarantee, by which a credit promises space in
+ * every crosspoint of the receiving row (crosspoint.h).
  *
  * Source: output-queued routers §2. docs/ARCHITECTURE.md, section 4, explains the two possible
- * readings of its credit counter.
+ * readings of the credit counter in this paper.
  */
 #include "switch/crosspoint/raw.h"
 
@@ -43,7 +44,6 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
     }
 }
 
-/* Do as switch_admit_unicast(). */
 static inline __attribute__((always_inline)) void row_admit(struct switch_crosspoints *xp,
                                                             uint32_t r,
                                                             const struct switch_routes *routes,
@@ -63,8 +63,8 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
 }
 
 /*
- * Let the segments enter that have arrived by the cable into row @r. Their credits guarantee that
- * there is space. Returns how many.
+ * Take the segments that have arrived by the cable into row @r. Each took a credit, so there is
+ * space for it. Returns how many.
  */
 static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)
 {
@@ -109,9 +109,9 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
 }
 
 /*
- * Return the number of segments in the fullest crosspoint of a row. @width is a multiple of 16, and
- * the counts behind those of the outputs are 0. So the compiler can vectorize the loop: 22
- * instructions instead of 110.
+ * Return the number of segments in a row's fullest crosspoint. @width is a multiple of 16, and the
+ * counts behind those of the outputs are 0. So the compiler can vectorize the loop: 22 instructions
+ * instead of 110.
  */
 static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
 {
@@ -122,10 +122,7 @@ static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
     return fullest;
 }
 
-/*
- * Update and return the number of credits that row @r owes, after the arrivals and departures since
- * this was last called for the row.
- */
+/* Settle row @r: update and return the number of credits that it owes (struct switch_settling). */
 static inline uint32_t row_settle(struct switch_crosspoints_raw *raw, uint32_t r)
 {
     const struct switch_crossbar *bar = &raw->xp.bar;

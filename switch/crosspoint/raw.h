@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * raw.h - clock raw: a *pass*, which is one step of a switch with crosspoints. timed.h is for timed
- * clocks.
- */
+/* raw.h - clock raw: a *pass*, which is one step of a switch with crosspoints. */
 #ifndef SWITCH_CROSSPOINT_RAW_H
 #define SWITCH_CROSSPOINT_RAW_H
 
@@ -15,8 +12,7 @@ struct switch_pass {
     /* takes the arrivals of row @r */
     uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r);
     /*
-     * as in struct switch_access; NULL: switch_dequeue_raw(), and segments may leave several at a
-     * time
+     * as in struct switch_access; NULL: segments leave in bursts, by send_all() and send_shares()
      */
     switch_dequeue_fn dequeue;
     /* moves segments out of the inputs' buffers; NULL: there are none */
@@ -110,11 +106,7 @@ static inline bool raw_pending(const struct switch_crosspoints *xp)
     return false;
 }
 
-/*
- * Do one pass. It does a bounded amount of work, never blocks and never allocates memory. Returns
- * how many segments were moved. Always inlined with constant @pass, so that there are no indirect
- * calls.
- */
+/* Do one pass. Always inlined with constant @pass, so that there are no indirect calls. */
 static inline __attribute__((always_inline)) uint32_t switch_pass_run(
     struct switch_crosspoints_raw *raw, const struct switch_pass *pass)
 {

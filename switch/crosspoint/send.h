@@ -14,9 +14,7 @@
 
 #define SEND_BURST 64 /* limit of segments that an output sends in one pass */
 
-/*
- * Send the @count segments of the list that begins at slot @slot. Returns the slot of the last one.
- */
+/* Send the @count segments of the list that begins at @slot. Returns the slot of the last one. */
 static inline __attribute__((always_inline)) uint32_t send_list(const struct switch_store *store,
                                                                 struct emu_tx *tx, uint32_t slot,
                                                                 uint32_t count)
@@ -154,8 +152,7 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
 }
 
 /*
- * Send from all outputs in `runnable`. Returns how many segments were sent. Always inlined with
- * constant @dequeue.
+ * Send from all outputs in `runnable`. Returns how many segments. Inlined with constant @dequeue.
  */
 static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)

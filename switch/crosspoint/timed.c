@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timed.c - timed clocks: arrivals and the step of a switch with the row guarantee (crosspoint.h);
- * prefetching for the step.
+ * timed.c - timed clocks: arrivals and the step of a switch with the row guarantee (crosspoint.h),
+ * and prefetching for the step.
  *
  * Source: output-queued routers §2. docs/ARCHITECTURE.md, section 4, explains the two possible
- * readings of its credit counter.
+ * readings of the credit counter in this paper.
  */
 #include "switch/crosspoint/timed.h"
 
@@ -33,8 +33,8 @@ static inline struct emu_entry *row_dequeue(struct switch_crosspoints *xp, uint3
 }
 
 /*
- * Put a segment at the crosspoint (r, o) and let timed_news() schedule the output; for copies,
- * results, and outputs that are not cables.
+ * Put a segment at a crosspoint, and let timed_news() schedule the output. row_put() handles
+ * unicasts to cables.
  */
 static void row_put_else(struct switch_crosspoints *xp, uint32_t r, uint32_t o,
                          const struct emu_entry *entry, uint8_t share)
@@ -59,22 +59,22 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
 
 /*
  * Put a unicast from row @r for output @o. If the output is idle and has a credit, and no other
- * event at this time competes with it, the segment is sent without being put at its crosspoint. Its
- * row is credited as if it had been.
+ * event at this time competes with it, the segment is sent without being put at its crosspoint.
+ * Credits return as if it had been.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
                                                           uint32_t o, const struct emu_entry *entry,
                                                           uint8_t share)
 {
     struct switch_out *out = &xp->bar.out[o];
-    bool knows = emu_ports_any(out->waiting); /* the output is scheduled, or waits for a credit */
+    bool planned = emu_ports_any(out->waiting); /* the output is scheduled, or waits for a credit */
     uint64_t at_ps = entry->time_ps, due_ps = EMU_NEVER;
 
     if (!emu_tx_is_cable(&out->tx)) {
         row_put_else(xp, r, o, entry, share);
         return;
     }
-    if (!knows) {
+    if (!planned) {
         due_ps = emu_tx_earliest_ps(&out->tx, at_ps);
         if (due_ps == at_ps && switch_timing_of(xp)->alone) {
             row_pass(xp, r, o, entry);
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) void row_put(struct switch_crosspoi
         }
     }
     row_gains(xp, r, o, entry);
-    if (!knows)
+    if (!planned)
         timed_plan_at(xp, o, at_ps, due_ps);
 }
 
@@ -116,7 +116,7 @@ static emu_ports fetch_due(const struct switch_crosspoints_timed *impl)
 static emu_ports fetch_outputs(const struct switch_crossbar *bar, emu_ports rows)
 {
     uint64_t until_ps = bar->sw.dev.worker->now_ps;
-    emu_ports ways = EMU_NO_PORTS;
+    emu_ports predicted = EMU_NO_PORTS;
     struct route_state choice = bar->sw.choice;
 
     emu_each_port (r, rows) {
@@ -130,12 +130,12 @@ static emu_ports fetch_outputs(const struct switch_crossbar *bar, emu_ports rows
             continue;
         outs = topo_route_ports(routes.route, entry->hdr.dst) & ~routes.barred;
         if (emu_ports_several(outs & bar->light)) {
-            ways |= emu_port(bar->sw.policy->pick(&choice, outs & bar->light));
+            predicted |= emu_port(bar->sw.policy->pick(&choice, outs & bar->light));
         } else {
-            ways |= emu_ports_any(outs & bar->light) ? outs & bar->light : outs;
+            predicted |= emu_ports_any(outs & bar->light) ? outs & bar->light : outs;
         }
     }
-    return ways;
+    return predicted;
 }
 
 static void fetch_outs(const struct switch_crossbar *bar, emu_ports outs)

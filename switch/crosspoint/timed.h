@@ -24,20 +24,16 @@
 #include "switch/crosspoint/combine.h"
 
 /*
- * The parts of event handling that differ between kinds of switches. Always a constant, so that
- * there are no indirect calls.
+ * The parts of event handling that differ between kinds. Always a constant, to avoid indirect
+ * calls.
  */
 struct switch_timed {
     /*
-     * lets a segment enter at its arrival time; calls switch_little_until() before the segment
-     * counts as held
+     * lets a segment enter at its arrival time; calls switch_little_until() before `held` changes
      */
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
     switch_dequeue_fn dequeue; /* as in struct switch_access */
-    /*
-     * Move segments out of the input's buffer, because a segment left row @r at @at_ps. False: none
-     * moved. NULL: inputs have no buffers.
-     */
+    /* moves segments out of the input's buffer after a departure from row @r; NULL: no buffers */
     bool (*advance)(struct switch_crosspoints *xp, uint32_t r, uint64_t at_ps);
 };
 
@@ -67,18 +63,14 @@ static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint
     switch_agenda_add(timed_agenda(xp), o, due_ps);
 }
 
-/*
- * Schedule output @o, which has a segment that is ready at @ready_ps, for the earliest possible
- * time.
- */
+/* Schedule output @o, which has a segment ready at @ready_ps, for the earliest possible time. */
 static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps)
 {
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
 /*
- * Return when the oldest segment of @row has arrived completely at unit @u, which needs the whole
- * segment.
+ * Return when the oldest segment of @row has completely arrived at unit @u, which needs all of it.
  */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)
@@ -89,10 +81,7 @@ static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, ui
            (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
 }
 
-/*
- * Schedule unit @u, which must be idle: not before @now_ps, and not before it became idle (on clock
- * real that may be later).
- */
+/* Schedule unit @u, which is idle: not before @now_ps, and not before its last work ended. */
 static inline void timed_plan_unit(struct switch_crosspoints *xp, uint32_t u, uint64_t now_ps)
 {
     struct switch_agenda *agenda = timed_agenda(xp);
@@ -135,10 +124,7 @@ static inline __attribute__((always_inline)) void timed_news(struct switch_cross
     }
 }
 
-/*
- * Return the credit of a segment that left row @r at @at_ps, and move waiting segments into the
- * free space.
- */
+/* Return the credit of a segment that left row @r, and move waiting segments into its space. */
 static inline __attribute__((always_inline)) void timed_left(struct switch_crosspoints *xp,
                                                              uint32_t r, uint64_t at_ps,
                                                              const struct switch_timed *timed)

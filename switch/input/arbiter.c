@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arbiter.c - the central arbiter of an input-queued switch: matches inputs and outputs in each
- * time slot. In a slot an input sends one segment at most, and an output sends one at most.
+ * arbiter.c - the central arbiter of an input-queued switch. It matches inputs and outputs in each
+ * time slot, in which an input sends at most one segment, and so does an output.
  *
  * Unicasts wait in virtual output queues and are matched by iSLIP (McKeown, "The iSLIP scheduling
  * algorithm for input-queued switches", 1999). In each iteration every free output grants to the
  * next input, round robin, that has a segment for it. Every free input accepts the next output,
- * round robin, of those that granted. The round-robin pointers move only in the first iteration, to
- * behind the accepted one. So the pointers of different outputs desynchronize, and no queue
- * starves. The iterations end when nothing is accepted, usually after log2 of the number of ports,
- * and give a maximal match.
+ * round robin, of those that granted. If the first iteration matches an input and an output, the
+ * round-robin pointer of each moves to behind the other. Later iterations move no pointers. So the
+ * pointers of different outputs desynchronize, and no queue starves. The iterations end when no
+ * input accepts an output, usually after log2 of the number of ports, and give a maximal match.
  *
  * Multicasts wait in one FIFO per input and are matched with fanout splitting by WBA, the weight
  * based algorithm of Prabhakar, McKeown and Ahuja ("Multicast scheduling for input-queued
  * switches", 1997). Every output grants to the heaviest input that has a multicast for it. The
- * weight of an input is the age of its first multicast minus the fanout of its residue. The age is
- * the number of slots since the multicast became first. The fanout is the number of outputs that
- * have not sent it yet, which are its residue. At equal age the smaller residue wins. The wait is
+ * *residue* of a multicast is the set of outputs that have not sent it yet. The weight of an input
+ * is the age of its first multicast, which is the number of slots since the multicast became first,
+ * minus the number of outputs in its residue. At equal age the smaller residue wins. The wait is
  * bounded: with M inputs and N outputs, a multicast is first for at most M + N - 1 slots. All
  * outputs see the same weights, so a residue remains at as few inputs as possible. Ties are
  * resolved in an order that depends pseudo-randomly on the slot.
@@ -104,10 +104,7 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, 
     return best;
 }
 
-/*
- * Match each row with all free outputs to which its first multicast goes, from the heaviest row to
- * the lightest.
- */
+/* From the heaviest row to the lightest, match it with all free outputs of its first multicast. */
 static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
     emu_ports rows = EMU_NO_PORTS;

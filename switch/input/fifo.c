@@ -39,13 +39,10 @@ static bool fifo_fits(const struct emu_profile *profile)
     return !emu_profile_acknowledged(profile) && profile->buffers == EMU_BUFFERS_INPUT_XPOINT;
 }
 
-/* What depends on the clock. Always a constant, so that there are no indirect calls. */
+/* Functions that depend on the clock. Always a constant, so that there are no indirect calls. */
 struct fifo_clock {
     switch_put_fn put;
-    /*
-     * accounts for the segment in @slot, which left its FIFO at @at_ps; NULL: nothing to account
-     * for
-     */
+    /* accounts for the segment in @slot, which left its FIFO at @at_ps; may be NULL */
     void (*left)(struct switch_crosspoints *xp, uint32_t slot, uint64_t at_ps);
 };
 
@@ -59,10 +56,7 @@ static emu_ports fifo_room(const struct switch_crosspoints *xp, uint32_t r, emu_
     return room;
 }
 
-/*
- * Move the first segment of the FIFO of input @r to its crosspoints. Returns the outputs to which
- * it must still move.
- */
+/* Move the first segment of input @r's FIFO to its crosspoints. Returns its remaining outputs. */
 static inline __attribute__((always_inline)) emu_ports fifo_move(struct switch_crosspoints *xp,
                                                                  struct switch_inputs *in,
                                                                  uint32_t r, uint64_t at_ps,

@@ -23,8 +23,7 @@ struct switch_fifo_timed {
 };
 
 /*
- * Return the FIFOs of either clock's device. Too slow to call per segment; code that runs per
- * segment is compiled for one clock.
+ * Return the FIFOs, on either clock. Code that runs per segment is compiled for one clock instead.
  */
 static inline struct switch_fifos *switch_fifos_of(struct switch_dev *sw)
 {

@@ -61,10 +61,7 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
     return NULL;
 }
 
-/*
- * Return how many references to pool buffers an input's FIFO holds: for a multicast, one for each
- * copy that has not left it.
- */
+/* Return how many references to pool buffers a FIFO holds: one for each copy that has not left. */
 static uint32_t fifo_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar,
                           uint32_t r)
 {

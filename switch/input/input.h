@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * input.h - FIFOs at inputs, of which a credit is one slot. Two routers have them: fifo.c has FIFOs
- * in front of crosspoints, and slots.c has virtual output queues for unicasts and FIFOs for
+ * input.h - FIFOs at inputs. A credit is one slot of a FIFO. Two routers have them: fifo.c has
+ * FIFOs in front of crosspoints, and slots.c has virtual output queues for unicasts and FIFOs for
  * multicasts. The switch's worker owns all of it.
  */
 #ifndef SWITCH_INPUT_H
@@ -17,22 +17,16 @@ struct switch_fifo {
 /* The FIFOs of all inputs. Their segments are in the crossbar's store. */
 struct switch_inputs {
     struct switch_fifo *fifo; /* one for each port */
-    /* for each slot of the store: outputs by which the segment has not left yet */
+    /* for each slot of the store: outputs by which the segment must still leave */
     emu_ports *outs;
 };
 
-/*
- * input.c: initialize the FIFOs. False: no memory. The caller calls switch_inputs_free() in either
- * case.
- */
+/* input.c: initialize the FIFOs. False: no memory. Call switch_inputs_free() in either case. */
 bool switch_inputs_init(struct switch_inputs *in, uint32_t ports, uint32_t slots);
 void switch_inputs_free(struct switch_inputs *in);
 size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 
-/*
- * input.c: append a segment for @outs to the FIFO of input @r. The segment's credit guarantees that
- * there is space.
- */
+/* input.c: append a segment for @outs to the FIFO of input @r, which has space for it. */
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
                           emu_ports outs, const struct emu_entry *entry);
 

@@ -23,7 +23,7 @@
 #include "switch/common/cables.h"
 #include "switch/policy/policy.h"
 
-/* Return when the first time slot begins that is at @at_ps or later and is not over. */
+/* Return the start of the first time slot that is not over and starts at @at_ps or later. */
 static uint64_t slots_at(const struct switch_slots *sw, uint64_t at_ps)
 {
     uint64_t length_ps = sw->length_ps;
@@ -68,9 +68,7 @@ static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
     }
 }
 
-/*
- * Schedule the arbiter for outputs that have waited for a credit, and whose credits have returned.
- */
+/* Schedule the arbiter for outputs whose awaited credits have returned. */
 static void slots_take_credits(struct switch_slots *sw)
 {
     emu_ports outs = switch_take(&sw->bar.sw, EMU_EVENT_CREDIT) & sw->stalled;
@@ -79,10 +77,7 @@ static void slots_take_credits(struct switch_slots *sw)
     slots_plan_outs(sw, outs);
 }
 
-/*
- * Return the subset of @outs that can send at @at_ps. A stall of an output is counted once, until
- * the output sends again.
- */
+/* Return the subset of @outs that can send at @at_ps. Counts each stall of an output once. */
 static emu_ports slots_free(struct switch_slots *sw, emu_ports outs, uint64_t at_ps)
 {
     emu_ports free = EMU_NO_PORTS;
@@ -201,8 +196,7 @@ static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs
 }
 
 /*
- * Queue a segment that has arrived. It is no contribution, because switch_groups_set() has refused
- * groups that combine.
+ * Queue a segment. It is no contribution, because switch_groups_set() refuses groups that combine.
  */
 static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_entry *entry)
 {
@@ -346,8 +340,7 @@ static const char *slots_check(struct switch_dev *base, uint32_t r, uint64_t now
 }
 
 /*
- * Rebase all times. Slots still begin at multiples of their length, so the slot at the rebase may
- * be longer.
+ * Rebase all times. Slots begin at multiples of their length, so the slot at the rebase may grow.
  */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {

@@ -21,7 +21,7 @@ struct switch_slots {
     struct switch_crossbar bar;
     struct switch_inputs in;
     struct switch_arbiter *arbiter; /* one for each port */
-    /* outputs with a segment that wait for a credit (EMU_EVENT_CREDIT) */
+    /* outputs that have a segment and wait for a credit (EMU_EVENT_CREDIT) */
     emu_ports stalled;
     emu_ports counted;  /* outputs whose current stall has been counted */
     uint64_t length_ps; /* length of a time slot */
@@ -37,8 +37,7 @@ struct switch_sends {
 };
 
 /*
- * arbiter.c: compute the match of time slot @slot for the free outputs @outs. @sends: the result,
- * indexed by row.
+ * arbiter.c: match @outs, which are free, with inputs in time slot @slot. @sends: result, by row.
  */
 void switch_match(struct switch_slots *sw, uint64_t slot, emu_ports outs,
                   struct switch_sends *sends);

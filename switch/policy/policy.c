@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * policy.c - the table of adaptive routing policies; route_choose() for policies with a metric.
- */
+/* policy.c - the table of adaptive routing policies; route_choose() for policies with a metric. */
 #include "switch/policy/policy.h"
 
 #include "emu/util/ports.h"
@@ -10,10 +8,7 @@
 const struct route_policy *const route_policies[EMU_CHOICES_COUNT] = {EMU_CHOICES(ROUTE_ENTRY)};
 #undef ROUTE_ENTRY
 
-/*
- * Return the load of an output by the policy's metric. An output whose link is down has the highest
- * load.
- */
+/* Return an output's load by the policy's metric. A link that is down has the highest load. */
 static uint32_t policy_load(const void *of, uint32_t o)
 {
     const struct switch_dev *sw = of;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.c - chaos_nodes: one process per node runs its part of a plan that all know (plan.h), on the
- * fabric of this environment, whatever happens to it. scripts/chaos runs it, under faults.
+ * main.c - chaos_nodes: one process for each node runs its part of a common plan (plan.h), on the
+ * fabric that the environment names. scripts/chaos runs it and injects faults into this fabric.
  *
- * This process does nothing on the fabric: it starts the others, stops, continues and kills them at
- * given times, tells them how far they may go, and checks that they make progress.
+ * This process does not use the fabric. It starts the others, stops, continues and kills them at
+ * given times, limits how far they may advance in the plan, and checks that they make progress.
  */
 #include <errno.h>
 #include <getopt.h>

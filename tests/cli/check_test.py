@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""check_test.py - fabemu check: healthy fabrics, and the findings about a broken one."""
+"""check_test.py - fabemu check: healthy fabrics, and the errors that it finds in a damaged one."""
 import json
 import os
 import socket

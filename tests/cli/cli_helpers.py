@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""cli_helpers.py - the fabemu command under test: a folder of its own, ranks played by a script,
-clients."""
+"""cli_helpers.py - shared by the tests of commands: runs fabemu in a folder of its own, with ranks
+that a script plays, and clients of the control socket."""
 import array
 import concurrent.futures
 import json

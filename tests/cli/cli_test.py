@@ -584,10 +584,10 @@ class CliTest(FabemuCase):
                                    IN_CREATE | IN_MOVED_TO), 0, ctypes.get_errno())
         self.up("u")
         seen, at = {}, 0
-        told = os.read(watch, 65536)
-        while at < len(told):
-            _, mask, _, size = struct.unpack_from("iIII", told, at)
-            name = told[at + 16:at + 16 + size].rstrip(b"\0").decode()
+        events = os.read(watch, 65536)
+        while at < len(events):
+            _, mask, _, size = struct.unpack_from("iIII", events, at)
+            name = events[at + 16:at + 16 + size].rstrip(b"\0").decode()
             seen.setdefault(name, []).append(mask)
             at += 16 + size
         self.assertEqual(seen.pop("u.sock"), [IN_MOVED_TO])

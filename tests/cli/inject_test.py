@@ -73,9 +73,9 @@ class InjectTest(FabemuCase):
         self.assertGreater(faults[2]["hits"] + faults[3]["hits"], 0)
         self.assertGreater(report["transport"]["retransmissions"], 0)
         with open(events) as f:
-            told = [json.loads(line) for line in f]
-        self.assertEqual(sum(event["event"] == "hit" for event in told), report["hits_logged"])
-        hit = next(event for event in told if event["event"] == "hit" and "operation" in event)
+            logged = [json.loads(line) for line in f]
+        self.assertEqual(sum(event["event"] == "hit" for event in logged), report["hits_logged"])
+        hit = next(event for event in logged if event["event"] == "hit" and "operation" in event)
         self.assertRegex(hit["cable"], r"^switch \d+:\d+ (->|<-) (switch|node) \d+:\d$")
         self.assertLess(hit["from"], 8)
 
@@ -450,8 +450,8 @@ class InjectTest(FabemuCase):
                 self.assertGreater(report["faults"][0]["hits"], 0)
                 self.assertEqual(report["check"]["wrong"], [])
                 with open(events) as f:
-                    told = [json.loads(line) for line in f]
-                stuck = [event["cable"] for event in told if event.get("state") == "stuck"]
+                    logged = [json.loads(line) for line in f]
+                stuck = [event["cable"] for event in logged if event.get("state") == "stuck"]
                 self.assertEqual(stuck, ["switch 0:2 - switch 4:0"])
 
     def test_lost_and_forged_credits__are_found_with_their_cable(self):

@@ -495,9 +495,9 @@ class LifeTest(FabemuCase):
         self.assertEqual(stranger.ask("outside", why="x")["errno"], errno.ENOTCONN)
         for client in (*clients, clients[0]):
             self.assertTrue(client.ask("outside", why="by\x1b[2Jtests" + "s" * 300)["ok"])
-        told = self.status("u")["report"]["outside"]
-        self.assertEqual(told["processes"], 2)
-        self.assertRegex(told["why"], r"^by\?\[2Jtestss{100,200}$")
+        outside = self.status("u")["report"]["outside"]
+        self.assertEqual(outside["processes"], 2)
+        self.assertRegex(outside["why"], r"^by\?\[2Jtestss{100,200}$")
         self.assertTrue(clients[1].ask("outside")["ok"])
 
     def test_exit_without_a_report__may_be_a_kill_or_not(self):

@@ -112,12 +112,12 @@ class OriginTest(FabemuCase):
 
     def test_figures__have_it_in_each_file(self):
         out = self.path("out")
-        args = ("figures", "--quick", "--no-plots", "--only", "11", "--out", out, "--seed", "3")
+        args = ("figures", "--quick", "--no-plots", "--only", "13", "--out", out, "--seed", "3")
         done = self.fabemu(*args)
         self.check_text(done.stdout, "# ", *args, seed=3)
         for row in json.loads(self.read("out/table.json")):
             self.check(row["origin"], *args, seed=3)
-        text = self.read("out/fig11.csv")
+        text = self.read("out/fig13.csv")
         self.check_text(text, "# ", *args, seed=3)
         rows = list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
         self.assertTrue(rows and all("--seed 3" in row["command"] for row in rows))

@@ -171,16 +171,16 @@ static void again(void)
 {
     struct pollfd end = {.fd = 0, .events = POLLIN};
     struct fabemu_req req;
-    bool came = false;
+    bool arrived = false;
     long word = 7;
 
     receive(3, &word, sizeof word, &req);
     while (!poll(&end, 1, 20)) {
         send_word(peer, 3, &word, sizeof word);
-        if (came || !fabemu_test(fab, &req))
+        if (arrived || !fabemu_test(fab, &req))
             continue;
-        came = !fabemu_req_status(&req);
-        if (came)
+        arrived = !fabemu_req_status(&req);
+        if (arrived)
             printf("again\n");
         else
             receive(3, &word, sizeof word, &req);

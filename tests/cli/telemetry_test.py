@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""telemetry_test.py - snapshots of a running fabric: the stream.
+"""telemetry_test.py - the stream of snapshots of a running fabric.
 
    tests/cli/telemetry_test.py --fabemu build/fabemu [unittest options]
 """
@@ -63,31 +63,31 @@ class Stream(FabemuCase):
         ranks = [self.client(path) for _ in range(3)]
         nodes = [rank.attach()["node"] for rank in ranks]
 
-        def told():
+        def next_event():
             event = reader.next()
             self.assertGreater(event.pop("s"), 0)
             return event
         groups = [ranks[0].ask("group_create", nodes=nodes[:2])["group"] for _ in range(2)]
         for group in groups:
-            self.assertEqual(told(), {"event": "group", "group": group, "state": "made",
-                                      "members": 2})
+            self.assertEqual(next_event(), {"event": "group", "group": group, "state": "made",
+                                            "members": 2})
         for rank in ranks[:2]:
             for group in groups:
                 self.assertTrue(rank.ask("group_join", group=group)["ok"])
         ranks[0].send({"cmd": "group_break", "group": groups[0]})
         self.assertTrue(until(lambda: ranks[0].next().get("ok")))  # any event precedes the reply
-        self.assertEqual(told(), {"event": "group", "group": groups[0], "state": "broken",
-                                  "members": 2, "by": nodes[0]})
+        self.assertEqual(next_event(), {"event": "group", "group": groups[0], "state": "broken",
+                                        "members": 2, "by": nodes[0]})
         ranks[1].close()  # the group is broken already: no further event
-        self.assertEqual(told(), {"event": "group", "group": groups[1], "state": "broken",
-                                  "members": 2, "by": nodes[1]})
-        died = told()
+        self.assertEqual(next_event(), {"event": "group", "group": groups[1], "state": "broken",
+                                        "members": 2, "by": nodes[1]})
+        died = next_event()
         self.assertEqual((died["event"], died["node"], died["pid"]),
                          ("node_died", nodes[1], os.getpid()))
         self.assertTrue(died["command"] and died["how"], died)
         ranks[0].close()
-        self.assertEqual(sorted((told()["state"], told()["state"])), ["over", "over"])
-        self.assertEqual(told()["event"], "node_died")
+        self.assertEqual(sorted((next_event()["state"], next_event()["state"])), ["over", "over"])
+        self.assertEqual(next_event()["event"], "node_died")
 
     def test_links_report_their_state(self):
         path = self.up("u", "--profile", "qsnet3")
@@ -458,10 +458,10 @@ class Recording(FabemuCase):
         rank.attach()
         run.send_signal(signal.SIGINT)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:  # while it ends, both are read
-            recorded, told = pool.map(lambda file: list(map(json.loads, file)), (record, events))
+            recorded, logged = pool.map(lambda file: list(map(json.loads, file)), (record, events))
         _, err = run.communicate(timeout=60)
         skipped = sum(line.get("skipped", 0) for line in recorded)
-        for name, lines in ("snapshots", recorded), ("events", told):
+        for name, lines in ("snapshots", recorded), ("events", logged):
             missing = [line["lines"] for line in lines if line["event"] == "left_out"]
             self.assertTrue(missing, name)
             left_out = sum(missing) + (skipped if name == "snapshots" else 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""top_test.py - fabemu top: on a terminal of 80 columns, and as text.
+"""top_test.py - fabemu top on a terminal of 80 columns, and its output as text (--once).
 
    tests/cli/top_test.py --fabemu build/fabemu [unittest options]
 """
@@ -422,10 +422,10 @@ class Sorted(OnTerminal):
         self.keys("s")
         self.check_order("traffic", first, self.by(switches["traffic"], range(8)))
         for row in self.rows():
-            s, level, *told = row.split()
+            s, level, *cells = row.split()
             s = int(s)
             self.assertEqual(int(level), SHAPE["switches"][s][0])
-            self.assertEqual(told, [short(number) for number in (
+            self.assertEqual(cells, [short(number) for number in (
                 switches["traffic"](s), sum(self.grew("links", way, 1) for way in out[s]),
                 sum(self.now.links[way][2] for way in out[s]),
                 *(self.grew("switches", s, i) for i in range(3)), self.now.switches[s][3])])

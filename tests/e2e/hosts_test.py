@@ -156,11 +156,11 @@ def check_recording(checks, path, report, what, network):
 
 def check_communication(checks, report, what, ranks):
     """Its communication profile covers the ranks on all hosts."""
-    told = report["communication"]
-    senders = {row[0] for row in told["messages"]["matrix"]}
+    communication = report["communication"]
+    senders = {row[0] for row in communication["messages"]["matrix"]}
     checks.that(len(senders) == ranks, f"{what}: only nodes {senders} have sent messages")
     for kind, count in report["collectives"].items():
-        calls = sum(c["calls"] for c in told["collectives"]
+        calls = sum(c["calls"] for c in communication["collectives"]
                     if c["kind"] == kind and c["where"] != "elsewhere")
         ran = count["in_switch"] + count["in_adapter"]
         least = 2 * ran  # none has less than two members
@@ -176,9 +176,9 @@ def check_timeline(checks, path, report, what, hosts):
     checks.that(len(other["hosts"]) == hosts and error_us > 0, f"{what}: {other['hosts']}")
     calls = sum(c["calls"] for c in report["communication"]["collectives"]
                 if c["where"] != "elsewhere")
-    told = sum(other[count]["collectives"] for count in ("kept", "left_out"))
-    checks.that(told <= calls <= told + other["missed"],
-                f"{what}: {told} of {calls} collectives, {other['missed']} missed")
+    listed = sum(other[count]["collectives"] for count in ("kept", "left_out"))
+    checks.that(listed <= calls <= listed + other["missed"],
+                f"{what}: {listed} of {calls} collectives, {other['missed']} missed")
     flows = {"s": {}, "f": {}}
     for event in whole["traceEvents"]:
         if event["ph"] in flows:
@@ -321,7 +321,8 @@ def mismatches(cwd):
     return (("another network", [], "--topo kary:8,2", another),
             ("another profile", [], "--profile qsnet3", another),
             ("another cluster file", [], f"--cluster {other}", another),
-            ("another key", ["--key"], f"--cluster {keyed}", "has the other host the same key"),
+            ("another key", ["--key"], f"--cluster {keyed}",
+             r"does the other host have the same key\?"),
             ("a key", [], f"--cluster {keyed}", "has (no|a) key, and this one has( none)?"))
 
 

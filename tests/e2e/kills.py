@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """kills - a rank, the fabric, or the supervisor of an MPI run is killed at a random moment, or a
-rank is stopped for a while, again and again under one name. Survivors get an error, everything
-that must end ends, the next run starts at once, and nothing is left behind. A failure prints
-the seed that replays it."""
+rank is stopped for a while, again and again with the same name of the fabric. Survivors get an
+error, everything that must end ends, the next run starts at once, and nothing is left behind. A
+failure prints the seed that replays it."""
 import contextlib
 import glob
 import os

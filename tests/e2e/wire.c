@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * wire.c - forwards frames between Ethernet ports as a bridge does, with faults: it loses,
- * duplicates, delays and so reorders them, by a seed. For kernels without netem.
+ * duplicates, delays and thereby reorders them, at random by a seed. It replaces netem, which some
+ * kernels do not have.
  *
  *    wire [--seed N] [--lose P] [--double P] [--late P] [--delay US] [--jitter US] PORT PORT...
  *

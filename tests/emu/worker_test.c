@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * worker_test.c - a worker's thread alone: it sleeps while its devices wait, and wakes when one is
- * signalled or its time has come; and a worker's windows in simulated time.
+ * worker_test.c - the thread of a worker: it sleeps while its devices wait, and wakes when a device
+ * is signalled or the time of a device has come; and the windows of a worker in simulated time.
  */
 #include <unistd.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * adapter.c - what one process can do to another: libfabemu receives segments from a peer that
- * follows no rules, while the application here sends, receives, and shares a group with it.
+ * adapter.c - what one process can do to another: libfabemu receives arbitrary segments from a
+ * peer, while its application sends, receives, and shares a group with this peer.
  *
- * The fabric is the tests' fake one, on this thread, and the input sets the clock (the linker
- * replaces the library's clock_gettime() and getrandom()). Node 0 is the process under test. At
- * node 1 there is also a well-behaved adapter, so the two are connected; the input adds segments to
- * its traffic, on request with valid numbers and checks.
+ * The fabric is the fake one of the tests, on this thread, and the input sets the clock (the linker
+ * replaces clock_gettime() and getrandom()). The process under test is at node 0. A well-behaved
+ * adapter is at node 1 and connected to it. The input adds segments to the traffic of node 1, if it
+ * likes with valid numbers and checks.
  *
- * The input's first byte: 1: a fabric with acknowledgments; 2: segments overtake each other.
- * Commands follow, a byte each (enum command) with parameters.
+ * In the first byte of the input, 1 selects a fabric with acknowledgments, and 2 lets segments
+ * overtake each other. Commands follow, each a byte (enum command) with parameters.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,45 +28,45 @@
 enum command {
     SEGMENT, /* kind, seq, flags, op, type, length, payload: arrives at node 0 */
     RECEIVE, /* which, tag, 2 of bytes */
-    SEND,    /* the same */
+    SEND,    /* which, tag, 2 of bytes */
     PUT,     /* which, offset / 16, 2 of bytes */
-    GET,     /* the same */
+    GET,     /* which, offset / 16, 2 of bytes */
     ATOMIC,  /* which, op, type */
-    COLLECT, /* which, what, 2 of bytes: both members, or one of them only */
-    WORDS,   /* which, word, how, value: sets one, tests one */
-    GIVE_UP, /* which: cancelled, or aborted */
-    PUMP,    /* count: steps of all */
+    COLLECT, /* which, what, 2 of bytes: a collective, by both members or only one */
+    WORDS,   /* which, word, how, value: sets a word and tests a word */
+    GIVE_UP, /* which: cancels or aborts a request */
+    PUMP,    /* count: steps of the fabric and both adapters */
     TIME,    /* exponent: advances the clock by a power of two */
     ANSWER,  /* tag, 2 of bytes: node 1 sends a valid message */
-    PROBE,   /* which, tag: receives an unexpected message, or discards it */
-    DEPART,  /* the process at node 1 is replaced */
+    PROBE,   /* which, tag: receives or discards an unexpected message */
+    DEPART,  /* another process replaces that at node 1 */
     COMMANDS
 };
 
 enum flag {
     TO_GROUP = 1,     /* to the group, else to node 0 */
-    OF_OURSELVES = 2, /* a returned segment of node 0; else from node 1 */
-    CHECKED = 4,      /* with the pair's check */
-    CHECKED_16 = 8,   /* with its lower half, where NIC_DATA has it */
+    OF_OURSELVES = 2, /* from node 0 itself, as if it came back; else from node 1 */
+    CHECKED = 4,      /* with the check of the pair */
+    CHECKED_16 = 8,   /* with the lower half of the check, at its place in NIC_DATA */
     KEYED = 16,       /* with the key of node 0's region */
-    NAMED = 32        /* with the id of a transfer of node 0 */
+    NAMED = 32        /* with the id of an operation of node 0 */
 };
 
-/* One per process: clock_gettime() has no argument for it. */
+/* Global, because the wrapper of clock_gettime() has no argument for it. */
 static struct fixture {
     struct fake *fake;
     struct fabemu *fab[MEMBERS];
     struct fabemu_queue *queue[MEMBERS];
-    uint64_t key[2];    /* of the regions, by node */
-    uint64_t symmetric; /* of the group's regions; 0: none */
+    uint64_t key[2];    /* key of each node's region */
+    uint64_t symmetric; /* key of the symmetric region; 0: none */
     uint8_t *region[2];
     struct fabemu_group *group[2];
-    struct fabemu_req *req[REQUESTS]; /* node 0's */
-    uint8_t *buf[REQUESTS];           /* their buffers */
-    struct fabemu_req valid[2];       /* node 1's: collectives, sends */
+    struct fabemu_req *req[REQUESTS]; /* requests of node 0 */
+    uint8_t *buf[REQUESTS];           /* buffers of these requests */
+    struct fabemu_req valid[2];       /* requests of node 1: collectives, sends */
     uint8_t *collect_buf;
-    uint64_t random;    /* replaces the host's */
-    uint32_t transfers; /* transfer ids that NAMED has tried */
+    uint64_t random;    /* state of the replacement of getrandom() */
+    uint32_t transfers; /* number of operations whose id NAMED has tried */
 } fixture;
 
 ssize_t __wrap_getrandom(void *ret, size_t bytes, unsigned flags);
@@ -88,7 +88,7 @@ static void put_at(struct emu_seg *seg, size_t at, const void *bytes, size_t cou
     memcpy(seg->payload + at, bytes, count);
 }
 
-/* Fill in values that a peer knows and a stranger does not. */
+/* Fill in values that the peer knows but random bytes would not match. */
 static void fill_in(struct emu_seg *seg, uint8_t flags)
 {
     const struct nic_peer *peer = nic_peer(fixture.fab[0], 1);
@@ -138,7 +138,7 @@ static void do_segment(struct fuzz_input *in)
 
 /* --- the application ---------------------------------------------------------------- */
 
-/* A free request; NULL: it is in progress. Its buffer gets the requested length. */
+/* Return a request, with a buffer of @bytes; NULL if the request is in progress. */
 static struct fabemu_req *request(struct fuzz_input *in, uint8_t **buf, size_t bytes)
 {
     uint32_t which = fuzz_u8(in) % REQUESTS;
@@ -221,7 +221,7 @@ static void collect(uint32_t node, uint8_t what, uint8_t *buf, size_t bytes, str
     }
 }
 
-/* With 128 the well-behaved adapter at node 1 takes part. */
+/* The well-behaved adapter at node 1 also takes part if @what has the bit 128. */
 static void do_collect(struct fuzz_input *in)
 {
     uint8_t what = fuzz_u8(in);
@@ -289,14 +289,14 @@ static void do_probe(struct fuzz_input *in)
         fabemu_recv_claimed(fixture.queue[0], claim, &iov, tag & 1, req);
 }
 
-/* That breaks the group; a new one would have to be created with the new process. */
+/* Replace the process at node 1. This breaks the group, and the new process is in no group. */
 static void do_depart(void)
 {
     if (fabemu_req_status(&fixture.valid[0]) == FABEMU_PENDING ||
         fabemu_req_status(&fixture.valid[1]) == FABEMU_PENDING)
-        return; /* used by its application */
+        return; /* the application at node 1 still uses its buffers */
     fixture.fab[1] = fake_attach(fixture.fake, 1);
-    fuzz_must(!fabemu_queue_open(fixture.fab[1], 1, &fixture.queue[1]), "a queue");
+    fuzz_must(!fabemu_queue_open(fixture.fab[1], 1, &fixture.queue[1]), "a queue can be opened");
     fixture.group[1] = NULL;
 }
 
@@ -344,7 +344,8 @@ static void fixture_open(uint8_t how)
         fake_acknowledge(fixture.fake);
     for (uint32_t i = 0; i < MEMBERS; i++) {
         fixture.fab[i] = fake_attach(fixture.fake, i);
-        fuzz_must(!fabemu_queue_open(fixture.fab[i], 1, &fixture.queue[i]), "a queue");
+        fuzz_must(!fabemu_queue_open(fixture.fab[i], 1, &fixture.queue[i]),
+                  "a queue can be opened");
     }
     fake_group(fixture.fake, GROUP, nodes, MEMBERS);
     for (uint32_t i = 0; i < MEMBERS; i++) {
@@ -355,7 +356,7 @@ static void fixture_open(uint8_t how)
                                            FABEMU_REMOTE_ATOMIC,
                                        &fixture.key[i]) &&
                       !fabemu_group_join(fixture.fab[i], GROUP, MEMBERS, &fixture.group[i]),
-                  "a region, and a group");
+                  "a process can register a region and join a group");
     }
     for (uint32_t i = 0; i < REQUESTS; i++) {
         fixture.req[i] = calloc(1, sizeof *fixture.req[i]);
@@ -363,7 +364,7 @@ static void fixture_open(uint8_t how)
     }
 }
 
-/* Connect the two. */
+/* Connect the two processes by a message in each direction. */
 static void fixture_connect(void)
 {
     static struct fabemu_req none;
@@ -379,13 +380,13 @@ static void fixture_connect(void)
         while (fabemu_inject(fixture.queue[i], &dest, "x", 1) == -EAGAIN)
             fake_pump(fixture.fake);
     }
-    fuzz_must(fake_finish(fixture.fake, req, MEMBERS), "two processes meet");
+    fuzz_must(fake_finish(fixture.fake, req, MEMBERS), "two processes exchange messages");
     for (uint32_t i = 0; i < MEMBERS && fixture.fab[0]->info.acknowledged; i++)
         fuzz_must(!fabemu_register_symmetric(fixture.group[i], fixture.region[i], REGION_BYTES,
                                              FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
                                              &fixture.symmetric, &req[i]),
-                  "a symmetric region");
-    fuzz_must(fake_finish(fixture.fake, req, MEMBERS), "both have it");
+                  "a symmetric region can be registered");
+    fuzz_must(fake_finish(fixture.fake, req, MEMBERS), "both processes have the symmetric region");
 }
 
 static void fixture_close(void)

@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cables.c - traffic that another host puts on the cables to this one: arbitrary records of
- * entries, complete packets with a valid CRC-32 and any headers, replies to packets that were never
- * sent. As in a host link, only entries that emu/hostlink/entry.h accepts are passed on to the
- * switches here. This host's part of the fabric is real, and is stepped by the target. The input
- * sets its clock.
+ * cables.c - traffic from another host on the cables between hosts: arbitrary entries, complete
+ * packets with a valid CRC-32 and arbitrary headers, and replies to packets that were never sent.
+ * As a host link does, this target passes only entries to the switches that emu/hostlink/entry.h
+ * accepts. It steps the part of a real fabric that is on this host, and the input sets the clock.
  *
- * The input's first byte selects the switch model (machines[]). Commands follow: one byte each
- * (enum command), and their parameters.
+ * The first byte of the input selects the switch model (machines[]). Commands follow, each a byte
+ * (enum command) with parameters.
  *
- * Nodes 0 and 1 are on this host, and their processes are well-behaved. Nothing may break, and
- * every allocated buffer must have an owner.
+ * Nodes 0 and 1 are on this host, and their processes are well-behaved. On clock virtual they are
+ * devices of the fabric. A process may receive only segments that another process could have sent,
+ * and every allocated buffer must have an owner. With link-level retry, cables go down and come
+ * back, and waiting segments are rerouted.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "apps/audit/audit.h"
 #include "apps/fabric/internal.h"
+#include "apps/fabric/links.h"
 #include "emu/hostlink/entry.h"
 #include "emu/link/channels.h"
+#include "emu/retry/replay.h"
 #include "nic/engine/internal.h"
 #include "tests/fuzz/fuzz.h"
 
 #define NODES      4u
-#define HERE       2u /* nodes 0 and 1 */
+#define HERE       2u /* number of nodes on this host: 0 and 1 */
 #define GROUPS     4u
-#define CABLES     8u /* at most */
-#define CARRIED    4u /* host segments of a packet, at most */
+#define CABLES     8u /* limit of cables between the hosts */
+#define CARRIED    4u /* limit of the segments of a process in one packet */
 #define END_PASSES 200u
 #define STEP_NS    1000000u
+#define WINDOW_PS  1000000u /* clock virtual: of a pass */
 
 static const struct machine {
     const char *profile;
@@ -45,24 +49,47 @@ static const struct machine {
     {"oq2004", EMU_CLOCK_REAL, {"buffers=input"}},
     {"oq2004", EMU_CLOCK_RAW, {"buffers=input_xpoint"}},
     {"qsnet3", EMU_CLOCK_REAL, {"combining=switch", "combine_order=port"}},
+    {"oq2004", EMU_CLOCK_RAW, {"link_retry=go_back_n"}},
+    {"oq2004", EMU_CLOCK_REAL, {"link_retry=go_back_n", "combine_units=2"}},
+    {"oq2004", EMU_CLOCK_REAL, {"link_retry=go_back_n", "buffers=input"}},
+    {"oq2004", EMU_CLOCK_VIRTUAL, {0}},
+    {"oq2004", EMU_CLOCK_VIRTUAL, {"link_retry=go_back_n", "combine_order=port"}},
+    {"oq2004", EMU_CLOCK_VIRTUAL, {"buffers=input"}},
+    {"qsnet3", EMU_CLOCK_VIRTUAL, {0}},
+    {"qsnet3", EMU_CLOCK_VIRTUAL, {"combining=switch"}},
 };
 
 enum command {
-    ENTRY,  /* cable, 16 bytes of a header, length of the payload: without channels */
-    PACKET, /* cable, destination, source, head, segments, of each kind, op, type, length, number */
-    BYTES,  /* cable, count: that many bytes of the input, as a record */
-    POST,   /* node, times, destination, kind, length, op, type, number: by a process here */
-    PASS,   /* count: passes of the workers */
-    GROUP,  /* members by bits, 128: with a wide window */
-    LEAVE,  /* group, node */
-    TIME,   /* exponent: advances the clock by a power of two */
+    ENTRY, /* cable, 16 bytes of header, length of the payload: an entry without channels */
+    /* cable, destination, source, head, segments; of each: kind, op, type, length, number */
+    PACKET,
+    BYTES, /* cable, count: this number of bytes of the input, as a record */
+    /* node, times, destination, kind, length, op, type, number: a process on this host sends */
+    POST,
+    PASS,  /* count: passes of the workers */
+    GROUP, /* a bit for each member, 128 for a wide window */
+    LEAVE, /* group, node */
+    TIME,  /* exponent: advances the clock by a power of two */
+    /* cable, bits: 1, it comes up, else down; 2, new tables; 4, waiting segments are rerouted */
+    LINK,
     COMMANDS
 };
 
-/* The remote host's ends of the cables. */
+/* The other host's end of a cable. */
 struct remote_end {
     struct emu_tx tx;
     struct emu_rx rx;
+    struct emu_replay replay; /* link-level retry; zeros: none */
+    uint32_t cable;
+};
+
+/* A node inside the fabric, on clock virtual. */
+struct inside_node {
+    struct emu_dev dev;
+    struct emu_tx tx;
+    struct emu_rx rx;
+    struct emu_entry post;
+    uint32_t posts; /* left */
 };
 
 static struct fixture {
@@ -71,22 +98,37 @@ static struct fixture {
     struct emu_dev dev;
     struct remote_end end[CABLES];
     uint32_t ends;
-    uint32_t packets; /* made so far */
+    uint32_t packets; /* number of packets that PACKET has made */
     uint32_t group[GROUPS], groups;
     bool channels;
+    struct inside_node *inside[NODES];
+    uint64_t first_ps, window_ps; /* clock virtual: remote_first_ps(), and the window's end */
+    uint64_t until_ps;            /* and the time up to which the fabric was advanced */
 } fixture;
+
+static bool is_virtual(void)
+{
+    return fixture.dev.worker->clock.mode == EMU_CLOCK_VIRTUAL;
+}
 
 /* --- a host link controlled by the input ---------------------------------------------- */
 
 static uint32_t remote_step(struct emu_dev *dev, uint64_t until_ps)
 {
-    (void)until_ps;
+    uint64_t next_ps = EMU_NEVER;
+
     emu_dev_take(dev, EMU_EVENT_DATA);
     emu_dev_take(dev, EMU_EVENT_CREDIT);
+    for (uint32_t i = 0; i < fixture.ends; i++)
+        if (fixture.end[i].replay.kept) {
+            uint64_t at_ps = emu_replay_run(&fixture.end[i].replay, until_ps);
+
+            next_ps = at_ps < next_ps ? at_ps : next_ps;
+        }
     if (dev->timed)
-        dev->next_ps = EMU_NEVER;
+        dev->next_ps = next_ps;
     else
-        emu_dev_poll_within(dev, EMU_NEVER);
+        emu_dev_poll_within(dev, next_ps);
     return 0;
 }
 
@@ -106,10 +148,13 @@ static int remote_join(void *ctx, const struct fabric_crossing *crossing,
     int err;
 
     (void)ctx;
-    (void)crossing;
-    fuzz_must(fixture.ends <= CABLES, "so many cables cross");
+    fuzz_must(fixture.ends <= CABLES, "at most CABLES cables connect the hosts");
+    end->cable = crossing->cable;
     err =
         emu_link_join(here->tx, here->dev, here->port, &end->rx, &fixture.dev, 0, credits, profile);
+    if (!err && here->intake)
+        return emu_retry_join(&end->replay, &end->tx, &fixture.dev, 0, here->intake, here->rx,
+                              here->dev, here->port, credits, profile);
     return err ? err
                : emu_link_join(&end->tx, &fixture.dev, 0, here->rx, here->dev, here->port, credits,
                                profile);
@@ -118,8 +163,10 @@ static int remote_join(void *ctx, const struct fabric_crossing *crossing,
 static void remote_destroy(void *ctx)
 {
     (void)ctx;
-    while (fixture.ends)
+    while (fixture.ends) {
         emu_link_unjoin(&fixture.end[--fixture.ends].tx);
+        emu_replay_free(&fixture.end[fixture.ends].replay);
+    }
 }
 
 static uint64_t remote_held(void *ctx)
@@ -127,23 +174,65 @@ static uint64_t remote_held(void *ctx)
     uint64_t held = 0;
 
     (void)ctx;
-    for (uint32_t i = 0; i < fixture.ends; i++)
+    for (uint32_t i = 0; i < fixture.ends; i++) {
         held += emu_link_bufs(&fixture.end[i].rx);
+        held += fixture.end[i].replay.kept ? emu_replay_bufs(&fixture.end[i].replay) : 0;
+    }
     return held;
+}
+
+static struct emu_replay *remote_replay(void *ctx, const struct fabric_crossing *crossing)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < fixture.ends; i++)
+        if (fixture.end[i].cable == crossing->cable && fixture.end[i].replay.kept)
+            return &fixture.end[i].replay;
+    return NULL;
+}
+
+/* The earliest event that the remote host has sent since the last window. */
+static uint64_t *remote_first_ps(void)
+{
+    if (fixture.window_ps != fixture.dev.worker->now_ps)
+        fixture.first_ps = EMU_NEVER;
+    fixture.window_ps = fixture.dev.worker->now_ps;
+    return &fixture.first_ps;
+}
+
+/* The remote host announces that event, as emu/hostlink/virtual.c requires. */
+static void remote_agree(void *ctx, uint64_t *next_ps)
+{
+    uint64_t first_ps = *remote_first_ps();
+
+    (void)ctx;
+    if (first_ps < *next_ps)
+        *next_ps = first_ps;
 }
 
 static const struct fabric_crossing_ops remote_ops = {.devices = 1,
                                                       .create = remote_create,
                                                       .join = remote_join,
                                                       .destroy = remote_destroy,
-                                                      .held = remote_held};
+                                                      .held = remote_held,
+                                                      .replay = remote_replay,
+                                                      .agree = remote_agree};
 
 static uint64_t now_ps(void)
 {
     return fixture.dev.timed ? fixture.dev.worker->now_ps : 0;
 }
 
-/* Pass the record in these bytes to the switch if a host link would accept it. */
+/* Return when something that the remote host sends now arrives. */
+static uint64_t arrival_ps(void)
+{
+    uint64_t at_ps = now_ps() + fixture.dev.timed;
+
+    if (is_virtual() && at_ps < *remote_first_ps())
+        fixture.first_ps = at_ps;
+    return at_ps;
+}
+
+/* Parse a record, and pass it to the switch if a host link would accept it. */
 static void remote_send(struct remote_end *end, const uint8_t *bytes, uint32_t count)
 {
     const struct fabric_config *config = &fixture.fabric->config;
@@ -153,7 +242,7 @@ static void remote_send(struct remote_end *end, const uint8_t *bytes, uint32_t c
     uint32_t buf = EMU_NO_BUF;
 
     if (!hostlink_entry_parse(bytes, count, 1, &record) ||
-        !hostlink_entry_is_sane(&record, &config->profile, NODES, false))
+        !hostlink_entry_is_sane(&record, &config->profile, NODES, is_virtual()))
         return;
     if (!fixture.channels)
         emu_tx_take_credits(&end->tx);
@@ -162,7 +251,7 @@ static void remote_send(struct remote_end *end, const uint8_t *bytes, uint32_t c
     if (record.has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
         return;
     hostlink_entry_of(&record, cache->pool, buf, &entry);
-    entry.time_ps = now_ps() + fixture.dev.timed;
+    entry.time_ps = arrival_ps();
     emu_tx_send(&end->tx, &entry);
     emu_tx_flush(&end->tx);
 }
@@ -191,7 +280,7 @@ static void remote_take(struct remote_end *end)
                                                      .channel = entry->packet.channel % EMU_VCS,
                                                      .last = 1};
         if (fixture.channels && segment)
-            emu_rx_pay_channel(&end->rx, reply.entry.packet.channel, now_ps());
+            emu_rx_pay_channel(&end->rx, reply.entry.packet.channel, arrival_ps());
         if (fixture.channels && segment && entry->packet.last)
             remote_send_record(end, &reply);
         emu_pool_drop(&fixture.dev.worker->cache, entry->buf);
@@ -204,10 +293,83 @@ static void remote_take(struct remote_end *end)
     if (fixture.channels)
         return;
     end->rx.owed = (uint16_t)taken;
-    emu_rx_pay(&end->rx, &fixture.dev, now_ps());
+    emu_rx_pay(&end->rx, &fixture.dev, arrival_ps());
 }
 
-/* --- processes here ---------------------------------------------------------- */
+/* --- nodes here on clock virtual -------------------------------------------- */
+
+static uint32_t inside_step(struct emu_dev *dev, uint64_t until_ps)
+{
+    struct inside_node *node = (struct inside_node *)dev;
+    const struct emu_entry *entry;
+    uint64_t next_ps = EMU_NEVER;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    while ((entry = emu_rx_front(&node->rx, EMU_NEVER)) && entry->time_ps <= until_ps) {
+        uint64_t at_ps = entry->time_ps + node->tx.profile->credit_ps;
+
+        emu_pool_drop(&dev->worker->cache, entry->buf);
+        emu_rx_skip(&node->rx);
+        node->rx.owed = 1;
+        emu_rx_pay(&node->rx, dev, at_ps);
+        emu_rx_done(&node->rx, 1);
+    }
+    while (node->posts) {
+        next_ps = emu_tx_earliest_ps(&node->tx, until_ps);
+        if (next_ps > until_ps)
+            break;
+        emu_tx_depart(&node->tx, &node->post, next_ps);
+        next_ps = EMU_NEVER;
+        node->post.hdr.seq++;
+        node->posts--;
+    }
+    emu_tx_flush(&node->tx);
+    dev->next_ps = entry && entry->time_ps < next_ps ? entry->time_ps : next_ps;
+    return 0;
+}
+
+static int inside_create(void *ctx, uint32_t n, struct emu_worker *worker, struct emu_dev **dev,
+                         struct emu_tx **tx, struct emu_rx **rx)
+{
+    struct inside_node *node = emu_zeros(sizeof *node);
+
+    (void)ctx;
+    if (!node)
+        return -1;
+    fixture.inside[n] = node;
+    emu_dev_init(&node->dev, worker, inside_step);
+    node->dev.next_ps = EMU_NEVER;
+    *dev = &node->dev;
+    *tx = &node->tx;
+    *rx = &node->rx;
+    return 0;
+}
+
+static const struct fabric_node_ops inside_ops = {.create = inside_create};
+
+static void inside_free(void)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        if (fixture.inside[n])
+            emu_link_unjoin(&fixture.inside[n]->tx);
+        free(fixture.inside[n]);
+    }
+}
+
+/* Only unicasts: a well-behaved node counts its contributions to a group. */
+static void inside_post(struct inside_node *node, const struct emu_hdr *hdr, uint32_t times)
+{
+    node->post = (struct emu_entry){.hdr = {.dst = hdr->dst % NODES,
+                                            .src = hdr->src,
+                                            .seq = hdr->seq,
+                                            .len = hdr->len <= EMU_PAYLOAD_BYTES ? hdr->len : 0},
+                                    .buf = EMU_NO_BUF};
+    node->posts = times;
+    emu_dev_wake(&node->dev, now_ps() + 1);
+}
+
+/* --- processes of this host --------------------------------------------------- */
 
 static struct emu_hostif_shared *shared_of(uint32_t node)
 {
@@ -228,8 +390,8 @@ static void post(uint32_t node, const struct emu_seg *seg)
 }
 
 /*
- * A process here takes its segments. Only segments that a well-behaved process, or its own adapter,
- * could have sent may arrive.
+ * Take the segments of a process on this host. All must be segments that a well-behaved process, or
+ * the receiver's own adapter, could have sent.
  */
 static void take(uint32_t node)
 {
@@ -242,15 +404,21 @@ static void take(uint32_t node)
         const struct emu_hdr *hdr = &shared->down[at].seg.hdr;
 
         fuzz_must(shared->down_on[at] || (hdr->len <= EMU_PAYLOAD_BYTES && hdr->src < 2 * NODES),
-                  "a process is given what a process could have sent");
+                  "a process receives only segments that a process could have sent");
     }
     atomic_store_explicit(&shared->down_head, head, memory_order_release);
 }
 
 static void pass(void)
 {
-    emu_worker_pass(fixture.fabric->worker[0]);
-    for (uint32_t n = 0; n < HERE; n++)
+    if (is_virtual()) {
+        fixture.until_ps = now_ps() > fixture.until_ps ? now_ps() : fixture.until_ps;
+        fixture.until_ps += WINDOW_PS;
+        fabric_advance(fixture.fabric, fixture.until_ps);
+    } else {
+        emu_worker_pass(fixture.fabric->worker[0]);
+    }
+    for (uint32_t n = 0; n < HERE && !is_virtual(); n++)
         take(n);
     for (uint32_t i = 0; i < fixture.ends; i++)
         remote_take(&fixture.end[i]);
@@ -270,7 +438,7 @@ static struct remote_end *read_end(struct fuzz_input *in)
     return &fixture.end[fuzz_u8(in) % fixture.ends];
 }
 
-/* A node, a group, or any number. */
+/* Read the number of a node or group, or any number. */
 static uint32_t read_dst(struct fuzz_input *in)
 {
     uint8_t dst = fuzz_u8(in);
@@ -306,7 +474,7 @@ static void do_entry(struct fuzz_input *in)
     remote_send_record(end, &record);
 }
 
-/* Make a packet of these host segments, with a new number and a valid CRC-32. */
+/* Make a packet of these segments of a process, with a new number and a valid CRC-32. */
 struct made {
     struct emu_head head;
     uint32_t tag, crc, segs, count;
@@ -377,7 +545,7 @@ static void do_packet(struct fuzz_input *in)
                                   .more = how >> 7,
                                   .dst = (uint16_t)dst,
                                   .bytes = (uint16_t)bytes};
-    if (how >> 2 & 1) /* a contribution to a group that is addressed to a node */
+    if (how >> 2 & 1) /* as a contribution to a group, which is addressed to a node */
         made.head.dst = (how >> 3 & 1);
     made.segs = emu_packet_segments(bytes);
     made.tag = (++fixture.packets << ENGINE_TRY_BITS | 1) ^
@@ -404,7 +572,10 @@ static void do_post(struct fuzz_input *in)
     struct emu_seg seg = {.hdr.dst = read_dst(in)};
 
     read_hdr(in, &seg.hdr);
-    for (; times; times--) {
+    seg.hdr.src = is_virtual() ? node : 0;
+    if (is_virtual())
+        inside_post(fixture.inside[node], &seg.hdr, times);
+    for (; times && !is_virtual(); times--) {
         post(node, &seg);
         seg.hdr.seq++;
     }
@@ -427,9 +598,40 @@ static void do_group(struct fuzz_input *in)
     fixture.groups += !err;
 }
 
+static void ignore_treeless(void *ctx, uint32_t group)
+{
+    (void)ctx;
+    (void)group;
+}
+
+static void do_link(struct fuzz_input *in)
+{
+    struct fabric *fabric = fixture.fabric;
+    uint32_t count = fabric_cable_count(fabric), cable = fuzz_u8(in) % count, hit;
+    uint8_t how = fuzz_u8(in);
+    uint64_t partitioned;
+    bool routed[64];
+
+    if (!fabric_has_links(fabric) || is_virtual() ||
+        count > 64) /* traffic runs on hosts have no faults */
+        return;
+    fabric_pause(fabric);
+    fabric_link_set(fabric, cable, how & 1, 0, now_ps(), &hit);
+    fabric_resume(fabric);
+    for (uint32_t i = 0; i < count; i++)
+        routed[i] = !fabric_link_is_out(fabric, i);
+    if (how & 2)
+        fabric_reroute(fabric, routed, now_ps(), &partitioned, ignore_treeless, NULL);
+    fabric_ease(fabric, how & 8);
+    fabric_drop_unreachable(fabric, how & 16);
+    if (how & 4)
+        fabric_reroute_in_flight_all(fabric, now_ps());
+}
+
 static void do_command(struct fuzz_input *in)
 {
     uint32_t group;
+    uint64_t by;
 
     switch (fuzz_u8(in) % COMMANDS) {
     case ENTRY:
@@ -456,8 +658,13 @@ static void do_command(struct fuzz_input *in)
         group = fixture.group[fuzz_u8(in) % GROUPS];
         fabric_group_leave(fixture.fabric, group, fuzz_u8(in) % NODES);
         break;
+    case LINK:
+        do_link(in);
+        break;
     default:
-        fuzz_now_ns += UINT64_C(1) << fuzz_u8(in) % 40;
+        by = UINT64_C(1) << fuzz_u8(in) % 40;
+        fixture.until_ps += by;
+        fuzz_now_ns += by;
     }
 }
 
@@ -483,7 +690,10 @@ static struct topo_graph *start(uint8_t which, uint32_t *of)
     for (uint32_t n = 0; n < NODES; n++)
         of[graph->node[n].link[0].sw] = n / HERE;
     config.graph = graph;
-    fixture = (struct fixture){.channels = emu_profile_acknowledged(&config.profile)};
+    if (machine->clock == EMU_CLOCK_VIRTUAL)
+        config.local_nodes = &inside_ops;
+    fixture = (struct fixture){.channels = emu_profile_acknowledged(&config.profile),
+                               .first_ps = EMU_NEVER};
     fixture.hosts = (struct fabric_hosts){.count = 2, .of = of, .ops = &remote_ops};
     config.hosts = &fixture.hosts;
     fuzz_now_ns = 1000000000000u;
@@ -505,16 +715,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     uint32_t of[16];
     struct topo_graph *graph = start(fuzz_u8(&in), of);
 
-    for (uint32_t n = 0; n < HERE; n++)
+    for (uint32_t n = 0; n < HERE && !is_virtual(); n++)
         attach(n);
     while (in.left)
         do_command(&in);
     for (uint32_t i = 0; i < END_PASSES; i++, fuzz_now_ns += STEP_NS)
         pass();
     check_bufs();
-    for (uint32_t n = 0; n < HERE; n++)
+    for (uint32_t n = 0; n < HERE && !is_virtual(); n++)
         fabric_detach(fixture.fabric, n);
     fabric_stop(fixture.fabric);
+    inside_free();
     topo_free(graph);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - the clock of targets whose input sets the time: the linker puts this in place of the C
- * library's.
+ * clock.c - the clock of targets whose input sets the time: the linker replaces clock_gettime() of
+ * the C library by this function.
  */
 #include <time.h>
 

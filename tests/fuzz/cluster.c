@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cluster.c - cluster files: an accepted file survives printing and reading, and maps to a network
- * or gives a one-line error.
+ * cluster.c - cluster files. An accepted file is unchanged after printing and reading it. It places
+ * the switches of a network on hosts, or gives a reason why this is impossible.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static void print_and_read(const struct cluster *cluster)
     fuzz_must(cluster_text(&again, "again", text[0], strlen(text[0]), error, sizeof error) == 0,
               error);
     text[1] = print(&again);
-    fuzz_must(strcmp(text[0], text[1]) == 0, "a cluster has one text");
+    fuzz_must(strcmp(text[0], text[1]) == 0,
+              "a cluster file that is printed and read is printed identically");
     cluster_release(&again);
     free(text[0]);
     free(text[1]);
@@ -48,7 +49,7 @@ static void place(const struct cluster *cluster, const char *spec)
         fuzz_print_why(error);
     else
         for (uint32_t s = 0; s < graph->switches; s++)
-            fuzz_must(host_of[s] < cluster->hosts, "every switch is somewhere");
+            fuzz_must(host_of[s] < cluster->hosts, "every switch is on a host");
     free(host_of);
     topo_free(graph);
 }
@@ -60,7 +61,8 @@ static void look_at_ports(const struct cluster *cluster)
     for (uint32_t h = 1; h < cluster->hosts; h++)
         for (uint32_t i = 0; i < cluster_links(cluster, 0, h); i++) {
             cluster_link(cluster, 0, h, i, &a, &b);
-            fuzz_must(a < cluster->host[0].ports && b < cluster->host[h].ports, "ports are there");
+            fuzz_must(a < cluster->host[0].ports && b < cluster->host[h].ports,
+                      "the ports of a link exist");
         }
 }
 

@@ -2,17 +2,17 @@
 /*
  * control.c - the control socket: requests of clients to a daemon that serves a small fabric.
  *
- * The daemon is the real one, on this thread. Instead of sleeping it gets the next line of the
- * input (the linker replaces the library's epoll_wait()), so a run depends only on its input. The
- * input also triggers the daemon's timer. A line begins with a letter:
+ * The daemon is the real one, on this thread. When it would sleep, the next line of the input is
+ * executed (the linker replaces epoll_wait()), so a run depends only on its input. The input also
+ * triggers the daemon's timer. A line begins with a character:
  *   A to H, O   send the rest of the line as that client, which connects first if necessary;
  *               O is the supervisor
- *   -X          the same for client X, without the end of the line
+ *   -X          send the rest as client X, without the end of the line
  *   ~X /X <X    client X closes; shuts down its sending side; reads
  *   ! = .       the timer expires; the fabric's workers do a pass; the daemon is asked to end
  *   ,           before any of these: execute the next line as well before the daemon runs
  *
- * In sent text an @ stands for EMU_HOSTIF_VERSION, which attaching clients state and which changes.
+ * In sent text an @ stands for EMU_HOSTIF_VERSION, so that the corpus is valid for every version.
  *
  * An input that begins with 'q' uses a fabric with acknowledgments.
  */
@@ -41,13 +41,13 @@ struct client {
     struct emu_json_buf in;
 };
 
-/* One per process: functions that the linker replaces have no arguments for it. */
+/* Global, because the replaced library functions have no argument for it. */
 static struct fixture {
     struct fabric *fabric;
     struct client client[CLIENTS];
     int listen_fd;
     int signal_fd;
-    int timer_fd; /* of the daemon */
+    int timer_fd; /* the daemon's timer */
     const char *at;
     const char *end;
 } fixture;
@@ -75,7 +75,7 @@ static int listen_somewhere(struct sockaddr_un *ret, socklen_t *bytes)
     *bytes = sizeof *ret;
     fuzz_must(fd >= 0 && !bind(fd, (struct sockaddr *)&any, sizeof any.sun_family) &&
                   !listen(fd, CLIENTS) && !getsockname(fd, (struct sockaddr *)ret, bytes),
-              "a socket that listens");
+              "a socket can listen");
     return fd;
 }
 
@@ -87,12 +87,12 @@ static void client_connect(struct client *client)
     client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     fuzz_must(client->fd >= 0 &&
                   !getsockname(fixture.listen_fd, (struct sockaddr *)&address, &bytes),
-              "a client's socket");
+              "a client can create a socket");
     if (connect(client->fd, (struct sockaddr *)&address, bytes)) /* the daemon has ended */
         client_close(client);
 }
 
-/* Read the daemon's output: a sequence of objects, each of a known kind. */
+/* Read the output of the daemon: objects, each a reply or an event. */
 static void client_read(struct client *client)
 {
     struct json_object *message;
@@ -108,13 +108,13 @@ static void client_read(struct client *client)
     while ((got = emu_json_next(&client->in, CONN_REPLY_MAX, SIZE_MAX, &message)) == 1) {
         fuzz_must(json_object_object_get_ex(message, "ok", NULL) ||
                       emu_json_text(message, "event", NULL),
-                  "a line of the daemon's is a reply or an event");
+                  "each line of the daemon is a reply or an event");
         json_object_put(message);
     }
-    fuzz_must(got == 0, "a line of the daemon's is an object");
+    fuzz_must(got == 0, "each line of the daemon is an object");
 }
 
-/* The client of the letter at @at; NULL: none. */
+/* Return the client of the letter at @at; NULL if it is no client. */
 static struct client *client_of(const char *at, const char *end)
 {
     if (at < end && *at >= 'A' && *at <= 'H')
@@ -122,7 +122,7 @@ static struct client *client_of(const char *at, const char *end)
     return at < end && *at == 'O' ? &fixture.client[OWNER] : NULL;
 }
 
-/* @text with each @ replaced; the caller frees it. */
+/* Return @text with each @ replaced by the version; the caller frees it. */
 static char *written_out(const char *text, size_t *bytes)
 {
     char *ret;
@@ -157,7 +157,8 @@ static void ring(int fd)
 {
     uint64_t one = 1;
 
-    fuzz_must(write(fd, &one, sizeof one) == sizeof one || errno == EAGAIN, "an eventfd is rung");
+    fuzz_must(write(fd, &one, sizeof one) == sizeof one || errno == EAGAIN,
+              "an eventfd can be written");
 }
 
 static void pass(void)
@@ -166,7 +167,7 @@ static void pass(void)
         emu_worker_pass(fixture.fabric->worker[w]);
 }
 
-/* @next: start of the following line. */
+/* @next: the start of the following line. */
 static void do_line(const char *at, const char *end, const char *next)
 {
     struct client *client = client_of(at, end), *other = client_of(at + 1, end);
@@ -191,7 +192,7 @@ static void do_line(const char *at, const char *end, const char *next)
         client_read(other);
 }
 
-/* Called instead of sleeping; at the end of the input the daemon is asked to end. */
+/* Replaces sleeping: execute the next line; after the last one, tell the daemon to end. */
 static void do_next(void)
 {
     bool more = true;
@@ -233,7 +234,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
     return 0;
 }
 
-/* Faults may stop and kill processes: here all clients are this process. */
+/* Do nothing: faults may stop and kill processes, and all clients are this process. */
 int __wrap_kill(pid_t pid, int signal);
 int __wrap_kill(pid_t pid, int signal)
 {
@@ -263,13 +264,15 @@ static void serve(const struct fabric_config *config)
     socklen_t bytes;
     int pair[2];
 
-    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "a pair of sockets");
+    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair),
+              "a pair of sockets can be created");
     daemon.owner_fd = pair[0];
     fixture.client[OWNER].fd = pair[1];
     daemon.listen_fd = fixture.listen_fd = listen_somewhere(&address, &bytes);
     daemon.signal_fd = fixture.signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int ended = daemon_serve(fixture.fabric, &daemon, error, sizeof error);
-    fuzz_must(ended == DAEMON_SHUTDOWN || ended == DAEMON_OWNER_GONE, "the daemon ends in order");
+    fuzz_must(ended == DAEMON_SHUTDOWN || ended == DAEMON_OWNER_GONE,
+              "the daemon ends by a request or with its supervisor");
     for (unsigned i = 0; i < CLIENTS; i++) {
         client_read(&fixture.client[i]);
         client_close(&fixture.client[i]);
@@ -278,14 +281,14 @@ static void serve(const struct fabric_config *config)
     close(fixture.signal_fd);
 }
 
-/* Whatever clients did, nothing of theirs is left after they have closed. */
+/* When all clients have closed, no process, group or buffer may be left. */
 static void check_nothing_left(void)
 {
     char error[256];
 
     for (uint32_t n = 0; n < fixture.fabric->config.graph->nodes; n++)
         fabric_detach(fixture.fabric, n);
-    fuzz_must(fabric_attached(fixture.fabric) == 0, "all are detached");
+    fuzz_must(fabric_attached(fixture.fabric) == 0, "no process is attached");
     fuzz_must(fixture.fabric->groups == 0 && fixture.fabric->combining == 0, "no group is left");
     fuzz_must(fabric_check_bufs(fixture.fabric, error, sizeof error) == 0, error);
 }

@@ -18,7 +18,7 @@ void fuzz_must(bool holds, const char *what)
 
 void fuzz_print_why(const char *error)
 {
-    fuzz_must(*error, "what is refused is refused with a reason");
+    fuzz_must(*error, "an error has a reason");
 }
 
 char *fuzz_text(const uint8_t *data, size_t bytes)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hostif.c - what a process writes into its host interface: any bytes anywhere in the shared
- * memory, and any order of posts, groups, detaches and attaches. The fabric is a real one, stepped
- * by the target, and the input sets its clock (the linker replaces the library's clock_gettime()).
+ * memory, and posts, groups, detaches and attaches in any order. This target steps a real fabric,
+ * and the input sets its clock (the linker replaces clock_gettime()).
  *
- * The input's first byte selects the switch model (machines[]), plus 128 to start free-running
- * numbers just before they wrap. Commands follow, a byte each (enum command) with parameters.
+ * The first byte of the input selects the switch model (machines[]); if its bit 128 is set,
+ * free-running numbers start just before they wrap. Commands follow, each a byte (enum command)
+ * with parameters.
  *
- * Nodes 0 to 2 are hostile. The process at node 3 is not: it takes its segments. At the end the
- * hostile ones detach, and a well-behaved process at node 0 can communicate with it.
+ * The processes at nodes 0 to 2 are hostile. That at node 3 is well-behaved and takes its segments.
+ * At the end the hostile processes detach, and a well-behaved process at node 0 must be able to
+ * communicate with node 3.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +23,10 @@
 #include "tests/fuzz/fuzz.h"
 
 #define NODES      4u
-#define HOSTILE    3u /* hostile nodes, and the number of the well-behaved one */
+#define HOSTILE    3u /* number of hostile nodes, and the node of the well-behaved process */
 #define GROUPS     4u
 #define FIRST_WRAP (UINT32_MAX - 20)
-#define STEP_NS    1000000u /* of the clock between passes, while the fabric drains */
+#define STEP_NS    1000000u /* advance of the clock between passes while the fabric drains */
 #define END_PASSES 3000u
 
 static const struct machine {
@@ -48,32 +50,32 @@ static const struct machine {
 
 enum command {
     POST, /* node, times, dst, kind, len, op, type, seq: one segment, or several in a row */
-    /* node, 4 of offset, count: that many bytes of the input, anywhere in the host interface */
+    /* node, 4 of offset, count: this number of bytes, anywhere in the host interface */
     POKE,
-    TAIL,   /* node, 4 of number: the up ring's tail */
-    HEAD,   /* node, 4 of number: the down ring's head */
+    TAIL,   /* node, 4 of number: sets the tail of the up ring */
+    HEAD,   /* node, 4 of number: sets the head of the down ring */
     PASS,   /* count: passes of the workers */
     TAKE,   /* node: takes available segments, as a well-behaved process does */
-    GROUP,  /* members by bits, 128: with a wide window */
+    GROUP,  /* a bit for each member, 128 for a wide window */
     LEAVE,  /* group, node */
     DETACH, /* node */
     ATTACH, /* node */
     TIME,   /* exponent: advances the clock by a power of two */
-    TICK,   /* the manager's tick */
+    TICK,   /* the periodic tick of the manager */
     FILL,   /* node, count, 2 of seed: random segments */
     COMMANDS
 };
 
-/* One per process: clock_gettime() has no argument for it. */
+/* Global, because the wrapper of clock_gettime() has no argument for it. */
 static struct fixture {
     struct fabric *fabric;
     uint32_t group[GROUPS];
-    uint32_t groups; /* made so far */
+    uint32_t groups; /* number of groups made so far */
 } fixture;
 
 /* --- processes ---------------------------------------------------------------------- */
 
-/* NULL: no process is attached. */
+/* Return the shared memory of a node's host interface; NULL if no process is attached. */
 static struct emu_hostif_shared *shared_of(uint32_t node)
 {
     struct emu_hostif *hostif = fixture.fabric->hostif[node];
@@ -88,7 +90,7 @@ static void attach(uint32_t node)
     if (shared_of(node))
         return;
     fuzz_must(fabric_attach(fixture.fabric, node, &incarnation) == 0, "a process can attach");
-    fuzz_must(incarnation.node == node, "at the node that it wants");
+    fuzz_must(incarnation.node == node, "a process is attached at the node that it requests");
     fabric_attachment_close(&incarnation);
 }
 
@@ -107,8 +109,8 @@ static void post(uint32_t node, const struct emu_seg *seg)
 }
 
 /*
- * Take all available segments; counts those that equal @wanted, which is NULL or a payload from
- * @src.
+ * Take all available segments. Return the number of those from @src with the payload @wanted; 0 if
+ * @wanted is NULL.
  */
 static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t bytes)
 {
@@ -152,7 +154,7 @@ static uint32_t read_node(struct fuzz_input *in)
     return fuzz_u8(in) % HOSTILE;
 }
 
-/* A node, a group, or any number. */
+/* Read the number of a node or group, or any number. */
 static uint32_t read_dst(struct fuzz_input *in)
 {
     uint8_t dst = fuzz_u8(in);
@@ -256,7 +258,7 @@ static void do_rings(struct fuzz_input *in, enum command command)
                               memory_order_release);
 }
 
-/* Read the processes' reports as the daemon does, once a second. */
+/* Tick, and read the reports of pending operations as the daemon does once a second. */
 static void do_tick(void)
 {
     struct emu_pending pending;
@@ -265,7 +267,8 @@ static void do_tick(void)
     fabric_tick(fixture.fabric, nodes, NODES);
     for (uint32_t n = 0; n < NODES; n++)
         if (fabric_pending(fixture.fabric, n, &pending))
-            fuzz_must(pending.groups <= EMU_PENDING_GROUPS, "so many groups have no room");
+            fuzz_must(pending.groups <= EMU_PENDING_GROUPS,
+                      "a report has at most EMU_PENDING_GROUPS groups");
 }
 
 static void do_command(struct fuzz_input *in)
@@ -315,10 +318,10 @@ static void do_command(struct fuzz_input *in)
 
 /* --- checks at the end -------------------------------------------------------------- */
 
-/* The well-behaved processes at nodes 0 and 3 exchange one segment each. */
+/* Let well-behaved processes at nodes 0 and 3 send a segment to each other. */
 static void check_well_behaved(void)
 {
-    static const uint8_t said[] = "this is not what any fuzzer says";
+    static const uint8_t said[] = "a text that no fuzzer generates";
     uint32_t arrived[2] = {0}, remote[2] = {0, HOSTILE}, nodes[NODES];
     struct emu_seg seg = {.hdr = {.kind = EMU_UNICAST, .len = sizeof said}};
 

@@ -18,17 +18,17 @@
 
 #define FRAME_BYTES 600u
 #define TAPS        256u
-#define END_NS      UINT64_C(30000000000) /* everything has arrived by then */
+#define END_NS      UINT64_C(30000000000) /* at the end, everything arrives within this time */
 
 enum command {
     RAW,    /* end, length, bytes: an arbitrary frame */
     CHANGE, /* end, which tapped frame, 2 of offset, xor, 2 of length: a changed replay */
     MADE,   /* end, kind, check, version, differences of numbers, body: with a valid CRC */
-    STEP,   /* count */
+    STEP,   /* count: steps of both hosts */
     TIME,   /* exponent: advances the clock by a power of two */
-    PUT,    /* end, records */
-    GO,     /* end: it restarts */
-    CUT,    /* exponent: the wire is cut for a power of two */
+    PUT,    /* end, records: a host sends this number of records */
+    GO,     /* end: a host restarts */
+    CUT,    /* exponent: the wire is cut for a power of two of time */
     COMMANDS
 };
 
@@ -113,7 +113,7 @@ static void inject_made(struct fuzz_fixture *fixture, struct fuzz_input *in)
     else
         fuzz_bytes(in, frame + EMU_FRAME_HEADER_BYTES, header.body_bytes);
     emu_frame_write(frame, &header);
-    fuzz_must(!emu_auth_create(&auth, NULL), "a check without a key");
+    fuzz_must(!emu_auth_create(&auth, NULL), "frames can be checked without a key");
     emu_auth_seal(auth, EMU_AUTH_CRC, 0, frame, EMU_FRAME_HEADER_BYTES + header.body_bytes);
     emu_auth_destroy(auth);
     wire_inject(fixture->talk.wire, end, frame, emu_frame_bytes(header.body_bytes));
@@ -159,7 +159,7 @@ static void run(struct fuzz_fixture *fixture, struct fuzz_input *in)
     }
 }
 
-/* At the end the wire is good and the stranger gone. */
+/* Check that hosts can communicate when the wire is good and the stranger is gone. */
 static void finish(struct fuzz_fixture *fixture)
 {
     struct talk *talk = &fixture->talk;
@@ -169,11 +169,11 @@ static void finish(struct fuzz_fixture *fixture)
         talk->end[i].limit += 10;
     }
     if (fixture->keyed) {
-        fuzz_must(talk_until_done(talk, END_NS), "with a key all arrives");
-        fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong, "with a key nothing is changed");
+        fuzz_must(talk_until_done(talk, END_NS), "with a key, all records arrive");
+        fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong, "with a key, no record is changed");
         for (uint32_t i = 0; i < 2; i++)
             fuzz_must(emu_session_incarnation(talk->end[i].session) <= 1 + 2 * fixture->restarts,
-                      "with a key no life ends but by the hosts");
+                      "with a key, only the hosts end incarnations");
         return;
     }
     talk_for(talk, END_NS / 100);
@@ -181,8 +181,9 @@ static void finish(struct fuzz_fixture *fixture)
         restart(fixture, i);
         talk->end[i].wrong = 0;
     }
-    fuzz_must(talk_until_done(talk, END_NS), "hosts that come anew can talk");
-    fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong, "and hear what is said");
+    fuzz_must(talk_until_done(talk, END_NS), "hosts that have restarted can communicate");
+    fuzz_must(!talk->end[0].wrong && !talk->end[1].wrong,
+              "hosts that have restarted receive what was sent");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -13,9 +13,9 @@
 
 #include "tests/fuzz/fuzz.h"
 
-#define INPUT_BYTES (1u << 20) /* of a file, at most */
+#define INPUT_BYTES (1u << 20) /* limit of the bytes of a file */
 
-/* Decode @text in place. Returns the number of bytes. */
+/* Decode @text in place. Return the number of decoded bytes. */
 static size_t hex_decode(uint8_t *text, size_t bytes)
 {
     size_t made = 0;
@@ -43,7 +43,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
 }
 
-/* The input is copied to memory of its exact length, so that sanitizers detect reads beyond it. */
+/* Run a file. Its copy has exactly its length, so that sanitizers detect reads beyond the end. */
 static void run_file(const char *path)
 {
     static uint8_t read_to[INPUT_BYTES];

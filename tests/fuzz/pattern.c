@@ -15,12 +15,13 @@
 
 #define NODES_LEAST 2u
 
-/* Every destination is a node, and no two nodes share one. */
+/* Check that destinations are other nodes and, in a file, that no two nodes share one. */
 static void check_pattern(const struct traffic_pattern *pattern, bool from_file)
 {
     bool taken[NODES_LEAST + 255] = {false};
 
-    fuzz_must(pattern->kind != TRAFFIC_HOTSPOT || pattern->hot < pattern->nodes, "a hot node");
+    fuzz_must(pattern->kind != TRAFFIC_HOTSPOT || pattern->hot < pattern->nodes,
+              "the hot node exists");
     for (uint32_t n = 0; pattern->to && n < pattern->nodes; n++) {
         uint32_t to = pattern->to[n];
         if (to == TRAFFIC_NOBODY)
@@ -42,7 +43,7 @@ static void parse(const char *text, uint32_t nodes, bool from_file)
     }
     check_pattern(&pattern, from_file);
     if (pattern.kind == TRAFFIC_PERMUTATION) {
-        fuzz_must(traffic_pattern_draw(&drawn, &pattern, 1) == 0, "a permutation is drawn");
+        fuzz_must(traffic_pattern_draw(&drawn, &pattern, 1) == 0, "a permutation can be drawn");
         check_pattern(&drawn, true);
         traffic_pattern_release(&drawn);
     }
@@ -59,7 +60,7 @@ static void parse_file(const uint8_t *data, size_t bytes, uint32_t nodes)
     close(fd);
 }
 
-/* As in options.c: no more sources than nodes. */
+/* Choose sources. As in options.c, there are no more sources than nodes. */
 static void choose_sources(const char *text, uint32_t nodes)
 {
     struct traffic_sources sources;
@@ -71,7 +72,7 @@ static void choose_sources(const char *text, uint32_t nodes)
     traffic_sources_choose(&sources, 1, nodes, sends);
     for (uint32_t n = 0; n < nodes; n++)
         count += sends[n];
-    fuzz_must(count == sources.count, "as many sources as were asked for");
+    fuzz_must(count == sources.count, "the requested number of sources is chosen");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -81,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     char *text = fuzz_text(in.at, in.left);
 
     parse_file(in.at, in.left, nodes);
-    if (strncmp(text, "file:", 5) != 0) /* files of this machine are not read */
+    if (strncmp(text, "file:", 5) != 0) /* do not read files of this machine */
         parse(text, nodes, false);
     choose_sources(text, nodes);
     free(text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile.c - profiles: the input is parsed as a profile's file, and each of its lines as --set. A
- * fabric of the result is built, or refused with an error line.
+ * profile.c - profiles: the input is parsed as the file of a profile, and each of its lines as
+ * --set. A fabric with the result is built, or refused with an error line.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define STATES_MOST 65536u /* larger switches take too long to create */
 
-/* A fabric of any accepted profile can be built without a crash. */
+/* Build a fabric with an accepted profile, which may be refused but must not crash. */
 static void build(const struct emu_profile *profile, enum emu_clock_mode clock, const char *spec)
 {
     struct fabric_config config = {.profile = *profile,
@@ -39,7 +39,8 @@ static void build(const struct emu_profile *profile, enum emu_clock_mode clock, 
 static void build_all(const struct emu_profile *profile)
 {
     for (size_t i = 0; profile->name[i]; i++)
-        fuzz_must((unsigned char)profile->name[i] >= ' ', "a profile's name is a line of text");
+        fuzz_must((unsigned char)profile->name[i] >= ' ',
+                  "the name of a profile is a line of text");
     build(profile, EMU_CLOCK_RAW, "kary:2,1");
     build(profile, EMU_CLOCK_REAL, "kary:2,2");
 }

@@ -11,11 +11,11 @@
 #include "emu/packet/packet.h"
 #include "tests/fuzz/fuzz.h"
 
-/* All pointers lead into the record. */
+/* Check that @length bytes at @at are in the record, which begins at @from. */
 static void lies_within(const uint8_t *from, uint32_t bytes, const uint8_t *at, uint32_t length)
 {
     fuzz_must(!length || (at >= from && length <= bytes && at - from <= (long)(bytes - length)),
-              "what a record points to is its own");
+              "pointers of a record lead into the record");
 }
 
 static void look_at(const uint8_t *from, uint32_t bytes, const struct emu_hostlink_record *record)
@@ -23,9 +23,9 @@ static void look_at(const uint8_t *from, uint32_t bytes, const struct emu_hostli
     if (record->kind == EMU_HOSTLINK_CONTROL || record->kind == EMU_HOSTLINK_STEP) {
         lies_within(from, bytes, record->bytes, record->length);
     } else if (record->kind == EMU_HOSTLINK_ENTRY) {
-        fuzz_must(record->payload_bytes <= EMU_PAYLOAD_BYTES, "a payload fits a buffer");
+        fuzz_must(record->payload_bytes <= EMU_PAYLOAD_BYTES, "a payload fits into a buffer");
         fuzz_must(record->has_buf || (!record->payload_bytes && !record->own_hdr),
-                  "what has no buffer has nothing in it");
+                  "an entry without a buffer has no payload and no second header");
         lies_within(from, bytes, record->payload, record->payload_bytes);
         lies_within(from, bytes, record->own_hdr, record->own_hdr ? EMU_HDR_BYTES : 0);
     }
@@ -43,11 +43,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (data++, bytes--; (got = emu_hostlink_parse(data, (uint32_t)bytes, cables, &record));
          data += got, bytes -= got) {
         fuzz_must(got <= bytes && got <= sizeof again, "a record ends in its frame");
-        fuzz_must(record.cable < (cables ? cables : 1), "a record is of a cable that is there");
+        fuzz_must(record.cable < (cables ? cables : 1), "the cable of a record exists");
         look_at(data, got, &record);
-        fuzz_must(emu_hostlink_bytes(&record) == got, "a record is as long as it was");
+        fuzz_must(emu_hostlink_bytes(&record) == got,
+                  "emu_hostlink_bytes() is the length of the parsed record");
         emu_hostlink_write(again, &record);
-        fuzz_must(!memcmp(again, data, got), "there is one way to write a record");
+        fuzz_must(!memcmp(again, data, got), "a record that is parsed and written is unchanged");
     }
     return 0;
 }

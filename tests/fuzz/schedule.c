@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * schedule.c - schedules of faults: an accepted schedule survives printing and reading, and its
- * targets exist in a network or give a one-line error.
+ * schedule.c - schedules of faults. An accepted schedule is unchanged after printing and reading
+ * it. Its targets exist in a network, or it gives a reason why there are none.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,12 +25,14 @@ static void print_and_parse(const struct fault *fault)
 
     fault_print(fault, text[0]);
     fuzz_must(fault_parse(&again, text[0], error, sizeof error) == 0, error);
-    fuzz_must(memcmp(&again, fault, sizeof again) == 0, "the same fault comes back");
+    fuzz_must(memcmp(&again, fault, sizeof again) == 0,
+              "a fault that is printed and parsed is the same");
     fault_print(&again, text[1]);
-    fuzz_must(strcmp(text[0], text[1]) == 0, "a fault has one text");
+    fuzz_must(strcmp(text[0], text[1]) == 0,
+              "a fault that is printed, parsed and printed has the same text");
 }
 
-/* The targets of a fault exist, in the printed number. */
+/* Check that all targets of a fault exist. */
 static void find(const struct fault *fault, const struct topo_graph *graph)
 {
     enum fault_domain domain = fault_domain(fault->kind);
@@ -42,14 +44,14 @@ static void find(const struct fault *fault, const struct topo_graph *graph)
         fuzz_print_why(error);
         return;
     }
-    fuzz_must(targets.count >= 1 && targets.among >= 1, "a fault befalls something");
+    fuzz_must(targets.count >= 1 && targets.among >= 1, "a fault has a target");
     for (uint32_t i = 0; i < targets.count; i++) {
         const struct fault_target *target = &targets.target[i];
-        fuzz_must(target->id < most, "a target is there");
+        fuzz_must(target->id < most, "a target exists");
         fuzz_must(domain != FAULT_OF_LINKS ||
                       (target->port < graph->ports &&
                        graph->sw[target->id].end[target->port].kind != TOPO_END_NONE),
-                  "and has a cable");
+                  "the target of a link fault has a cable");
     }
     fault_targets_release(&targets);
 }
@@ -83,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         fuzz_print_why(error);
         return 0;
     }
-    fuzz_must(schedule.count >= 1, "a schedule has a fault");
+    fuzz_must(schedule.count >= 1, "an accepted schedule has a fault");
     for (uint32_t i = 0; i < schedule.count; i++)
         print_and_parse(&schedule.line[i].fault);
     for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)

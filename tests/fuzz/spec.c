@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * spec.c - SPECs of networks, as for --topo. topology.c covers those of files.
+ * spec.c - networks as --topo SPEC describes them. topology.c covers files.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static uint64_t power(uint64_t base, uint64_t exponent)
     return result;
 }
 
-/* The next number of a SPEC. Returns false if there is none. */
+/* Read the next number of a SPEC. Return false if there is none. */
 static bool next_number(const char **text, uint64_t *ret)
 {
     char *end;
@@ -39,8 +39,8 @@ static bool next_number(const char **text, uint64_t *ret)
 }
 
 /*
- * An upper bound of the network's size: for QsNet III its first number; for others the product of
- * all numbers, or one to the power of the next, which may be the levels.
+ * Return an upper bound of the network's size: for QsNet III the first number; for others the
+ * product of all numbers, or a number to the power of the next one, which may be the levels.
  */
 static uint64_t size_of(const char *text)
 {
@@ -73,7 +73,7 @@ static void parse(const char *text)
         fuzz_print_why(error);
         return;
     }
-    fuzz_must(strcmp(graph->spec, text) == 0 || *graph->spec, "a network is called something");
+    fuzz_must(strcmp(graph->spec, text) == 0 || *graph->spec, "a network has a name");
     fuzz_must(topo_check(graph, &what, error, sizeof error) == 0, error);
     topo_free(graph);
 }
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char *text = fuzz_text(data, bytes);
 
-    if (!strpbrk(text, "/.") && !takes_long(text)) /* no files of this machine */
+    if (!strpbrk(text, "/.") && !takes_long(text)) /* do not read files of this machine */
         parse(text);
     find_for_nodes(data, bytes);
     free(text);

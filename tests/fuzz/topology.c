@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topology.c - topology files: an accepted network supports every operation that the fabric does on
- * networks.
+ * topology.c - topology files: every operation of the fabric on networks must work on an accepted
+ * network.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "topo/topo.h"
 
-#define NODES_MOST 64u /* larger networks are checked less closely */
+#define NODES_MOST 64u /* some checks are left out for larger networks */
 
 static char *write_to(const struct topo_graph *graph, size_t *bytes)
 {
@@ -22,7 +22,7 @@ static char *write_to(const struct topo_graph *graph, size_t *bytes)
     return text;
 }
 
-/* A network that is written and read again is written identically. */
+/* Check that a network that is written, read and written has the same text. */
 static void write_and_read(const struct topo_graph *graph)
 {
     struct topo_graph *again = NULL;
@@ -33,7 +33,7 @@ static void write_and_read(const struct topo_graph *graph)
     fuzz_must(topo_read(&again, "input", text[0], bytes[0], error, sizeof error) == 0, error);
     text[1] = write_to(again, &bytes[1]);
     fuzz_must(bytes[0] == bytes[1] && memcmp(text[0], text[1], bytes[0]) == 0,
-              "the same network comes back");
+              "a network that is written, read and written has the same text");
     topo_free(again);
     free(text[0]);
     free(text[1]);
@@ -49,7 +49,7 @@ static void grow_tree(const struct topo_graph *graph)
     for (uint32_t n = 0; n < graph->nodes; n++)
         members[n] = n;
     int err = topo_tree_build(&tree, graph, members, graph->nodes, load);
-    fuzz_must(!err || err == -EHOSTUNREACH, "a tree, or no switch spans all");
+    fuzz_must(!err || err == -EHOSTUNREACH, "a tree is built, or no switch reaches all members");
     if (!err) {
         for (uint32_t n = 0; n < graph->nodes; n++)
             fuzz_must(topo_tree_link(&tree, graph, n) != TOPO_NONE, "each member is in the tree");
@@ -59,7 +59,7 @@ static void grow_tree(const struct topo_graph *graph)
     free(load);
 }
 
-/* Cut the first cable between switches, and all of the first node's. */
+/* Remove the first cable between switches, and all cables of the first node. */
 static void cut_cables(const struct topo_graph *graph)
 {
     struct topo_at cut[1 + TOPO_NODE_LINKS_MAX];
@@ -76,7 +76,8 @@ static void cut_cables(const struct topo_graph *graph)
         cut[count++] = end;
         break;
     }
-    fuzz_must(topo_without(&without, graph, cut, count, &unreachable) == 0, "cables can be cut");
+    fuzz_must(topo_without(&without, graph, cut, count, &unreachable) == 0,
+              "cables can be removed");
     topo_free(without);
 }
 
@@ -93,7 +94,7 @@ static void look_at(const struct topo_graph *graph)
     if (graph->nodes > NODES_MOST)
         return;
     for (uint32_t n = 1; n < graph->nodes; n++)
-        fuzz_must(topo_hops(graph, 0, n), "every node is reached");
+        fuzz_must(topo_hops(graph, 0, n), "every node can be reached");
     write_and_read(graph);
     grow_tree(graph);
     cut_cables(graph);

@@ -2,19 +2,19 @@
 /*
  * web.c - the server of the page: requests of browsers, and data of the fabric.
  *
- * The server is the real one, with libmicrohttpd, on this thread; the input plays browsers and the
- * fabric. Instead of sleeping the server gets the next line of the input (the linker replaces the
- * library's poll()), so a run depends only on its input, which also advances the time. A line
- * begins with a letter:
+ * The server is the real one, with libmicrohttpd, on this thread. The input contains what browsers
+ * and the fabric send. When the server would sleep, the next line of the input is executed (the
+ * linker replaces poll()), so a run depends only on its input, which also advances the time. A line
+ * begins with a character:
  *   A to P      send the rest of the line as that browser, which connects first if necessary
  *   a to h      send the rest as the fabric, on its connection of that number
- *   -X          the same, without the end of the line
- *   ~X /X <X    closed; shut down for sending; read
- *   R -R ~R     the last report, which comes from the supervisor; its end
- *   ! _ .       a second passes; the fabric stops listening; the server is asked to end
+ *   -X          send the rest as X, without the end of the line
+ *   ~X /X <X    X closes its connection; shuts it down for sending; reads
+ *   R -R ~R     the supervisor sends the last report, with or without a line end; closes
+ *   ! _ .       a second passes; the fabric stops listening; the server is told to end
  *   ,           before any of these: execute the next line as well before the server runs
  *
- * A browser's line gets the line end of HTTP. The token is TOKEN, the port PORT.
+ * A line of a browser gets the line end of HTTP. The token is TOKEN, the port PORT.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -41,29 +41,29 @@
 
 struct browser {
     int fd;     /* -1: not connected */
-    bool heard; /* it has received part of an answer */
+    bool heard; /* it has received part of a reply */
     char said[SAID_BYTES];
     size_t bytes;
 };
 
-/* A connection of the server to the fabric, at the fabric's end. */
+/* The fabric's end of a connection from the server. */
 struct link {
     int fd; /* -1: closed */
     struct emu_json_buf in;
-    bool asked; /* its one line has arrived */
+    bool asked; /* its only request has arrived */
 };
 
-/* One per process: functions that the linker replaces have no arguments for it. */
+/* Global, because the replaced library functions have no argument for it. */
 static struct fixture {
     struct browser browser[BROWSERS];
-    struct link link[LINKS]; /* open ones first, in order */
+    struct link link[LINKS]; /* open connections first, in order */
     unsigned links;
     struct sockaddr_un address;
     socklen_t address_bytes;
     int signal_fd;
     int report_fd; /* -1: closed */
-    bool deaf;     /* the fabric does not listen */
-    /* the fabric or the report contained the token: then browsers may receive it */
+    bool deaf;     /* the fabric refuses connections */
+    /* the fabric or the report has sent the token, so browsers may receive it */
     bool token_sent;
     const char *at;
     const char *end;
@@ -86,7 +86,7 @@ static int hex_digit(char c)
                                         : -1;
 }
 
-/* Has the browser sent the token, literally or with %XX in it? */
+/* Return whether the browser has sent the token, perhaps with characters as %XX. */
 static bool said_token(const struct browser *browser)
 {
     static char plain[SAID_BYTES];
@@ -103,14 +103,14 @@ static bool said_token(const struct browser *browser)
     return contains(plain, used, TOKEN);
 }
 
-/* Did another page send the browser's first request, and no other? */
+/* Return whether the first request of a browser has a single origin, that of another page. */
 static bool is_foreign(const struct browser *browser)
 {
     static char header[SAID_BYTES + 1];
     size_t bytes = browser->bytes;
     const char *names = header;
 
-    for (size_t i = 0; i + 2 < bytes; i++) /* the end of the request, as lenient servers see it */
+    for (size_t i = 0; i + 2 < bytes; i++) /* find the end of the request as lenient servers do */
         if (browser->said[i] == '\n' &&
             (browser->said[i + 1] == '\n' || !memcmp(browser->said + i + 1, "\r\n", 2)))
             bytes = i + 1;
@@ -123,8 +123,8 @@ static bool is_foreign(const struct browser *browser)
 }
 
 /*
- * Only requests with the token and with our host name get an answer, and no answer contains the
- * token.
+ * Check that only requests with the token and with our host name get a reply with status 200, and
+ * that no reply contains the token.
  */
 static void check_answer(struct browser *browser, const char *text, size_t bytes)
 {
@@ -133,15 +133,16 @@ static void check_answer(struct browser *browser, const char *text, size_t bytes
                 contains(browser->said, browser->bytes, "localhost:8080");
     bool full = browser->bytes == SAID_BYTES;
 
-    fuzz_must(fixture.token_sent || !contains(text, bytes, TOKEN), "the token is told to nobody");
+    fuzz_must(fixture.token_sent || !contains(text, bytes, TOKEN), "no reply contains the token");
     if (contains(text, bytes, "HTTP/1.1 200"))
-        fuzz_must(full || (ours && said_token(browser)), "an answer is for who has the token");
+        fuzz_must(full || (ours && said_token(browser)),
+                  "only a browser with the token gets status 200");
     if (first && strncmp(text, "HTTP/1.1 200", 12) == 0)
-        fuzz_must(!is_foreign(browser), "no other page gets an answer");
+        fuzz_must(!is_foreign(browser), "no other page gets status 200");
     browser->heard |= first;
 }
 
-/* The requests that the page may make to the fabric, and their fields besides "cmd". */
+/* Check that a request to the fabric is one of the page's, with no other fields. */
 static void check_request(struct json_object *ask)
 {
     static const struct {
@@ -160,7 +161,8 @@ static void check_request(struct json_object *ask)
 
     while (i < sizeof may / sizeof may[0] && strcmp(may[i].cmd, cmd) != 0)
         i++;
-    fuzz_must(i < sizeof may / sizeof may[0], "the page asks the fabric for what it may, alone");
+    fuzz_must(i < sizeof may / sizeof may[0],
+              "the fabric gets only requests that the page may make");
     json_object_object_foreach(ask, key, value)
     {
         bool known = strcmp(key, "cmd") == 0;
@@ -168,7 +170,7 @@ static void check_request(struct json_object *ask)
         (void)value;
         for (unsigned k = 0; k < 4 && may[i].fields[k]; k++)
             known |= strcmp(key, may[i].fields[k]) == 0;
-        fuzz_must(known, "and says nothing else with it");
+        fuzz_must(known, "a request to the fabric has only known fields");
     }
 }
 
@@ -206,7 +208,7 @@ static void browser_send(struct browser *browser, const char *text, size_t bytes
     bytes += line ? 2 : 0;
     if (browser->fd < 0) {
         browser->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        fuzz_must(browser->fd >= 0, "a browser's socket");
+        fuzz_must(browser->fd >= 0, "a browser can create a socket");
         room = SAID_BYTES;
         if (connect(browser->fd, (struct sockaddr *)&fixture.address, fixture.address_bytes)) {
             browser_close(browser);
@@ -224,7 +226,7 @@ static void browser_send(struct browser *browser, const char *text, size_t bytes
 
 /* --- the fabric --------------------------------------------------------------------- */
 
-/* Read one line, a request. */
+/* Read the request of a connection. */
 static void link_read(struct link *link)
 {
     struct json_object *ask;
@@ -235,12 +237,12 @@ static void link_read(struct link *link)
     while (emu_json_read(&link->in, link->fd, NULL, MSG_DONTWAIT) > 0)
         continue;
     while ((got = emu_json_next(&link->in, WEB_BODY_BYTES * 32, SIZE_MAX, &ask)) == 1) {
-        fuzz_must(!link->asked, "a connection is for one request");
+        fuzz_must(!link->asked, "a connection has only one request");
         link->asked = true;
         check_request(ask);
         json_object_put(ask);
     }
-    fuzz_must(got == 0, "what is asked is an object");
+    fuzz_must(got == 0, "a request to the fabric is an object");
 }
 
 static void link_close(struct link *link)
@@ -252,7 +254,7 @@ static void link_close(struct link *link)
     emu_json_free(&link->in);
 }
 
-/* Connections closed by the server make space. */
+/* Remove the connections that the server has closed. */
 static void links_settle(void)
 {
     unsigned kept = 1;
@@ -280,8 +282,9 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
         return -ECONNREFUSED;
     }
     links_settle();
-    fuzz_must(fixture.links < LINKS, "so many connections to the fabric and no more");
-    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), "a pair of sockets");
+    fuzz_must(fixture.links < LINKS, "the server has at most LINKS connections to the fabric");
+    fuzz_must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair),
+              "a pair of sockets can be created");
     fixture.link[fixture.links++] = (struct link){.fd = pair[1]};
     *fd = pair[0];
     return 0;
@@ -300,7 +303,8 @@ static void ring(int fd)
 {
     uint64_t one = 1;
 
-    fuzz_must(write(fd, &one, sizeof one) == sizeof one || errno == EAGAIN, "an eventfd is rung");
+    fuzz_must(write(fd, &one, sizeof one) == sizeof one || errno == EAGAIN,
+              "an eventfd can be written");
 }
 
 static void report_close(void)
@@ -329,7 +333,7 @@ static struct link *link_of(char letter)
                : NULL;
 }
 
-/* Send @text as @letter; @line: with the end of the line, which follows in the input. */
+/* Send @text as browser or connection @letter; with @line also the line end that follows it. */
 static void send_as(char letter, const char *text, size_t bytes, bool line)
 {
     if (browser_of(letter))
@@ -340,7 +344,7 @@ static void send_as(char letter, const char *text, size_t bytes, bool line)
         report(text, bytes + line);
 }
 
-/* @what: a letter as above; @letter: whose. */
+/* Do @what (~, / or <) to the browser or connection @letter. */
 static void do_to(char what, char letter)
 {
     struct browser *browser = browser_of(letter);
@@ -359,7 +363,7 @@ static void do_to(char what, char letter)
         report_close();
 }
 
-/* @line: the end of the line follows in the input. */
+/* Execute a line of the input. @line: a line end follows it in the input. */
 static void do_line(const char *at, size_t bytes, bool line)
 {
     if (!bytes)
@@ -378,7 +382,7 @@ static void do_line(const char *at, size_t bytes, bool line)
         ring(fixture.signal_fd);
 }
 
-/* Called instead of sleeping; at the end of the input the server is asked to end. */
+/* Replaces sleeping: execute the next line; after the last one, tell the server to end. */
 static void do_next(void)
 {
     bool more = true;
@@ -418,7 +422,7 @@ static int listen_somewhere(void)
     fuzz_must(fd >= 0 && !bind(fd, (struct sockaddr *)&any, sizeof any.sun_family) &&
                   !listen(fd, BROWSERS) &&
                   !getsockname(fd, (struct sockaddr *)&fixture.address, &fixture.address_bytes),
-              "a socket that listens");
+              "a socket can listen");
     return fd;
 }
 
@@ -446,7 +450,7 @@ static void begin(struct web *web, const uint8_t *data, size_t bytes)
     memcpy(web->token, TOKEN, sizeof TOKEN);
 }
 
-/* The server has ended: it has sent everything, and left nothing open. */
+/* Check that the server, which has ended, has left no connection or descriptor open. */
 static void check_end(struct web *web, int fd_before)
 {
     char byte;
@@ -456,20 +460,20 @@ static void check_end(struct web *web, int fd_before)
         link_read(&fixture.link[i]);
         fuzz_must(fixture.link[i].fd < 0 || recv(fixture.link[i].fd, &byte, 1, MSG_DONTWAIT) == 0 ||
                       errno == ECONNRESET,
-                  "no connection to the fabric is left");
+                  "no connection to the fabric is left open");
         link_close(&fixture.link[i]);
     }
     for (unsigned i = 0; i < BROWSERS; i++) {
         browser_read(&fixture.browser[i]);
         browser_close(&fixture.browser[i]);
     }
-    fuzz_must(web->listen_fd < 0, "it listens no more");
+    fuzz_must(web->listen_fd < 0, "the server has closed its listening socket");
     if (web->parent_fd >= 0)
         close(web->parent_fd);
     report_close();
     close(fixture.signal_fd);
     fd = dup(STDERR_FILENO);
-    fuzz_must(fd == fd_before, "no descriptor is left");
+    fuzz_must(fd == fd_before, "no descriptor is left open");
     close(fd);
 }
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - does MPI compute the right results? Barrier, broadcast, reduce, all-reduce, on the
- * world and on communicators derived from it, in order and several at once; one-sided
+ * check.c - checks that MPI computes the right results: barrier, broadcast, reduce, all-reduce, on
+ * the world and on communicators derived from it, in order and several at once; one-sided
  * communication.
  *
- *    mpirun -np 4 mpi_check [--quick
- *  --full] [--strict] [--threads] [--only TEST] [--skip TEST]
+ *    mpirun -np 4 mpi_check [--quick | --full] [--strict] [--threads] [--only TEST] [--skip TEST]
  *                           [--part N] [--seed N] [--iterations N] [--timeout SECONDS]
  *
  * --part: one in N of the reductions, selected by the seed. --strict: MPI_MIN and MPI_MAX with the

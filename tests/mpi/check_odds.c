@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_odds.c - operations that a fabric does not run in its switches, or rarely: the results must
- * be right all the same.
+ * check_odds.c - operations that a fabric never or rarely runs in its switches. Their results must
+ * be right, too.
  */
 #include "check.h"
 

@@ -3,8 +3,8 @@
  * death.c - MPI's errors, with MPI_ERRORS_RETURN, when a rank is gone: death recv send barrier
  * allreduce put flush. tests/cli/bounds_test.py runs it, with --bound stopped.
  *
- * Rank 1 stops itself: mpirun would end the job if it were killed. The fabric gives it up. The
- * others run the named operation, and rank 0 prints the class of its error.
+ * Rank 1 stops itself: mpirun would end the job if it were killed. The fabric then counts it as
+ * dead. The others run the named operation, and rank 0 prints the class of its error.
  */
 #include <mpi.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lost.c - MPI's errors, with MPI_ERRORS_RETURN, when a host is lost: lost pairs allreduce.
- * tests/apps/cluster/loss_test.py loses it.
+ * tests/apps/cluster/loss_test.py makes the host fail.
  *
  * All ranks repeat one operation until it fails: an exchange with a rank on another host, or an
- * all-reduce. Each then reports the error in one line, and waits to be killed. Before, each prints
- * a line ten times a second, or after each operation if these take longer.
+ * all-reduce. Each then reports the error in one line, and waits to be killed. Before the error,
+ * each rank prints a line ten times a second, or after each operation if these take longer.
  */
 #include <mpi.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
  * the last one's end.
  *
  * Each rank also reports the kernel's count for its first thread, from MPI_Init to MPI_Finalize:
- * how long it was ready to run and did not. With more ranks than cores that determines the
+ * how long it was ready to run but had no core. With more ranks than cores this wait determines the
  * bandwidth, not the network.
  */
 #include "common.h"

@@ -9,7 +9,7 @@
  *
  * With --survive rank 0 reports when the first round is done, and errors are returned: a rank that
  * gets one prints it, with the time of the monotonic clock, and exits at once. Ranks that wait for
- * it then detect its end. tests/e2e/kills.py kills.
+ * it then detect its end. tests/e2e/kills.py runs it and kills one of the ranks.
  */
 #include <mpi.h>
 #include <stdio.h>

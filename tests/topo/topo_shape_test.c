@@ -637,6 +637,12 @@ static void topo_without__keeps_the_remaining_routes(void)
             CU_ASSERT_EQUAL(err, unreachable ? -EINVAL : 0);
             if (unreachable)
                 CU_ASSERT_PTR_NOT_NULL(strstr(error, "has no route to"));
+            for (uint32_t s = 0; s < graph->switches; s++)
+                if (graph->sw[s].route.set_of) /* not one of the regular form */
+                    for (uint32_t bit = 0; bit < 16; bit++)
+                        CU_ASSERT_EQUAL(topo_route_ports(&graph->sw[s].route,
+                                                         graph->nodes + (1u << bit) - 1),
+                                        0);
             topo_free(graph);
         }
         topo_free(whole);

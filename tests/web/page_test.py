@@ -358,7 +358,7 @@ class Live(InBrowser):
                                  ".map((li) => li.textContent)")
         for text in (f"exit status {report['exit_status']} after", "64 processes attached",
                      f"{report['segments']['sent']:,} segments sent, "
-                     f"{report['segments']['hops']:,} segment hops",
+                     f"forwarded {report['segments']['hops']:,} times by switches",
                      f"{report['credit_stalls']:,} waits for a credit, "
                      f"{report['dropped']:,} segment",
                      f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} in the "
@@ -409,12 +409,12 @@ class Live(InBrowser):
     def check_last_collectives(self, listed, finished, kinds):
         """Each listed collective was reported with these values, and they match the program: 64
         processes in one group, 256 numbers at a time, or one."""
-        told = {}
+        expected = {}
         for (group, number), (kind, *row) in finished.items():
             text = collective_text(group, number, kinds[kind], *row)
-            told[text[0]] = (text, (group, kinds[kind]), *row)
-        self.assertEqual(listed, [told[title][0] for title, *_ in listed])
-        _, whats, bytes_, members, *_ = zip(*(told[title] for title, *_ in listed))
+            expected[text[0]] = (text, (group, kinds[kind]), *row)
+        self.assertEqual(listed, [expected[title][0] for title, *_ in listed])
+        _, whats, bytes_, members, *_ = zip(*(expected[title] for title, *_ in listed))
         self.assertEqual(len(set(whats)), 1)
         self.assertEqual(whats[0][1], "allreduce")
         self.assertLessEqual(set(bytes_), {8, 256 * 8})
@@ -487,15 +487,15 @@ class Live(InBrowser):
 
     def check_selection_when_folding(self):
         """Folding depends on the width: the same item stays selected, or none."""
-        told = "const { selected } = fabemu, { items, edges } = fabemu.drawn();" \
+        script = "const { selected } = fabemu, { items, edges } = fabemu.drawn();" \
             "return [selected, items.length, edges.find((e) => e.id === selected)?.cables]"
         size = self.browser.driver.get_window_size()
         self.browser.keys("ARROW_DOWN", "ARROW_UP", "ARROW_UP", "l")
-        edge, items, cables = self.browser.run(told)
+        edge, items, cables = self.browser.run(script)
         self.assertTrue(cables, edge)
         self.browser.driver.set_window_size(600, 900)
         self.browser.until("return fabemu.drawn().items.length < arguments[0]", items)
-        later, _, left = self.browser.run(told)
+        later, _, left = self.browser.run(script)
         self.assertIn((later, left), ((None, None), (edge, cables)))
         self.browser.driver.set_window_size(size["width"], size["height"])
         self.browser.until("return fabemu.drawn().items.length === arguments[0]", items)
@@ -530,11 +530,11 @@ class Live(InBrowser):
         mine = f"//li[contains(., 'link={sw}:{port}')]/button"
         self.browser.driver.find_element("xpath", mine).click()
         self.browser.until("return fabemu.model.stateName(arguments[0]) === 'up'", cable)
-        told = self.browser.until("""
-            const told = [...document.querySelectorAll("#events li")].map((e) => e.textContent);
-            return told.some((text) => text.includes(" up ")) && told;""")
-        self.assertTrue(any("lost" in text for text in told), told)
-        self.assertTrue(any("new routes" in text for text in told), told)
+        shown = self.browser.until("""
+            const shown = [...document.querySelectorAll("#events li")].map((e) => e.textContent);
+            return shown.some((text) => text.includes(" up ")) && shown;""")
+        self.assertTrue(any("lost" in text for text in shown), shown)
+        self.assertTrue(any("new routes" in text for text in shown), shown)
         states = [e["state"] for e in subscriber.events if e["event"] == "fault"]
         self.assertIn("over", states)
 
@@ -609,10 +609,10 @@ class Live(InBrowser):
         self.assertIn(most, [bytes_ for from_, to, _, bytes_ in messages["matrix"]
                              if [from_, to] == first[:2]])
         self.browser.run("document.getElementById('cells').focus()")
-        told = {(from_, to): sent for from_, to, sent, _ in messages["matrix"]}
+        sent_by_pair = {(from_, to): sent for from_, to, sent, _ in messages["matrix"]}
         self.browser.keys("ARROW_DOWN", "ARROW_DOWN")  # the first is node 0 to itself
         self.assertIn("node 1 to node 0: ", self.browser.text("#cell"))
-        self.assertIn(f"in {told.get((1, 0), 0):,} messages", self.browser.text("#cell"))
+        self.assertIn(f"in {sent_by_pair.get((1, 0), 0):,} message", self.browser.text("#cell"))
         self.browser.shot("matrix-dark")
         self.browser.keys("ESCAPE")
         self.browser.until("return !document.getElementById('matrix').open")
@@ -755,9 +755,9 @@ class ByHand(InBrowser):
         self.browser.run("document.getElementById('text').select()")
         self.browser.keys(*wrong, "ENTER")
         self.browser.until("return document.getElementById('faultsaid').className === 'wrong'")
-        told = self.fabemu("fault", "--name", "u", *wrong.split())
-        self.assertNotEqual(told.returncode, 0)
-        self.assertIn(self.browser.text("#faultsaid"), told.stderr)
+        done = self.fabemu("fault", "--name", "u", *wrong.split())
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(self.browser.text("#faultsaid"), done.stderr)
         self.assertIn("99", self.browser.text("#faultsaid"))
 
     def test_networks_of_every_kind__are_drawn_whole(self):
@@ -969,12 +969,15 @@ class Played(InBrowser):
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
                  "segments/s, most of them to node 0: the busiest link carries 700 k segments/s, "
                  "and no segment waits for a credit."),
+                (shape, looks(**ways([800] + 7 * [0], [0, 800] + 6 * [0])), "1 node sends 8.00 k "
+                 "segments/s, most of them to node 1: the busiest link carries 8.00 k segments/s, "
+                 "and no segment waits for a credit."),
                 (timed, looks(**ways(8 * [200000], 8 * [200000])), "8 nodes send 16.0 M segments/s:"
-                 " the busiest link carries 51 % of what it can, and no segment waits for a "
+                 " the busiest link carries 51 % of its capacity, and no segment waits for a "
                  "credit."),
                 (shape, looks(**{**hot, "states": [[3, 3, 1]]}), "Node 0 is the hot spot: 7 nodes "
                  "send more than it takes (700 k segments/s), so segments wait for credits at the "
-                 "nodes; 1 link is out of use, and traffic takes other routes."),
+                 "nodes; 1 link is out of use."),
                 (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
                               finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
                  "8 processes do collectives, which 1 switch combines: the last one, all-reduce of "
@@ -1032,7 +1035,7 @@ class Played(InBrowser):
         self.plays(2, links=[[4, 9, 0, 0, 0]])
         said = self.browser.run("return [fabemu.feed.leftOut, fabemu.model.events.length,"
                                 " document.getElementById('feed').textContent]")
-        self.assertEqual(said, [len(WRONG), 0, f"invalid lines skipped: {len(WRONG)}"])
+        self.assertEqual(said, [len(WRONG), 0, f"skipped {len(WRONG)} invalid lines"])
         snapshot = {"event": "telemetry", "sample": 3, "at_ns": 3 * 10**8}
         self.fabric.say(self.stream, {"event": "telemetry_shape"}, snapshot)
         self.browser.until("return fabemu.feed.leftOut === arguments[0]", len(WRONG) + 2)
@@ -1557,7 +1560,7 @@ class Recorded(InBrowser):
         self.browser.open(line[1])
         self.browser.until("return !fabemu.feed.live && fabemu.model?.taken > 2")
         self.assertEqual(self.browser.run("return document.getElementById('live').hidden"), True)
-        self.faults_are_not_offered("This is a recording: nothing can be changed in it.")
+        self.faults_are_not_offered("This is a recording, so no faults can be injected.")
         facts = self.browser.run("return document.querySelector('.facts').textContent")
         self.assertRegex(facts, r"fabemu \d.*, host .*, started \d{4}-.*, seed 1")
         self.assertIn("traffic --topo kary:2,2 --load 0.5", facts)
@@ -1566,7 +1569,7 @@ class Recorded(InBrowser):
         self.browser.shot("recording")
         self.browser.keys("m")
         self.browser.until("return document.getElementById('matrix').open")
-        self.assertIn("A recording has counters and events, but no messages",
+        self.assertIn("A recording has no counts of messages between nodes.",
                       self.browser.text("#matrixsum"))
         self.browser.keys("ESCAPE")
         self.check_no_complaints()
@@ -1598,17 +1601,17 @@ class Recorded(InBrowser):
               ret.push([m.sample, Math.round(m.at * 1e12), m.totals.hops]);
             }
             return ret;""")
-        told = lambda line: [line["sample"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
-        self.assertEqual(looks[-2], told(lines[-1]))
-        self.assertEqual(looks[-1], told(lines[1]))  # and back to the first
-        self.assertIn(told(lines[begins[1] - 1]), looks)  # the first run, to its end,
-        self.assertIn(told(lines[begins[1] + 1]), looks)  # and the second, from its start
+        point = lambda line: [line["sample"], line["at_ps"], line["totals"]["hops"]]  # noqa: E731
+        self.assertEqual(looks[-2], point(lines[-1]))
+        self.assertEqual(looks[-1], point(lines[1]))  # and back to the first
+        self.assertIn(point(lines[begins[1] - 1]), looks)  # the first run, to its end,
+        self.assertIn(point(lines[begins[1] + 1]), looks)  # and the second, from its start
         self.check_no_complaints()
 
     def test_events_of_many_are_one_line(self):
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
-        told = self.browser.run("""
+        shown = self.browser.run("""
             const trap = (sw, at, packets) => ({ event: "trap", switch: sw, at, packets, to: 1 });
             const hit = (fault, at) => ({ event: "hit", fault, what: "lost", at });
             const events = [trap(3, 0, 1), trap(4, 0, 2), hit(1, 0.1), trap(3, 0.2, 4), hit(2, 0.2),
@@ -1619,7 +1622,7 @@ class Recorded(InBrowser):
               renderEvents(place, { events });
               return [...place.children].map((line) => line.textContent.replace(/^.* s /, ""));
             });""")
-        self.assertEqual(told, ["switch 5 had no route for 101 packets",
+        self.assertEqual(shown, ["switch 5 had no route for 101 packets",
                                 "node 7 has no link that is up",
                                 "fault 2: lost", "fault 1: lost (2 times)",
                                 "2 switches had no route for 7 packets"])
@@ -1645,16 +1648,16 @@ class Recorded(InBrowser):
             f.writelines(json.dumps(line) + "\n" for line in (shape, first, stands))
         self.browser.find("#file").send_keys(record + ".still")
         self.browser.until("return !document.getElementById('standstill').hidden")
-        told = self.browser.text("#standstill")
-        self.assertIn("Nothing has moved for 6 s", told)
-        self.assertIn(f"3 of 4 members have begun; it waits for {evil} (rank 3)", told)
+        shown = self.browser.text("#standstill")
+        self.assertIn("Nothing has moved for 6 s", shown)
+        self.assertIn(f"3 of 4 members have begun; it waits for {evil} (rank 3)", shown)
         self.assertIn(f"all-reduce of {evil} (its group is being formed): 1 of 3 members have "
-                      "begun; it waits for the other members", told)
+                      "begun; it waits for the other members", shown)
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' waits in '))"), [
-                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: nothing has "
-                "come that matches"])
+                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: no "
+                "matching message has arrived"])
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
         self.browser.until("return fabemu.feed.live && fabemu.model.sample > 0 &&"
@@ -1666,9 +1669,8 @@ class Recorded(InBrowser):
                          "--measure", "20000", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
-        self.faults_are_not_offered("In simulated time faults belong to the run, so that it can be "
-                                    "repeated exactly: start it with --faults FILE (fabemu traffic"
-                                    " --help).")
+        self.faults_are_not_offered("In simulated time, faults are part of the run, so that it can "
+                                    "be repeated exactly: start fabemu traffic with --faults FILE.")
         self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")

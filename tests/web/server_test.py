@@ -139,13 +139,13 @@ class Answers(WebCase):
                          [f"link-down link={at}"])
         self.assertTrue(page.ask("fault_clear", fault=reply["fault"])[0]["ok"])
         self.assertEqual(self.fabemu("down", "u").returncode, 0)
-        told = []
+        events = []
         with self.assertRaises(EOFError):
             while True:
-                told.append(stream.next())
-        self.assertEqual(told[-1], {"event": "ended"})
-        self.assertEqual(told[-2]["event"], "report")  # the last one, from the supervisor
-        self.assertEqual(told[-2]["report"]["topo"], "kary:2,2")
+                events.append(stream.next())
+        self.assertEqual(events[-1], {"event": "ended"})
+        self.assertEqual(events[-2]["event"], "report")  # the last one, from the supervisor
+        self.assertEqual(events[-2]["report"]["topo"], "kary:2,2")
 
     def test_stream_ends_with_the_reported_counts(self):
         example = os.path.join(os.path.dirname(self.command), "apps", "example")

@@ -138,9 +138,7 @@ static int call_incarnation(struct agent *agent, struct json_object *call,
     (void)reply;
     if (node >= 0 && node < fabric_graph(agent->fabric)->nodes &&
         fabric_node_is_here(agent->fabric, (uint32_t)node))
-        /*
-         * the node is on this host, which set its incarnation when the process attached or detached
-         */
+        /* this host set the node's incarnation when the process attached or detached */
         return 0;
     return fabric_incarnation_set(agent->fabric, node < 0 ? TOPO_NONE : (uint32_t)node,
                                   (uint64_t)emu_json_number(call, "word", 0));
@@ -357,8 +355,8 @@ static void call_serve(struct agent *agent, struct json_object *call)
 /* --- the loop ----------------------------------------------------------------------------- */
 
 /*
- * Replace the time of an event "lost" by this host's, because the hosts' clocks differ. at_ns means
- * that the drop happened before it, which is also true of the present time.
+ * Replace the time of an event "lost" by the present time of this host, because the hosts' clocks
+ * differ. The drop happened before at_ns, so a later time is correct, too.
  */
 static void line_set_time(struct json_object *line)
 {
@@ -505,7 +503,7 @@ static void agent_round(struct agent *agent)
         else if (is_link(agent, what))
             link_ended(agent, what);
         else
-            /* it is valid: processes are freed later, in agent_process_report_exits() */
+            /* @what is still valid: only agent_process_report_exits() frees processes */
             agent_process_event(agent, what);
     }
     agent_process_report_exits(agent);
@@ -543,9 +541,8 @@ static int agent_open(struct agent *agent)
 }
 
 /*
- * Build the event "ended" for the supervisor. If this host is stopped while it waits for the
- * coordinator, the event has the reason for the wait. The user may have stopped this host because
- * the coordinator printed an error, which may have the same reason.
+ * Build the event "ended" for the supervisor. If a signal ends this host before the coordinator has
+ * connected, the event says why there is no connection: that may be why the user sent the signal.
  */
 static struct json_object *ended(struct agent *agent)
 {

@@ -15,15 +15,12 @@
 #include "emu/util/json.h"
 
 struct agent_config {
-    int control;   /* non-blocking socket to the coordinator; owned from now on */
-    int listen_fd; /* listening socket for processes of this host; the caller's */
-    int signal_fd; /* readable when a signal has asked this host to end; the caller's */
-    /*
-     * connection to the supervisor, to which the agent sends "ready" and "ended"; owned from now on
-     */
-    int owner_fd;
+    int control;       /* non-blocking socket to the coordinator; owned from now on */
+    int listen_fd;     /* listening socket for processes of this host; the caller's */
+    int signal_fd;     /* readable when a signal has asked this host to end; the caller's */
+    int owner_fd;      /* to the supervisor, for "ready" and "ended"; -1: none; owned from now on */
     uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX: none */
-    /* Return whether all host links carry segments. NULL: they always do. */
+    /* links_up(); NULL: all links always carry segments */
     bool (*links_up)(const void *links);
     bool (*links_why)(const void *links, char *text, size_t bytes); /* links_why(); NULL: unknown */
     /* links_report(); NULL: no report */

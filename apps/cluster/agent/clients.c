@@ -3,9 +3,10 @@
  * clients.c - the processes of an agent's host: forwards their requests to the coordinator, and the
  * coordinator's replies to them.
  *
- * The only line that this host interprets is the reply to "attach": it adds the descriptors of the
- * node's host interface, which exist only on this host. A process that sends too many requests, or
- * does not read replies, has to wait; other processes do not (HOSTS_BACKLOG).
+ * Lines are forwarded unchanged, with two exceptions: the reply to "attach" gets the descriptors of
+ * the node's host interface, which exist only on this host, and the event "lost" gets this host's
+ * time (agent.c). A process that sends too many requests, or does not read replies, has to wait;
+ * other processes do not (HOSTS_BACKLOG).
  */
 #include <errno.h>
 #include <signal.h>
@@ -21,7 +22,7 @@
 #include "emu/hostif/hostif.h"
 #include "emu/util/now.h"
 
-/* longest time from the close of a process's files until its exit status is available */
+/* longest wait for the exit status of a process after its connection has ended */
 #define EXIT_STATUS_MS 200
 
 struct json_object *agent_process_message(const struct agent_process *process)
@@ -41,8 +42,8 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
 }
 
 /*
- * End a process's connection. @notify: also send "end" to the coordinator. The process's exit
- * status becomes available a moment later.
+ * End a process's connection, and with @notify send "end" to the coordinator. The process's exit
+ * status may become available a moment later.
  */
 static void agent_process_end(struct agent *agent, struct agent_process *process, bool notify)
 {
@@ -54,10 +55,7 @@ static void agent_process_end(struct agent *agent, struct agent_process *process
     process->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
 }
 
-/*
- * Return the number of connections of process @pid. @host is ignored, because all connections are
- * of this host.
- */
+/* @host is ignored, because all connections are of this host. */
 static uint32_t agent_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
     const struct agent *agent = ctx;
@@ -122,7 +120,6 @@ void agent_process_accept(struct agent *agent)
     agent_send(agent, json_add_text(message, "command", command));
 }
 
-/* Return whether the next request of the process may be forwarded now. */
 static bool agent_process_may_request(const struct agent *agent,
                                       const struct agent_process *process)
 {
@@ -142,10 +139,7 @@ static void agent_process_request(struct agent *agent, struct agent_process *pro
     agent_send(agent, message);
 }
 
-/*
- * Reply to an invalid request. Call this when all earlier requests of the process have their
- * replies.
- */
+/* Reply to an invalid request, once all earlier requests of the process have their replies. */
 static void agent_process_correct(struct agent_process *process)
 {
     bool too_long = process->wrong == -EMSGSIZE;
@@ -193,10 +187,7 @@ static void agent_process_acknowledge(struct agent *agent, struct agent_process 
     agent_send(agent, json_add_number(agent_process_message(process), "taken", taken));
 }
 
-/*
- * Do for the process whatever has become possible: send output, acknowledge text, forward requests,
- * end its connection.
- */
+/* Send output, acknowledge text, forward requests, end the connection: whatever is possible now. */
 static void agent_process_settle(struct agent *agent, struct agent_process *process)
 {
     int err = conn_flush(&process->conn);
@@ -271,7 +262,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
             : NULL;
     int err;
 
-    /* the coordinator refused the process in the middle of a line, so no reply can be sent to it */
+    /* the coordinator refused the process in the middle of a line, so it cannot get the reply */
     if (process->mid) {
         json_object_put(line);
         agent_process_end(agent, process, true);
@@ -353,8 +344,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * A process that is to be stopped is first listed here and at the supervisor. Both resume listed
- * processes at the end.
+ * Before a process is stopped, list it here and at the supervisor. Each of the two resumes the
+ * listed processes when it ends.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {
@@ -378,8 +369,8 @@ static uint64_t most_starved(struct waits *waits, uint64_t since_ns, uint64_t st
 }
 
 /*
- * Report to the fabric how long a process of this host, or this process, had to wait for a core, as
- * daemon/waits.c does on the coordinator's host.
+ * Report to the fabric for how long a process of this host or the agent itself waited for a core,
+ * as daemon/waits.c does on the coordinator's host.
  */
 static void count_starved(struct agent *agent)
 {

@@ -2,8 +2,9 @@
 /*
  * faults.c - an agent's side of the coordinator's calls about faults: apply faults to the devices
  * of this host, report their hits, report the state of cable ends to the fabric manager, and report
- * unrecoverable drops. The comment before a call shows its fields and, after an arrow, those of its
- * reply, if it has any. coordinator/faults.c is the other side.
+ * unrecoverable drops. The comment before a call shows the fields of the request and, after an
+ * arrow, those of the reply, if any. DIGITS are the bytes of a structure in hexadecimal.
+ * coordinator/faults.c is the other side.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -73,9 +74,9 @@ static int call_taken_out(struct agent *agent, struct json_object *call, struct 
 }
 
 /*
- * {"counts":BOOL} -> {"log":[DIGITS,…],"missed":N,"now_ps":T}. With "counts" the reply has also
- * "hits":[FAULT,COUNT,…]. "more" means that the log has been cut off at HOSTS_HITS_MOST entries,
- * and may have further ones.
+ * {"counts":BOOL} -> {"log":[DIGITS,…],"missed":N,"now_ps":T}. With "counts" the reply also has
+ * "hits":[FAULT,COUNT,…]. If "more" is set, the log ends at HOSTS_HITS_MOST entries, and the next
+ * call may return further ones.
  */
 static int call_hits(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
@@ -176,8 +177,8 @@ static void scan_free(struct fabric_scan_result *seen)
 
 /*
  * no fields -> {"errors":[DIRECTION,PACKETS,ERRORS,…],"ready":[DIRECTION,SENT,IDLE,…],
- * "traps":[SWITCH,COUNT,TO,…]}. A direction is 2 * cable, plus 1 for the one from the cable's first
- * end.
+ * "traps":[SWITCH,COUNT,TO,…]}. DIRECTION is 2 * cable, plus 1 if segments go from the cable's
+ * first end to its second.
  */
 static int call_scan(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
@@ -245,8 +246,8 @@ static int call_no_link(struct agent *agent, struct json_object *call, struct js
 /* --- unrecoverable drops -------------------------------------------------------------- */
 
 /*
- * {"bound_us":N}, 0: no bound -> {"unrecoverable":[DIGITS,…]}. Drops beyond HOSTS_DROPS_MOST are
- * sent in reply to the next such call.
+ * {"bound_us":N} -> {"unrecoverable":[DIGITS,…]}. bound_us 0: no bound. If there are more than
+ * HOSTS_DROPS_MOST drops, the next call returns the others.
  */
 static int call_drops(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

@@ -23,33 +23,26 @@ struct agent_process {
     struct emu_list link;
     struct conn conn;
     uint32_t events; /* epoll events for which conn is registered */
-    /* the number by which messages to the coordinator name it, unique on this host */
-    int64_t client;
+    int64_t client;  /* its number in messages to the coordinator, unique on this host */
     pid_t pid;
-    uint32_t asked; /* its requests without a reply; at most HOSTS_ASKED_MOST */
-    bool mid;       /* the last piece of text sent to it does not end a line */
-    /*
-     * bytes of text queued for it that the coordinator has sent and this host has not acknowledged
-     */
-    size_t owed;
-    int wrong;           /* -errno of an invalid line that arrived after these requests; 0: none */
+    uint32_t asked;      /* its requests without a reply; at most HOSTS_ASKED_MOST */
+    bool mid;            /* the last piece of text sent to it does not end a line */
+    size_t owed;         /* bytes of text from the coordinator that are not acknowledged yet */
+    int wrong;           /* -errno of an invalid line after its last request; 0: none */
     bool attached;       /* it has a node, so if its connection ends it has died */
     bool at_end;         /* it sends no more requests; those that it has sent are still answered */
     bool closing;        /* close its connection once its output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
-    bool exits;          /* it has announced that its process exits */
+    bool exits;          /* it has announced that it exits without detaching */
     bool ended;          /* its connection has ended; kept until its exit status is known */
-    int pidfd;           /* pidfd; -1: none */
-    int64_t how_by_ms;   /* until then its exit status may become known */
+    int pidfd;           /* of the ended process; -1: none */
+    int64_t how_by_ms;   /* emu_now_ms() at which the wait for its exit status ends */
     struct waits *waits; /* its waits for cores; NULL: not attached, or they cannot be read */
     struct procs_stop stop;
-    /* as last reported: it has been stopped for longer than --bound stopped */
-    bool stopped;
+    bool stopped; /* as last reported: it was stopped for longer than --bound stopped */
 };
 
-/*
- * A host interface that was made for a process, and whose descriptors the process has not got yet.
- */
+/* A host interface made for a process that has not received its descriptors yet. */
 struct agent_reservation {
     struct emu_list link;
     struct fabric_attachment attachment;
@@ -58,12 +51,10 @@ struct agent_reservation {
 struct agent {
     struct fabric *fabric;
     const struct agent_config *config;
-    /* NULL: the coordinator has applied no fault on this host yet */
-    struct injector *injector;
+    struct injector *injector; /* NULL: the coordinator has applied no fault on this host yet */
     struct telemetry_agent *telemetry; /* NULL: the coordinator requests no samples of counters */
-    /* NULL: the coordinator requests no samples of finished operations */
-    struct timeline_agent *timeline;
-    struct text_buf report; /* last piece of a sample of either kind */
+    struct timeline_agent *timeline;   /* NULL: no samples of finished operations are requested */
+    struct text_buf report;            /* last piece of a sample of either kind */
     struct conn coordinator;
     uint32_t coordinator_events;
     struct conn owner;
@@ -72,16 +63,14 @@ struct agent {
     int64_t clients;
     struct admission admission; /* its `connections` counts the elements of `processes` */
     struct emu_list processes;
-    /* waits of this process's own threads for cores; NULL: they cannot be read */
-    struct waits *waits;
-    uint64_t waits_ns; /* emu_now_ns() when the waits of all processes were last read */
-    bool blocked;      /* some processes wait for space in coordinator.out */
+    struct waits *waits; /* waits of this process's own threads for cores; NULL: unreadable */
+    uint64_t waits_ns;   /* emu_now_ns() when the waits of all processes were last read */
+    bool blocked;        /* some processes wait for space in coordinator.out */
     struct procs_frozen frozen;
     struct emu_list reservations;
     int64_t began_ms;
-    bool connected; /* the coordinator has sent a message */
-    /* emu_now_ms() when links_why() last said that waiting is not pointless */
-    int64_t good_ms;
+    bool connected;            /* the coordinator has sent a message */
+    int64_t good_ms;           /* emu_now_ms() when links_why() last returned true */
     char why[HOSTS_WHY_BYTES]; /* why the coordinator did not connect, or why it ended the fabric */
     bool over;
     enum agent_end end;
@@ -103,9 +92,7 @@ void agent_reservation_free(struct agent_reservation *reservation, bool passed);
 
 /* --- calls of the coordinator --- */
 
-/*
- * Execute a call and add fields to its @reply. Errors: a negative errno, which the reply gets, too.
- */
+/* Execute a call, and add fields to @reply. Errors: a negative errno, which the reply gets, too. */
 struct agent_call {
     const char *name;
     int (*execute)(struct agent *agent, struct json_object *call, struct json_object *reply);
@@ -123,7 +110,6 @@ int agent_sample_end(struct agent *agent, struct json_object *call, struct json_
 /* The process at @node is about to detach: take its last counters and operations. */
 void agent_sample_leaves(struct agent *agent, uint32_t node);
 
-/* End all sampling. */
 void agent_sample_close(struct agent *agent);
 
 /* --- clients.c: processes of this host --- */
@@ -132,7 +118,6 @@ void agent_sample_close(struct agent *agent);
 int agent_process_open(struct agent *agent);
 void agent_process_close(struct agent *agent);
 
-/* Accepts a connection. */
 void agent_process_accept(struct agent *agent);
 
 /* Return the process with number @client; NULL: none. */
@@ -155,8 +140,8 @@ void agent_process_text(struct agent *agent, struct agent_process *process,
 void agent_process_dismiss(struct agent *agent, struct agent_process *process);
 
 /*
- * Call this after each round of events. If the channel to the coordinator has space again, it
- * serves the processes that wait for that; if not, it stops accepting connections.
+ * Call this after each round of events. If the channel to the coordinator has space, serve the
+ * processes that waited for space; otherwise stop accepting connections.
  */
 void agent_process_resume(struct agent *agent);
 

@@ -23,10 +23,7 @@
 
 /* --- processes ------------------------------------------------------------------------ */
 
-/*
- * {"pending":{NODE:DIGITS,…},"now_ns":T}, and "next" if the reply was cut off: the first node left
- * out
- */
+/* {"pending":{NODE:DIGITS,…},"now_ns":T}, and "next" if the reply was cut off before that node */
 static int query_pending(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;

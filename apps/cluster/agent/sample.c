@@ -30,10 +30,7 @@ static int counters_begin(struct agent *agent, struct json_object *call)
     return err;
 }
 
-/*
- * Write the next piece to agent->report. Returns 1: the sample has more pieces; 0: it has not;
- * -errno.
- */
+/* Write the next piece to agent->report. Returns 1 if the sample has more pieces, 0, or -errno. */
 static int counters_report(struct agent *agent)
 {
     return agent->telemetry

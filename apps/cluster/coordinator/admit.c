@@ -3,9 +3,9 @@
  * admit.c - sends the state of the coordinator's replica to a host that rejoins. agent/rejoin.c
  * receives it.
  *
- * All of it is sent on the host's control channel before anything else, by the only thread that
- * changes replicas. That thread sends later changes to all hosts including this one, so the host
- * misses none.
+ * The whole state is sent on the host's control channel before anything else, by the only thread
+ * that changes replicas. That thread sends later changes to all hosts including this one, so the
+ * host misses none.
  */
 #include <sys/eventfd.h>
 
@@ -26,8 +26,7 @@ static struct json_object *with_incarnation(uint32_t host, uint32_t incarnations
 
 /*
  * Start a new incarnation of the host: all hosts drop traffic of the former one, and the host
- * learns the incarnations of all others. A host, other than the rejoining one, that fails here is
- * lost.
+ * learns the incarnations of all others. If another host fails here, it is lost.
  */
 static int begin_incarnation(struct coordinator *coord, uint32_t host)
 {
@@ -117,7 +116,7 @@ struct groups {
     struct coordinator *coord;
     uint32_t host;
     struct json_object *list;
-    size_t numbers; /* size of the list: numbers in it */
+    size_t numbers; /* how many numbers the list has */
     int err;
 };
 

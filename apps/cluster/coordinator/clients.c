@@ -93,16 +93,12 @@ static void process_new(struct coordinator_agent *agent, int64_t client,
     process_refuse(agent, client, err, why);
 }
 
-/*
- * Return whether output to the process has space: on the control channel, and in the limit of
- * unacknowledged text.
- */
+/* Return whether the control channel and the limit of unacknowledged text have space. */
 static bool has_space(const struct coordinator_process *process)
 {
     return !hosts_is_full(&process->host->conn) && process->unacked < HOSTS_UNACKED_MOST;
 }
 
-/* Register the process's socket for the events that matter in its present state. */
 static void process_listen(struct coordinator_process *process)
 {
     hosts_listen_for(process->host->coord->epoll, &process->conn,
@@ -110,8 +106,8 @@ static void process_listen(struct coordinator_process *process)
 }
 
 /*
- * Forward a line from a process to the daemon. If conn_put() fails, its host has sent more requests
- * than HOSTS_ASKED_MOST allows.
+ * Forward a line from a process to the daemon. If conn_put() fails, the process's host has sent
+ * more requests than HOSTS_ASKED_MOST allows.
  */
 static void process_line(struct coordinator_process *process, struct json_object *line)
 {
@@ -164,10 +160,7 @@ static bool piece_forward(struct coordinator_process *process)
     return true;
 }
 
-/*
- * Send the next piece or line of the daemon's output to the process. Returns 1; 0, there is none;
- * -EBADMSG.
- */
+/* Send the next piece or line of output to the process. Returns 1; 0: there is none; -EBADMSG. */
 static int process_send(struct coordinator_process *process)
 {
     struct json_object *message, *line;

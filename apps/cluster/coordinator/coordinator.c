@@ -24,10 +24,8 @@
 
 #define CONNECT_CHECK_MS 5 /* interval between checks whether links have come up, at the start */
 #define LATE_MOST        4096u /* number of other messages accepted after the deadline of a reply */
-/* interval between checks whether the fabric must end, while waiting for a reply */
-#define END_CHECK_MS 100
-/* time for which agents_why() must report a failed agent until the start fails */
-#define AGENTS_MS 1000
+#define END_CHECK_MS     100   /* interval between checks, in a wait, whether the fabric must end */
+#define AGENTS_MS        1000  /* the start fails if agents_why() reports a failure for that long */
 
 /* --- connections --------------------------------------------------------------------- */
 
@@ -65,10 +63,7 @@ void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why
     coordinator_lose(&coord->agent[host], why);
 }
 
-/*
- * Register the connection for events, and have output served that waits for space in the
- * connection.
- */
+/* Register for events, and have output to processes served that waited for space in `conn`. */
 static void agent_listen(struct coordinator_agent *agent)
 {
     hosts_listen(agent->coord->epoll, &agent->conn, &agent->events, agent);
@@ -97,9 +92,7 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
     }
 }
 
-/*
- * The agent failed at a call at which the others succeeded, so its fabric is no longer a replica.
- */
+/* The agent failed a call in which the others succeeded, so its fabric is no longer a replica. */
 static void agent_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
@@ -170,13 +163,13 @@ static void message_serve(struct coordinator_agent *agent, struct json_object *m
 
 static void serve_kept(struct coordinator_agent *agent)
 {
-    /* a call made while these are handled keeps further messages */
+    /* handling these may make calls, which keep further messages */
     struct emu_json_buf kept = agent->kept;
     struct json_object *message;
 
     agent->kept = (struct emu_json_buf){.room = 0};
     agent->kept_lines = 0;
-    /* a host that is lost during this loop must not get further processes accepted */
+    /* if the host is lost during this loop, no further processes of it may be accepted */
     while (!agent->lost && emu_json_next(&kept, SIZE_MAX, SIZE_MAX, &message) == 1) {
         message_serve(agent, message);
         json_object_put(message);
@@ -270,8 +263,8 @@ const char *hosts_line_why(int err)
 }
 
 /*
- * Return whether this host must end, because of the supervisor or a signal. Checked only while the
- * coordinator waits for other hosts; otherwise the daemon's loop sees it.
+ * Wait up to @ms, and return whether this host must end, because of the supervisor or a signal.
+ * Used only during waits for other hosts. At other times the daemon's loop reads both descriptors.
  */
 static bool ends_within(const struct coordinator *coord, int ms)
 {
@@ -306,7 +299,7 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
     if (!json_object_object_get_ex(message, "hit", NULL) &&
         !json_object_object_get_ex(message, "sample", NULL))
         return coordinator_defer(agent, message);
-    /* the caller of the call may need these, so handle them before the reply */
+    /* the code that waits for the reply may need these, so handle them first */
     message_serve(agent, message);
     json_object_put(message);
     return true;
@@ -544,10 +537,7 @@ static void take_why(void *ctx, uint32_t host, struct json_object *reply)
                  handshake->coord->config.name[host], HOSTS_WHY_BYTES / 2, why);
 }
 
-/*
- * Wait until host @h reports that its links carry segments, too. Writes the reason to @why if they
- * do not.
- */
+/* Wait until host @h reports that its links carry segments. @why: the reason if they do not. */
 static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, char *why)
 {
     struct handshake handshake = {coord, why};

@@ -45,10 +45,7 @@ struct coordinator_ops {
     int (*connected)(void *ctx, int fd, struct coordinator_process *process, const char **why);
     /* The host is lost, and so are its processes: their connections have been closed. */
     void (*lost)(void *ctx, uint32_t host, const char *why);
-    /*
-     * The session of a link of @host has ended. Each of the two hosts that it connected may report
-     * it.
-     */
+    /* A link of @host has lost its session. Each of the two hosts may report that. */
     void (*link_lost)(void *ctx, uint32_t host, const struct hosts_link *link);
     /* A lost host was restarted and waits for coordinator_admit(). */
     void (*back)(void *ctx, uint32_t host);
@@ -72,35 +69,23 @@ struct coordinator_ops {
 struct coordinator_config {
     struct fabric *fabric; /* the coordinator's replica; borrowed */
     uint32_t count;        /* number of hosts; host 0 is the coordinator */
-    /* by host: non-blocking socket to that host, owned from now on; [0] is unused */
-    const int *control;
+    const int *control; /* by host: non-blocking socket to it, owned from now on; [0] is unused */
     const char *const *name; /* by host: its name; borrowed */
-    /* time limit of a call, after which a host that has not replied is lost; UINT64_MAX: none */
-    uint64_t call_ms;
-    /* time limit of the start, and of work that may take as long (coordinator_call_long()) */
-    uint64_t start_ms;
-    /*
-     * when either is readable, the fabric must end, so the start and long calls stop waiting; -1:
-     * none; borrowed
-     */
+    uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
+    uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
+    /* the fabric must end if either is readable, so long waits stop; -1: none; borrowed */
     int signal_fd;
     int owner_fd;
-    /* Return whether all of this host's links carry segments. NULL: they always do. */
+    /* links_up(); NULL: all links always carry segments */
     bool (*links_up)(const void *links);
-    /*
-     * Write which link does not carry segments, and why, as a line for the user. Return false if
-     * waiting is pointless. NULL: unknown.
-     */
+    /* links_why(); NULL: unknown */
     bool (*links_why)(const void *links, char *text, size_t bytes);
     void (*links_warn)(void *links); /* links_warn(); NULL: no warnings */
     /* links_launch_why(); NULL: no agents were started */
     bool (*agents_why)(const void *links, char *text, size_t bytes);
-    /* The report on this host's links. NULL: none. */
+    /* links_report(); NULL: no report */
     struct json_object *(*links_report)(const void *links);
-    /*
-     * links_control_again(), links_rejoin(), links_refused() of links.h. NULL: lost hosts cannot
-     * rejoin.
-     */
+    /* links_control_again(), links_rejoin(), links_refused(); NULL: lost hosts cannot rejoin */
     int (*links_again)(void *links, uint32_t host);
     int (*links_rejoin)(void *links, uint32_t host);
     bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
@@ -115,10 +100,9 @@ struct coordinator_config {
 
 /**
  * coordinator_open - connect to all other hosts, and return when each of them has replied to a
- * first call. Takes the sockets in any case.
- * Errors: -ENOMEM; -EMFILE; -ETIMEDOUT; -EPROTO, a host has another cluster file; -EHOSTDOWN;
- * -ECANCELED, signal_fd or owner_fd is readable; with one line in @error.
- * Thread: the fabric's manager, as for all functions of this file.
+ * first call. Owns the sockets even on an error. Thread: as for all functions of this file, the
+ * fabric's manager. Errors: -ENOMEM; -EMFILE; -ETIMEDOUT; -EPROTO, a host has another cluster file;
+ * -EHOSTDOWN; -ECANCELED, signal_fd or owner_fd is readable; with one line in @error.
  */
 int coordinator_open(struct coordinator **ret, const struct coordinator_config *config, char *error,
                      size_t error_bytes);
@@ -144,10 +128,7 @@ void coordinator_serve(struct coordinator *coord);
  */
 size_t coordinator_forward(struct coordinator *coord);
 
-/**
- * coordinator_mirror - the argument of fabric_mirror() for the coordinator's fabric; valid as long
- * as @coord.
- */
+/** coordinator_mirror - return the argument of fabric_mirror(); valid as long as @coord. */
 const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
@@ -177,9 +158,9 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**
- * coordinator_sample_request - ask each other host for what has changed since its last sample. Does
- * not wait: the samples arrive through sampled(). A host that has not sent everything of its last
- * sample gets no new request. Returns coordinator_sample_waits().
+ * coordinator_sample_request - request from each other host what has changed since its last sample.
+ * Does not wait: the samples arrive through sampled(). A host that has not sent everything of its
+ * last sample gets no new request. Returns coordinator_sample_waits().
  * coordinator_sample_waits() - return whether a host has yet to send something.
  * coordinator_sample_is_complete() - return whether each connected host has sent a whole sample
  * since sampling began.
@@ -225,10 +206,10 @@ bool coordinator_is_connected(const struct coordinator *coord, uint32_t host);
 
 /**
  * coordinator_admit - let a restarted host rejoin: send it the state of the coordinator's replica
- * and wait until it has taken it over. Before this call, remove everything of the host's former
- * incarnation from the coordinator's replica. The host's links come up later (mended()).
- * Errors: -EHOSTDOWN, the host is lost again; the host's own error with the state, after which it
- * is lost, too. coordinator_expel() - treat a host as lost for the reason @why.
+ * and wait until it has taken over that state. Before this call, remove everything of the host's
+ * former incarnation from the coordinator's replica. The host's links come up later (mended()).
+ * Errors: -EHOSTDOWN, the host is lost again; an error of the host, which is then lost, too.
+ * coordinator_expel() - treat a host as lost for the reason @why.
  */
 int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
@@ -248,10 +229,7 @@ struct coordinator_process_info {
 const struct coordinator_process_info *coordinator_process_info(
     const struct coordinator_process *process);
 
-/**
- * coordinator_process_signal - send @signal to the process. Returns false if the process or its
- * host is gone.
- */
+/** coordinator_process_signal - send @signal. Returns false if the process or its host is gone. */
 bool coordinator_process_signal(struct coordinator_process *process, int signal);
 
 /** coordinator_process_forget - the daemon has freed the client of this process. */

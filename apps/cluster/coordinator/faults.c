@@ -123,7 +123,7 @@ struct hits_take {
 };
 
 /*
- * Read a hit. Returns false if no device of this fabric can have it. The bytes of bool fields are
+ * Read a hit. Returns false if the hit is impossible in this fabric. The bytes of bool fields are
  * checked before they are copied, because C defines only the values 0 and 1 for a bool.
  */
 static bool hit_read(const struct fabric *fabric, struct json_object *digits,
@@ -158,12 +158,14 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
     }
     hits->missed = (uint64_t)emu_json_number(reply, "missed", 0);
     take->more[host] = emu_json_number(reply, "more", 0) != 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && i < HOSTS_HITS_MOST; i++) {
         struct emu_fault_hit hit;
 
         if (!hit_read(fabric, json_object_array_get_idx(log, i), &hit))
             continue;
         hit.at_ps += here_ps - there_ps;
+        if (hit.at_ps > here_ps) /* a fault that waits for it would never begin */
+            hit.at_ps = here_ps;
         take->each(take->ctx, &hit);
     }
 }
@@ -201,6 +203,7 @@ struct pasts {
 };
 
 struct test_take {
+    const struct fabric *fabric;
     struct fabric_test *tests;
     struct pasts *pasts; /* by test; NULL: no memory, and then no cable counts as quiet */
     uint32_t count;
@@ -218,18 +221,26 @@ static void past_add(const struct test_take *take, uint32_t i, const struct fabr
     pasts->ends++;
 }
 
+/* A host may only report on its own devices. A host without them could keep a cable out of use. */
+static bool has_cable(const struct fabric *fabric, uint32_t host, uint32_t cable)
+{
+    return fabric_direction_host(fabric, 2 * cable, true) == host ||
+           fabric_direction_host(fabric, 2 * cable, false) == host;
+}
+
 static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
 {
     const struct test_take *take = ctx;
     struct json_object *list;
     size_t count = numbers(reply, "tests", HOSTS_TEST, &list) / HOSTS_TEST;
 
-    (void)host;
     for (uint32_t i = 0; i < take->count; i++) {
         size_t at = (size_t)i * HOSTS_TEST;
         /* the host has left this cable out of its reply */
         struct fabric_past past = {.quiet = false};
 
+        if (!has_cable(take->fabric, host, take->tests[i].cable))
+            continue;
         if (i < count) {
             uint32_t errors = (uint32_t)hosts_number_at(list, at);
 
@@ -255,7 +266,9 @@ static bool pasts_agree(const struct pasts *pasts)
 void coordinator_mirror_test(void *ctx, struct fabric_test *tests, const struct fabric_past *here,
                              uint32_t count, uint32_t packets)
 {
-    struct test_take take = {.tests = tests,
+    const struct coordinator *coord = ctx;
+    struct test_take take = {.fabric = coord->config.fabric,
+                             .tests = tests,
                              .pasts = calloc(count, sizeof *take.pasts),
                              .count = count};
     struct json_object *cables = json_object_new_array(), *with = with_number("packets", packets);
@@ -280,9 +293,7 @@ struct scan_take {
     struct fabric_scan_result *seen;
 };
 
-/*
- * Return whether @host has that end of @direction. A host is believed only about its own devices.
- */
+/* Return whether @host has that end of @direction. A host may report only on its own devices. */
 static bool has_end(const struct scan_take *take, uint32_t host, uint64_t direction, bool sends)
 {
     return direction < 2 * (uint64_t)fabric_cable_count(take->fabric) &&

@@ -15,15 +15,11 @@
 #include "apps/cluster/coordinator/coordinator.h"
 #include "emu/util/list.h"
 
-/*
- * Pending operations of the processes on an agent's host, as that host last reported them
- * (views.c).
- */
+/* Pending operations of the processes on an agent's host, as it last reported them (views.c). */
 struct coordinator_pending {
     /* by node: the bytes of struct emu_pending, as digits (agent/queries.c); NULL: none */
     struct json_object *blocks;
-    /* the reply was cut off, and this is the first node left out; 0: it was complete */
-    int64_t next;
+    int64_t next;               /* first node that the reply left out; 0: the reply was complete */
     uint64_t there_ns, here_ns; /* time of the report by the agent's clock, and by this host's */
 };
 
@@ -99,17 +95,15 @@ struct coordinator {
     int kept_fd; /* eventfd: kept messages, or output that waited for space, can be handled now */
     int64_t calls;
     bool may_end;              /* a wait for a reply ends when signal_fd or owner_fd is readable */
-    bool ends;                 /* such a wait has ended that way */
+    bool ends;                 /* a long call was canceled: do not wait in further ones */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */
     int timer;                      /* timerfd: the next attempt to bring up lost links */
     uint64_t check_ms;              /* interval between attempts */
-    /* time of the next attempt by emu_now_ms(); 0: none is planned */
-    int64_t check_at_ms;
-    uint64_t
-        /* by kind: number of the current sampling; samples with another number are ignored */
-        sample_number[HOSTS_SAMPLE_KINDS];
+    int64_t check_at_ms; /* time of the next attempt by emu_now_ms(); 0: none is planned */
+    /* by kind: calls of coordinator_sample_end(); pieces with another number are ignored */
+    uint64_t sample_number[HOSTS_SAMPLE_KINDS];
     uint64_t from_bytes; /* finished messages with fewer bytes are not reported */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
     uint64_t asked_ns; /* emu_now_ns() when pending operations were last queried */
@@ -130,9 +124,9 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why);
 void coordinator_send(struct coordinator_agent *agent, struct json_object *message);
 
 /**
- * coordinator_call - have all other hosts, or @only one, execute call @what with fields @with,
- * which is put, and wait for all replies. Calls @each with each reply. Returns the first error, or
- * 0.
+ * coordinator_call - have all other hosts, or only host @only if it is not 0, execute call @what
+ * with fields @with, and wait for all replies. @with is put. Calls @each with each reply. Returns
+ * the first error, or 0.
  */
 int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
@@ -151,9 +145,9 @@ void coordinator_query_all(struct coordinator *coord, const char *what, struct j
                            void *ctx);
 
 /**
- * coordinator_notify - have all other hosts, or @only one, execute @what, which must succeed,
- * without waiting for them. Each host executes notifications and calls in the order in which they
- * were sent. A host on which @what fails reports that, and is lost. @with is put.
+ * coordinator_notify - like coordinator_call(), but do not wait for the hosts. They execute
+ * notifications and calls in the order in which these were sent. A host on which @what fails
+ * reports that, and is lost.
  */
 void coordinator_notify(struct coordinator *coord, uint32_t only, const char *what,
                         struct json_object *with);
@@ -167,16 +161,13 @@ int coordinator_call_long(struct coordinator *coord, const char *what, struct js
                           void (*each)(void *ctx, uint32_t host, struct json_object *reply),
                           void *ctx);
 
-/*
- * Send a call to all other hosts, or @only one, without waiting for replies; @with is put. Returns
- * the call's number.
- */
+/* Send a call as coordinator_call() does, but do not wait. Returns the call's number. */
 int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const char *what,
                                struct json_object *with);
 
 /*
- * Return the negative errno in a host's message, whatever it contains: 0 for success, @unsaid
- * negated if the message has no errno, -EIO if the number is none.
+ * Return the negative errno of a host's message, or 0 for success. If the message has no errno,
+ * return -@unsaid; if its errno is not a valid one, -EIO.
  */
 int coordinator_error_of(struct json_object *message, int64_t unsaid);
 
@@ -191,7 +182,7 @@ int64_t coordinator_deadline_ms(uint64_t ms);
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message);
 void hosts_forget_kept(struct coordinator_agent *agent);
 
-/* Return why a host is lost of whose line conn_next() has returned error @err. */
+/* Return why a host is lost when conn_next() has returned error @err for one of its lines. */
 const char *hosts_line_why(int err);
 
 /* Return whether @what is the data of one of @events. */
@@ -204,17 +195,13 @@ static_assert(HOSTS_MAX == 64, "sets of hosts have one bit per host");
 /* Create the timer of attempts. Errors: -errno. */
 int coordinator_rejoin_open(struct coordinator *coord);
 
-/*
- * Note that hosts @a and @b have lost a link between them. @b TOPO_NONE: @a has lost all its links.
- */
+/* Note that hosts @a and @b have lost a link. @b TOPO_NONE: @a has lost all its links. */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b);
 
-/*
- * Open a control channel over which the next incarnation of a lost host may connect, if possible.
- */
+/* If possible, open a control channel for the next incarnation of a lost host. */
 void coordinator_await(struct coordinator_agent *agent);
 
-/* Read the control channel of a lost host, over which its next incarnation connects. */
+/* Read the control channel of a lost host, where its next incarnation connects. */
 void coordinator_await_serve(struct coordinator_agent *agent);
 
 /* Plan an attempt to bring up lost links soon, because something has changed. */
@@ -227,7 +214,7 @@ void coordinator_rejoin_check(struct coordinator *coord);
 
 void coordinator_process_free(struct coordinator_process *process);
 
-/* Close its connection. The daemon reads the end of the connection. */
+/* Close the process's connection to the daemon, which then reads end-of-file. */
 void coordinator_process_end(struct coordinator_process *process);
 
 /* Handle a message of the host about its client number @client, which may be a new one. */
@@ -288,10 +275,7 @@ void coordinator_mirror_unit_out(void *ctx, uint32_t sw);
 /* Add @count hits of @fault to hits->link_down. */
 void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t count);
 
-/*
- * Add the counts of the host's former incarnation to hits->link_down, before the next one counts
- * from 0.
- */
+/* Add the counts of a lost incarnation to hits->link_down. The next one counts from 0. */
 void coordinator_hits_keep(struct coordinator_hits *hits);
 
 /* --- samples.c --- */

@@ -90,10 +90,7 @@ static bool is_name(struct json_object *value)
     return !*at;
 }
 
-/*
- * Return the report on a host's links, with a reference; NULL: it does not have the form of
- * links_report().
- */
+/* Return the report on a host's links, with a reference; NULL: it is invalid. */
 static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");
@@ -156,8 +153,8 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
 }
 
 /*
- * Fetch the pairs that did not fit into the first reply. FABRIC_PAIRS_MOST pairs fit into the
- * number of replies that are accepted.
+ * Fetch the pairs that did not fit into the first reply. Accept only as many replies as
+ * FABRIC_PAIRS_MOST pairs need.
  */
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)
 {

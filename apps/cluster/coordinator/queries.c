@@ -3,8 +3,8 @@
  * queries.c - queries to all other hosts for which the coordinator does not wait, so that it can
  * serve clients meanwhile. Also the audit at the fabric's end, for which it does wait.
  *
- * A host that does not reply before the deadline is lost, as with a call. While a host executes an
- * audit it executes no other call, so the deadline of such a call is at least that of the audit.
+ * A host that does not reply before the deadline is lost, as with a call. A host executes no calls
+ * during an audit, so the deadline of a call to it is at least that of the audit.
  */
 #include <limits.h>
 #include <string.h>

@@ -3,13 +3,13 @@
  * rejoin.c - lets lost hosts connect again, and brings up lost links between hosts.
  *
  * When a host is lost, the coordinator opens another control channel to it, for the next
- * incarnation of its session. If "here" arrives on that channel, the process that sent it is a new
- * one: the lost process has closed its channel and never opens another.
+ * incarnation of its session. If "here" arrives on that channel, a new process has sent it, because
+ * the lost process never opens another channel.
  *
  * A link between two hosts comes up again when both have allowed it within one incarnation of its
- * session. Therefore the coordinator asks both hosts, again and again while the link is down, and
- * each replies whether its end carries segments. If a host replies so for an incarnation that has
- * ended since, the other host does not.
+ * session. Therefore the coordinator calls both hosts, again and again while the link is down, and
+ * each replies whether its end carries segments. A reply may be about an incarnation that has ended
+ * since; then the other host does not report that its end carries segments.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void attempt_in(struct coordinator *coord, uint64_t ms)
     timerfd_settime(coord->timer, 0, &when, NULL);
 }
 
-/* Something has changed: plan the next attempt soon, but never later than it was planned. */
+/* Something has changed: plan the next attempt soon, unless an earlier one is planned. */
 void coordinator_rejoin_soon(struct coordinator *coord)
 {
     if (!coord->check_at_ms || coord->check_at_ms > emu_now_ms() + ATTEMPT_FIRST_MS)
@@ -48,8 +48,8 @@ static bool lost_a_link(const struct coordinator *coord, uint32_t a, uint32_t b)
 }
 
 /*
- * A report of a link that is lost already has no effect. Otherwise a host that repeats such a
- * report could delay the next attempt, or cause attempts at the shortest interval.
+ * Ignore the report of a link that is lost already. Otherwise a host that repeats such a report
+ * could delay the next attempt, or cause attempts at the shortest interval.
  */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
 {
@@ -84,10 +84,7 @@ static void take_up(void *ctx, uint32_t host, struct json_object *reply)
     *(bool *)ctx = emu_json_number(reply, "up", 0) != 0;
 }
 
-/*
- * Let host @a bring up its links to @b. Returns whether @a reports that all of these carry
- * segments.
- */
+/* Let host @a bring up its links to @b. Returns whether, as @a reports, all carry segments. */
 static bool end_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 {
     struct coordinator_config *config = &coord->config;
@@ -109,8 +106,9 @@ static bool end_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 /* Let both hosts bring up the links between them. Returns whether all of these carry segments. */
 static bool pair_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 {
-    bool up = end_comes_up(coord, a, b); /* even if @up is false: both hosts must allow it */
+    bool up = end_comes_up(coord, a, b);
 
+    /* both hosts must allow it, so call @b even if the end of @a is not up */
     up &= is_present(coord, b) && end_comes_up(coord, b, a);
     if (!up || !is_present(coord, a) || !is_present(coord, b))
         return false;
@@ -170,7 +168,7 @@ void coordinator_await_serve(struct coordinator_agent *agent)
     coordinator_await(agent);
 }
 
-/* Report to the daemon that a host was rejected that claims to be the lost host @agent. */
+/* Report to the daemon a rejected host that claims to be the lost host @agent. */
 static void agent_refused(struct coordinator_agent *agent)
 {
     const struct coordinator_config *config = &agent->coord->config;
@@ -184,7 +182,7 @@ static void agent_refused(struct coordinator_agent *agent)
     memcpy(agent->why, why, sizeof agent->why);
 }
 
-/* Report to the daemon the hosts that were rejected and claim to be connected hosts. */
+/* Report to the daemon the rejected hosts that claim to be connected ones. */
 static void report_duplicates(struct coordinator *coord)
 {
     const struct coordinator_config *config = &coord->config;

@@ -4,10 +4,10 @@
  * operations of processes for the timeline. A *sample* is what has changed since the last one. An
  * agent sends it in pieces, one for each request. agent/sample.c is the other side.
  *
- * The coordinator waits for samples only at the end. A host gets a request for its next sample only
- * when it has sent the last one completely, so a slow host has one in progress. A piece carries the
- * number of the sampling that it belongs to. coordinator_sample_end() increments that number, so
- * that later pieces of an ended sampling are ignored.
+ * Only coordinator_sample_last() waits for samples. A host gets a request for its next sample only
+ * when it has sent the last one completely, so that a slow host has at most one in progress. Each
+ * request has a number that its piece returns. coordinator_sample_end() increments that number, so
+ * that pieces which arrive later are ignored.
  */
 #include <string.h>
 
@@ -62,10 +62,7 @@ bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kin
     return coordinator_sample_waits(coord, of);
 }
 
-/*
- * Return whether the host has sent more pieces than a correct host does, which fills all pieces but
- * the last.
- */
+/* Return whether the host sent more pieces than the largest sample needs if it fills them. */
 static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     const struct fabric *fabric = agent->coord->config.fabric;
@@ -78,7 +75,7 @@ static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_
     return agent->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
 }
 
-/* Return the kind of a piece; HOSTS_SAMPLE_KINDS: it was not requested. */
+/* Return the kind of a piece; HOSTS_SAMPLE_KINDS: no such piece was requested. */
 static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
                                       struct json_object *message)
 {
@@ -138,9 +135,7 @@ static void take_last(void *ctx, uint32_t host, struct json_object *reply)
     last->more = piece_take(agent, kind_of(agent, reply), reply);
 }
 
-/*
- * Pieces that were requested earlier arrive before the reply to the call, and are handled as usual.
- */
+/* Pieces of earlier requests arrive before the reply to the call, and are handled as usual. */
 void coordinator_sample_last(struct coordinator *coord, enum hosts_sample_kind of)
 {
     for (uint32_t h = 1; h < coord->config.count; h++) {

@@ -48,8 +48,8 @@ static void pending_forget(struct coordinator_pending *pending)
 }
 
 /*
- * Fetch what did not fit into the first reply. The operations of all nodes fit into the number of
- * replies that are accepted.
+ * Fetch what did not fit into the first reply. Accept only as many replies as the operations of all
+ * nodes need.
  */
 static void pending_rest(struct coordinator *coord, uint32_t h)
 {

@@ -61,7 +61,6 @@ static uint64_t state_free_ps(const struct traffic_member *member, uint64_t seq)
     return (reduce ? member->group->freed_ps : member->freed_ps)[seq % EMU_WINDOW];
 }
 
-/* Return the delay with which @node posts operation @op. */
 static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t op)
 {
     uint64_t draw = emu_mix(emu_mix(all->plan.seed + node) + op);
@@ -77,10 +76,7 @@ uint64_t traffic_member_post_ps(const struct traffic_member *member)
            skew_ps(all, member->node, member->op);
 }
 
-/*
- * Return when the next segment may be on the cable; EMU_NEVER: the member waits for a post or for a
- * result.
- */
+/* Return when the next segment may be on the cable; EMU_NEVER: it waits for a post or result. */
 static uint64_t member_ready_ps(const struct traffic_member *member)
 {
     const struct traffic_coll *all = member->all;
@@ -128,17 +124,14 @@ static void member_put(struct traffic_member *member, struct emu_entry *entry)
     }
 }
 
-/*
- * Return whether the member sends. The root of a reduction does not: it adds its own contribution
- * to the sum that it receives.
- */
+/* The root of a reduction does not send: it adds its contribution to the sum that it receives. */
 static bool member_sends(const struct traffic_member *member)
 {
     return member->group && !member->wrong &&
            (member->all->plan.what != TRAFFIC_REDUCE || member->group->node[0] != member->node);
 }
 
-/* Send all segments that may leave by @until_ps. Returns when the next one may leave. */
+/* Returns when the next segment may leave. */
 static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 {
     uint64_t depart_ps = EMU_NEVER;
@@ -169,7 +162,6 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* Return whether the member expects a segment with @number. */
 static bool member_awaits(const struct traffic_member *member, uint64_t number)
 {
     if (!member->seen_ps)
@@ -191,7 +183,7 @@ static enum traffic_member_wrong member_check(const struct traffic_member *membe
         return WRONG_SEGMENT;
     if (!words)
         return RIGHT;
-    if (entry->buf == EMU_NO_BUF) /* sent by a malicious host */
+    if (entry->buf == EMU_NO_BUF) /* only a malicious host sends this */
         return WRONG_SEGMENT;
     payload = emu_pool_bytes(member->base.dev.worker->cache.pool, entry->buf);
     for (uint32_t i = 0; i < words; i++) {
@@ -218,10 +210,7 @@ void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_
                                            .of = traffic_coll_receivers(&all->plan)});
 }
 
-/*
- * Consume the segment with number `got`, at @now_ps, when all earlier ones have arrived. It has
- * been in memory since @at_ps.
- */
+/* Consume the next segment of the stream at @now_ps. It has been in memory since @at_ps. */
 static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64_t now_ps)
 {
     const struct traffic_coll *all = member->all;
@@ -239,7 +228,7 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     member->got_op++;
 }
 
-/* Process a segment of a result that is in memory. The program takes it when it has the core. */
+/* Process a segment. The program takes it at a time when it has the core (struct traffic_noise). */
 static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
@@ -470,7 +459,7 @@ int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
     return all->at && all->group && all->member ? choose_members(all) : -ENOMEM;
 }
 
-/* Return the maximum number of operations that a member can complete between two log reads. */
+/* Return the maximum number of operations that a member completes between two reads of its log. */
 static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t slice_ps)
 {
     uint64_t wire_ps = traffic_wire_ps(plan->profile, plan->bytes < 8 ? 0 : 8);
@@ -478,10 +467,10 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
     if (!plan->interval_ps)
         return 2;
     return (uint32_t)(slice_ps / wire_ps) + 2 +
-           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0); /* after a late segment */
+           /* one late segment can complete this many */
+           (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0);
 }
 
-/* Make @member number @rank of @group. */
 static int member_join(struct traffic_member *member, struct traffic_group *group, uint32_t rank,
                        char *error, size_t error_bytes)
 {

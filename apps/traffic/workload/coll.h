@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.h - nodes that take part in reductions and barriers, on clock virtual. The payload is real
- * and every result is checked.
+ * coll.h - nodes that take part in reductions and barriers, in simulated time (clock virtual). The
+ * payload is real and every result is checked.
  *
- * The members of a group post an operation at the same time. Its segments take the next sequence
- * numbers of the group's stream (emu/packet/seg.h). Unlike the adapter library, a member uses no
- * tokens to limit how far it runs ahead. It sends number s when it knows that number s - EMU_WINDOW
- * is complete: from its own results or, in a reduction, from the root's results, which the driver
- * passes to all members.
+ * Every member of a group takes part in every operation of the group; it may begin late, by a
+ * random skew. The segments of an operation take the next sequence numbers of the group's stream
+ * (emu/packet/seg.h). Unlike the adapter library, a member uses no tokens to limit how far it runs
+ * ahead. It sends number s when it knows that number s - EMU_WINDOW is complete. It knows this from
+ * its own results or, in a reduction, from the root's, which the driver announces to all.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_COLL_H
 #define APPS_TRAFFIC_WORKLOAD_COLL_H
@@ -72,9 +72,7 @@ struct traffic_coll_plan {
     uint64_t bytes;             /* size of the vector, a multiple of 8; 0 for a barrier */
     uint64_t operations;        /* number of operations of each group */
     uint64_t interval_ps;       /* from post to post; 0: post when the previous one is complete */
-    /*
-     * maximum delay of a member's post, drawn for each operation; <= interval_ps, unless that is 0
-     */
+    /* maximum of the random delay of a member's post; <= interval_ps, unless interval_ps is 0 */
     uint64_t skew_ps;
     uint32_t groups;
     uint32_t members; /* of each group; groups do not overlap */
@@ -86,13 +84,14 @@ struct traffic_coll_plan {
 struct traffic_group {
     uint32_t id;          /* collective address */
     const uint32_t *node; /* its members; the first is the root of a reduce */
-    uint64_t sum;         /* sum of the members' weights: coll.c */
-    uint64_t posted;      /* operations posted */
-    uint64_t done;        /* operations known to be complete at all receivers */
-    uint64_t done_ps;     /* when the last of these became complete */
+    uint64_t sum;         /* sum of its members' weights, which contributions contain: coll.c */
+    uint64_t posted;      /* number of operations posted */
+    uint64_t done;        /* number of operations that are complete at all receivers */
+    uint64_t done_ps;     /* when the latest of these became complete */
     uint64_t post_ps;     /* time of the latest post, if there is no interval */
-    uint64_t announced;   /* reduction: result segments that all members know the root has */
-    uint64_t *freed_ps;   /* reduction, ring by number: when all knew; NULL: not needed */
+    uint64_t announced;   /* reduction: number of the root's result segments that members know of */
+    /* reduction, by number modulo EMU_WINDOW: when members knew its result. NULL: not needed */
+    uint64_t *freed_ps;
 };
 
 struct traffic_coll {
@@ -105,13 +104,10 @@ struct traffic_coll {
     uint32_t *at;      /* all node numbers; the groups have consecutive parts of it */
     struct traffic_group *group;
     struct traffic_member **member; /* by node; NULL: on another host */
-    struct traffic_workers workers; /* in logs, src is the group and birth_ps the operation */
+    struct traffic_workers workers; /* in logs, src is the group, birth_ps the operation's number */
 };
 
-/**
- * traffic_coll_init - call before fabric_start(). Errors: -ENOMEM; traffic_coll_free() must be
- * called even then.
- */
+/** traffic_coll_init - call before fabric_start(). Free it even after an error. Errors: -ENOMEM. */
 int traffic_coll_init(struct traffic_coll *all, uint32_t nodes,
                       const struct traffic_coll_plan *plan);
 
@@ -128,15 +124,18 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
 
 /* --- for the driver, while the workers are stopped ---------------------------------- */
 
-/** traffic_coll_post - post one more operation of group @g at @at_ps, which is in the future. */
+/** traffic_coll_post - post an operation of group @g at @at_ps, after all events so far. */
 void traffic_coll_post(struct traffic_coll *all, uint32_t g, uint64_t at_ps);
 
-/** traffic_coll_roots - set @got, by group: result segments at its root; 0 on other hosts. */
+/**
+ * traffic_coll_roots - set @got, for each group, to the number of result segments that its root
+ * has; 0 if the root is on another host.
+ */
 void traffic_coll_roots(const struct traffic_coll *all, uint64_t *got);
 
 /**
- * traffic_coll_announce - inform the members on this host how many result segments the roots of
- * reductions have at @now_ps. @got: by group. Returns whether a count has changed.
+ * traffic_coll_announce - inform the members on this host that the root of group g has @got[g]
+ * result segments at @now_ps. For reductions. Returns whether a count has changed.
  */
 bool traffic_coll_announce(struct traffic_coll *all, const uint64_t *got, uint64_t now_ps);
 
@@ -150,8 +149,8 @@ uint64_t traffic_coll_last_ps(const struct traffic_coll *all, uint32_t g, uint64
 uint32_t traffic_coll_receivers(const struct traffic_coll_plan *plan);
 
 /**
- * traffic_coll_totals - set @digest, by node: digest of its results so far, 0 for nodes of other
- * hosts; and *@sent: number of segments that the nodes of this host have sent.
+ * traffic_coll_totals - set @digest, for each node, to the digest of its results so far (0 for
+ * nodes of other hosts), and *@sent to the number of segments that nodes of this host have sent.
  */
 void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint64_t *sent);
 
@@ -161,7 +160,7 @@ void traffic_coll_totals(const struct traffic_coll *all, uint64_t *digest, uint6
  */
 uint32_t traffic_coll_unfinished(const struct traffic_coll *all);
 
-/** traffic_coll_check - return 0 if all results were correct so far; -EPROTO, line in @error. */
+/** traffic_coll_check - check all results so far. Errors: -EPROTO, with one line in @error. */
 int traffic_coll_check(const struct traffic_coll *all, char *error, size_t error_bytes);
 
 /** traffic_coll_bytes - estimate the memory in use. @slice_ps: see traffic_coll_groups(). Pure. */

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exchange.c - barriers and all-reduces by messages between programs, as in libraries for networks
- * without collectives.
+ * exchange.c - barriers and all-reduces by messages, as on networks without collectives.
  *
  * A program is a list of steps that a member executes in order: send a message, or wait for one.
  * Steps take no time, which is the best case for software; the adapters and the network take their
- * usual time. A message carries a *slot* number, which says for which of the receiver's waits it
- * is. It also carries 32 bits of the sum, whatever its length.
+ * usual time. A message carries a *slot* number, which selects the step of the receiver that waits
+ * for it, and 32 bits of the sum, whatever its length.
  *
  * Dissemination: in round r, rank i sends to rank i + 2^r and waits for rank i - 2^r. An all-reduce
  * exchanges with the rank that differs in bit r instead (recursive doubling).
- * Tree: a binomial tree up to the first member and down again.
+ * Tree: messages go up a binomial tree to the first member, and the result comes down again.
  * Source: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988; Thakur,
  * Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
  */
@@ -133,7 +132,7 @@ static bool sums(const struct traffic_member *member)
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* Begin the next operation when the program has the core. Returns false if it is not posted yet. */
+/* Begin the next operation when the program has the core. Returns false if none was posted. */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -165,10 +164,7 @@ static void operation_end(struct traffic_member *member)
     ex->begun = false;
 }
 
-/*
- * Take the message for which the program waits, when it has the core. Returns false if the message
- * has not arrived.
- */
+/* The program takes a message when it has the core. Returns false if none has arrived. */
 static bool step_wait(struct traffic_member *member, const struct step *step)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -183,7 +179,7 @@ static bool step_wait(struct traffic_member *member, const struct step *step)
     return true;
 }
 
-/* Run all steps that are possible by @until_ps. Returns when the next is; EMU_NEVER: unknown. */
+/* Run all steps that are possible by @until_ps. Returns the time of the next step, or EMU_NEVER. */
 static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
 {
     struct traffic_exchange *ex = member->exchange;

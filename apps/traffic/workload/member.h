@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * member.h - a member of a group. Only workload/coll.c and workload/exchange.c include it.
- */
+/* member.h - a member of a group. Only workload/coll.c and workload/exchange.c include it. */
 #ifndef APPS_TRAFFIC_WORKLOAD_MEMBER_H
 #define APPS_TRAFFIC_WORKLOAD_MEMBER_H
 
@@ -17,17 +15,21 @@ struct traffic_member {
     alignas(EMU_LINE) struct traffic_coll *all;
     struct traffic_group *group; /* NULL: the node is in no group */
     struct traffic_worker *worker;
-    struct traffic_exchange *exchange; /* collectives by messages; otherwise NULL */
+    struct traffic_exchange *exchange; /* state of collectives by messages; otherwise NULL */
     uint64_t weight;                   /* see the head of coll.c */
     uint64_t op;       /* operation being sent; in collectives by messages, being executed */
     uint64_t part;     /* next segment of `op` to send */
     uint64_t got_op;   /* operation being received */
     uint64_t got_part; /* next segment of `got_op` to receive */
-    uint64_t got;      /* all numbers below this one were received */
-    /* ring by number: when the segment was in memory, 0: not yet; NULL: segments arrive in order */
+    uint64_t got;      /* sequence numbers below this one were received */
+    /*
+     * for each sequence number modulo EMU_WINDOW, when its segment was in memory; 0: it has not
+     * arrived. NULL: segments arrive in order, because there are no link engines
+     */
     uint64_t *seen_ps;
-    uint64_t last_ps;   /* time of the latest result of the operation being received */
-    uint64_t *freed_ps; /* ring by number: when its result was consumed; NULL: not needed */
+    uint64_t last_ps; /* when the latest segment of `got_op` was in memory */
+    /* by sequence number modulo EMU_WINDOW: when its result was consumed. NULL: not needed */
+    uint64_t *freed_ps;
     uint64_t digest;
     uint64_t noise_phase_ps;
     uint32_t node;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * node.c - a node: draws, sends, receives and measures messages.
- */
+/* node.c - a node: draws, sends, receives and measures messages. */
 #include "apps/traffic/workload/node.h"
 
 #include <errno.h>
@@ -10,10 +8,11 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-#define NODE_SLOTS     256u                /* initial table size: incomplete messages of a node */
-#define SLICE_PS       UINT64_C(20000000)  /* virtual time between two calls of the driver: 20 us */
-#define PARTS_IN_SLICE 256                 /* if nodes have tables: maximum segments in a slice */
-#define GAP_MOST_PS    (UINT64_C(1) << 57) /* a drawn gap, at most 44 times this, fits 63 bits */
+#define NODE_SLOTS     256u /* initial size of the table of incomplete messages of a node */
+#define SLICE_PS       UINT64_C(20000000) /* maximum between two calls of the driver: 20 us */
+#define PARTS_IN_SLICE 256 /* if there are tables or logs: maximum segments per link in a slice */
+/* limit of the mean gap; a drawn gap, at most 44 times the mean, fits 63 bits */
+#define GAP_MOST_PS (UINT64_C(1) << 57)
 
 struct traffic_node {
     struct traffic_base base;
@@ -32,21 +31,21 @@ struct traffic_node {
     uint8_t links;
     uint32_t node;
 
-    /* Receiving. */
+    /* Receiving, and the times of the next events. */
     alignas(EMU_LINE) uint64_t arrive_ps; /* next arrival; EMU_NEVER: unknown */
     uint64_t depart_ps;                   /* next departure; EMU_NEVER: unknown */
     uint64_t digest;
     struct traffic_worker *worker;
     struct traffic_pending pending; /* incomplete messages of more than one segment */
-    uint64_t awaited;               /* segments that must arrive somewhere for those it has sent */
-    struct traffic_relay *relay;    /* multicasts to forward; NULL: this run forwards none */
-    bool invalid;                   /* a segment arrived that no source can have sent */
+    uint64_t awaited;               /* arrivals that its sent segments cause, one per receiver */
+    struct traffic_relay *relay; /* multicasts to forward; NULL: no node forwards any in this run */
+    bool invalid;                /* a segment arrived that no source can have sent */
 
-    /* Counting, by the driver, which draws the times of birth again. */
+    /* For the driver, which draws the times of birth again to count messages. */
     struct traffic_random counted_gaps;
     uint64_t counted_birth_ps; /* birth of the next message to count */
     uint64_t counted;          /* messages counted so far */
-    uint32_t first_set;        /* multicast: number of this source's first set */
+    uint32_t first_set;        /* multicast: the first of this source's sets */
 };
 static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic_node, all) ==
                   EMU_LINE,
@@ -54,10 +53,7 @@ static_assert(offsetof(struct traffic_node, arrive_ps) - offsetof(struct traffic
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/*
- * Draw the time from one birth to the next. It is at least 1 ps, because the source and the time of
- * birth identify a message.
- */
+/* A gap is at least 1 ps, because the source and the time of birth identify a message. */
 static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random *gaps)
 {
     const struct traffic_nodes *all = node->all;
@@ -68,7 +64,7 @@ static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random 
     return gap_ps ? gap_ps : 1;
 }
 
-/* Return the node at @position of a set; @position > 0, because 0 is the source. */
+/* Return the node at @position of a set; not 0, which is the source. */
 static uint32_t member_at(const struct traffic_sets *sets, uint32_t set, uint32_t position)
 {
     return sets->member[sets->first[set] + position - 1];
@@ -88,7 +84,6 @@ static void pick_set(struct traffic_node *node)
     node->dst = member_at(sets, node->set, node->copy);
 }
 
-/* Draw the birth and the destination of the next message. */
 static void draw_message(struct traffic_node *node)
 {
     const struct traffic_nodes *all = node->all;
@@ -117,7 +112,7 @@ static void draw_message(struct traffic_node *node)
     }
 }
 
-/* Prepare the next copy of the message, or the next message, because the last copy has left. */
+/* After a copy has left: prepare the next copy or, after the last one, the next message. */
 static void next_copy(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -133,7 +128,7 @@ static void next_copy(struct traffic_node *node)
     node->left = node->all->segments;
 }
 
-/* Send one segment, after which @left - 1 remain. The number of the set is in `op` and `type`. */
+/* Send one segment, after which @left - 1 remain. `op` and `type` carry the set's number. */
 static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t dst, uint32_t set,
                         uint32_t left, uint64_t depart_ps)
 {
@@ -155,8 +150,8 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
 }
 
 /*
- * Return whether the relay's copy is sent next, rather than the node's own message. A copy that has
- * begun is finished first; otherwise the one that was ready first is sent.
+ * Return whether the node sends a relayed copy next, rather than its own message. It finishes what
+ * it has begun; otherwise it sends what was ready first.
  */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)
@@ -169,7 +164,7 @@ static bool relay_is_next(const struct traffic_node *node, const struct traffic_
            (node->left == segments && item->ready_ps <= node->birth_ps);
 }
 
-/* Move the relay to the next segment, copy or item, because a segment has left. */
+/* After a segment of the relay's @item has left: move on to the next segment, copy or item. */
 static void relay_advance(struct traffic_node *node, struct traffic_relay_item *item)
 {
     const struct traffic_nodes *all = node->all;
@@ -184,7 +179,6 @@ static void relay_advance(struct traffic_node *node, struct traffic_relay_item *
         traffic_relay_skip(node->relay);
 }
 
-/* Abandon all waiting messages. */
 static void node_abandon(struct traffic_node *node)
 {
     node->left = 0;
@@ -192,9 +186,7 @@ static void node_abandon(struct traffic_node *node)
         node->relay->count = 0;
 }
 
-/*
- * Send all segments that may leave by @until_ps. Returns when the next one may; EMU_NEVER: unknown.
- */
+/* Returns the time of the next departure; EMU_NEVER: unknown. */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
@@ -233,7 +225,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* Queue a multicast, which has arrived completely, to be forwarded by this node. */
+/* Queue a multicast that has arrived completely, so that this node forwards it. */
 static void relay_begin(struct traffic_node *node, const struct traffic_part *whole, uint32_t set)
 {
     const struct traffic_nodes *all = node->all;
@@ -258,14 +250,13 @@ static void relay_begin(struct traffic_node *node, const struct traffic_part *wh
         node->depart_ps = item.ready_ps + all->times.send_ps; /* a lower bound */
 }
 
-/* Return whether a segment's source and set exist. Only a malicious host can send another one. */
+/* Return whether the source and set of a segment exist. They do not if a malicious host sent it. */
 static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
                                    uint32_t set)
 {
     return hdr->src < all->nodes && (!all->plan.sets || set < all->plan.sets->count);
 }
 
-/* Process an arrived segment. */
 static inline void node_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_node *node = context;
@@ -346,7 +337,7 @@ static uint64_t node_fetch(const struct emu_dev *dev, enum emu_fetch what, uint6
 
 /* --- creation ----------------------------------------------------------------------- */
 
-/* Start a source. With constant gaps, its first birth is at a random time of the first gap. */
+/* Start a source. With constant gaps, the first birth is at a random time of the first gap. */
 static void source_begin(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -543,13 +534,13 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
         if (!stop_ps && node->birth_ps >= before_ps)
             node->left = 0; /* this node has already stopped */
         if (node->depart_ps == EMU_NEVER || node->depart_ps <= now_ps)
-            continue;                 /* it waits for a credit, or will run in any case */
+            continue;                 /* it waits for a credit, or its step is already due */
         node->depart_ps = now_ps + 1; /* node_send() determines the new time */
         emu_dev_wake(&node->base.dev, now_ps + 1);
     }
 }
 
-/* Add a node's messages to @counts. Those still in the adapter at @now_ps are not waiting yet. */
+/* Count messages up to @now_ps. Those in the delay of the adapter are born, but do not wait yet. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
     uint64_t send_ps = node->all->times.send_ps;

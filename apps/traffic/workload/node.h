@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * node.h - nodes that send messages at random times and measure arrivals: open-loop traffic on
- * clock virtual.
+ * node.h - open-loop traffic in simulated time: nodes send at random times and measure arrivals.
  *
  * A message is *born* when its source generates it. The queue of a source is unlimited but takes no
  * memory, because the source draws the next message only when it has sent the previous one. The
@@ -36,7 +35,7 @@ struct traffic_plan {
     uint64_t gap_ps; /* mean time between births at a source with one link */
     struct traffic_phase phase;
     uint64_t window_ps; /* for the series of delivered bytes; 0: no series */
-    uint32_t windows;   /* number of windows, from the start of the run on */
+    uint32_t windows;   /* number of windows, which begin at the start of the run */
     bool poisson;       /* exponential gaps; otherwise constant gaps */
     bool hardware;      /* switches copy multicasts; otherwise unicast messages in a tree */
     uint32_t arity;     /* arity of that tree, see traffic_tree_next() */
@@ -49,9 +48,9 @@ struct traffic_nodes {
     struct traffic_exp exp;
     uint64_t stop_ps;  /* messages born then or later are not sent; 0: no message is sent */
     uint64_t slice_ps; /* maximum time between two calls of the driver */
-    uint64_t gap_ps[TOPO_NODE_LINKS_MAX + 1]; /* by the source's number of links */
+    uint64_t gap_ps[TOPO_NODE_LINKS_MAX + 1]; /* mean gap of a source, by its number of links */
     uint64_t message_wire_ps;                 /* wire time of a message, headers included */
-    uint64_t message_stats_ps; /* its wire time in the statistics, see traffic_wire_ps() */
+    uint64_t message_stats_ps; /* wire time as the statistics count it, see traffic_wire_ps() */
     struct traffic_times times;
     uint64_t *share; /* by fanout: 2^32 / fanout, the weight of a copy */
     uint32_t nodes;
@@ -80,7 +79,7 @@ uint64_t traffic_nodes_bytes(const struct traffic_nodes *all);
 /** traffic_nodes_begin - draw the first messages. The destination sets must have addresses. */
 void traffic_nodes_begin(struct traffic_nodes *all);
 
-/** traffic_nodes_measure - reset the statistics, and count the births and arrivals of @phase. */
+/** traffic_nodes_measure - reset the statistics, and measure @phase from now on. */
 void traffic_nodes_measure(struct traffic_nodes *all, const struct traffic_phase *phase);
 
 /** traffic_nodes_reserve - grow tables and logs for the next slice. Errors: -ENOMEM. */
@@ -95,8 +94,8 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
 /* Counts of the messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
-    int64_t waiting;  /* past the adapter's delay, but not completely on the wire yet */
-    uint64_t relayed; /* copies that nodes will forward, each weighted by 2^32 / fanout */
+    int64_t waiting;  /* not yet sent, without messages in the delay of the adapter */
+    uint64_t relayed; /* copies that nodes have still to forward, each weighted by 2^32 / fanout */
 };
 
 /** traffic_nodes_count - count messages up to @now_ps, which must not decrease between calls. */
@@ -108,7 +107,8 @@ void traffic_nodes_digests(const struct traffic_nodes *all, uint64_t *by_node);
 /* Segments at the nodes so far. */
 struct traffic_segments {
     uint64_t sent;
-    uint64_t awaited; /* segments that must arrive: those sent, and each copy of a multicast */
+    /* arrivals that sent segments must cause: one each, or one per receiver of a multicast */
+    uint64_t awaited;
     uint64_t received;
 };
 struct traffic_segments traffic_nodes_segments(const struct traffic_nodes *all);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pattern.c - parses --pattern into a table of destinations, or into a rule that chooses them.
- *
  * Source: output-queued routers §4 (uniform, transpose, bit reversal, complement);
  * the others are customary in studies of interconnects.
  */
@@ -18,7 +17,7 @@
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
 #define LINE_BYTES        4096 /* longest line of a file */
 
-/* Returns the fixed destination of @node. @bits: number of address bits. */
+/* Return the fixed destination of @node. @bits: number of address bits. */
 typedef uint32_t to_fn(uint32_t node, uint32_t nodes, unsigned bits);
 
 static uint32_t to_transpose(uint32_t node, uint32_t nodes, unsigned bits)
@@ -165,7 +164,7 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
     for (uint32_t n = 0; n < pattern->nodes; n++)
         to[n] = n;
     traffic_random_init(&random, seed, pattern->number, TRAFFIC_STREAM_PERMUTATION);
-    do /* about one permutation in e (for 2 nodes, one in 2) has no node that sends to itself */
+    do /* about one permutation in e (of 2 nodes, one in 2) has no node that sends to itself */
         traffic_shuffle(&random, to, pattern->nodes);
     while (sends_to_itself(to, pattern->nodes));
     *ret = *pattern;
@@ -213,7 +212,7 @@ struct table_file {
     const char *path;
     unsigned line;
     uint32_t rows;    /* number of lines with destinations so far */
-    unsigned numbers; /* numbers on each of these lines: 1 or 2 */
+    unsigned numbers; /* numbers per line: 1, the destination; 2, with the source */
     uint32_t *owner;  /* by destination: the line that has it; 0: none */
     char *error;
     size_t error_bytes;

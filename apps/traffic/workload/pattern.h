@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * pattern.h - traffic patterns: which node sends to which, parsed from --pattern.
- */
+/* pattern.h - traffic patterns: which node sends to which, parsed from --pattern. */
 #ifndef APPS_TRAFFIC_WORKLOAD_PATTERN_H
 #define APPS_TRAFFIC_WORKLOAD_PATTERN_H
 
@@ -16,8 +14,8 @@
 enum traffic_kind {
     TRAFFIC_FIXED,       /* each node to one other node, by to[] */
     TRAFFIC_PERMUTATION, /* each node to one other node, drawn by traffic_pattern_draw() */
-    TRAFFIC_UNIFORM,     /* to any other node, uniformly */
-    TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest uniformly to any other */
+    TRAFFIC_UNIFORM,     /* to a random other node */
+    TRAFFIC_HOTSPOT,     /* a fraction to one node, the rest to random other nodes */
     TRAFFIC_ALLTOALL,    /* round robin to all other nodes, beginning with the sender's successor */
     TRAFFIC_MULTICAST,   /* to destination sets: workload/sets.h */
     TRAFFIC_COLLECTIVE   /* reductions and barriers: workload/coll.h */
@@ -31,17 +29,17 @@ struct traffic_pattern {
     bool md; /* TRAFFIC_MULTICAST: with the parameters of the molecular-dynamics benchmark */
     uint32_t nodes;
     uint32_t *to;    /* TRAFFIC_FIXED: by node; TRAFFIC_NOBODY: sends nothing */
-    uint32_t number; /* TRAFFIC_PERMUTATION: which of the permutations that the seed gives */
+    uint32_t number; /* TRAFFIC_PERMUTATION: selects one of the seed's permutations */
     uint32_t hot;    /* TRAFFIC_HOTSPOT: the hot node */
     uint32_t share;  /* TRAFFIC_HOTSPOT: fraction of traffic to it, in units of 2^-32 */
 };
 
 /**
- * traffic_pattern_parse - read @text for a network of @nodes nodes (2 or more).
- * "uniform", "transpose", "reversal", "complement", "tornado", "neighbour", "permutation[:NUMBER]",
- * "alltoall", "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier",
+ * traffic_pattern_parse - parse @text for a network of @nodes nodes (2 or more): "uniform",
+ * "transpose", "reversal", "complement", "tornado", "neighbour", "permutation[:NUMBER]",
+ * "alltoall", "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier" or
  * "allreduce".
- * Errors: -EINVAL, -ENOMEM, or of reading the file, with one line in @error.
+ * Errors: -EINVAL, -ENOMEM, or an error of reading the file, with one line in @error.
  */
 int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
                           char *error, size_t error_bytes);

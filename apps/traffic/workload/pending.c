@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * pending.c - see pending.h. The table is never more than half full.
- */
+/* pending.c - see pending.h. The table is never more than half full. */
 #include "apps/traffic/workload/pending.h"
 
 #include <errno.h>

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A part that arrived at @at_ps of the message (@src, @birth_ps), which has @of parts. */
+/* A part of the message (@src, @birth_ps), which has @of parts. It arrived at @at_ps. */
 struct traffic_part {
     uint64_t birth_ps;
     uint64_t at_ps;
@@ -34,8 +34,8 @@ struct traffic_pending {
     struct traffic_slot *slot;
     uint32_t mask; /* slots - 1 */
     uint32_t used;
-    uint64_t most; /* limit of used */
-    bool full;     /* a part was lost because there was no free slot */
+    uint64_t most;
+    bool full; /* a part was lost because there was no free slot */
 };
 
 /**
@@ -46,8 +46,8 @@ struct traffic_pending {
 int traffic_pending_reserve(struct traffic_pending *pending, size_t more, uint64_t most);
 
 /**
- * traffic_pending_arrive - process a part. Returns true if it completes its message: then *last_ps
- * is the time of the latest part.
+ * traffic_pending_arrive - process a part. If it completes its message, set *last_ps to the time of
+ * the latest part and return true.
  */
 bool traffic_pending_arrive(struct traffic_pending *pending, const struct traffic_part *part,
                             uint64_t *last_ps);
@@ -58,8 +58,8 @@ void traffic_pending_release(struct traffic_pending *pending);
 struct traffic_log {
     struct traffic_part *part;
     uint32_t count;
-    uint32_t capacity; /* capacity of part[] */
-    bool full;         /* a part was lost because the log was full */
+    uint32_t capacity;
+    bool full; /* a part was lost because the log was full */
 };
 
 /** traffic_log_init - allocate space for the parts between two reads. Errors: -ENOMEM. */

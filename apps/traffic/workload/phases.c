@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * phases.c - see phases.h.
- */
+/* phases.c - see phases.h. */
 #include "apps/traffic/workload/phases.h"
 
 #include <math.h>
@@ -11,7 +9,7 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-/* Least distance from 1 of the load in the relaxation time, which would be infinite at load 1. */
+/* Least |1 - load| in the relaxation time, which would be infinite at load 1. */
 #define MARGIN_LEAST 0.02 /* loads below 1 */
 #define MARGIN_ABOVE 0.05 /* loads from 1 on, which have no true relaxation time */
 #define RELAX_TIMES  20   /* relaxation times in a measurement */
@@ -43,7 +41,7 @@ static bool above_zero(const double *value, uint32_t from)
 {
     double part[TRAFFIC_BATCHES];
 
-    /* Repeat the batches from @from on, to have TRAFFIC_BATCHES values. */
+    /* repeat these batches, so that there are TRAFFIC_BATCHES values */
     for (uint32_t i = 0; i < TRAFFIC_BATCHES; i++)
         part[i] = value[from + i * (TRAFFIC_BATCHES - from) / TRAFFIC_BATCHES];
     struct traffic_mean mean = traffic_mean_of(part);
@@ -67,10 +65,7 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
 #define MATTER 0.005 /* a drift above this, as a fraction of the latency, is relevant */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/*
- * Return whether the last third of the batches differs from the first. The standard error is
- * estimated from the differences within each third.
- */
+/* Return whether the last third differs from the first, by the standard error within thirds. */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

@@ -20,8 +20,7 @@ struct traffic_scale {
 };
 
 /**
- * traffic_phases_choose - choose warm-up and measurement for a run whose user has set neither.
- * Pure.
+ * traffic_phases_choose - choose warm-up and measurement if the user has set neither. Pure.
  *
  * Warm-up: 20 us, 5 latencies without load, or the relaxation time of a queue at this load,
  * wire / (1 - load)^2, whichever is longest. Measurement: 200 us, 4 warm-ups, 20 relaxation times
@@ -35,10 +34,9 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
  * @offered, @accepted, @growth: by batch, as fractions of the link rate; growth is the increase of
  * messages waiting in the sources.
  *
- * The load is above saturation if offered - accepted exceeds 0 by more than its confidence
- * interval, and the growth does so, too, both over the whole measurement and over its second half.
- * The second half is tested because queues that were still filling when the measurement began do
- * not count as saturation.
+ * The load is above saturation if three means exceed their confidence intervals: that of offered -
+ * accepted, that of the growth, and that of the growth in the second half of the measurement. The
+ * second half is tested, too, because queues may still fill when the measurement begins.
  */
 bool traffic_saturated(const double *offered, const double *accepted, const double *growth);
 
@@ -48,7 +46,7 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
  *
  * The state was not steady if one of these is true: neighbouring batches of @latency have a
  * correlation above 0.5; the last third of @latency differs from the first by more than 3 standard
- * errors and by more than 0.5 %; the growth is more than 1.5 times its confidence interval.
+ * errors and by more than 0.5 %; the mean growth is more than 1.5 times its confidence interval.
  */
 bool traffic_steady(const double *latency, const double *growth);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * random.c - initializes streams, and computes the table of -ln.
- */
+/* random.c - initializes streams, and computes the table of -ln. */
 #include "apps/traffic/workload/random.h"
 
 #define LOG_BITS 48                           /* binary digits of a logarithm */

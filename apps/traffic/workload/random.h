@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * random.h - random numbers for synthetic traffic. They have the same bits on any host.
+ * random.h - random numbers for synthetic traffic. They are the same on any host.
  *
- * A *stream* is a sequence of random numbers. There is one for each node and purpose, so that draws
- * of one node do not affect another node. A copy of a stream replays it. Exponential gaps are
- * computed with integers alone, without libm, so that no rounding depends on the host.
+ * A *stream* is a sequence of random numbers. Each node has one for each purpose, so that draws of
+ * one node do not affect another node. A copy of a stream replays it. Exponential gaps are computed
+ * with integers alone, without libm, so that no rounding depends on the host.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_RANDOM_H
 #define APPS_TRAFFIC_WORKLOAD_RANDOM_H

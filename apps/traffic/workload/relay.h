@@ -23,8 +23,7 @@
  * @child is 0; 0: there is no further child. @arity: number of children of a position, or
  * TRAFFIC_TREE_*. @last: the last position. Pure.
  *
- * In a binomial tree, each of the 2^i nodes that have the message before step i sends it to another
- * node in step i.
+ * In a binomial tree, step i doubles the number of nodes that have the message from 2^i to 2^(i+1).
  */
 static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint32_t child,
                                          uint32_t last)
@@ -46,7 +45,7 @@ static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint
 /* A message that a node forwards. */
 struct traffic_relay_item {
     uint64_t birth_ps;
-    uint64_t ready_ps; /* when the last segment had arrived */
+    uint64_t ready_ps; /* when its last segment had arrived */
     uint32_t set;
     uint32_t position; /* position of this node in the tree */
     uint32_t child;    /* position of the next receiver */

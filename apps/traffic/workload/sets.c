@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * sets.c - chooses sources and draws destination sets, once, before the run.
- */
+/* sets.c - chooses sources and draws destination sets, once, before the run. */
 #include "apps/traffic/workload/sets.h"
 
 #include <errno.h>
@@ -60,7 +58,7 @@ struct draw {
     struct traffic_exp exp;
     struct traffic_random random;
     uint64_t skip; /* binomial: -ln(1 - p), in units of 2^-32 */
-    bool *taken;   /* by node, numbered without the source: it is in the set */
+    bool *taken;   /* by node (the numbers skip the source): whether it is in the set */
 };
 
 /* Round @value up or down at random, so that the mean of the results is @value. */
@@ -74,7 +72,7 @@ static uint32_t round_at_random(struct draw *draw, double value)
 
 /*
  * Draw from the binomial distribution without 0. The distances between chosen nodes have a
- * geometric distribution, so count how many of them fit.
+ * geometric distribution, so draw distances and count how many fit.
  */
 static uint32_t binomial(struct draw *draw)
 {
@@ -125,9 +123,7 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/*
- * Find, by bisection, the probability of a node for which non-empty sets have the configured mean.
- */
+/* Find, by bisection, the probability of a node for which non-empty sets have the wanted mean. */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;
@@ -142,7 +138,7 @@ static void binomial_begin(struct draw *draw)
     }
     double rest = 1 - high;
     draw->skip = traffic_exp_of(&draw->exp, (uint64_t)(rest * 18446744073709549568.0));
-    if (draw->config->fanout < 1.01) /* nearly always 1, so fanout() uses round_at_random() */
+    if (draw->config->fanout < 1.01) /* sizes are nearly always 1: use round_at_random() */
         draw->skip = 0;
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * sets.h - choose which nodes send, and draw the destination sets of multicasts.
- */
+/* sets.h - choose which nodes send, and draw the destination sets of multicasts. */
 #ifndef APPS_TRAFFIC_WORKLOAD_SETS_H
 #define APPS_TRAFFIC_WORKLOAD_SETS_H
 
@@ -25,7 +23,7 @@ struct traffic_sources {
 /** traffic_sources_parse - parse "N", "first:N" or "random:N". Returns false if it is invalid. */
 bool traffic_sources_parse(struct traffic_sources *ret, const char *text);
 
-/** traffic_sources_choose - set @sends, by node. @sources must not have more than @nodes nodes. */
+/** traffic_sources_choose - set @sends, by node. sources->count must be at most @nodes. */
 void traffic_sources_choose(const struct traffic_sources *sources, uint64_t seed, uint32_t nodes,
                             bool *sends);
 
@@ -50,13 +48,13 @@ struct traffic_sets_config {
     uint64_t seed;
 };
 
-/* The sets of source @i are numbers i * per_source … (i + 1) * per_source - 1. */
+/* Source number i has the sets i * per_source … (i + 1) * per_source - 1. */
 struct traffic_sets {
     uint32_t sources;
     uint32_t per_source;
     uint32_t count;      /* number of sets of all sources */
     uint32_t *source;    /* by set: the node that sends to it */
-    uint32_t *first;     /* by set: index of its first destination in member[]; last: the end */
+    uint32_t *first;     /* by set: its first destination in member[]; one more entry: the end */
     uint32_t *member;    /* destinations of all sets, without the source, in random order */
     uint32_t *group;     /* by set: its collective address, once it has one */
     uint32_t fanout_max; /* number of destinations of the largest set */

@@ -4,8 +4,8 @@
  *
  * Confidence intervals use batch means: the measurement is divided into TRAFFIC_BATCHES parts of
  * equal length. Batches of throughput are treated as independent. Batches of latency are treated as
- * a first-order autoregressive process. With correlation r, its sums have (1 + r) / (1 - r) times
- * the variance of independent values.
+ * a first-order autoregressive process. If successive batches have the correlation r, the variance
+ * of their sum is (1 + r) / (1 - r) times that of independent values.
  */
 #include "apps/traffic/workload/stats.h"
 
@@ -79,8 +79,7 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 
 /*
  * Batches have different numbers of messages, so the mean is a ratio of two sums. A batch's value
- * is the mean plus the difference of the batch's sum from the sum that is expected for its number
- * of messages.
+ * is the mean plus the difference of its sum from the sum expected for its messages.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {

@@ -21,18 +21,18 @@
 #define TRAFFIC_BUCKET_BITS 7
 #define TRAFFIC_BUCKETS     ((65u - TRAFFIC_BUCKET_BITS) << TRAFFIC_BUCKET_BITS)
 
-/* The measurement. Messages born and deliveries made in this time count. */
+/* A measurement. Only messages born in this time and deliveries made in it count. */
 struct traffic_phase {
     uint64_t start_ps;
     uint64_t batch_ps;   /* length of a batch */
-    uint64_t measure_ps; /* length of all: TRAFFIC_BATCHES * batch_ps */
+    uint64_t measure_ps; /* length of the measurement: TRAFFIC_BATCHES * batch_ps */
     uint64_t inverse;    /* 2^64 / batch_ps, rounded down */
 };
 
 struct traffic_batch {
     uint64_t messages;   /* messages born in the batch and delivered at any time */
     uint64_t latency_ps; /* sum of the latencies of these messages */
-    /* wire time of deliveries in the batch, in 1/1024 ps; each of n copies counts as 1/n */
+    /* wire time of deliveries in the batch, in units of 2^-10 ps; each of n copies counts as 1/n */
     uint64_t share_ps;
     uint64_t wire_ps; /* wire time of deliveries in the batch, in ps; every copy counts fully */
 };
@@ -132,8 +132,8 @@ struct traffic_latency {
 void traffic_latency_of(struct traffic_latency *ret, const struct traffic_stats *stats);
 
 /**
- * traffic_batch_latencies - return the mean latency (ps). @ret: for each batch, the mean plus the
- * batch's deviation from it, weighted by the batch's number of messages. Pure.
+ * traffic_batch_latencies - return the mean latency (ps), and set @ret, for each batch, to the mean
+ * plus the deviation of the batch from the mean, weighted by its number of messages. Pure.
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret);
 
@@ -159,8 +159,7 @@ struct traffic_mean traffic_mean_of(const double *value);
 #define TRAFFIC_DIGEST_START UINT64_C(0x243f6a8885a308d3)
 
 /**
- * traffic_digest - add a delivery to a node's digest, which depends on source, birth, time of
- * delivery, and the order of deliveries.
+ * traffic_digest - add a delivery to a digest of sources, births, times and order of deliveries.
  */
 static inline uint64_t traffic_digest(uint64_t digest, uint32_t src, uint64_t birth_ps,
                                       uint64_t at_ps)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * worker.c - wire times of messages, and the measurements of each worker.
- */
+/* worker.c - wire times of messages, and the measurements of each worker. */
 #include "apps/traffic/workload/worker.h"
 
 #include <stdlib.h>
@@ -10,10 +8,7 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-/*
- * Return the bytes on the wire of a packet of @whole full segments and one segment of @rest bytes
- * of payload (0: no such segment).
- */
+/* A packet has @whole full segments, and one segment of @rest bytes of payload (0: none). */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
     uint32_t bytes = (uint32_t)(whole * EMU_SEG_BYTES + (rest ? EMU_HDR_BYTES + rest : 0));
@@ -27,8 +22,8 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 /*
  * Return the bytes on the wire of a message, divided into packets as by a link engine
  * (nic/engine/post.c). Each packet has as many full segments as it may have. A short last segment
- * joins the last packet if it fits; but if it takes only one segment on the wire as a packet of its
- * own, it becomes one.
+ * becomes a packet of its own if that takes only one segment on the wire, or if it does not fit
+ * into the last packet.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)
 {

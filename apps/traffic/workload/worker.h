@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * worker.h - what the nodes of open and closed loops share: segmentation of messages, receiving,
- * and the measurements of a worker's nodes.
- */
+/* worker.h - what all nodes share: segmentation, receiving, and the measurements of a worker. */
 #ifndef APPS_TRAFFIC_WORKLOAD_WORKER_H
 #define APPS_TRAFFIC_WORKLOAD_WORKER_H
 
@@ -36,11 +33,11 @@ static inline uint64_t traffic_wire_ps(const struct emu_profile *profile, uint64
  */
 uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t bytes);
 
-/* Times of a program's adapter, between a node's memory and its cable. */
+/* Delays of an adapter, between the memory of a node and its cable. */
 struct traffic_times {
-    uint64_t send_ps;   /* from the post until the node may put a segment on its cable */
-    uint64_t memory_ps; /* from an entry's time until it is in memory, without its wire time */
-    bool engines;       /* there are link engines, and an entry's time is when it is in memory */
+    uint64_t send_ps;   /* from the post until the segment may be on the cable */
+    uint64_t memory_ps; /* from an entry's time until it is in memory, without wire time */
+    bool engines; /* there are link engines; then the time of an entry is when it is in memory */
 };
 
 struct traffic_times traffic_times_of(const struct emu_profile *profile);
@@ -55,7 +52,7 @@ static inline uint64_t traffic_memory_ps(const struct traffic_times *times,
     return entry->time_ps + times->memory_ps + emu_wire_ps(profile, &entry->hdr);
 }
 
-/* The common part of every node. It must be the first member of the node's struct. */
+/* The common part of all nodes, and the first member of their structs. */
 struct traffic_base {
     struct emu_dev dev;
     struct emu_tx tx;
@@ -69,7 +66,7 @@ struct traffic_base {
 void *traffic_base_new(size_t bytes, struct emu_worker *worker, emu_step_fn step,
                        struct emu_dev **dev, struct emu_tx **tx, struct emu_rx **rx);
 
-/* Measurements of the nodes of one worker, which alone writes them. */
+/* Measurements of the nodes of one worker. Only that worker writes them. */
 struct traffic_worker {
     struct traffic_stats stats; /* open loop */
     uint64_t *from;             /* open loop, by source: sum of traffic_batch.share_ps */
@@ -94,7 +91,7 @@ void traffic_workers_free(struct traffic_workers *all);
 /** traffic_workers_bytes - return the memory of one worker's measurements. Pure. */
 uint64_t traffic_workers_bytes(const struct traffic_workers *all);
 
-/** traffic_workers_measure - reset the statistics, and count the births and arrivals of @phase. */
+/** traffic_workers_measure - reset the statistics, and measure @phase from now on. */
 void traffic_workers_measure(struct traffic_workers *all, const struct traffic_phase *phase);
 
 /** traffic_workers_from - return the sum of all workers' traffic_worker.from for node @source. */
@@ -112,7 +109,7 @@ static inline void traffic_worker_window(struct traffic_worker *worker,
         worker->series[at_ps / all->window_ps] += bytes;
 }
 
-/** traffic_worker_wire - add a segment of @src that arrived at @at_ps, if that is in the phase. */
+/** traffic_worker_wire - add a segment of @src, if its arrival at @at_ps is in the measurement. */
 static inline void traffic_worker_wire(struct traffic_worker *worker, uint32_t src, uint64_t at_ps,
                                        uint64_t wire_ps, uint64_t share_ps)
 {

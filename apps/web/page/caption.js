@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * caption.js - one sentence about what a fabric is doing, and why. It is computed from the counters
- * of the last second or, while nothing moves, from the processes that wait for each other.
- *
- * Pure functions of the model.
+ * of the last second or, while no segment moves, from the processes that wait for each other. All
+ * functions are pure functions of the model (model.js).
  */
 import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
-const RECENT = 10; /* snapshots that a sentence covers: one second of the stream */
-const HELD_UP = 50; /* snapshots in which a blocked sender sends at least once */
-const STALLS_MATTER = 0.02; /* congestion: waits for a credit per segment on a link */
-const HOT_SHARE = 0.8; /* hot nodes have at least this share of the busiest receiver's rate */
-const COOL_SHARE = 0.5; /* and the other receivers less than this share on average */
-const HOT_MOST = 4; /* largest number of hot nodes */
-const COLLECTIVES_SHARE = 0.3; /* least contributions per segment that nodes send */
+const RECENT = 10; /* snapshots over which rates are averaged: one second of the stream */
+const HELD_UP = 50; /* even in a congested network, a sender sends once in so many snapshots */
+const STALLS_MATTER = 0.02; /* with more credit waits per segment, the network is congested */
+const COLLECTIVES_SHARE = 0.3; /* with more contributions per segment, collectives are described */
+/*
+ * A node is hot if it receives at least HOT_SHARE of the busiest node's rate. Hot nodes are
+ * reported only if there are at most HOT_MOST of them, and if the average rate of the other nodes
+ * is below COOL_SHARE of the busiest node's rate.
+ */
+const HOT_SHARE = 0.8;
+const COOL_SHARE = 0.5;
+const HOT_MOST = 4;
 
 const sum = (values) => values.reduce((all, value) => all + value, 0);
 
-/* --- traffic -------------------------------------------------------------------------- */
-
-/* Nodes that have sent a segment in the last @looks snapshots, or have one to send. */
-function sendersOf(model, looks) {
-  const segments = model.meanOfWays("segments", looks);
+/* Return the nodes that have sent a segment in the last @count snapshots, or have one to send. */
+function sendersOf(model, count) {
+  const segments = model.meanOfWays("segments", count);
   const sends = Array.from(model.node.posted, (posted) => posted > 0);
   model.cables.forEach(({ toSwitch, peer }, c) => {
     if (!toSwitch && segments[2 * c] > 0) sends[peer] = true;
@@ -30,7 +32,7 @@ function sendersOf(model, looks) {
   return [...sends.keys()].filter((n) => sends[n]);
 }
 
-/* Recent rates of all directions of cables, and their sums by node. */
+/* Compute the recent rates of all directions of cables ("ways"), and their sums by node. */
 function flows(model) {
   const segments = model.meanOfWays("segments", RECENT);
   const stalls = model.meanOfWays("stalls", RECENT);
@@ -48,7 +50,6 @@ function flows(model) {
     rate: model.meanOfTotal("sent", RECENT) };
 }
 
-/* Nodes that receive far more than the others do. */
 function hotNodes({ received }) {
   const most = Math.max(...received, 0);
   const nodes = [...received.keys()];
@@ -59,12 +60,17 @@ function hotNodes({ received }) {
     cool < COOL_SHARE * most ? hot : [];
 }
 
+function nodesSend(model, nodes) {
+  const count = model.nodeCountOf(nodes);
+  return `${counted(count, "node")} ${count === 1 ? "sends" : "send"}`;
+}
+
 function blockedText(model, blocked) {
   const all = model.switchCount([...model.switches.keys()]);
   const count = model.switchCount(blocked);
   if (!count) return "segments wait for credits at the nodes";
-  return `segments wait for credits in ${count === all ? `all ${all}` : `${count} of ${all}`} ` +
-    "switches";
+  return `segments wait for credits in ${all === 1 ? "the switch"
+    : `${count === all ? `all ${all}` : `${count} of ${all}`} switches`}`;
 }
 
 function hotSpotText(model, flow) {
@@ -74,26 +80,27 @@ function hotSpotText(model, flow) {
   const limit = model.capacity ? `than ${one ? "its link carries" : "their links carry"}`
     : `than ${one ? "it takes" : "they take"}`;
   return `${capital(partiesText(model, hot))} ${one ? "is the hot spot" : "are hot spots"}: ` +
-    `${counted(model.nodeCountOf(senders), "node")} send more ${limit} (${short(rate)} segments/s` +
+    `${nodesSend(model, senders)} more ${limit} (${short(rate)} segments/s` +
     `), so ${blockedText(model, flow.blocked)}`;
 }
 
 function congestionText(model, flow) {
   if (!flow.congested) return null;
-  return `${counted(model.nodeCountOf(flow.senders), "node")} send more than the network ` +
+  return `${nodesSend(model, flow.senders)} more than the network ` +
     `can deliver: ${blockedText(model, flow.blocked)}`;
 }
 
-/* A sentence about collectives that finished within the last second, or the last snapshots. */
+/* Return a sentence about collectives; null: they are only a small part of the traffic. */
 function collectivesText(model, flow) {
   const contributions = sum(model.sw.contributionsRate) + sum(model.node.contributionsRate);
   const [last] = model.lastFinished(1);
   if (!last || contributions < COLLECTIVES_SHARE * sum(flow.sent)) return null;
-  const combining = [...model.switches.keys()].filter((s) => model.sw.contributionsRate[s] > 0);
-  const where = combining.length
-    ? `, which ${counted(model.switchCount(combining), "switch", "switches")} ` +
-      (combining.length === 1 ? "combines" : "combine") : ", which adapters combine";
-  return `${last.members} processes do collectives${where}: the last one, ` +
+  const combining = model.switchCount([...model.switches.keys()]
+    .filter((s) => model.sw.contributionsRate[s] > 0));
+  const where = combining ? `, which ${counted(combining, "switch", "switches")} ` +
+    (combining === 1 ? "combines" : "combine") : ", which adapters combine";
+  const who = counted(last.members, "process does", "processes do");
+  return `${who} collectives${where}: the last one, ` +
     `${KINDS[last.kind] || last.kind} of ${bytesText(last.bytes)}, took ` +
     timeText(Math.max(last.ended - last.began, 0));
 }
@@ -103,11 +110,11 @@ function trafficText(model, flow) {
   const [busiest] = [...flow.segments.keys()].sort((a, b) => flow.segments[b] - flow.segments[a]);
   const rate = flow.segments[busiest] / model.cables[busiest >> 1].count;
   const load = model.capacity
-    ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of what it can`
+    ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of its capacity`
     : `${short(rate)} segments${model.countsReplies ? " and replies" : ""}/s`;
   const hot = hotNodes(flow);
   const mostly = 2 * sum(hot.map((n) => flow.received[n])) > sum(flow.received);
-  return `${counted(model.nodeCountOf(flow.senders), "node")} send ${short(flow.rate)} segments/s` +
+  return `${nodesSend(model, flow.senders)} ${short(flow.rate)} segments/s` +
     `${mostly ? `, most of them to ${partiesText(model, hot)}` : ""}: ` +
     `the busiest link carries ${load}, and ` +
     `${flow.blocked.length ? "few segments wait" : "no segment waits"} for a credit`;
@@ -115,11 +122,8 @@ function trafficText(model, flow) {
 
 function linksText(model) {
   const out = sum(model.wrong);
-  return out ? `; ${counted(out, "link")} ${out === 1 ? "is" : "are"} out of use, and traffic ` +
-    "takes other routes" : "";
+  return out ? `; ${counted(out, "link is", "links are")} out of use` : "";
 }
-
-/* --- no traffic ----------------------------------------------------------------------- */
 
 function idleText(model) {
   const attached = model.processes.filter(Boolean).length;
@@ -135,7 +139,7 @@ function idleText(model) {
     `${withArticle(KINDS[wait.kind] || wait.kind)}${whom}`;
 }
 
-/** The sentence for the caption. */
+/** Return the sentence for the caption. */
 export function captionOf(model) {
   if (model.standstill) return standstillText(model.standstill, model.numbered);
   const flow = flows(model);

@@ -30,7 +30,7 @@ export const THEMES = {
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-/** The colour of a scale at @share, from 0 to 1. */
+/** Return the colour of a scale at @share, from 0 to 1. */
 export function scaled(scale, share) {
   const at = Math.min(Math.max(share, 0), 1) * (scale.length - 1);
   const low = Math.min(Math.floor(at), scale.length - 2);
@@ -41,29 +41,29 @@ export function scaled(scale, share) {
 
 /*
  * The scale of loads does not change while a fabric runs, so that a colour always means the same
- * load. It is linear up to the rate of a link. Where links have no limit (clock raw) it is
- * logarithmic between these two rates, in segments per second.
+ * load. The scale is linear up to the rate of a link. On clock raw, where links have no limit, it
+ * is logarithmic from RAW_LEAST to RAW_MOST segments per second.
  */
 const RAW_LEAST = 100;
 const RAW_MOST = 1e7;
 const RAW_TICKS = ["100", "1 k", "10 k", "100 k", "1 M", "10 M"];
-const PARTS = 4; /* of the linear scale */
+const PARTS = 4; /* number of intervals between the labels of the linear scale */
 
-/** The position of a link's rate on the scale, from 0 to 1. @end: Model.scaleEnd. */
+/** Return the position of a link's rate on the scale, from 0 to 1. @end: Model.scaleEnd. */
 export function shareOf(rate, end) {
   if (rate <= 0) return 0;
   const share = end ? rate / end : Math.log(rate / RAW_LEAST) / Math.log(RAW_MOST / RAW_LEAST);
   return Math.min(Math.max(share, 0), 1);
 }
 
-/** Labels of the scale, from low to high. */
+/** Return the labels of the scale, from low to high. */
 export function ticksOf(model) {
   if (!model.scaleEnd) return RAW_TICKS;
   return Array.from({ length: PARTS + 1 }, (_, i) => (model.capacity ? `${(100 / PARTS) * i} %`
     : short((model.scaleEnd / PARTS) * i)));
 }
 
-/** The colour of a direction with traffic. */
+/** Return the colour of one direction of a link that has traffic. */
 export function loadColour(theme, share) {
   return scaled(theme.scale, 0.12 + 0.88 * share);
 }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * feed.js - sources of lines: a running fabric, or a recording.
+ * feed.js - the sources of lines of telemetry: a running fabric, or a recording.
  *
- * Both call onShape(shape) when a fabric begins, onLine(line) for each of its lines, and onState()
- * when the state of the feed has changed. The feed of a running fabric also calls onRefused(why)
- * when blocks cannot be opened, and onLeftOut() for an invalid line.
+ * A *shape* is a line that describes the network, and a *block* is a part of a large network, which
+ * the fabric sends in full if it is *open* (docs/telemetry.md). Both feeds call onShape(shape) for
+ * a shape, onLine(line) for each other line, and onState() when the state of the feed has changed.
+ * The feed of a running fabric also calls onRefused(why) when blocks cannot be opened, and
+ * onLeftOut() when it has skipped an invalid line.
  */
 
 import { lineFits, shapeIsWhole } from "./whole.js";
 
-const LOOKS_A_SECOND = 10; /* snapshots of a recording per second, at speed 1 */
-const RETRY_MS = 1000; /* until the next attempt to open a stream that was refused */
-const HIDDEN_MS = 2000; /* until a hidden page closes its stream */
-const HELD_MOST = 64e6; /* bytes of lines kept during a pause; with more the stream begins anew */
-const OPEN_MOST = 4096; /* longest list of open blocks, in characters; the server has this limit */
+const SNAPSHOTS_PER_S = 10; /* snapshots of a recording that are shown per second, at speed 1 */
+const RETRY_MS = 1000; /* time until the page again tries to open a stream that was refused */
+const HIDDEN_MS = 2000; /* time until a hidden page closes its stream */
+const HELD_MOST = 64e6; /* bytes that are kept during a pause; beyond, the stream is reopened */
+const OPEN_MOST = 4096; /* longest list of open blocks that the server accepts, in characters */
 
 export class LiveFeed {
-  /* @ended: the fabric has ended already. @blocks: the open blocks. */
+  /* @ended: the fabric has already ended. @blocks: the open blocks. */
   constructor(handlers, ended, blocks) {
     this.handlers = handlers;
     this.live = true;
@@ -27,7 +29,7 @@ export class LiveFeed {
     this.failures = 0;
     this.why = null; /* reason why there is no stream, if known */
     this.blocks = blocks; /* open blocks of a large network */
-    this.before = null; /* the open blocks before, until the server accepts the new ones */
+    this.before = null; /* the previous open blocks, until the server accepts the new ones */
     this.shape = null; /* the last shape; null: it was invalid, or none has come */
     this.leftOut = 0; /* number of invalid lines */
     this.fresh = false; /* show the next snapshot even during a pause */
@@ -42,11 +44,11 @@ export class LiveFeed {
     return this.blocks.length ? `stream?open=${this.blocks.join()}` : "stream";
   }
 
-  /** Open @blocks, from the next shape on. Lines that a pause has kept belong to the old shape. */
+  /** Request open @blocks. Drop the snapshots kept during a pause, which fit only the old shape. */
   openBlocks(blocks) {
     if (this.state === "ended") return;
     if (blocks.join().length > OPEN_MOST) {
-      this.handlers.onRefused("too many blocks are open: close some first");
+      this.handlers.onRefused("too many parts of the network are open: close some first");
       return;
     }
     this.before ??= this.blocks;
@@ -82,12 +84,12 @@ export class LiveFeed {
     this.handlers.onState();
   }
 
-  /** Are new lines shown as they come? */
+  /** Return whether new lines are shown as they arrive. */
   get flows() {
     return this.state === "connected" && !this.paused;
   }
 
-  /* A browser reopens a stream that has ended by itself, but not one that was refused. */
+  /* The browser itself reopens a stream that has ended, but not one that was refused. */
   failed() {
     if (this.state === "ended") return;
     if (++this.failures > 1) this.why = "no reply from the server; the fabric may have ended";
@@ -103,7 +105,7 @@ export class LiveFeed {
     this.become("connecting");
   }
 
-  /* An EventSource does not have the reason of a refusal: send the request again to get it. */
+  /* An EventSource does not know why it was refused, so send the request again for the reason. */
   async explain() {
     const over = this.asking = new AbortController();
     setTimeout(() => over.abort(), RETRY_MS);
@@ -119,7 +121,7 @@ export class LiveFeed {
     this.handlers.onState();
   }
 
-  /* A hidden page closes its stream: a browser has only six connections to one server. */
+  /* Close the stream of a hidden page, because browsers open only six connections to a server. */
   beSeen() {
     if (this.state === "ended") return;
     clearTimeout(this.unseen);
@@ -128,7 +130,7 @@ export class LiveFeed {
   }
 
   sleep() {
-    if (this.paused || this.state === "ended") return; /* a paused page keeps the lines that come */
+    if (this.paused || this.state === "ended") return; /* a paused page keeps arriving lines */
     this.shut();
     this.become("connecting");
   }
@@ -138,7 +140,7 @@ export class LiveFeed {
     try {
       line = JSON.parse(text);
     } catch {
-      return; /* the end of a stream that was cut */
+      return; /* the last line of a stream that was cut off */
     }
     if (typeof line?.ok === "boolean") {
       if (!line.ok) this.refused(String(line.error));
@@ -158,14 +160,13 @@ export class LiveFeed {
     this.fresh &&= line.event !== "telemetry";
   }
 
-  /* Check a line against the last shape. */
   fits(line) {
     if (line?.event !== "telemetry_shape") return lineFits(this.shape, line);
     this.shape = shapeIsWhole(line) ? line : null;
     return this.shape !== null;
   }
 
-  /* If opening blocks was refused, return to those open before; else try again later. */
+  /* If opening blocks was refused, request the previous ones; otherwise reopen the stream later. */
   refused(why) {
     if (!this.before) {
       this.why = why;
@@ -212,8 +213,8 @@ export class LiveFeed {
 }
 
 /*
- * The lines of a file, each with its time. If the file has several runs, each begins one snapshot
- * interval after the end of the previous run.
+ * Replays the lines of a file at their times. If the file has several runs, each run begins one
+ * snapshot interval after the end of the previous run.
  */
 export class FileFeed {
   constructor(handlers, name, text) {
@@ -245,8 +246,8 @@ export class FileFeed {
   }
 
   /*
-   * Skip invalid lines, and all lines between an invalid shape and the next shape. Events of faults
-   * that began before the first shape are moved behind it.
+   * Read all lines. Invalid lines are skipped, and so are all lines between an invalid shape and
+   * the next shape. Events before the first shape are moved behind it.
    */
   read(text) {
     const rows = text.split("\n"), early = [];
@@ -268,7 +269,7 @@ export class FileFeed {
       if (begins) {
         unit = line.clock === "virtual" ? 1e12 : 1e9;
         base = at += every;
-        every = this.paceOf(line) / LOOKS_A_SECOND;
+        every = this.paceOf(line) / SNAPSHOTS_PER_S;
       }
       if (line.event === "telemetry")
         at = base + (shape.clock === "virtual" ? line.at_ps : line.at_ns) / unit;
@@ -278,14 +279,15 @@ export class FileFeed {
         else this.leftOut++;
     });
     if (!this.lines.length)
-      throw new Error(early.length ? "this is not a recording of fabemu: it has no shape"
+      throw new Error(early.length
+        ? "this is not a recording of fabemu: it has no line telemetry_shape"
         : "this file is empty");
     this.pace = this.paceOf(this.lines[0].line);
     this.first = this.lines.find(({ line }) => line.event === "telemetry")?.at ?? 0;
     this.last = this.lines.at(-1).at;
   }
 
-  /* Parse a row; null: it is not an object. */
+  /* Parse a row of the file. Returns null if it is not a JSON object. */
   parse(row, i, rows) {
     let line = null;
     if (!row.trim()) return null;
@@ -299,18 +301,18 @@ export class FileFeed {
     return null;
   }
 
-  /* Before the first shape only events are valid. */
+  /* Check a line before the first shape, or the first shape. Only events may come before it. */
   checkFirst(line, shape) {
     const begins = line.event === "telemetry_shape";
     if (typeof line.event !== "string" || line.event === "telemetry")
-      throw new Error("this is not a recording of fabemu: it does not begin with its shape");
+      throw new Error("this is not a recording of fabemu: it does not begin with telemetry_shape");
     if (begins && !shape)
-      throw new Error("this is not a recording of fabemu: its shape is invalid");
+      throw new Error("this is not a recording of fabemu: its line telemetry_shape is invalid");
   }
 
-  /* Recorded seconds per second at speed 1: such that ten snapshots are shown per second. */
+  /* Return the recorded seconds that pass per second, so that speed 1 shows SNAPSHOTS_PER_S. */
   paceOf(shape) {
-    return shape.every_ns ? (shape.every_ns / 1e9) * LOOKS_A_SECOND : 1;
+    return shape.every_ns ? (shape.every_ns / 1e9) * SNAPSHOTS_PER_S : 1;
   }
 
   tick() {
@@ -334,7 +336,7 @@ export class FileFeed {
     }
   }
 
-  /** Go to a time. Rows are changes, so going back starts again from the shape. */
+  /** Go to a time. To go back, start again at a shape, because rows contain only changes. */
   seek(at) {
     this.at = Math.min(Math.max(at, this.first), this.last);
     if (!this.next || this.lines[this.next - 1].at > this.at) this.next = this.shapeBefore();
@@ -350,12 +352,12 @@ export class FileFeed {
     return ret;
   }
 
-  /** Go @by snapshots forward or back. */
+  /** Pause, and go @by snapshots forward (above 0) or back. */
   step(by) {
-    const looks = this.lines.filter(({ line }) => line.event === "telemetry").map(({ at }) => at);
-    const here = looks.findLastIndex((at) => at <= this.at);
+    const times = this.lines.filter(({ line }) => line.event === "telemetry").map(({ at }) => at);
+    const here = times.findLastIndex((at) => at <= this.at);
     this.pause(true);
-    this.seek(looks[Math.min(Math.max(here + by, 0), looks.length - 1)]);
+    this.seek(times[Math.min(Math.max(here + by, 0), times.length - 1)]);
   }
 
   pause(paused) {

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * layout.js - positions of the drawn parts of a network: levels are rows, with the nodes at the
- * bottom.
+ * layout.js - the positions of the drawn parts of a network. Each level of switches is a row, and
+ * the nodes are at the bottom.
  *
- * Switches of one level above the same nodes are a stage of one subtree. Subtrees contain each
- * other as their sets of nodes do. Parts that are too small or too many to be distinguished are
- * folded: a subtree into a box, the switches of a stage into a bundle. The user can open and close
- * them.
+ * A *stage* is the set of switches of one level that are above the same set of nodes. A *subtree*
+ * is a set of nodes with all its stages. It contains the subtrees of its subsets. If parts are too
+ * small or too many to be distinguished, a subtree is drawn as a *box*, and a stage as a *bundle*.
+ * The user can open and close both. An *item* is anything that is drawn as one: a node, a switch, a
+ * bundle or a box. An *edge* is a line between two items.
  *
  * Sizes are in pixels for text of TEXT_PX, and grow with the text.
  */
 
 const TEXT_PX = 14;
-const NODE_PX = 12; /* the least width of a node before its subtree is folded */
-const SWITCH_PX = 16; /* the same for a switch */
-const LINE_PX = 7; /* the same for a link, with its two lines, below a stage */
+const NODE_PX = 12; /* a subtree whose nodes would be narrower is drawn as a box */
+const SWITCH_PX = 16; /* a stage whose switches would be narrower is drawn as a bundle */
+const LINE_PX = 7; /* a stage with less width for each link below it is drawn as a bundle */
 const LEFT_PX = 58; /* left margin, with the names of the rows */
 const RIGHT_PX = 24;
 const TALL_PX = 250; /* largest distance of two rows */
@@ -22,8 +23,8 @@ const TALL_PX = 250; /* largest distance of two rows */
 /* --- subtrees ------------------------------------------------------------------------ */
 
 /*
- * A leaf is a set of nodes with cables to the same switches. The nodes below a switch are a set of
- * leaves, with one bit each, since the nodes may be numbered in any order.
+ * Number the leaves. A *leaf* is a set of nodes that have cables to the same switches. The nodes
+ * below a switch are represented by a set of leaves, with one bit for each leaf.
  */
 function leavesOf(model) {
   const own = model.switches.map(() => []), byNodes = new Map(), of = [];
@@ -36,6 +37,7 @@ function leavesOf(model) {
   return { of, count: byNodes.size };
 }
 
+/* Return for each switch the set of the leaves below it. */
 function setsBelow(model) {
   const leaves = leavesOf(model), up = model.switches.map(() => []);
   const sets = model.switches.map((_, s) => {
@@ -63,7 +65,7 @@ function sizeOf(set) {
   return ret;
 }
 
-/* The subtrees of a network: each is a set of leaves with the switches above exactly these. */
+/* Return the tree of subtrees. A subtree is a set of leaves, and all switches above exactly it. */
 function subtreesOf(model) {
   const sets = setsBelow(model), all = new Map();
   const add = (set) => {
@@ -107,7 +109,7 @@ function nest(root, trees) {
   span(root);
 }
 
-/* A name for a subtree that does not depend on the open blocks. */
+/* Return a name for a subtree that stays the same when blocks are opened and closed. */
 function keyOf(model, { top, low, high, count }) {
   const block = (n) => model.blocks[model.switches.length + n] ?? -1;
   const [from, to] = [block(low), block(high)];
@@ -124,7 +126,7 @@ function nameTrees(model, root) {
   });
 }
 
-/* A node belongs to the subtree of the switch at its first link. */
+/* Assign each node to the subtree of the switch at its first link. */
 function placeNodes(model, root, treeOf) {
   const home = new Array(model.nodeCount).fill(null);
   for (const cable of model.cables)
@@ -137,7 +139,6 @@ function each(tree, visit) {
   tree.children.forEach((child) => each(child, visit));
 }
 
-/* All switches and nodes of a subtree. */
 function membersOf(tree) {
   const ret = { switches: [], nodes: [] };
   each(tree, ({ stages, nodes }) => {
@@ -152,7 +153,7 @@ export class Layout {
     this.model = model;
     this.root = subtreesOf(model);
     this.levels = Math.max(model.shape.levels, ...model.switches.map((sw) => sw.level + 1), 1);
-    this.chosen = new Map(); /* subtrees and bundles that the user has opened or closed */
+    this.chosen = new Map(); /* by key: the user has opened (true) or closed (false) this part */
     this.items = [];
     this.edges = [];
   }
@@ -163,7 +164,7 @@ export class Layout {
     return tree === this.root || (this.chosen.get(tree.key) ?? this.auto.has(tree.key));
   }
 
-  /* Width of a subtree, in columns. */
+  /* Return the width of a subtree, in columns. A column is the width of a node. */
   columns(tree) {
     if (!this.isOpen(tree))
       return Math.min(Math.max(Math.sqrt(tree.count), 2.5), 7);
@@ -175,7 +176,7 @@ export class Layout {
     return Math.max(below, widest, 1.5);
   }
 
-  /* Open subtrees level by level from the top, while all of a level are wide enough. */
+  /* Open the subtrees level by level, from the top level down, as long as the width suffices. */
   openAutomatically(width) {
     const most = width / NODE_PX;
     this.auto = new Set();
@@ -191,7 +192,7 @@ export class Layout {
     }
   }
 
-  /** Open a closed part, or close an open one. Returns false if the part can do neither. */
+  /** Open a closed item, or close the part that contains an open one. Returns false: cannot. */
   toggle(item) {
     if (item.kind === "box") {
       this.chosen.set(item.tree.key, true);
@@ -207,7 +208,7 @@ export class Layout {
     return true;
   }
 
-  /** A block was opened or closed: draw it so, and open all subtrees around it. */
+  /** Open all subtrees around a block that the fabric has opened or closed, so that it is seen. */
   reveal(block, open) {
     const { blocks, switches } = this.model;
     const nodes = [...Array(this.model.nodeCount).keys()]
@@ -261,8 +262,8 @@ export class Layout {
   }
 
   /*
-   * Turn stages of this level with too many links below for their width into bundles, except those
-   * that the user has opened or whose subtree he has opened. Returns true if there was one.
+   * Turn each stage of this level that is too narrow for the links below it into a bundle, unless
+   * the user has opened it or its subtree. Returns whether there was such a stage.
    */
   bundleCrowded(level) {
     const lines = new Map(), before = this.bundled.size;
@@ -345,7 +346,7 @@ export class Layout {
 
   /* --- edges --- */
 
-  /* All cables between the same two drawn items are one edge, from the lower item to the higher. */
+  /* Join all cables between two items into one edge, which leads from the lower to the higher. */
   join() {
     const edges = new Map();
     this.edgeOf = new Int32Array(this.model.cables.length).fill(-1);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * main.js - the page: a feed delivers lines, a model applies them, a layout positions the parts of
- * the network, a painter draws them, and panels describe them. docs/web.md is the user's guide.
+ * main.js - the page. A feed delivers lines of telemetry, the model applies them, the layout
+ * computes the positions of the parts of the network, the painter draws them, and panels describe
+ * them. The *shape* is the line that describes the network. For a large network it describes groups
+ * of switches and nodes. A *block* is a part of a large network. If the page *opens* a block, the
+ * fabric sends each switch and node of the block. docs/web.md is the user's guide.
  *
  * window.fabemu gives tests and the browser's console access to the model and the drawing.
  */
@@ -16,19 +19,19 @@ import { standstillLines, standstillMarks } from "./standstill.js";
 import { renderSummary } from "./summary.js";
 import { captionOf } from "./caption.js";
 import { loadColour, ticksOf } from "./colours.js";
-import { short, timeText } from "./words.js";
+import { counted, short, timeText } from "./words.js";
 
-const FRAME_MS = 42; /* between two pictures, while something moves */
-const LINES = 8; /* most lines about a standstill */
+const FRAME_MS = 42; /* time between two pictures, while something moves */
+const LINES = 8; /* largest number of lines about a standstill */
 const WRONG_MS = 4000; /* how long an error is shown */
 const FILE_MOST = 1 << 29; /* bytes of a recording */
-const ANSWER_MS = 8000; /* time-out of the server, which waits 5 s for the fabric */
-const LIST_MS = 200; /* between two requests for the list of faults */
-const LOOK_MS = 100; /* interval of snapshots, at speed 1 */
-const PACE_MS = 1000; /* between two requests for the pace of simulated time */
-const PACE_FOR_MS = 5000; /* how long the fabric obeys such a request, */
-const PACE_HIDDEN_MS = 65000; /* and one of a hidden page, which browsers seldom run */
-const REPORT_MS = 2000; /* between two reports, while the matrix is open */
+const ANSWER_MS = 8000; /* time-out of a request; the server waits 5 s for the fabric */
+const LIST_MS = 200; /* time between two requests for the list of faults */
+const SNAPSHOT_MS = 100; /* interval of snapshots, at speed 1 */
+const PACE_MS = 1000; /* time between two requests for the pace of simulated time */
+const PACE_FOR_MS = 5000; /* how long such a request is in force */
+const PACE_HIDDEN_MS = 65000; /* the same for a hidden page, whose timers browsers run seldom */
+const REPORT_MS = 2000; /* time between two requests for a report, while the matrix is open */
 const CAPTION_MS = 1000; /* shortest time that a caption is shown */
 const TIP_PX = 14; /* distance of the tooltip from the pointer */
 
@@ -42,17 +45,18 @@ class Page {
     this.painter = new Painter(this.canvas);
     this.model = null;
     this.layout = null;
-    this.before = null; /* model and layout of the fabric, while a recording is shown */
-    this.served = location.hash === "#recording"; /* fabemu web FILE: there is no fabric */
+    this.before = null; /* model and layout of the running fabric, while a recording is shown */
+    this.served = location.hash === "#recording"; /* this is the page of fabemu web FILE */
     this.ended = this.served; /* the fabric has ended */
     this.selected = null; /* id of an item or edge */
-    this.toggled = null; /* the block that the next shape opens or closes */
+    this.toggled = null; /* block that the user has opened or closed, until the next shape */
     this.kinds = []; /* kinds of faults for the selected part, from the fabric */
     this.kindChosen = null; /* the kind that the user has chosen */
-    this.faultsOf = this.kindsOf = ""; /* target and duration: of the form, of the last reply */
+    this.faultsOf = ""; /* target and duration in the form */
+    this.kindsOf = ""; /* target and duration for which `kinds` is the answer */
     this.dirty = true;
     this.last = 0;
-    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* id in requests for the pace */
+    this.who = crypto.getRandomValues(new Uint32Array(1))[0]; /* id of this page in pace requests */
     this.matrix = new Matrix();
     this.report = null; /* the last report of the fabric */
     this.clock = 0; /* time of the animation, in seconds */
@@ -81,7 +85,7 @@ class Page {
     this.onState();
   }
 
-  /* While no snapshots come, no movement is drawn. */
+  /* The state of the feed has changed. While no snapshots arrive, no movement is drawn. */
   onState() {
     const { feed } = this;
     if (feed.live && feed.state === "ended") this.ended = true;
@@ -94,10 +98,9 @@ class Page {
   }
 
   onLeftOut() {
-    this.flash(`invalid lines skipped: ${this.feed.leftOut}`);
+    this.flash(`skipped ${counted(this.feed.leftOut, "invalid line")}`);
   }
 
-  /* Load the recording that the server was given. */
   async replayServed() {
     try {
       const reply = await fetch("recording");
@@ -118,7 +121,8 @@ class Page {
       this.feed = feed;
       feed.speed = Number($("speed").value);
       feed.start();
-      if (feed.leftOut) this.flash(`${file.name}: invalid lines skipped: ${feed.leftOut}`);
+      if (feed.leftOut)
+        this.flash(`${file.name}: skipped ${counted(feed.leftOut, "invalid line")}`);
     } catch (error) {
       this.tell(error.message);
       this.flash(`${file.name}: ${error.message}`);
@@ -159,22 +163,22 @@ class Page {
 
   /* --- simulated time --- */
 
-  /** Is this a run in simulated time, whose pace pages control? */
+  /** Return whether this is a run in simulated time, whose pace pages control. */
   get steers() {
     return this.feed.live && this.model?.virtual && !this.ended;
   }
 
-  /* Request the pace again and again, so that simulated time continues if this page is gone. */
+  /* Request the pace every second. When the page is gone, the last request expires. */
   pace() {
     clearTimeout(this.pacing);
     if (!this.steers) return;
     const { paused, speed } = this.feed;
-    this.ask({ cmd: "pace", who: this.who, hold: paused, every_ms: Math.round(LOOK_MS / speed),
+    this.ask({ cmd: "pace", who: this.who, hold: paused, every_ms: Math.round(SNAPSHOT_MS / speed),
       for_ms: document.hidden ? PACE_HIDDEN_MS : PACE_FOR_MS });
     this.pacing = setTimeout(() => this.pace(), PACE_MS);
   }
 
-  /* The page is closed: end its request for the pace. */
+  /* End the request for the pace, because the page is closed. */
   releasePace() {
     if (!this.steers) return;
     const request = JSON.stringify({ cmd: "pace", who: this.who, for_ms: 0 });
@@ -191,7 +195,7 @@ class Page {
     this.pace();
   }
 
-  /* @model, @layout: null before the first shape. @same: keep the selection. */
+  /* Show another model. @model, @layout: null before the first shape. @same: keep the selection. */
   show(model, layout, same) {
     const shape = model?.shape;
     this.model = model;
@@ -204,7 +208,7 @@ class Page {
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
       : `${shape.topo} · ${shape.profile}${settingsText(shape)} · clock ${shape.clock}` +
-        (shape.folded ? ` · shown as ${shape.nodes} groups of nodes` : "");
+        (shape.folded ? ` · shown as ${counted(shape.nodes, "group")} of nodes` : "");
     document.title = shape?.name ? `${shape.name} – fabemu` : "fabemu";
     this.renderStandstill();
     this.askKinds();
@@ -215,7 +219,7 @@ class Page {
 
   onLine(line) {
     if (line.event === "report") {
-      this.report = line.report; /* at the end */
+      this.report = line.report; /* the fabric has ended */
       this.renderMatrix();
       return;
     }
@@ -237,7 +241,7 @@ class Page {
     this.painter.resize();
     if (this.layout) this.layout.place(this.painter.width, this.painter.height,
       this.painter.text);
-    if (this.selected && !this.part(this.selected)) this.select(null); /* it is folded now */
+    if (this.selected && !this.part(this.selected)) this.select(null); /* it was folded */
     this.dirty = true;
   }
 
@@ -273,11 +277,11 @@ class Page {
     if (part.kind === "node") return this.model.nodeName(part.nodes[0]);
     if (part.kind === "switch") return this.model.switchName(part.switches[0]);
     const { model } = this;
-    return part.kind === "bundle" ? `${model.switchCount(part.switches)} switches, folded`
-      : `subtree of ${model.nodeCountOf(part.nodes)} nodes, folded`;
+    return part.kind === "bundle" ? `${counted(model.switchCount(part.switches), "switch",
+      "switches")}, folded`
+      : `subtree of ${counted(model.nodeCountOf(part.nodes), "node")}, folded`;
   }
 
-  /* Description for screen readers. */
   statesOf(part) {
     const { model } = this;
     const ways = part.cables ? [...part.up, ...part.down]
@@ -296,7 +300,7 @@ class Page {
     this.select(null);
   }
 
-  /* Have the fabric open or close the block of a part. False: the part does neither. */
+  /* Request that the fabric opens or closes a part's block. Returns false if it has none. */
   toggleBlock(part) {
     const { model } = this, block = model.blockOf(part), [s] = part.switches;
     const closes = model.open.has(block);
@@ -309,7 +313,7 @@ class Page {
     return true;
   }
 
-  /* Select the block that was opened or closed, so that the keyboard user continues there. */
+  /* Select the block that was opened or closed, so that keyboard users can go on from there. */
   selectBlock() {
     const { model, layout, toggled } = this;
     this.toggled = null;
@@ -347,7 +351,6 @@ class Page {
     this.dirty = true;
   }
 
-  /* Show the tooltip beside the pointer. */
   renderTip({ clientX, clientY }) {
     const tip = $("tip"), part = this.part(this.painter.hovered);
     tip.hidden = !part;
@@ -417,7 +420,7 @@ class Page {
     this.renderCaption();
   }
 
-  /* Each sentence stays for CAPTION_MS, so that it can be read. */
+  /* Show a new caption. Each stays for at least CAPTION_MS, so that it can be read. */
   renderCaption() {
     const { state } = this.feed;
     if (this.captionStays && state === this.captionState) return;
@@ -442,7 +445,7 @@ class Page {
     return model.hasRates ? captionOf(model) : "";
   }
 
-  /* The legend of the colours, which does not change while the fabric runs. */
+  /* Draw the legend of the colours, which does not change while the fabric runs. */
   renderScale() {
     const { model } = this;
     $("scaleof").textContent = !model ? "" : model.capacity ? "load of a link"
@@ -480,11 +483,11 @@ class Page {
   /* If faults cannot be injected, show the reason instead of the form. */
   renderFaultsAbsence() {
     const { feed, model } = this;
-    const why = !model ? "There is no fabric yet."
-      : !feed.live ? "This is a recording: nothing can be changed in it."
+    const why = !model ? "The page has no data of a fabric yet."
+      : !feed.live ? "This is a recording, so no faults can be injected."
         : feed.state === "ended" ? "The fabric has ended."
-          : model.virtual ? "In simulated time faults belong to the run, so that it can be " +
-            "repeated exactly: start it with --faults FILE (fabemu traffic --help)." : "";
+          : model.virtual ? "In simulated time, faults are part of the run, so that it can be " +
+            "repeated exactly: start fabemu traffic with --faults FILE." : "";
     $("fault").hidden = $("active").hidden = Boolean(why);
     $("faultsaid").hidden = Boolean(why);
     if (why) $("whynot").hidden = true;
@@ -502,12 +505,12 @@ class Page {
       return reply.ok ? await reply.json() : { ok: false, error: (await reply.text()).trim() };
     } catch (error) {
       return { ok: false, error: error.name === "TimeoutError"
-        ? "no answer: are more than five pages open in this browser?"
-        : "the fabric has ended" };
+        ? "no reply in time; the cause may be that more than five pages are open in this browser"
+        : "the page's server cannot be reached; the fabric may have ended" };
     }
   }
 
-  /* The target of a fault for the selected part; a random one if the part is a group of several. */
+  /* Return the target of a fault: the selected part, or a random one of a selected group. */
   faultPlace() {
     const part = this.part(this.selected), { model } = this;
     const text = part?.cables ? model.cableText(part.cables[0]) : null;
@@ -521,19 +524,19 @@ class Page {
     return part.kind === "bundle" ? { place: `level=${part.level}` } : this.faultNodes(nodes);
   }
 
-  /* A fault can name at most RANGES ranges of nodes; the note says if some are missing. */
+  /* A fault can name at most RANGES ranges of nodes. If this leaves out nodes, a note says so. */
   faultNodes(nodes) {
     const ranges = rangesOf(nodes), named = ranges.slice(0, RANGES);
     const count = named.reduce((sum, [from, to]) => sum + to - from + 1, 0);
     return { place: `nodes=${rangesText(ranges, RANGES)}`,
-      note: count < nodes.length ? `a fault can name ${RANGES} ranges of nodes: this one ` +
-        `is for ${count} of these ${nodes.length} nodes` : "" };
+      note: count < nodes.length ? `a fault can name at most ${RANGES} ranges of nodes, so ` +
+        `this one affects only ${count} of these ${nodes.length} nodes` : "" };
   }
 
   /*
-   * Query the fabric for the faults that can be injected at the selected part. There is one request
-   * at a time, and another one if the selection has changed meanwhile. Until the reply comes, the
-   * form is disabled.
+   * Query the fabric for the faults that can be injected at the selected part. There is only one
+   * request at a time. If the selection has changed before the reply, another request follows. The
+   * form is disabled until the reply arrives.
    */
   async askKinds() {
     const wanted = this.faultsNow();
@@ -547,14 +550,14 @@ class Page {
       const reply = await this.ask({ cmd: "fault_kinds", where: place, for: $("duration").value });
       this.kindsOf = faultsOf;
       if (faultsOf !== this.faultsOf) continue;
-      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* the next change of the page asks again */
+      if (!reply.ok) this.faultsOf = this.kindsOf = ""; /* the next change queries again */
       this.renderKinds(Array.isArray(reply.kinds) ? reply.kinds : []);
       this.sayOfFault(reply.ok ? note || "" : reply.error, reply.ok);
     }
     this.asksKinds = false;
   }
 
-  /* Target and duration of the form. The fabric is queried again when these change. */
+  /* Return target and duration in the form. When they change, the fabric is queried again. */
   faultsNow() {
     return this.canInject ? `${this.faultPlace().place} ${$("duration").value}` : "";
   }
@@ -563,7 +566,6 @@ class Page {
     return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
   }
 
-  /* List all kinds of faults, with the reason for each kind that is impossible. */
   renderKinds(kinds) {
     const before = this.kindChosen, can = kinds.filter(({ why }) => !why);
     this.kinds = kinds;
@@ -603,7 +605,7 @@ class Page {
     this.listFaults();
   }
 
-  /* One request at a time, and one more if the list may have changed meanwhile. */
+  /* Request the list of faults, and again if it may have changed during the request. */
   async listFaults() {
     this.listAgain = true;
     if (this.listing) return;
@@ -617,8 +619,10 @@ class Page {
     this.listing = false;
   }
 
-  /* The row of a fault is kept while others come and go: the user may be about to click in it, or
-   * have the keyboard focus in it. */
+  /*
+   * Show the active faults. Adding and removing other rows keeps the element of a fault's row,
+   * because the user may be about to click in it, or have the keyboard focus in it.
+   */
   renderFaults(faults) {
     const active = faults.filter((fault) => fault.state !== "over");
     const before = new Map([...$("active").children].map((row) => [row.dataset.fault, row]));
@@ -647,7 +651,7 @@ class Page {
     this.listFaults();
   }
 
-  /* The matrix of the fabric, even while a recording is replayed. */
+  /* Show the matrix of the fabric, even while a recording is replayed. */
   async showMatrix() {
     if ($("matrix").open || $("who").disabled) return;
     $("matrix").showModal();
@@ -670,22 +674,22 @@ class Page {
     this.matrix.render(this.painter.theme, this.matrixNote());
   }
 
-  /* The fabric that the matrix is of, or the reason why there is no matrix. */
+  /* Return the note of the matrix: whose data it shows, or why there is no data. */
   matrixNote() {
     if (!this.report)
-      return this.served ? "A recording has counters and events, but no messages between nodes. " +
-        "The file of fabemu run --report has them, under communication.messages."
+      return this.served ? "A recording has no counts of messages between nodes. The report of " +
+        "the run (fabemu run --report FILE) has them in communication.messages."
         : this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.";
     return this.feed.live ? "" : "Data of the fabric, not of this recording: ";
   }
 
-  /* While nothing moves: which process waits for which. */
+  /* While no segment moves, list which process waits for which. */
   renderStandstill() {
     const standstill = this.model?.standstill, lines = standstill
       ? standstillLines(standstill, this.model.numbered) : [];
     this.painter.still = standstill ? standstillMarks(standstill) : null;
     $("standstill").hidden = !lines.length;
-    /* an alarm only when it begins, since the list changes each second */
+    /* screen readers get the first line only once, since the list changes each second */
     if (!lines.length) $("alarm").textContent = "";
     else if (!$("alarm").textContent) $("alarm").textContent = `Nothing moves. ${lines[0]}`;
     if (!lines.length) return;
@@ -807,7 +811,7 @@ class Page {
     };
   }
 
-  /** The current drawing, which tests compare with counters. */
+  /** Describe the current drawing, which tests compare with counters. */
   drawn() {
     const { painter, layout, model } = this;
     return {

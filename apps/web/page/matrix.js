@@ -5,10 +5,10 @@
  */
 import { scaled } from "./colours.js";
 import { el } from "./panel.js";
-import { bytesText, short } from "./words.js";
+import { bytesText, counted, short } from "./words.js";
 
-const CELL_PX = 2; /* smallest size; with many nodes a cell stands for several */
-const PAIRS = 12; /* length of the list */
+const CELL_PX = 2; /* smallest size of a cell; with many nodes, a cell stands for several of them */
+const PAIRS = 12; /* number of pairs in the list */
 
 const $ = (id) => document.getElementById(id);
 
@@ -17,13 +17,13 @@ const nodesText = (from, to) => (from === to ? `node ${from}` : `nodes ${from}â€
 export class Matrix {
   constructor() {
     this.canvas = $("cells");
-    this.at = null; /* [row, column] of the described cell */
+    this.at = null; /* [row, column] of the cell that is described; null: none */
     this.take(null, 0);
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  /** @messages: of a report, or null. @nodes: number of nodes. */
+  /** Set the data. @messages: communication.messages of a report, or null. @nodes: their number. */
   take(messages, nodes) {
     this.messages = messages;
     this.nodes = nodes;
@@ -41,7 +41,7 @@ export class Matrix {
     this.least = some.reduce((a, b) => Math.min(a, b), this.most);
   }
 
-  /** @note: a remark before the sums; without messages, the reason. */
+  /** Draw. @note: text before the sums. If there is no data, it says why. */
   render(theme, note) {
     this.draw(theme);
     this.tell();
@@ -60,10 +60,9 @@ export class Matrix {
     if (!messages) return note;
     if (!messages.messages) return `${note}No message has been sent.`;
     const left = messages.not_listed?.pairs;
-    return `${note}${messages.messages.toLocaleString("en")} messages of ` +
-      `${bytesText(messages.bytes)}, between ${messages.pairs.toLocaleString("en")} ` +
-      "pairs of nodes" +
-      (left ? `; the ${left.toLocaleString("en")} pairs with fewest bytes are not listed` : "");
+    return `${note}${counted(messages.messages, "message")} of ` +
+      `${bytesText(messages.bytes)}, between ${counted(messages.pairs, "pair")} of nodes` +
+      (left ? `; those with fewest bytes (${counted(left, "pair")}) are not listed` : "");
   }
 
   draw(theme) {
@@ -123,6 +122,6 @@ export class Matrix {
     const ends = (at) => nodesText(at * this.share,
       Math.min((at + 1) * this.share, this.nodes) - 1);
     $("cell").textContent = `${ends(row)} to ${ends(column)}: ${bytesText(this.bytes[cell])} in ` +
-      `${this.sent[cell].toLocaleString("en")} messages`;
+      counted(this.sent[cell], "message");
   }
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * model.js - state of a fabric, built from lines of telemetry: docs/telemetry.md has the fields.
+ * model.js - the state of a fabric, built from lines of telemetry (docs/telemetry.md has the
+ * fields). It is independent of the drawing.
  *
- * It is independent of the drawing. A way is one direction of a cable: 2C to the first end of cable
- * C, 2C + 1 from it. Rates are per second, since the previous snapshot.
+ * The *shape* is the line that describes the network. A *part* is a switch or a node of the shape.
+ * In a large ("folded") network it may stand for a group of them. A *block* is a section of the
+ * network that the fabric sends either as groups (closed) or in full (open). A *way* is one
+ * direction of a cable: way 2C goes to the first end of cable C, and way 2C + 1 comes from it. A
+ * rate is the increase per second since the previous snapshot.
  */
 
 import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
@@ -11,11 +15,11 @@ import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
 const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* number of recent collectives that are kept */
 const EVENTS = 200; /* number of recent events that are kept */
-const HISTORY = 240; /* snapshots that are kept: usually 24 s */
-const WITH_REPLIES = 3; /* a short message: two segments, and a reply in the other direction */
-const HISTORY_NUMBERS = 4e6; /* limit of the numbers kept for all ways */
+const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
+const WITH_REPLIES = 3; /* of a short message: two segments, and a reply the other way */
+const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all ways */
 
-/* Values and rates of the counters @list of @count parts of one kind. */
+/* The values and rates of the counters in @list, for @count parts of one kind. */
 class Counters {
   constructor(count, list) {
     this.names = list.map(({ name }) => name);
@@ -26,7 +30,7 @@ class Counters {
     }
   }
 
-  /* Apply rows [part, counter, …]; parts without a row have not changed. */
+  /* Apply rows [part, counter, …]. Parts without a row have not changed. */
   take(rows, seconds) {
     for (const name of this.names) this[name + "Rate"].fill(0);
     for (const row of rows || []) {
@@ -61,7 +65,7 @@ export class Model {
     this.node = new Counters(this.nodeCount, NODE_COUNTERS);
     this.state = new Uint8Array(this.cables.length); /* 0: up */
     this.outs = new Float64Array(this.cables.length);
-    this.wrong = new Uint32Array(this.cables.length); /* number of cables that are not up */
+    this.wrong = new Uint32Array(this.cables.length); /* links that are not up, of each group */
     this.processes = new Array(this.nodeCount).fill(null);
     this.waits = new Array(this.nodeCount).fill(null);
     this.totals = {};
@@ -72,7 +76,7 @@ export class Model {
     this.at = 0; /* seconds since the fabric's start */
     this.sample = 0; /* number of the last snapshot; 0: none yet */
     this.skipped = 0;
-    this.standstill = null; /* the event (docs/control.md), while nothing moves */
+    this.standstill = null; /* the event of this name (docs/control.md), while no segment moves */
     this.ended = false;
     this.openHistory();
     this.waysOut = this.switches.map(() => []);
@@ -82,7 +86,7 @@ export class Model {
     });
   }
 
-  /* Numbers, blocks and sizes of the groups of an aggregated network: docs/telemetry.md. */
+  /* Read the numbers, blocks and sizes of the parts of a folded network: docs/telemetry.md. */
   readNumbers() {
     const { folded } = this, first = this.switches.length;
     this.numbers = folded?.number_of || null;
@@ -100,7 +104,7 @@ export class Model {
     });
   }
 
-  /** Number of a switch or node in the fabric; -1: it is a group of several. */
+  /** Return the number of a switch or node in the fabric; -1: this part is a group of several. */
   switchNumber(s) {
     return this.numbers ? this.numbers[s] : s;
   }
@@ -109,7 +113,7 @@ export class Model {
     return this.numbers ? this.numbers[this.switches.length + n] : n;
   }
 
-  /** The block that contains all of an item; -1: none. */
+  /** Return the block that contains all parts of an item; -1: none. */
   blockOf(item) {
     if (!this.blocks) return -1;
     const blocks = new Set([...item.switches.map((s) => this.blocks[s]),
@@ -117,7 +121,7 @@ export class Model {
     return blocks.size === 1 ? [...blocks][0] : -1;
   }
 
-  /** Number of switches, or of nodes, in some parts. */
+  /** Return the number of switches, or of nodes, that some parts stand for. */
   switchCount(parts) {
     return parts.reduce((sum, s) => sum + (this.counts?.[s] ?? 1), 0);
   }
@@ -144,18 +148,18 @@ export class Model {
     this.taken = 0; /* number of snapshots added to the history */
   }
 
-  /** Rates are known from the second snapshot on. */
+  /** Return whether rates are known: from the second snapshot on. */
   get hasRates() {
     return this.taken > 1;
   }
 
-  /** No snapshots come any more: set all rates to 0. */
+  /** Set all rates to 0, because no snapshots arrive any more. */
   rest() {
     [this.ways, this.sw, this.node].forEach((counters) => counters.rest());
     for (const name of Object.keys(this.rates)) this.rates[name] = 0;
   }
 
-  /** The stream of the same fabric has begun anew: keep the history of the old model. */
+  /** Take over the history of the old model, after the stream of the same fabric was reopened. */
   carry(before) {
     this.past = before.past;
     this.taken = before.taken;
@@ -164,7 +168,7 @@ export class Model {
     this.at = before.at;
   }
 
-  /** The same if other blocks are open: the history of parts does not fit. */
+  /** Take over only events. Other blocks are open now, so the history of the parts does not fit. */
   carryEvents(before) {
     this.events = before.events;
     this.finished = before.finished;
@@ -185,7 +189,7 @@ export class Model {
   takeSnapshot(line) {
     const at = this.virtual ? line.at_ps / 1e12 : line.at_ns / 1e9;
     const seconds = this.sample ? at - this.at : 0;
-    if (at < this.at) this.forget(); /* the history is of an earlier fabric with the same name */
+    if (at < this.at) this.forget(); /* the history belongs to an earlier fabric of the same name */
     this.ways.take(line.links, seconds);
     this.sw.take(line.switches, seconds);
     this.node.take(line.nodes, seconds);
@@ -249,7 +253,7 @@ export class Model {
     this.taken++;
   }
 
-  /** The history, oldest first: [time, value] of each snapshot. @value: function of its slot. */
+  /** Return [time, value(slot)] for each snapshot in the history, oldest first. */
   series(value) {
     const count = Math.min(this.taken, this.slots), ret = [];
     for (let i = this.taken - count; i < this.taken; i++)
@@ -257,18 +261,18 @@ export class Model {
     return ret;
   }
 
-  /** History of the sum over some ways: "segments" or "stalls" per second. */
+  /** Return the history of a sum over some ways: "segments" or "stalls" per second. */
   seriesOfWays(name, ways) {
     return this.series((slot) => ways.reduce((sum, way) =>
       sum + this.past[name][slot * this.ways.count + way], 0));
   }
 
-  /* How many of the last @count snapshots have rates: the first snapshot has none. */
+  /* Return how many of the last @count snapshots have rates. The first of all has none. */
   recent(count) {
     return Math.max(Math.min(count, this.taken - 1, this.slots), 0);
   }
 
-  /** Mean rates of all ways, "segments" or "stalls" per second, over the last @count snapshots. */
+  /** Return the mean rate of each way ("segments" or "stalls") over the last @count snapshots. */
   meanOfWays(name, count) {
     const ret = new Float64Array(this.ways.count), slots = this.recent(count);
     for (let i = this.taken - slots; i < this.taken; i++) {
@@ -278,30 +282,30 @@ export class Model {
     return ret;
   }
 
-  /** The same for a total. */
+  /** Return the mean rate of a total over the last @count snapshots. */
   meanOfTotal(name, count) {
     const slots = this.recent(count);
     return slots ? this.series((slot) => this.past.totals[slot][name] || 0).slice(-slots)
       .reduce((sum, [, value]) => sum + value / slots, 0) : 0;
   }
 
-  /** Capacity of a link in each direction, in segments per second; 0: no limit. */
+  /** Return the capacity of a link in each direction, in full segments per second; 0: no limit. */
   get linkRate() {
     const { clock, link_bytes_per_s: bytes, segment_bytes: segment } = this.shape;
     return clock !== "raw" && bytes && segment ? bytes / segment : 0;
   }
 
-  /** Do counters of links include replies? They are much shorter than segments. */
+  /** Return whether counters of links include replies, which are much shorter than segments. */
   get countsReplies() {
     return this.shape.queue === "packets";
   }
 
-  /** Rate of the counters of a fully loaded link; 0: unknown. */
+  /** Return the rate at which the counter of a fully loaded link grows; 0: unknown. */
   get capacity() {
     return this.countsReplies ? 0 : this.linkRate;
   }
 
-  /** Upper end of the scale of loads, in segments per second; 0: the scale of clock raw. */
+  /** Return the upper end of the scale of loads, in segments per second; 0: that of clock raw. */
   get scaleEnd() {
     return this.linkRate * (this.countsReplies ? WITH_REPLIES : 1);
   }
@@ -320,13 +324,13 @@ export class Model {
     return (this.shape.names?.[this.switches.length + n] || `node ${n}`) + rank;
   }
 
-  /** Names of switches and nodes by their numbers in the fabric, not by those of groups. */
+  /** Return an object that names switches and nodes by their numbers in the fabric. */
   get numbered() {
     if (!this.folded) return this;
     return { switchName: (s) => `switch ${s}`, nodeName: (n) => `node ${n}`, processes: [] };
   }
 
-  /** Name of a cable in docs/faults.md: S:P, or nN:L. Null: it is several. */
+  /** Return a cable's name as in docs/faults.md, S:P or nN:L; null: it is a group of cables. */
   cableText(c) {
     const cable = this.cables[c];
     if (this.folded) return cable.at.length ? cable.at.join(":") : null;
@@ -346,7 +350,7 @@ export class Model {
     return this.switchNumber(s) < 0 ? this.switchName(s) : `${this.switchName(s)} port ${port}`;
   }
 
-  /** The collectives that finished last, newest first. */
+  /** Return the @count collectives that finished last, newest first. */
   lastFinished(count) {
     return [...this.finished.values()].slice(-count).reverse();
   }

@@ -2,18 +2,19 @@
 /*
  * paint.js - draws the network on a canvas. It only reads the model.
  *
- * A cable is two lines, one for each direction. Colour: its load. Thickness: its rate. Dashes over
- * it: segments that had to wait for a credit. Dots run in the direction of the segments, from level
- * to level, up and then down, as in a collective: a slow-motion picture of the last tenth of a
- * second.
+ * A cable is drawn as two lines, one for each direction. The colour of a line shows its load, and
+ * the thickness its rate. Dashes over it show that segments had to wait for a credit. Dots move in
+ * the direction of the segments, first up and then down, level after level, as in a collective.
+ * They show, slowed down, what happened in the last tenth of a second.
  */
 import { THEMES, loadColour, shareOf } from "./colours.js";
+import { counted } from "./words.js";
 
-const HOP_S = 0.42; /* a dot's time on a line */
-const HELD = 0.6; /* the weight of earlier snapshots in the moving average */
-const HELD_LOOKS = 6; /* snapshots without a movement after which nothing is shown */
+const HOP_S = 0.42; /* time that a dot takes along one line */
+const HELD = 0.6; /* weight of earlier snapshots in the moving average */
+const HELD_SNAPSHOTS = 6; /* a rate is shown as 0 after so many snapshots without segments */
 const CELL_PX = 15;
-const WAIT_S = 2.5; /* a longer wait is marked; libraries report waits about once a second */
+const WAIT_S = 2.5; /* longer waits are marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
 export class Painter {
@@ -23,7 +24,7 @@ export class Painter {
     this.theme = THEMES.dark;
     this.chosen = null; /* id of an item or edge */
     this.hovered = null;
-    this.still = null; /* standstillMarks(), while nothing moves */
+    this.still = null; /* from standstillMarks(), while no segment moves */
     this.calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   }
 
@@ -48,7 +49,7 @@ export class Painter {
     this.ages = new Map(held.map((shown) => [shown, new Uint8Array(shown.length)]));
   }
 
-  /** The model has taken a snapshot. */
+  /** Update the shown rates, after the model has applied a snapshot. */
   follow() {
     const { ways, sw, node } = this.model;
     this.hold(this.shown, ways.segmentsRate);
@@ -59,19 +60,20 @@ export class Painter {
   }
 
   /*
-   * A rate is shown as a moving average, so that steady traffic does not flicker. A movement is
-   * shown at once and fades within half a second, since it may have been shorter than a snapshot.
+   * Update shown rates. A rate is shown as a moving average, so that steady traffic does not
+   * flicker. New traffic is shown at once, and fades within about half a second after its end,
+   * since it may have been shorter than a snapshot.
    */
   hold(shown, rates) {
     const ages = this.ages.get(shown);
     for (let i = 0; i < shown.length; i++) {
-      ages[i] = rates[i] > 0 ? 0 : Math.min(ages[i] + 1, HELD_LOOKS);
-      if (ages[i] === HELD_LOOKS) shown[i] = 0;
+      ages[i] = rates[i] > 0 ? 0 : Math.min(ages[i] + 1, HELD_SNAPSHOTS);
+      if (ages[i] === HELD_SNAPSHOTS) shown[i] = 0;
       else shown[i] = shown[i] > 0 ? HELD * shown[i] + (1 - HELD) * rates[i] : rates[i];
     }
   }
 
-  /** No snapshots come any more: show no movement. */
+  /** Show no movement, because no snapshots arrive any more. */
   rest() {
     for (const shown of this.ages?.keys() || []) shown.fill(0);
   }
@@ -128,7 +130,7 @@ export class Painter {
 
   /* --- cables --- */
 
-  /* Rate of one link; for several the mean. */
+  /* Return the rate of one link; for a group of links, their mean. */
   rateOf(way) {
     return this.shown[way] / this.model.cables[way >> 1].count;
   }
@@ -137,7 +139,7 @@ export class Painter {
     return shareOf(rate, this.model.scaleEnd);
   }
 
-  /* Load of an edge in one direction: the mean rate sets the colour, the sum the thickness. */
+  /* Return the load of one direction of an edge: its mean sets the colour, its sum the width. */
   loadOf(ways) {
     let links = 0, sum = 0, waited = 0;
     for (const way of ways) {
@@ -148,7 +150,7 @@ export class Painter {
     return { sum, waited, share: this.shareOf(links ? sum / links : 0) };
   }
 
-  /** How one direction of an edge is drawn. Tests compare this with counters. */
+  /** Return how one direction of an edge is drawn, which tests compare with counters. */
   styleOf(ways) {
     const load = this.loadOf(ways);
     return { ...load,
@@ -157,7 +159,7 @@ export class Painter {
       stalled: load.waited > 0 ? load.waited / (load.waited + load.sum) : 0 };
   }
 
-  /* The line of one direction, beside that of the other. */
+  /* Return the line of one direction. The lines of the two directions are side by side. */
   lineOf(edge, down) {
     const dx = edge.x1 - edge.x0, dy = edge.y1 - edge.y0, long = Math.hypot(dx, dy) || 1;
     const off = (down ? 1 : -1) * Math.min(2.1, 0.6 + this.layout.unit / 12) * this.zoom;
@@ -207,7 +209,6 @@ export class Painter {
     }
   }
 
-  /* A dot with a tail. */
   comet([x0, y0, x1, y1], head, down, share, colour) {
     const { ctx } = this, tail = Math.min(Math.max(head + (down ? 0.16 : -0.16), 0), 1);
     const at = (along) => [x0 + (x1 - x0) * along, y0 + (y1 - y0) * along];
@@ -254,7 +255,7 @@ export class Painter {
 
   /* --- switches and nodes --- */
 
-  /* The colour of a switch: the load of its busiest output. */
+  /* Return the colour of a switch, which shows the load of its busiest output. */
   loadOfSwitch(s) {
     const most = this.model.waysOut[s].reduce((a, way) => Math.max(a, this.rateOf(way)), 0);
     return most > 0 ? loadColour(this.theme, this.shareOf(most)) : this.theme.idle;
@@ -308,7 +309,7 @@ export class Painter {
       this.label([name], item.x, item.y - item.h / 2 - 8 * this.zoom, item.room - 4);
   }
 
-  /* Light around a box. A shadow would take ten times as long. */
+  /* Draw light around a switch. A shadow would take ten times as long. */
   glow(item) {
     const { ctx } = this;
     ctx.strokeStyle = this.theme.combine;
@@ -346,7 +347,6 @@ export class Painter {
         this.layout.unit * every - 4);
   }
 
-  /* Waits long enough to be marked. */
   waitsLong(n) {
     return this.model.at - this.model.waits[n].since > WAIT_S;
   }
@@ -362,7 +362,7 @@ export class Painter {
     ctx.setLineDash([]);
   }
 
-  /* A cell for each part in the colour of its load, as large as the space allows. */
+  /* Draw a cell for each part in the colour of its load, as large as the space allows. */
   cells(parts, x, y, w, h, colourOf) {
     const { ctx } = this;
     let size = Math.min(Math.sqrt((w * h) / parts.length), CELL_PX * this.zoom), across;
@@ -388,7 +388,7 @@ export class Painter {
     this.outline(item);
     this.cells(item.switches, item.x - item.w / 2 + 4, item.y - item.h / 2 + 3, item.w - 8,
       item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s)));
-    this.label([`${this.model.switchCount(item.switches)} switches`,
+    this.label([counted(this.model.switchCount(item.switches), "switch", "switches"),
       `${item.switches.length}`], item.x, item.y - item.h / 2 - 8 * this.zoom, item.w + 40);
   }
 
@@ -407,10 +407,10 @@ export class Painter {
       (n) => this.loadOfNode(n).colour);
     const { model } = this, numbers = item.nodes.map((n) => model.nodeNumber(n));
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-    const count = model.nodeCountOf(item.nodes), counts = [`${count} nodes`, `${count}`];
+    const count = model.nodeCountOf(item.nodes), counts = [counted(count, "node"), `${count}`];
     const range = low >= 0 && high - low + 1 === numbers.length;
     ctx.font = this.font(0.85);
-    const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* else it takes two lines */
+    const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* if not: two lines */
     this.label(range && !short ? [`${low}–`] : counts, item.x, y + h - 24 * this.zoom, w - 4);
     if (range)
       this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * panel.js - texts and numbers beside the picture. All text is added to the page as text, never as
- * HTML: names may come from an untrusted recording.
+ * HTML, because names may come from an untrusted recording. A *way* is one direction of a cable.
  */
 import { NODE_COUNTERS, SWITCH_COUNTERS, TOTALS, WAY_COUNTERS } from "./counters.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
@@ -18,9 +18,9 @@ export function el(tag, attributes = {}, ...children) {
   return ret;
 }
 
-export const RANGES = 32; /* most ranges of nodes in a fault */
+export const RANGES = 32; /* largest number of ranges of nodes in a fault */
 
-/** Numbers as ranges: [[0, 3], [7, 7]]. */
+/** Return numbers as ranges: [[0, 3], [7, 7]]. */
 export function rangesOf(numbers) {
   const ret = [];
   for (const number of [...numbers].sort((a, b) => a - b)) {
@@ -31,7 +31,7 @@ export function rangesOf(numbers) {
   return ret;
 }
 
-/** The first of some ranges as text: 0-3,7. */
+/** Return the first @most ranges as text: 0-3,7. */
 export function rangesText(ranges, most) {
   return ranges.slice(0, most).map(([from, to]) => (from === to ? from : `${from}-${to}`)).join();
 }
@@ -47,7 +47,7 @@ function svg(tag, attributes, ...children) {
   return ret;
 }
 
-/** Lines over time. @series: [{points: [[at, value], …], kind}], with values in @unit. */
+/** Make a line chart. @series: [{points: [[time, value], …], kind}], with values in @unit. */
 export function chart(series, unit, label) {
   const width = 300, height = 84, foot = 14;
   const points = series.flatMap((one) => one.points);
@@ -69,7 +69,6 @@ export function chart(series, unit, label) {
 
 /* --- the selected part -------------------------------------------------------------- */
 
-/* A table of counters. @rows: [name, total, rate, class]. */
 function counters(rows) {
   return el("table", { class: "counters" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "counter"),
@@ -82,11 +81,11 @@ function counters(rows) {
 
 const sumOf = (values, parts) => parts.reduce((sum, part) => sum + values[part], 0);
 
-/* Classes of rows that are highlighted while their rate is above 0, by counter. */
+/* CSS classes of counters whose rows are highlighted while their rate is above 0. */
 const MARKS = { stalls: "stalled", credit_stalls: "stalled", errors: "wrong",
   contributions: "combined" };
 
-/* Rows of the sums of counters @list over @parts. @of: their values. */
+/* Return a row for each counter of @list: its sum over @parts. @of: the values of all parts. */
 function partRows(list, of, parts, text = (counter) => counter.text) {
   return list.map((counter) => [text(counter), sumOf(of[counter.name], parts),
     counter.level ? null : sumOf(of[counter.name + "Rate"], parts), MARKS[counter.name]])
@@ -95,13 +94,13 @@ function partRows(list, of, parts, text = (counter) => counter.text) {
 
 const isShown = ({ shown }, value) => shown === "ALWAYS" || (shown === "IF_ANY" && value > 0);
 
-/* Levels (queue lengths) count segments or packets. */
+/* Return rows for some ways. Queue lengths (levels) count segments or packets. */
 function wayRows(model, name, ways) {
   return partRows(WAY_COUNTERS, model.ways, ways, ({ level, text }) =>
     `${level ? `${model.shape.queue || "segments"} ` : ""}${text} ${name}`);
 }
 
-/* A chart of two rates, with its key. @what: "segments" or "segment hops". */
+/* Make a chart of two rates, with its key. @what: the name of the first. */
 function history(model, what, segments, stalls) {
   return el("div", {},
     chart([{ points: segments, kind: "segments" }, { points: stalls, kind: "stalls" }],
@@ -110,7 +109,7 @@ function history(model, what, segments, stalls) {
       el("span", { class: "key stalls" }, "waits for a credit")));
 }
 
-/* The load of one direction; for several links the mean. */
+/* Describe the load of one direction of a link, or the mean of several links. */
 function loadFact(model, name, ways) {
   const links = ways.reduce((sum, way) => sum + model.cables[way >> 1].count, 0);
   const share = sumOf(model.ways.segmentsRate, ways) / links / model.capacity;
@@ -138,13 +137,13 @@ function edgePart(model, edge) {
   };
 }
 
-/* The effect of a second click on a part of a large network. */
+/* Describe the effect of a second click on a part of a large network. */
 function blockFact(model, item) {
   const block = model.blockOf(item), [s] = item.switches;
   if (block < 0) return null;
   if (model.closed.has(block)) return "a second click, or Enter, opens it";
   return model.open.has(block) && model.switches[s]?.level === model.tops.get(block)
-    ? "a second click, or Enter, closes its block" : null;
+    ? "a second click, or Enter, closes this part of the network" : null;
 }
 
 function switchPart(model, item) {
@@ -152,7 +151,8 @@ function switchPart(model, item) {
   const ways = switches.flatMap((s) => model.waysOut[s]);
   const at = model.switches[switches[0]];
   return {
-    title: one ? model.switchName(switches[0]) : `${model.switchCount(switches)} switches`,
+    title: one ? model.switchName(switches[0])
+      : counted(model.switchCount(switches), "switch", "switches"),
     facts: [item.kind === "box" ? null : `level ${at.level}`,
       at.high >= at.low && item.kind !== "box" && !model.folded
         ? `above nodes ${at.low}–${at.high}` : null,
@@ -191,29 +191,27 @@ function nodePart(model, item) {
 function boxPart(model, item) {
   const part = switchPart(model, item), numbers = item.nodes.map((n) => model.nodeNumber(n));
   const ranges = rangesOf(numbers);
-  part.title = `Subtree of ${model.nodeCountOf(item.nodes)} nodes`;
+  part.title = `Subtree of ${counted(model.nodeCountOf(item.nodes), "node")}`;
   part.facts = [numbers.length === 1 && numbers[0] < 0 ? model.nodeName(item.nodes[0])
     : numbers.includes(-1) ? null
       : `nodes ${rangesText(ranges, RANGES)}${ranges.length > RANGES ? ", …" : ""}`,
-    `${model.switchCount(item.switches)} switches`,
+    counted(model.switchCount(item.switches), "switch", "switches"),
     "a second click, or Enter, opens it"];
   part.rows.push(["segments sent by nodes", sumOf(model.node.sent, item.nodes),
     sumOf(model.node.sentRate, item.nodes)]);
   return part;
 }
 
-/* A word quoted for a shell. */
 const quoted = (word) => /^[\w@%+=:,./-]+$/.test(word) ? word
   : `'${word.replaceAll("'", "'\\''")}'`;
 
-/** The settings of the profile from options: " with link_retry=go_back_n". */
+/** Return the fields of the profile that --set has changed: " with link_retry=go_back_n". */
 export function settingsText({ origin }) {
   const settings = Object.entries(origin?.settings || {});
   return settings.length ? ` with ${settings.map(([name, value]) => `${name}=${value}`).join(", ")}`
     : "";
 }
 
-/* The command that started this fabric, with version, host and date. */
 function originFacts({ origin }) {
   if (!origin) return [];
   const { version, host, date, command } = origin, seed = origin.seed ?? null;
@@ -222,30 +220,35 @@ function originFacts({ origin }) {
   command?.length ? command.map(quoted).join(" ") : null];
 }
 
-/* The whole fabric: shown while nothing is selected. */
+function sizeText(nodes, switches, links, one = "node", many = `${one}s`) {
+  return `${counted(nodes, one, many)}, ${counted(switches, "switch", "switches")}, ` +
+    counted(links, "link");
+}
+
+/* Describe the whole fabric, which is shown while nothing is selected. */
 function fabricPart(model) {
   const { shape, totals, rates } = model, past = (name) =>
     model.series((slot) => model.past.totals[slot][name] || 0);
   return {
     title: "The fabric",
-    facts: [shape.folded ? `${shape.folded.nodes} nodes, ${shape.folded.switches} switches, ` +
-        `${shape.folded.cables} links` : null,
-      `${shape.folded ? "shown as " : ""}${shape.nodes} ` +
-        `${shape.folded ? "groups of " : ""}nodes, ` +
-        `${shape.switches.length} switches, ${shape.cables.length} links`,
+    facts: [shape.folded ? sizeText(shape.folded.nodes, shape.folded.switches,
+      shape.folded.cables) : null,
+      shape.folded ? `shown as ${sizeText(shape.nodes, shape.switches.length,
+        shape.cables.length, "group of nodes", "groups of nodes")}`
+        : sizeText(shape.nodes, shape.switches.length, shape.cables.length),
       model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s in each direction`
         : "clock raw: no limit on the rate of a link",
-      model.countsReplies ? "counters of links count replies as segments, too" : null,
+      model.countsReplies ? "counters of links count replies as segments" : null,
       model.virtual ? "rates are per second of simulated time" : null,
-      shape.hosts ? `on ${shape.hosts.length} hosts` : null,
-      model.skipped ? `${counted(model.skipped, "snapshot")} skipped: this browser was too slow`
-        : null,
+      shape.hosts ? `on ${counted(shape.hosts.length, "host")}` : null,
+      model.skipped
+        ? `${counted(model.skipped, "snapshot")} skipped because this browser was too slow` : null,
       ...originFacts(shape),
       "Click a link, a switch or a node to see its counters"],
     rows: TOTALS.filter((total) => isShown(total, totals[total.name] || 0))
       .map(({ name, text }) => [text, totals[name] || 0, rates[name] || 0,
         name === "credit_stalls" ? MARKS[name] : null]),
-    past: history(model, "segment hops", past("hops"), past("credit_stalls")),
+    past: history(model, "segments forwarded", past("hops"), past("credit_stalls")),
   };
 }
 
@@ -288,7 +291,7 @@ export function renderCollectives(place, model) {
     place.append(el("li", { class: "none" }, "No collective has finished yet."));
 }
 
-/** A line for an event. */
+/** Return the text of an event. */
 export function eventText(event) {
   const cable = event.cable !== undefined ? ` ${event.cable}` : "";
   switch (event.event) {
@@ -330,7 +333,7 @@ export function eventText(event) {
 const GRAVE = new Set(["lost", "node_died", "broken", "down", "taken out", "stuck", "begins",
   "test failed"]);
 
-/* Consecutive hits of one fault share a line; so do consecutive events about missing routes. */
+/* Gather events into lines: consecutive hits of one fault, and consecutive missing routes. */
 function gathered(events) {
   const ret = [];
   let from = 0;

@@ -1,28 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.js - describes which process waits for which while nothing moves, from the event
- * "standstill" (docs/control.md).
- *
- * Pure functions of the event and of the names of nodes.
+ * standstill.js - describes which process waits for which while no segment moves, from the event
+ * "standstill" (docs/control.md). In that event, a *call* is a collective call of a program whose
+ * communicator has no group in the fabric yet. All functions are pure functions of the event and of
+ * the names of nodes.
  */
 import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./words.js";
 
-const OLD_NS = 1e9; /* younger operations and calls are not mentioned */
-const CYCLE_MOST = 3; /* the operations of longer cycles are not described */
+const OLD_NS = 1e9; /* operations and calls that are not as old are ignored */
+const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
-/* The reason why an operation with another node waits. */
 function whyText({ kind, state }) {
   if (state === "unsent") return "it was not sent, because the receiver accepts no more";
   if (state === "moving") return "its data is being transferred";
-  return kind === "receive" ? "nothing has come that matches" : "no receive there matches";
+  return kind === "receive" ? "no matching message has arrived" : "no matching receive is posted";
 }
 
-/* --- pending operations --------------------------------------------------------------- */
-
 /*
- * Collective calls of programs whose communicators still form their groups. Processes in the same
- * call form one entry. The missing members are known only if all processes of the fabric are
- * members.
+ * Return the collective calls during which groups are formed, with one entry for all processes that
+ * are in the same call. The missing members are known only if all processes are members.
  */
 function callsOf(attached) {
   const calls = new Map();
@@ -35,19 +31,19 @@ function callsOf(attached) {
     calls.set(key, one);
   }
   for (const one of calls.values()) {
-    const came = new Set(one.arrived);
+    const arrived = new Set(one.arrived);
     if (one.members === attached.length)
-      one.missing = attached.filter(({ node }) => !came.has(node)).map(({ node }) => ({ node }));
+      one.missing = attached.filter(({ node }) => !arrived.has(node)).map(({ node }) => ({ node }));
   }
   return [...calls.values()].filter((one) => one.for_ns >= OLD_NS);
 }
 
-/* Collectives in the network, and calls whose groups are being formed. */
+/* Return the collectives in the network, and the calls during which groups are formed. */
 function collectivesOf({ attached, standstill }) {
   return [...standstill?.collectives || [], ...callsOf(attached || [])];
 }
 
-/* The program's operations with other nodes. During a call that forms its group there are none. */
+/* Return a program's operations with other nodes. During a call they are the library's own. */
 const operationsOf = ({ call, receive, send }) =>
   (call ? [] : [receive, send].filter((op) => op && op.for_ns >= OLD_NS));
 
@@ -56,7 +52,7 @@ const callText = (one) => withArticle(kindText(one)) +
   (one.bytes ? ` of ${bytesText(one.bytes)}` : "");
 const placeText = ({ name, group }) => name || `group ${group}`;
 
-/** Which nodes each node waits for: a map of sets. Nodes in the same collective share a set. */
+/** Map each waiting node to the set of nodes for which it waits. A collective has one set. */
 export function waitsOf(status) {
   const waits = new Map();
   const add = (node, others) => waits.set(node, waits.has(node)
@@ -72,13 +68,14 @@ export function waitsOf(status) {
 }
 
 /**
- * Nodes that wait for each other in a cycle, each for the next one; null: none. Visits each node
- * and each set once.
+ * Return nodes that wait for each other in a cycle, each for the next one; null: there is no cycle.
+ * This depth-first search visits each node and each set of @waits only once.
  */
 export function cycleOf(waits) {
   const done = new Set(), none = new Set();
   for (const first of waits.keys()) {
-    const path = [], places = new Map(), left = []; /* left: peers of path nodes */
+    const path = [], places = new Map(); /* places: index in the path, by node */
+    const left = []; /* for each node of the path: the set of its peers, and the next of them */
     const enter = (node) => {
       const others = waits.get(node) || none;
       places.set(node, path.push(node) - 1);
@@ -100,14 +97,14 @@ export function cycleOf(waits) {
   return null;
 }
 
-/* Nodes for which others wait, and which do not wait themselves. */
+/* Return the nodes for which others wait, and which do not wait themselves. */
 function rootsOf(waits) {
   const sets = [...new Set(waits.values())];
   return [...new Set(sets.flatMap((others) => [...others]))]
     .filter((node) => !waits.has(node)).sort((a, b) => a - b);
 }
 
-/** For the picture: nodes for which collectives wait, and pairs of a waiting node and its peer. */
+/** Return what the picture marks: nodes for which collectives wait, and pairs [waiting, peer]. */
 export function standstillMarks(status) {
   return {
     missing: new Set(collectivesOf(status).flatMap(({ missing }) =>
@@ -117,15 +114,13 @@ export function standstillMarks(status) {
   };
 }
 
-/* --- in one sentence ------------------------------------------------------------------ */
-
-/** The name of a node: its rank, if it has one. @model: see Model.numbered. */
+/** Return a node's name, or the rank of its process if it has one. @model: Model.numbered. */
 export function partyName(model, node) {
   const rank = model.processes?.[node]?.rank ?? -1;
   return rank >= 0 ? `rank ${rank}` : model.nodeName(node);
 }
 
-/** "ranks 1, 2 and 5". */
+/** Return the names of several nodes: "ranks 1, 2 and 5". */
 export function partiesText(model, nodes) {
   const names = nodes.map((node) => partyName(model, node));
   const kind = names[0]?.split(" ")[0];
@@ -133,7 +128,7 @@ export function partiesText(model, nodes) {
     ? `${kind}s ${listText(names.map((name) => name.slice(kind.length + 1)))}` : listText(names);
 }
 
-/* The operation in which each node waits: "a receive", "a barrier of MPI_COMM_WORLD". */
+/* Map each node to the operation in which it waits: "a receive", "a barrier of group 1". */
 function doingsOf(status) {
   const doings = new Map();
   for (const process of status.attached || [])
@@ -144,13 +139,13 @@ function doingsOf(status) {
   return doings;
 }
 
-/* The operation in which all of @nodes wait; null: different ones. */
+/* Return the operation in which all of @nodes wait, or null if there are several. */
 function commonOf(doings, nodes) {
   const all = new Set(nodes.map((node) => doings.get(node)));
   return all.size === 1 ? [...all][0] : null;
 }
 
-/* A sentence about members of a group in different collectives; null: there are none. */
+/* Return a clause about members of one group that call different collectives, or null. */
 function differText(model, status) {
   const one = collectivesOf(status).find(({ differ }) => differ?.length);
   if (!one) return null;
@@ -178,7 +173,7 @@ function rootsText(model, doings, waits, roots) {
     "the network";
 }
 
-/** A sentence about why nothing moves. @model: see Model.numbered. */
+/** Return a sentence about why no segment moves. @model: Model.numbered. */
 export function standstillText(status, model) {
   const waits = waitsOf(status), doings = doingsOf(status);
   const since = `Nothing has moved for ${timeText(status.standstill.for_ns / 1e9)}`;
@@ -197,22 +192,20 @@ export function standstillText(status, model) {
     `${common ? ` in ${common}` : ""}.`;
 }
 
-/* --- in lines ------------------------------------------------------------------------- */
-
 function collectiveLine(one, model) {
-  const came = one.arrived?.length || 0, differ = one.differ?.length || 0;
+  const arrived = one.arrived?.length || 0, differ = one.differ?.length || 0;
   const missing = (one.missing || []).map(({ node }) => model.nodeName(node));
   return `${kindText(one)}${one.forms ? "" : ` number ${one.number}`} of ${placeText(one)}` +
-    `${one.forms ? " (its group is being formed)" : ""}: ${came} of ${one.members} members have ` +
-    `begun` + (differ ? `, and ${differ} ${differ === 1 ? "is" : "are"} in another collective`
+    `${one.forms ? " (its group is being formed)" : ""}: ${arrived} of ${one.members} members ` +
+    "have begun" + (differ ? `, and ${differ} ${differ === 1 ? "is" : "are"} in another collective`
       : `; it waits for ${listText(missing) ||
-        (came < one.members ? "the other members" : "the network")}`);
+        (arrived < one.members ? "the other members" : "the network")}`);
 }
 
 function linkLine(link) {
   return `${link.node !== undefined ? `node ${link.node}` : `switch ${link.switch}`} port ` +
     `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: ` +
-    (link.waits_for === "port" ? "it has a segment and a credit, and sends nothing"
+    (link.waits_for === "port" ? "it has a segment and a credit, but does not send it"
       : link.waits_for === "process" ? "it waits until the process receives its segments"
         : `it waits for a ${link.waits_for}`);
 }
@@ -224,7 +217,7 @@ function operationLine(node, op, model) {
     `${timeText(op.for_ns / 1e9)}: ${whyText(op)}`;
 }
 
-/** Lines about pending operations. @model: see Model.numbered. */
+/** Return a line for each pending operation. @model: Model.numbered. */
 export function standstillLines(status, model) {
   const lines = collectivesOf(status).map((one) => collectiveLine(one, model));
   lines.push(...(status.standstill?.links || []).map(linkLine));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summary.js - the summary of a run that has ended: from its report (`fabemu run --report`) or, if
- * there is none (simulated time), from the last counters.
- *
- * A report may come from an untrusted recording: all of its numbers are checked here.
+ * summary.js - the summary of a run that has ended. It is made from the run's report (`fabemu run
+ * --report`), or in simulated time, where there is no report, from the last counters. Numbers of a
+ * report are checked here, because the report may come from an untrusted recording.
  */
 import { el } from "./panel.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
@@ -29,7 +28,6 @@ function collectiveTexts(report) {
   });
 }
 
-/* The kind of collective in which processes have spent most time. */
 function longestText(report) {
   const [most] = list(report.communication?.collectives)
     .sort((a, b) => number(b?.time_ns?.sum) - number(a?.time_ns?.sum));
@@ -39,19 +37,19 @@ function longestText(report) {
   return `most time in ${KINDS[most.kind] || most.kind}` +
     `${number(most.bytes_most) ? ` of up to ${bytesText(most.bytes_most)}` : ""}: ` +
     `${counted(number(most.calls), "call")} of ${timeText(number(most.time_ns.mean) / 1e9)}` +
-    (known ? `, ${share} % of it waiting for the last process to begin` : "");
+    (known ? `, of which ${share} % is waiting for the last process to begin` : "");
 }
 
 function checkText({ check }) {
   if (!check) return null;
   return check.right === true
     ? "check: no credit, buffer, channel or combine state was lost"
-    : `check: ${counted(number(check.found), "error")} found, see fabemu check`;
+    : `check: ${counted(number(check.found), "error")} found (fabemu check lists errors)`;
 }
 
 /*
- * If there were very many faults, the report has only sums for the earliest. Hits of different
- * kinds of fault have different units.
+ * Hits are added up by what they count (hits_are), which depends on the kind of fault. If there
+ * were very many faults, the report has only sums for the earliest.
  */
 function faultsText({ faults, past_faults: past, links }) {
   const sums = new Map(), count = list(faults).length + number(past?.faults);
@@ -71,9 +69,9 @@ function reportTexts(report) {
   return [commandText(report),
     `${counted(number(report.processes?.attached), "process", "processes")} attached` +
       (number(report.processes?.died) ? `, ${number(report.processes.died)} died` : ""),
-    `${number(report.segments?.sent).toLocaleString("en")} segments sent, ` +
-      `${number(report.segments?.hops).toLocaleString("en")} segment hops`,
-    `${number(report.credit_stalls).toLocaleString("en")} waits for a credit, ` +
+    `${counted(number(report.segments?.sent), "segment")} sent, forwarded ` +
+      `${counted(number(report.segments?.hops), "time")} by switches`,
+    `${counted(number(report.credit_stalls), "wait")} for a credit, ` +
       `${counted(drops, "segment")} dropped`,
     number(report.standstill_ns)
       ? `nothing moved for ${timeText(number(report.standstill_ns) / 1e9)}` : null,
@@ -86,16 +84,17 @@ function reportTexts(report) {
 
 function totalTexts({ totals, at, virtual }) {
   return [`${timeText(at)} of ${virtual ? "simulated " : ""}time`,
-    `${number(totals.sent).toLocaleString("en")} segments sent, ` +
+    `${counted(number(totals.sent), "segment")} sent, ` +
       `${number(totals.delivered).toLocaleString("en")} delivered, ` +
-      `${number(totals.hops).toLocaleString("en")} segment hops`,
-    `${number(totals.credit_stalls).toLocaleString("en")} waits for a credit, ` +
+      `forwarded ${counted(number(totals.hops), "time")} by switches`,
+    `${counted(number(totals.credit_stalls), "wait")} for a credit, ` +
       `${counted(number(totals.dropped), "segment")} dropped`,
-    number(totals.contributions) ? `${short(totals.contributions)} contributions combined` : null,
-    virtual ? "latency and throughput are in the output of fabemu traffic" : null];
+    number(totals.contributions)
+      ? `${counted(totals.contributions, "contribution")} combined` : null,
+    virtual ? "fabemu traffic prints latency and throughput" : null];
 }
 
-/** Fill @place with the summary. @report: of the run, or null. */
+/** Fill the element @place with the summary. @report: the run's report, or null. */
 export function renderSummary(place, model, report) {
   const texts = report ? reportTexts(report) : totalTexts(model);
   place.replaceChildren(el("h2", {}, "Summary of the run"), el("ul", { class: "lines" },

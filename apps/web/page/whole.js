@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * whole.js - checks lines of a fabric or recording: docs/telemetry.md. A file may be untrusted, and
- * a fabric may have another version, so each line is checked against the shape before it.
+ * whole.js - checks the lines of a fabric or a recording (docs/telemetry.md). A file may be
+ * untrusted, and a fabric may have another version. So each line is checked against the last
+ * *shape*, the line that describes the network.
  */
 
-const NODES_MOST = 65536; /* limit of a fabric */
+const NODES_MOST = 65536; /* largest number of nodes of a fabric */
 const LEVELS_MOST = 64;
-
-/* --- values ------------------------------------------------------------------------- */
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 2 ** 64;
@@ -17,17 +16,15 @@ const below = (most) => (value) => Number.isInteger(value) && value >= 0 && valu
 const maybe = (is) => (value) => value === undefined || value === null || is(value);
 const listOf = (is) => (value) => Array.isArray(value) && value.every(is);
 
-/* An array that begins with values for which @first hold; the others are numbers. */
+/* Make a check for an array: the first values must pass @first, the others must be numbers. */
 const row = (...first) => (value) => Array.isArray(value) && value.length >= first.length &&
   value.every((one, i) => (first[i] || isNumber)(one));
 
-/* An object for whose @fields the checks hold; it may have other fields. */
+/* Make a check for an object. Each field in @fields must pass its check. There may be others. */
 const having = (fields) => (value) => isObject(value) &&
   Object.entries(fields).every(([name, is]) => is(value[name]));
 
 const isPlain = (value) => !isObject(value) && !Array.isArray(value);
-
-/* --- lines -------------------------------------------------------------------------- */
 
 const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables: isNumber,
   open: maybe(listOf(Number.isInteger)),
@@ -37,7 +34,7 @@ const isFolded = (parts) => having({ nodes: isNumber, switches: isNumber, cables
 const isOrigin = having({ version: maybe(isText), host: maybe(isText), date: maybe(isText),
   seed: maybe(isNumber), command: maybe(listOf(isText)) });
 
-/** Is this a valid shape? */
+/** Return whether this is a valid shape. */
 export function shapeIsWhole(shape) {
   if (!having({ nodes: below(NODES_MOST + 1), levels: below(LEVELS_MOST),
     switches: listOf(row(below(LEVELS_MOST), isNumber, isNumber, isNumber)), cables: Array.isArray,
@@ -96,7 +93,7 @@ const isShown = having(Object.fromEntries(["by", "cable", "command", "fault", "g
   "links_out", "members", "node", "state", "switch", "switches", "text", "what", "why",
   "without_route"].map((name) => [name, isPlain])));
 
-/* Nodes have their numbers in the fabric, also if the shape is aggregated. */
+/* Check a report. It numbers nodes as the fabric does, even if the shape has groups of nodes. */
 function reportFits(report) {
   const node = below(report?.nodes ?? 0);
   const isMessages = having({ messages: isNumber, bytes: isNumber, pairs: isNumber,
@@ -106,7 +103,7 @@ function reportFits(report) {
       collectives: maybe(listOf(having({ kind: isPlain }))) })) })(report);
 }
 
-/** Is this a valid line of a fabric of this shape? @shape: null: none has come yet. */
+/** Return whether this is a valid line of a fabric of this shape. @shape: null before the first. */
 export function lineFits(shape, line) {
   if (!isObject(line) || !isText(line.event) || !maybe(isNumber)(line.s)) return false;
   switch (line.event) {

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * words.js - numbers, times and names as text.
- */
+/* words.js - numbers, times and names as text. */
 
-/* Kinds with another spelling on the page. */
+/* Kinds of collectives whose name on the page differs from that in telemetry. */
 export const KINDS = { allreduce: "all-reduce" };
 
 const UNITS = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
-/** A number for people: 12.3 k. */
+/** Return a number with three digits and a unit: "12.3 k". */
 export function short(number) {
   const size = UNITS.find(([least]) => Math.abs(number) >= 0.9995 * least);
   if (size) return `${(number / size[0]).toPrecision(3)} ${size[1]}`;
@@ -29,12 +27,12 @@ export function timeText(seconds) {
   return `${(seconds * 1e9).toPrecision(3)} ns`;
 }
 
-/** "1 node", "3 nodes"; @many: the plural, if it is not formed by an s. */
+/** Return "1 node" or "3 nodes". @many: the plural, if it is not @one with an s. */
 export function counted(count, one, many = `${one}s`) {
   return `${Number(count).toLocaleString("en")} ${count === 1 ? one : many}`;
 }
 
-/** "a, b and c"; of a longer list the first @most, and the number of the others. */
+/** Return "a, b and c". Names after the first @most are replaced by "and 5 more". */
 export function listText(names, most = 6) {
   const shown = names.slice(0, most);
   if (names.length > most) return `${shown.join(", ")} and ${names.length - most} more`;

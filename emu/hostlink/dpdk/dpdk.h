@@ -24,7 +24,7 @@
 struct rte_mempool;
 struct rte_mbuf;
 
-#define DPDK_DEVICE_CHARS 512 /* most characters of a device's text with all arguments */
+#define DPDK_DEVICE_CHARS 512 /* most characters of a device's text, with all arguments */
 
 /* Where to write one line for the user. */
 struct dpdk_error {
@@ -47,10 +47,10 @@ struct dpdk_kind;
 struct dpdk_device {
     const struct dpdk_kind *kind;
     char name[64]; /* name of the device, without arguments */
-    /* text for DPDK: the user's text, and the arguments that we added */
+    /* text for DPDK: the user's text, and the arguments that we have added */
     char text[DPDK_DEVICE_CHARS];
     struct dpdk_interface interface;
-    /* largest frame that the caller wants, in bytes, with the Ethernet header */
+    /* largest frame that the caller wants, with the Ethernet header */
     uint32_t frame_wanted;
     uint32_t frame_bytes; /* largest frame that the device supports */
     bool connects;        /* the device is a client, and its server may be absent */
@@ -62,17 +62,18 @@ struct dpdk_kind {
     const char *name; /* prefix of the device names; NULL: any other device */
     /* argument iface= names an interface of the kernel, which must exist and be up */
     bool has_interface;
-    /* address family of the driver's socket, which can be waited on; 0: none */
+    /* address family of the driver's socket, which can be polled; 0: it has no socket */
     int family;
     bool polls_to_send;    /* sending may block in the kernel, so the socket is polled first */
     bool polls_to_receive; /* receiving may block in the kernel, so the socket is polled first */
     bool filters;          /* a filter on the driver's socket can drop foreign frames */
     bool has_mtu;          /* we may set its MTU, because no other program uses it */
     bool has_interrupts;   /* it supports receive interrupts */
-    bool ends_in_kernel;   /* it creates a kernel interface, with the same address as the port's */
+    /* it creates a kernel interface, whose MAC address is that of the port */
+    bool ends_in_kernel;
     /* its queues hold frames of the pool, in addition to those that the caller requested */
     bool keeps_queues;
-    /* its rings are unmapped by DPDK's interrupt thread, which alone may stop it */
+    /* DPDK's interrupt thread unmaps its rings, so only that thread may stop the device */
     bool stops_among_interrupts;
     uint32_t object_most; /* most bytes of a pool buffer with all its headers; 0: no limit */
     /* Add missing arguments and set frame_bytes. Errors: -EINVAL. */
@@ -86,10 +87,7 @@ const struct dpdk_kind *dpdk_kind_of(const char *name);
 /** dpdk_is_address - return whether @name is the PCI address of an adapter. Pure. */
 bool dpdk_is_address(const char *name);
 
-/**
- * dpdk_device_read - parse @text, query the interface, and add missing arguments. Errors: as
- * emu_hostport_open().
- */
+/** dpdk_device_read - parse @text, and add missing arguments. Errors: as emu_hostport_open(). */
 int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_bytes,
                      const struct dpdk_error *error);
 
@@ -98,7 +96,7 @@ bool dpdk_argument(const struct dpdk_device *device, const char *key, char *ret,
 
 /**
  * dpdk_number - return the number in argument @key, or @otherwise if it is not given. Sets *@bad if
- * the value is no number.
+ * its value is no number.
  */
 uint32_t dpdk_number(const struct dpdk_device *device, const char *key, uint32_t otherwise,
                      bool *bad);
@@ -115,8 +113,8 @@ int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_dev
 
 /**
  * dpdk_interface_readdress - change the address of the kernel interface that the driver has
- * created, so that it differs from the port's, @mac. Otherwise a bridge would consume the port's
- * frames, because they would be to the address of an interface of its own.
+ * created, so that it differs from the port's, @mac. Otherwise a bridge that the interface is part
+ * of would consume the port's frames as its own.
  */
 void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6]);
 
@@ -136,16 +134,16 @@ int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**
- * dpdk_log_open - redirect DPDK's log. Warnings go to stderr. dpdk_log_keep - with true, nothing
- * more is printed; instead dpdk_log_kept() returns the first error since then.
+ * dpdk_log_open - redirect DPDK's log; warnings go to stderr. dpdk_log_keep - with true, print
+ * nothing more; instead dpdk_log_kept() returns the first error since then.
  */
 int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
 const char *dpdk_log_kept(void);
 
 /**
- * dpdk_log_libraries - redirect the messages of libraries that DPDK's drivers have loaded. To be
- * called after dpdk_eal_start().
+ * dpdk_log_libraries - redirect the messages of the libraries that DPDK's drivers have loaded. To
+ * be called after dpdk_eal_start().
  */
 void dpdk_log_libraries(void);
 
@@ -164,10 +162,7 @@ void dpdk_open_list(struct dpdk_open *ret);
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/**
- * dpdk_socket_prepare - make the kernel drop foreign frames at socket @fd, and enlarge its send
- * buffer.
- */
+/** dpdk_socket_prepare - let the kernel drop foreign frames at @fd; enlarge its send buffer. */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {
@@ -181,18 +176,15 @@ struct dpdk_port {
     int query;           /* a socket to query the interface; -1: none */
     bool started;        /* the device runs; otherwise it must not be used */
     uint64_t connect_ns; /* when the device may be restarted next */
-    /* DPDK's interrupt thread restarts the device, and owns it until this is false */
+    /* DPDK's interrupt thread is restarting the device, which no other thread may use meanwhile */
     _Atomic bool restarts;
     _Atomic bool amid;      /* a burst uses rings that DPDK's interrupt thread may unmap */
-    struct dpdk_port *next; /* next port in the list of dpdk_port_watch() */
+    struct dpdk_port *next; /* next port of the list of dpdk_port_watch() */
 };
 
 extern const struct emu_hostport_ops dpdk_ops;
 
-/**
- * dpdk_frame_private - return the size of the private area in front of each pool buffer, which
- * contains its struct emu_hostframe.
- */
+/** dpdk_frame_private - return the size of the area for a frame's struct in a pool buffer. */
 uint16_t dpdk_frame_private(void);
 
 /**
@@ -205,10 +197,7 @@ void dpdk_port_unwatch(struct dpdk_port *port);
 /** dpdk_port_settle - cancel a restart that has not begun. Not on DPDK's interrupt thread. */
 void dpdk_port_settle(struct dpdk_port *port);
 
-/**
- * dpdk_port_close - stop the port in whatever state it is, and free it. Runs on the caller's
- * thread.
- */
+/** dpdk_port_close - stop the port in whatever state it is, and free it, on this thread. */
 void dpdk_port_close(struct dpdk_port *port);
 
 #endif

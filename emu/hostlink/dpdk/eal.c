@@ -22,10 +22,7 @@
 
 #define MEMORY_MIB 256u
 
-/*
- * No adapter has this address. Because it is "allowed" (option -a), DPDK uses only adapters that
- * are named.
- */
+/* No adapter has this address. Allowing it (option -a) makes DPDK use only adapters we name. */
 #define NO_ADAPTER "ffff:ff:1f.7"
 
 struct start {
@@ -54,7 +51,7 @@ int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx)
     sigset_t all, had;
     pthread_t thread;
 
-    /* block all signals, because the threads that DPDK starts inherit the mask */
+    /* the threads that DPDK starts inherit this mask */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &had);
     int err = pthread_create(&thread, NULL, elsewhere_main, &call);
@@ -146,7 +143,7 @@ static void eal_start(void *ctx)
 
 int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
 {
-    static struct start start; /* DPDK can be started only once per process */
+    static struct start start; /* static, because DPDK can be started only once per process */
 
     if (!start.tried) {
         start = (struct start){.tried = true, .options = *options};

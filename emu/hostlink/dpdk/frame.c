@@ -5,7 +5,7 @@
  *
  * The struct emu_hostframe is in the mbuf's private area, so nothing is copied or allocated. The
  * device drops its own reference once the frame is on the wire. An adapter may do so much later,
- * only when it is asked for it.
+ * when it sends more frames or rte_eth_tx_done_cleanup() is called.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@
 #include "emu/util/now.h"
 
 #define CONNECT_NS 200000000u           /* shortest interval between restarts of a client */
-#define AGREE_NS   UINT64_C(2000000000) /* added to it while the server may be responding */
+#define AGREE_NS   UINT64_C(2000000000) /* added to CONNECT_NS while the server may be responding */
 
 static struct dpdk_port *port_of(struct emu_hostport *port)
 {
@@ -36,7 +36,6 @@ uint16_t dpdk_frame_private(void)
     return RTE_CACHE_LINE_ROUNDUP(sizeof(struct emu_hostframe));
 }
 
-/* Fill in and return the frame of @mbuf. */
 static struct emu_hostframe *frame_of(struct dpdk_port *port, struct rte_mbuf *mbuf)
 {
     struct emu_hostframe *frame = rte_mbuf_to_priv(mbuf);
@@ -86,14 +85,14 @@ static void device_restart(void *ctx)
 }
 
 /*
- * Return whether the device may be used. A memif client that is not connected is restarted from
- * time to time.
+ * Return whether the device may be used. Restart a memif client that is not connected from time to
+ * time.
  *
- * A client of memif tries to connect only when it is started. Therefore it is restarted until there
- * is a server. DPDK's interrupt thread does that, because it watches the descriptors that a restart
- * closes, and would panic if another thread closed them. When there is a server, both sides
- * negotiate. That takes a while on a busy host, and must not be interrupted, because the server's
- * DPDK may panic then.
+ * A memif client tries to connect only when it is started. Therefore it is restarted until its
+ * server exists. DPDK's interrupt thread performs the restart, because it watches the descriptors
+ * that a restart closes, and would panic if another thread closed them. Once the server exists,
+ * both negotiate for a while if the hosts are busy. A restart must not interrupt this, because the
+ * server's DPDK could panic.
  */
 static bool device_connects(struct dpdk_port *port)
 {
@@ -189,10 +188,7 @@ static uint32_t frame_receive(struct emu_hostport *of, struct emu_hostframe **fr
 
     if (!device_connects(port))
         return 0;
-    /*
-     * Without a waiting frame the XDP driver may block for up to a second, if the kernel needs a
-     * wake-up.
-     */
+    /* If no frame has arrived, the XDP driver may block for up to a second to wake the kernel. */
     if (port->device.kind->polls_to_receive && !socket_ready(port, POLLIN))
         return 0;
     burst_begins(port);
@@ -213,10 +209,7 @@ static uint32_t frame_send(struct emu_hostport *of, struct emu_hostframe **frame
     struct rte_mbuf *mbufs[EMU_HOSTLINK_BURST];
 
     count = RTE_MIN(count, EMU_HOSTLINK_BURST);
-    /*
-     * If the ring is full, the driver of packet sockets would block until the kernel has sent a
-     * frame.
-     */
+    /* If the ring is full, the packet-socket driver would block until the kernel sends a frame. */
     if (count == 0 || !device_ready(port) ||
         (port->device.kind->polls_to_send && !socket_ready(port, POLLOUT)))
         return 0;

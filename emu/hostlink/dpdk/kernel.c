@@ -3,9 +3,10 @@
  * kernel.c - network interfaces of the kernel (whether they can be used, and their MTU), and
  * descriptors that DPDK has opened.
  *
- * Programs that are started later would inherit DPDK's descriptors, which would keep the device
- * open. DPDK also does not say which of its descriptors can be waited on. Therefore we find the
- * descriptors of a call to DPDK by comparing the lists of open descriptors before and after it.
+ * DPDK's descriptors would be inherited by programs that are started later, and would keep the
+ * device open there. DPDK also does not say which of them can be waited on. Therefore we find the
+ * descriptors that a call to DPDK has opened: we compare the lists of open descriptors before and
+ * after the call.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +51,6 @@ void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6])
         close(fd);
 }
 
-/* Check that this process may open the kind of socket that the driver needs. */
 static int may_open(const struct dpdk_device *device, const struct dpdk_error *error)
 {
     int fd = socket(device->kind->family, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -141,10 +141,7 @@ int dpdk_open_claim(const struct dpdk_open *before, int family)
 
 void dpdk_socket_prepare(int fd)
 {
-    /*
-     * The EtherType is at offset 12 even if the frame had a VLAN tag, because the kernel has
-     * removed the tag.
-     */
+    /* The kernel has removed any VLAN tag, so the EtherType is at offset 12. */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, EMU_HOSTLINK_ETHERTYPE, 0, 1),
@@ -155,7 +152,7 @@ void dpdk_socket_prepare(int fd)
     const int in_flight = 1 << 24;
 
     /*
-     * Errors are ignored, because both options are only for speed: a session checks the EtherType
+     * Ignore errors, because both options are only for speed: a session checks the EtherType
      * itself, and retransmits frames that were not sent.
      */
     setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);

@@ -12,10 +12,7 @@
 #define PAGE_BYTES  4096u
 #define ETHER_BYTES 14u /* size of an Ethernet header */
 
-/*
- * net_af_packet: size of the kernel's header before each frame in its ring (TPACKET_V2, raw
- * sockets)
- */
+/* net_af_packet: header of the kernel before a frame in its ring (TPACKET_V2, raw sockets) */
 #define RING_HEADER_BYTES 66u
 #define RING_FRAMES       4096u /* DPDK's default of 512 loses bursts when two hosts share a core */
 #define RING_STEP         256u
@@ -42,7 +39,7 @@ static int bad_number(const struct dpdk_device *device, const struct dpdk_error 
 /*
  * Return the number of frames per block that wastes the least memory. The kernel allocates a block
  * as a power of two of pages, and DPDK requires that frames fill a block exactly. @count: the
- * result must divide it; 0: no condition.
+ * result must be a divisor of it; 0: no condition.
  */
 static uint32_t block_frames(uint32_t frame, uint32_t count)
 {
@@ -79,7 +76,7 @@ static int packet_arguments(struct dpdk_device *device, const struct dpdk_error 
         return dpdk_fail(error, -EINVAL, "%s: framesz=%u is too small for a frame", device->name,
                          ring);
     uint32_t frames = block_frames(ring, given);
-    if (!frames) /* the user's numbers: DPDK and the kernel will check them */
+    if (!frames) /* these numbers are the user's, and DPDK and the kernel will check them */
         frames = 1;
     dpdk_argument_add(device, "framesz", ring);
     dpdk_argument_add(device, "blocksz", frames * ring);
@@ -142,8 +139,8 @@ static int memif_arguments(struct dpdk_device *device, const struct dpdk_error *
     if (strlen(path) >= sizeof path - 1)
         return dpdk_fail(error, -EINVAL, "%s: the name of its socket is too long", device->name);
     /*
-     * Use a file as the socket, instead of DPDK's default, an abstract name in the network
-     * namespace. A file can be seen and removed.
+     * The socket is a file, which can be seen and removed. DPDK's default is an abstract name in
+     * the network namespace.
      */
     size_t at = strlen(device->text);
     if (strcmp(abstract, "yes") == 0 && !strstr(device->text, "socket-abstract="))

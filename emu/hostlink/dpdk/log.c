@@ -19,7 +19,7 @@ static struct {
     char kernel[100]; /* why the kernel rejected an XDP program; "": it did not reject one */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Write a line of DPDK's log, or a part of one: the stream is line buffered. */
+/* Receive a line of DPDK's log, or a part of a long one: the stream is line buffered. */
 static ssize_t log_write(void *cookie, const char *text, size_t bytes)
 {
     size_t length = bytes;
@@ -53,7 +53,7 @@ void dpdk_log_keep(bool keep)
         kept.line[0] = kept.kernel[0] = '\0';
     pthread_mutex_unlock(&kept.lock);
     rte_log_set_global_level(keep ? RTE_LOG_ERR : RTE_LOG_WARNING);
-    /* no warning about a missing memif server, because the state of the link reports it */
+    /* no warning about a missing memif server, which is_up() reports */
     rte_log_set_level_pattern("pmd.net.memif", keep ? RTE_LOG_ERR : RTE_LOG_CRIT);
 }
 
@@ -65,8 +65,8 @@ const char *dpdk_log_kept(void)
 typedef int print_fn(int level, const char *format, va_list args);
 
 /*
- * Receive the messages of libbpf and libxdp, which would go to stderr. Keep only the one that says
- * why the kernel rejected a program.
+ * Receive the messages of libbpf and libxdp, which otherwise would go to stderr. Keep only the one
+ * that says why the kernel rejected a program.
  */
 static int library_print(int level, const char *format, va_list args)
 {

@@ -26,7 +26,7 @@
 
 #define FRAMES      4096u
 #define FRAME_LEAST 512u
-/* frames in addition to those that users hold: bursts between user and device */
+/* frames beyond those that users hold: for bursts between user and device */
 #define SPARE        256u
 #define QUEUE        1024u /* queue length if the device has no default */
 #define XDP_HEADROOM 256u  /* what the kernel reserves in a buffer for XDP programs */
@@ -67,10 +67,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
     char name[RTE_MEMPOOL_NAMESIZE];
 
     if (kind->object_most) {
-        /*
-         * DPDK pads the objects of a pool to an odd number of cache lines, so at most 63 lines fit
-         * into a page of 64.
-         */
+        /* DPDK pads a buffer to an odd number of cache lines: at most 63 of a page's 64. */
         room = kind->object_most - RTE_CACHE_LINE_SIZE - before;
         bytes = room - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM;
         port->device.frame_bytes = RTE_MIN(port->device.frame_bytes, bytes);
@@ -95,7 +92,7 @@ static int pool_create(const struct opening *opening, const struct rte_eth_dev_i
         port->device.name, frames, bytes, (uint32_t)((uint64_t)frames * (room + before) >> 20));
 }
 
-/* Return the MTU for a device that we may configure, and set frame_bytes to match. */
+/* Choose the MTU of a device that we may configure, and set frame_bytes to match. */
 static uint32_t mtu_choose(struct dpdk_device *device, const struct rte_eth_dev_info *info)
 {
     uint32_t header = RTE_ETHER_HDR_LEN, most = device->frame_bytes - header;
@@ -160,7 +157,7 @@ static void wake_open(struct dpdk_port *port)
     bool added = port->epoll >= 0 &&
                  rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) == 0;
     int err = added ? rte_eth_dev_rx_intr_enable(port->id, 0) : 0;
-    if (err == -ENOTSUP) /* the interrupt cannot be disabled, so it is enabled */
+    if (err == -ENOTSUP) /* it cannot be disabled, so it is always enabled */
         err = 0;
     if (err != 0)
         rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);
@@ -272,8 +269,8 @@ static void stop_among_interrupts(void *ctx)
 }
 
 /*
- * Stop a device. When a peer of memif disconnects, DPDK's interrupt thread frees the same resources
- * as a stop does, without a lock. Therefore that thread performs the stop, too.
+ * When a memif peer disconnects, DPDK's interrupt thread frees the same resources as a stop,
+ * without a lock. Therefore the interrupt thread performs the stop, too.
  */
 static void port_stop(const struct dpdk_port *port)
 {
@@ -314,7 +311,7 @@ void dpdk_port_close(struct dpdk_port *port)
     free(port);
 }
 
-/* Start DPDK, so that programs that are started later do not inherit its descriptors. */
+/* Start DPDK. Programs that are started later must not inherit the descriptors that it opens. */
 static int dpdk_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
 {
     struct dpdk_open *before = malloc(sizeof *before);

@@ -41,9 +41,7 @@ void emu_unmap_guard(emu_hostport_unmaps_fn *unmaps)
     atomic_store_explicit(&guard, unmaps, memory_order_release); /* H8 pairs with H7 */
 }
 
-/*
- * Replaces munmap() in this program and its libraries. Not with sanitizers, which need their own.
- */
+/* Replaces munmap() in this program and its libraries. Sanitizers need their own munmap(). */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 int munmap(void *addr, size_t bytes)
 {
@@ -55,6 +53,30 @@ int munmap(void *addr, size_t bytes)
     return (int)syscall(SYS_munmap, addr, bytes);
 }
 #endif
+
+/* Write why a loaded library is not the one of this fabemu. Return false if it is. */
+static bool library_is_wrong(void *library, const char *path, char *error, size_t error_bytes)
+{
+    static const char *const symbols[] = {EMU_HOSTPORT_BUILT_SYMBOL, EMU_HOSTPORT_OPEN_SYMBOL,
+                                          EMU_HOSTPORT_UNMAPS_SYMBOL};
+    const char *built = dlsym(library, EMU_HOSTPORT_BUILT_SYMBOL);
+
+    if (built && strcmp(built, FABEMU_VERSION) != 0) {
+        snprintf(error, error_bytes, "%s belongs to fabemu %s, but this is fabemu " FABEMU_VERSION,
+                 path, built);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        if (dlsym(library, symbols[i]))
+            continue;
+        snprintf(error, error_bytes,
+                 "%s has no symbol %s, so it is not the library of this fabemu " FABEMU_VERSION
+                 ": build and install fabemu anew",
+                 path, symbols[i]);
+        return true;
+    }
+    return false;
+}
 
 /* Load the library. Return its open function, or NULL with the reason in @error and *@err. */
 static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_bytes)
@@ -81,17 +103,10 @@ static emu_hostport_open_fn *library_open(int *err, char *error, size_t error_by
             dlerror());
         return NULL;
     }
-    const char *built = dlsym(library, EMU_HOSTPORT_BUILT_SYMBOL);
-    emu_hostport_open_fn *fn = (emu_hostport_open_fn *)dlsym(library, EMU_HOSTPORT_OPEN_SYMBOL);
-    emu_hostport_unmaps_fn *unmaps =
-        (emu_hostport_unmaps_fn *)dlsym(library, EMU_HOSTPORT_UNMAPS_SYMBOL);
-    if (!fn || !unmaps || !built || strcmp(built, FABEMU_VERSION) != 0) {
-        snprintf(error, error_bytes, "%s belongs to fabemu %s, but this is fabemu " FABEMU_VERSION,
-                 path, built ? built : "(unknown)");
+    if (library_is_wrong(library, path, error, error_bytes))
         return NULL;
-    }
-    emu_unmap_guard(unmaps);
-    return fn;
+    emu_unmap_guard((emu_hostport_unmaps_fn *)dlsym(library, EMU_HOSTPORT_UNMAPS_SYMBOL));
+    return (emu_hostport_open_fn *)dlsym(library, EMU_HOSTPORT_OPEN_SYMBOL);
 }
 
 int emu_hostport_open(struct emu_hostport **ret, const char *device,

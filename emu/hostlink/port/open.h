@@ -3,7 +3,7 @@
  * open.h - open a DPDK device as an Ethernet port.
  *
  * DPDK is linked into a library of its own (emu/hostlink/dpdk), which is loaded when the first port
- * is opened. So a fabric on one host has nothing of DPDK in its memory.
+ * is opened. So a fabric on a single host has nothing of DPDK in its memory.
  */
 #ifndef EMU_HOSTLINK_OPEN_H
 #define EMU_HOSTLINK_OPEN_H
@@ -15,25 +15,20 @@
 #include "emu/hostlink/port/port.h"
 
 struct emu_hostport_options {
-    uint32_t frames; /* most frames in use at a time, for sending and receiving; 0: 4096 */
-    uint32_t
-        /* largest frame to use if the device supports it; 0: EMU_HOSTLINK_FRAME_BYTES */
-        frame_bytes;
+    uint32_t frames;      /* most frames in use at a time, to send and receive; 0: 4096 */
+    uint32_t frame_bytes; /* largest frame to use if the device supports it; 0: 9014 */
     uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
-    /*
-     * For the whole process, taken from the first port that is opened: memory for the frames of all
-     * ports (0: 256 MiB; with huge pages as much as needed), and whether to use huge pages if some
-     * are free.
-     */
-    uint32_t memory_mib;
-    bool huge_pages;
+
+    /* For the whole process, taken from the first port that is opened. */
+    uint32_t memory_mib; /* for all frames; 0: 256, or with huge pages as much as needed */
+    bool huge_pages;     /* use huge pages if some are free */
 };
 
 /**
- * emu_hostport_open - open @device as a port. The port's close() closes it.
- * @device: in DPDK's syntax, with arguments: net_af_packet0,iface=eth1; net_af_xdp0,iface=eth1;
- * net_memif0,role=server,id=0,socket=/run/x.sock; net_ring0; or the PCI address of an adapter. If
- * @device does not set an argument whose default in DPDK is unsuitable, a better value is added.
+ * emu_hostport_open - open @device as a port. The port's close() closes it. @device: in DPDK's
+ * syntax, with arguments: net_af_packet0,iface=eth1; net_af_xdp0,iface=eth1;
+ * net_memif0,role=server,id=0,socket=/run/x.sock; net_ring0; or the PCI address of an adapter.
+ * Arguments whose default in DPDK is unsuitable get a better value, unless @device sets them.
  * @options: NULL: all zeros.
  *
  * Writes one line for the user to @error. Errors: -ENOTSUP (built without DPDK), -ENOENT (the
@@ -49,22 +44,19 @@ struct emu_hostport_options {
 int emu_hostport_open(struct emu_hostport **ret, const char *device,
                       const struct emu_hostport_options *options, char *error, size_t error_bytes);
 
-/*
- * Names in the DPDK library: of its file, and of its symbols, which are the function to open a
- * port, the fabemu version that the library was built for, and an emu_hostport_unmaps_fn.
- */
-#define EMU_HOSTPORT_LIBRARY       "libfabemu-dpdk.so"
-#define EMU_HOSTPORT_OPEN_SYMBOL   "emu_hostport_dpdk_open"
-#define EMU_HOSTPORT_BUILT_SYMBOL  "emu_hostport_dpdk_built"
-#define EMU_HOSTPORT_UNMAPS_SYMBOL "emu_hostport_dpdk_unmaps"
+/* Names in the DPDK library. */
+#define EMU_HOSTPORT_LIBRARY       "libfabemu-dpdk.so"        /* its file */
+#define EMU_HOSTPORT_OPEN_SYMBOL   "emu_hostport_dpdk_open"   /* an emu_hostport_open_fn */
+#define EMU_HOSTPORT_BUILT_SYMBOL  "emu_hostport_dpdk_built"  /* fabemu version it was built for */
+#define EMU_HOSTPORT_UNMAPS_SYMBOL "emu_hostport_dpdk_unmaps" /* an emu_hostport_unmaps_fn */
 
 typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
                                  const struct emu_hostport_options *options, char *error,
                                  size_t error_bytes);
 
 /*
- * A function to be called before munmap(). It returns when no port uses rings that DPDK's interrupt
- * thread is about to unmap.
+ * To be called before munmap(). Returns when no port uses rings that DPDK's interrupt thread is
+ * about to unmap.
  */
 typedef void emu_hostport_unmaps_fn(void);
 

@@ -36,7 +36,7 @@ struct emu_hostport_ops {
     /*
      * Send @count frames: at most EMU_HOSTLINK_BURST, of at most frame_bytes each. Returns how many
      * the port took, from the first one on. The port drops these itself once they are on the wire.
-     * The caller still holds the others.
+     * The caller still holds the other frames.
      */
     uint32_t (*send)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count);
     /* Get a free frame, or NULL if none is free now. */
@@ -44,19 +44,18 @@ struct emu_hostport_ops {
     /* Add a holder, so that the frame must be dropped once more. */
     void (*keep)(struct emu_hostport *port, struct emu_hostframe *frame);
     /*
-     * Return whether the caller is the only holder. If so, the device has finished sending the
-     * frame, and the caller may write it. With some devices the result stays false until another
-     * frame is sent.
+     * Return whether the caller is the only holder. If so, the device has sent the frame, and the
+     * caller may write it. With some devices the result stays false until another frame is sent.
      */
     bool (*is_alone)(struct emu_hostport *port, const struct emu_hostframe *frame);
     void (*drop)(struct emu_hostport *port, struct emu_hostframe *frame);
     /* Return a descriptor that becomes readable when frames may have arrived; -1: not supported. */
     int (*wake_fd)(struct emu_hostport *port);
     /*
-     * Re-arm wake_fd(). To be called before sleeping on it. Because a frame may have arrived just
-     * before, the caller must then call receive() once more, and sleep only if that returns
-     * nothing. The descriptor may also become readable by other events (a cable was unplugged), and
-     * by frames with other EtherTypes.
+     * Re-arm wake_fd(), before sleeping on it. A frame may have arrived just before. Therefore the
+     * caller must then call receive() once more, and sleep only if it returns nothing. The
+     * descriptor may also become readable for other reasons: an unplugged cable, or frames with
+     * other EtherTypes.
      */
     void (*wake_clear)(struct emu_hostport *port);
     /* Return whether the device reports a carrier. Takes a system call. */
@@ -67,7 +66,7 @@ struct emu_hostport_ops {
 struct emu_hostport {
     const struct emu_hostport_ops *ops;
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES];
-    /* size of the largest frame, with its Ethernet header, without the checksum */
+    /* largest frame, with its Ethernet header, without the checksum */
     uint32_t frame_bytes;
     char name[64]; /* the device as the user named it, for reports */
 };

@@ -2,7 +2,7 @@
 /*
  * auth.c - compute tags: CRC-32C, and those of libsodium if it was built in.
  *
- * Rejected: one key for all incarnations with random nonces, because with 96 bits they could repeat
+ * Rejected: one key for all incarnations with random nonces, because nonces of 96 bits could repeat
  * in a long run. Rejected: encryption, because messages between programs on one host are not hidden
  * either.
  */
@@ -255,7 +255,7 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
     auth_tag(auth, false, check, packet, data, bytes, tag);
-    /* a CRC is not secret, so the comparison need not take constant time */
+    /* a CRC is no secret, so the comparison need not take constant time */
     if (check == EMU_AUTH_CRC)
         return memcmp(tag, data + bytes, sizeof tag) == 0;
     return same_tag(tag, data + bytes);

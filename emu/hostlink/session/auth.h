@@ -4,11 +4,10 @@
  *
  * Without a key the tag is a CRC-32C, which anybody on the wire can compute. With a key
  * (libsodium):
- *
  * - The tag of a handshake frame is a keyed BLAKE2b. It needs no nonce, so no nonce can repeat.
  * - Each incarnation of a session has two keys, one per direction. They are derived from the user's
  *   key, the fabric, the hosts and the random numbers of the handshake. The tag of a frame is that
- *   of AES-256-GCM. If one of the two processors lacks the instructions for it, the tag is that of
+ *   of AES-256-GCM, or, if one of the two processors lacks the instructions for it, that of
  *   ChaCha20-Poly1305 (RFC 8439). The nonce is the packet number, which is unique within the
  *   incarnation.
  *
@@ -33,8 +32,8 @@ enum emu_auth_check {
 };
 
 /*
- * What the keys of an incarnation are derived from. Both hosts use the same values, with the hosts
- * exchanged.
+ * The keys of an incarnation are derived from these values. The other host has the same values,
+ * with `mine` and `yours`, and `host` and `peer`, exchanged.
  */
 struct emu_auth_incarnation {
     uint64_t fabric;
@@ -51,24 +50,21 @@ struct emu_auth;
 const char *emu_auth_missing(void);
 
 /**
- * emu_auth_create - use @key (32 bytes), or the CRC if @key is NULL. Errors: -ENOMEM; -ENOTSUP: see
+ * emu_auth_create - use @key (32 bytes), or a CRC if @key is NULL. Errors: -ENOMEM; -ENOTSUP: see
  * emu_auth_missing().
  */
 int emu_auth_create(struct emu_auth **ret, const uint8_t *key);
 void emu_auth_destroy(struct emu_auth *auth); /* NULL: does nothing */
 
-/**
- * emu_auth_checks - return the checks that this host supports for data frames: bits by enum
- * emu_auth_check.
- */
+/** emu_auth_checks - return the supported checks of data frames, as bits by enum emu_auth_check. */
 uint32_t emu_auth_checks(const struct emu_auth *auth);
 
 /** emu_auth_handshake_check - return the check of handshake frames. */
 uint8_t emu_auth_handshake_check(const struct emu_auth *auth);
 
 /**
- * emu_auth_agree - choose the best check that both hosts support, from the bits of both. Both hosts
- * get the same result. Returns false if there is none.
+ * emu_auth_agree - choose the best of the checks that both hosts support, so that both choose the
+ * same. @checks, @theirs: bits of either host. Returns false if there is none.
  */
 bool emu_auth_agree(uint32_t checks, uint32_t theirs, uint8_t *ret);
 
@@ -84,7 +80,7 @@ void emu_auth_seal(struct emu_auth *auth, uint8_t check, uint64_t packet, uint8_
 
 /**
  * emu_auth_good - return whether the tag after the @bytes bytes at @data is right. @check: the
- * check that the caller expects, emu_auth_handshake_check() or that of the incarnation. Pure.
+ * expected check: emu_auth_handshake_check(), or that of the incarnation. Pure.
  */
 bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const uint8_t *data,
                    uint32_t bytes);

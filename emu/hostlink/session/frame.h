@@ -28,10 +28,7 @@
 #define EMU_FRAME_WINDOW_LEAST 64u /* limits of the number of frames in flight; powers of two */
 #define EMU_FRAME_WINDOW_MOST  4096u
 
-/*
- * The kinds of frames. The first three are handshake frames, whose layout is the same in all future
- * versions.
- */
+/* The kinds of frames. The first three are handshake frames, whose layout never changes. */
 enum emu_frame_kind {
     EMU_FRAME_HELLO = 1, /* offers the sender's random session number */
     EMU_FRAME_REPLY,     /* returns that number, and offers the replying host's own */
@@ -60,10 +57,8 @@ struct emu_frame {
     uint32_t sent_ns; /* sender's clock when the frame was sent, low 32 bits; never 0 */
     /* sent_ns of the last received frame, plus the time since its arrival; 0: none */
     uint32_t echo_ns;
-    uint32_t
-        needless; /* frames of which the sender of this header received several transmissions */
-    /* low bits of the highest packet number received; echo_ns is from that packet */
-    uint32_t newest;
+    uint32_t needless;   /* frames that its sender has received in several transmissions */
+    uint32_t newest;     /* low bits of the highest packet number received; gives echo_ns */
     const uint8_t *body; /* points into the frame */
 };
 
@@ -88,10 +83,7 @@ bool emu_frame_is_ours(const struct emu_hostframe *frame);
 /** emu_frame_write - write header @from at @to. */
 void emu_frame_write(uint8_t *to, const struct emu_frame *from);
 
-/**
- * emu_frame_bytes - return the length of a frame with a body of @body_bytes, including its tag.
- * Pure.
- */
+/** emu_frame_bytes - return the length of a frame with this body, including its tag. Pure. */
 static inline uint32_t emu_frame_bytes(uint32_t body_bytes)
 {
     return EMU_FRAME_HEADER_BYTES + body_bytes + EMU_FRAME_TAG_BYTES;
@@ -103,10 +95,7 @@ static inline bool emu_frame_is_handshake(uint8_t kind)
     return kind <= EMU_FRAME_CONFIRM;
 }
 
-/**
- * emu_frame_offer_parse - parse the body of a handshake frame. Returns false if it is invalid.
- * Pure.
- */
+/** emu_frame_offer_parse - parse the body of a handshake frame. Returns whether it is valid. */
 bool emu_frame_offer_parse(const struct emu_frame *header, struct emu_frame_offer *ret);
 void emu_frame_offer_write(uint8_t *to, const struct emu_frame_offer *from);
 

@@ -3,15 +3,15 @@
  * handshake.c - the handshake of two hosts: HELLO, REPLY, CONFIRM.
  *
  * Each host has a random session number for its next incarnation. HELLO contains the sender's
- * number. REPLY returns it, together with the replying host's number. CONFIRM returns the latter. A
- * host that gets its own number back knows that the peer is active now, and that nobody replays old
- * frames. Only then an incarnation begins or ends. A HELLO alone changes nothing: it is only
- * answered, at most SESSION_ANSWERS per step.
+ * number. REPLY returns it, together with the replying host's number. CONFIRM returns the number of
+ * the replying host. A host that gets its own number back knows that the peer is active now, and
+ * that nobody replays old frames. Only then an incarnation begins or ends. A HELLO alone changes
+ * nothing: it is only answered, at most SESSION_ANSWERS per step.
  *
  * While the session is up, a HELLO is answered with the number of the next incarnation. If the peer
- * was restarted it confirms this number, and the old incarnation ends here. If a host confirms it
- * but must be rejected, that host is not the peer. Then the session continues until its peer is
- * silent.
+ * was restarted it confirms this number, and the old incarnation ends here. If a host confirms the
+ * number but must be rejected, that host is not the peer. Then the session continues until its peer
+ * is silent.
  *
  * Both hosts may send HELLO at the same time. Because all frames contain the same two numbers, both
  * hosts get the same incarnation.
@@ -157,7 +157,7 @@ static void handshake_begin(struct emu_session *s, const struct emu_frame *heade
     session_set(&s->state, EMU_SESSION_UP);
 }
 
-/* Accept or reject a host that has returned our number, which shows that it is active now. */
+/* Accept or reject a host that has returned our number, and is therefore active now. */
 static void handshake_fresh(struct emu_session *s, const struct emu_frame *header,
                             const struct emu_frame_offer *offer, uint64_t now_ns)
 {
@@ -173,7 +173,6 @@ static void handshake_fresh(struct emu_session *s, const struct emu_frame *heade
         handshake_begin(s, header, offer, check, now_ns);
 }
 
-/* Return whether @header belongs to the current incarnation. */
 static bool handshake_is_current(const struct emu_session *s, const struct emu_frame *header)
 {
     return session_is(s, EMU_SESSION_UP) && header->mine == s->handshake.yours;
@@ -181,7 +180,7 @@ static bool handshake_is_current(const struct emu_session *s, const struct emu_f
 
 static void handshake_hello(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
-    /* the HELLO was delayed, or the peer does not know yet that the session is up */
+    /* a delayed HELLO, or the peer does not know yet that the session is up */
     if (handshake_is_current(s, header))
         handshake_answer(s, EMU_FRAME_CONFIRM, s->handshake.mine, header, now_ns);
     else
@@ -209,8 +208,8 @@ static void handshake_confirm(struct emu_session *s, const struct emu_frame *hea
         handshake_fresh(s, header, offer, now_ns);
     } else if (!session_is(s, EMU_SESSION_UP) || header->yours != s->handshake.mine) {
         emu_count(&s->counts.foreign, 1);
-        /* a repeated CONFIRM: the peer has received nothing from us in this incarnation */
     } else if (handshake_is_current(s, header)) {
+        /* a repeated CONFIRM: the peer has received nothing from us in this incarnation */
         s->handshake.heard = true;
         s->receive.ack_now = true;
     } else {
@@ -232,7 +231,7 @@ void session_handshake(struct emu_session *s, const struct emu_frame *header, ui
         handshake_confirm(s, header, &offer, now_ns);
 }
 
-/* Make a handshake frame and queue it for the port. Return false if no frame is free now. */
+/* Make a handshake frame and queue it for the port. Return false if no frame is free. */
 static bool handshake_transmit(struct emu_session *s, const struct session_answer *answer,
                                uint64_t now_ns)
 {
@@ -270,7 +269,7 @@ static bool handshake_transmit(struct emu_session *s, const struct session_answe
 static void handshake_unrequested(struct emu_session *s, uint64_t now_ns)
 {
     bool up = session_is(s, EMU_SESSION_UP);
-    /* While up, CONFIRM also serves as the keep-alive. */
+    /* while the session is up, CONFIRM is also its keep-alive */
     uint64_t longest_ns = up ? s->keep_ns : HANDSHAKE_LONGEST_NS;
     struct session_answer hello = {.kind = EMU_FRAME_HELLO, .mine = s->handshake.next};
 

@@ -3,9 +3,9 @@
  * internal.h - shared by the files of a session: session.c (create, step, query), handshake.c,
  * send.c (frames in flight), loss.c (loss detection), receive.c.
  *
- * Data frames have sequence numbers modulo 2^32, of which only differences are compared. What is
- * stored per sequence number is in arrays of `window` elements, at number & mask. Each transmission
- * of a frame is a *packet* with a number of its own, which is never reused.
+ * Data frames have sequence numbers modulo 2^32, of which only differences are compared. Arrays
+ * with one element per sequence number have `window` elements, and are indexed by number & mask.
+ * Each transmission of a frame is a *packet* with a number of its own, which is never reused.
  */
 #ifndef EMU_HOSTLINK_INTERNAL_H
 #define EMU_HOSTLINK_INTERNAL_H
@@ -33,7 +33,7 @@ struct session_slot {
     /* FLIGHT: in session_loss.flight, in order of transmission; LOST: in session_loss.lost */
     struct emu_list link;
     struct emu_hostframe *frame;
-    uint64_t packet; /* number of its last packet; OUT: of the packet that waits */
+    uint64_t packet; /* number of its last packet; OUT: of the packet that waits for the port */
     uint64_t sent_ns;
     uint16_t body_bytes;
     uint8_t state; /* enum slot_state */
@@ -70,21 +70,20 @@ struct session_handshake {
     uint64_t yours;
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
-    /* when to send the next HELLO or CONFIRM that answers nothing, */
-    uint64_t handshake_ns;
-    uint64_t wait_ns; /* and the interval after that */
+    uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM that answers nothing */
+    uint64_t wait_ns;      /* interval from that frame to the one after it */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
     _Atomic uint64_t refusal; /* enum session_refusal */
     _Atomic uint64_t version; /* protocol version in the peer's last handshake frame */
     /*
-     * The last host that was rejected while the session was up: its MAC address, enum
-     * session_refusal, and version. 0: none.
+     * MAC address, enum session_refusal and version of the last host that was rejected while the
+     * session was up; 0: none.
      */
     _Atomic uint64_t impostor;
-    /* a host was rejected in this incarnation, and knows `next` */
+    /* a host was rejected in this incarnation, which therefore knows `next` */
     bool impostor_seen;
-    /* handshake frames with a key although we have none, or without one although we have one */
+    /* handshake frames with a key although we have none, or without a key although we have one */
     _Atomic uint64_t key_mismatches;
     /* Values of key_mismatches and counts.forged when a session last ended or was last rejected. */
     _Atomic uint64_t past_key_mismatches, past_forged;
@@ -114,9 +113,9 @@ struct session_loss {
     struct emu_rto rto;
     uint64_t rto_from_ns; /* time of the last time-out */
     uint64_t rto_ns;      /* when the next time-out ends; UINT64_MAX: nothing is in flight */
-    /* when the oldest frame will count as lost, because later ones have arrived */
+    /* when the oldest frame counts as lost, because later ones have arrived; UINT64_MAX: never */
     uint64_t found_ns;
-    /* The newest packet that is known to have arrived, and its round trip. */
+    /* newest packet that is known to have arrived, and its round trip */
     uint64_t packet;
     uint64_t trip_ns;
     bool late;           /* the time-out was doubled, and no round trip was measured since */
@@ -130,7 +129,7 @@ struct session_loss {
 struct session_receive {
     struct emu_hostframe **held; /* frames that arrived before an earlier one */
     uint64_t *got;               /* bit at number & mask: `held` has this frame */
-    /* low bits of the number of the packet in which a frame first arrived */
+    /* low bits of the number of the packet in which the frame first arrived */
     uint32_t *received_by;
     uint32_t next; /* first missing frame */
     uint32_t high; /* 1 more than the highest frame received */
@@ -139,8 +138,8 @@ struct session_receive {
     uint64_t ack_pending_ns; /* arrival time of the first of them */
     bool ack_now;
     bool any;         /* a packet was received in this incarnation */
-    uint64_t newest;  /* highest packet number received, */
-    uint32_t sent_ns; /* and that packet's send time */
+    uint64_t newest;  /* highest packet number received */
+    uint32_t sent_ns; /* send time in that packet, and the time of its arrival */
     uint64_t received_ns;
 };
 
@@ -187,10 +186,7 @@ static inline struct session_slot *session_slot(const struct emu_session *s, uin
     return &s->send.slot[seq & s->mask];
 }
 
-/*
- * Returns the current time, which never decreases: @now_ns, or what another caller passed if that
- * is later.
- */
+/* Return the current time, which never decreases: the latest @now_ns that any caller has passed. */
 static inline uint64_t session_now(struct emu_session *s, uint64_t now_ns)
 {
     if (now_ns > s->now_ns)
@@ -203,19 +199,13 @@ static inline uint64_t session_now(struct emu_session *s, uint64_t now_ns)
 /** session_down - end the incarnation and drop everything in it. */
 void session_down(struct emu_session *s, enum emu_session_state state);
 
-/** session_stamp - fill the header fields that all frames of this host share. */
+/** session_stamp - fill the header fields that are equal in all frames of this host. */
 void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64_t now_ns);
 
-/**
- * session_echo_ns - return the send time of a received frame, plus the time since its arrival.
- * Pure.
- */
+/** session_echo_ns - return a frame's send time plus the time since its arrival; 0: none. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);
 
-/**
- * session_trip - measure a round trip by the echo in a received frame. Returns it, or UINT64_MAX if
- * the frame has no valid echo.
- */
+/** session_trip - measure and return a round trip, by the echo in a frame; UINT64_MAX: no echo. */
 uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
 /* handshake.c */
@@ -236,19 +226,15 @@ void session_handshake_send(struct emu_session *s, uint64_t now_ns);
 void session_send_begin(struct emu_session *s);
 void session_send_end(struct emu_session *s);
 
-/**
- * session_ack_due_ns - return when an acknowledgment must be sent; UINT64_MAX: none is pending.
- * Pure.
- */
+/** session_ack_due_ns - return when to send an acknowledgment; UINT64_MAX: none pending. Pure. */
 uint64_t session_ack_due_ns(const struct emu_session *s);
 
 /** session_send - send the data frames and acknowledgments that are due. The session is up. */
 void session_send(struct emu_session *s, uint64_t now_ns);
 
 /**
- * session_out - queue a complete frame for the port. The queue must have a free slot. The caller
- * must be a holder of the frame, and the queue takes its place. @slot: the frame's slot; NULL: no
- * data frame.
+ * session_out - queue a complete frame for the port. The queue must have a free slot, and takes
+ * over the caller's reference to the frame. @slot: the frame's slot; NULL: it is no data frame.
  */
 void session_out(struct emu_session *s, struct emu_hostframe *frame, struct session_slot *slot,
                  uint64_t packet);
@@ -273,10 +259,7 @@ void session_loss_trip(struct emu_session *s, uint64_t trip_ns);
 /** session_loss_has - remove a frame from its list, because the peer has received it. */
 void session_loss_has(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/**
- * session_loss_arrived - note that packet @newest has reached the peer, with a round trip of
- * @trip_ns.
- */
+/** session_loss_arrived - packet @newest has reached the peer, with round trip @trip_ns. */
 void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_ns);
 
 /** session_loss_find - move frames that count as lost to session_loss.lost. */
@@ -300,8 +283,8 @@ static inline bool session_gap(const struct emu_session *s)
 }
 
 /**
- * session_map_word - return 64 bits: bit i says whether frame number receive.next + 64 * @word + i
- * was received. Pure.
+ * session_map_word - return 64 bits. Bit i says whether frame receive.next + 64 * @word + i was
+ * received. Pure.
  */
 uint64_t session_map_word(const struct emu_session *s, uint32_t word);
 

@@ -2,7 +2,7 @@
 /*
  * loss.c - find lost frames.
  *
- * A frame counts as lost if a later one has arrived, and the reordering window has passed since
+ * A frame counts as lost if a later one has arrived, and the *reordering window* has passed since
  * then (RFC 8985, RFC 9002). A frame also counts as lost if nothing was acknowledged for a time-out
  * (RFC 6298). Then only the oldest frame is sent again, as a probe.
  *
@@ -13,13 +13,16 @@
 #include "emu/hostlink/session/internal.h"
 
 #define LOSS_LEAST_NS UINT64_C(1000000) /* shortest time-out; wires are short */
-/* longest time-out; limits how long recovery takes after an outage */
+/* longest time-out, which limits how long recovery takes after an outage */
 #define LOSS_MOST_NS     UINT64_C(250000000)
 #define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */
 #define LOSS_WIDEST      16u             /* most doublings of the reordering window */
-/* it is halved after so many round trips without a needless retransmission, */
+/*
+ * The reordering window is halved after LOSS_PATIENCE round trips and LOSS_GOOD retransmissions
+ * without a needless one.
+ */
 #define LOSS_PATIENCE 8u
-#define LOSS_GOOD     64u /* and so many justified ones */
+#define LOSS_GOOD     64u
 
 void session_loss_begin(struct emu_session *s)
 {
@@ -36,13 +39,13 @@ static uint64_t loss_rto_ns(const struct emu_session *s)
     return emu_rto_ps(&s->lost.rto, 1) / 1000;
 }
 
-/* Return the longest reordering window: 1.5 times a round trip that few exceed. */
+/* Return the longest reordering window: 1.5 times a round trip that is rarely exceeded. */
 static uint64_t loss_widest_ns(const struct emu_session *s)
 {
     return 3 * (s->lost.rto.mean_ps + 4 * s->lost.rto.spread_ps) / 2000 + LOSS_OVERTAKE_NS;
 }
 
-/* Return the reordering window: how much later than a later frame a frame may arrive. */
+/* Return the reordering window: how long after a later frame a frame may still arrive. */
 static uint64_t loss_overtake_ns(const struct emu_session *s)
 {
     uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = loss_widest_ns(s);
@@ -59,7 +62,6 @@ static struct session_slot *loss_oldest(const struct emu_session *s)
     return emu_list_entry(s->lost.flight.next, struct session_slot, link);
 }
 
-/* Set the time-out, from the oldest frame in flight. */
 static void loss_set_timer(struct emu_session *s)
 {
     uint64_t from_ns;
@@ -109,8 +111,8 @@ static void loss_widen(struct emu_session *s, uint64_t now_ns)
     if (overtake_ns < loss_widest_ns(s) && lost->widened < LOSS_WIDEST)
         lost->widened++;
     /*
-     * Retransmitted frames give no round trip, and those of the other frames are too short (Karn's
-     * algorithm). So take a longer one into account here.
+     * Retransmitted frames give no round trip (Karn's algorithm), so the measured ones are those of
+     * the fastest frames. To correct this, take a longer one into account.
      */
     session_loss_trip(s, lost->trip_ns + overtake_ns);
 }
@@ -140,7 +142,7 @@ void session_loss_arrived(struct emu_session *s, uint32_t newest, uint64_t trip_
     uint64_t last = s->send.packet - 1;
     uint32_t back = (uint32_t)last - newest;
 
-    /* this packet was never sent, or is far in the past */
+    /* the packet was never sent, or is far in the past */
     if (back >= s->send.packet || back > INT32_MAX || last - back <= s->lost.packet)
         return;
     s->lost.packet = last - back;

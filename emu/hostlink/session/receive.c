@@ -8,9 +8,9 @@
 #include "emu/util/bits.h"
 
 /*
- * A packet whose number is lower than the highest by this much is dropped. Otherwise somebody could
- * record frames, and replay them as new frames after the sequence numbers have wrapped. A sequence
- * number advances by at most one per packet.
+ * Drop a packet whose number is this much below the highest received one. Otherwise somebody could
+ * replay recorded frames as new ones after the sequence numbers have wrapped around. Within this
+ * span they cannot, because they advance by at most one per packet.
  */
 #define RECEIVE_SPAN (UINT64_C(1) << 20)
 
@@ -82,7 +82,7 @@ static bool receive_is_ours(const struct emu_session *s, const struct emu_frame 
            header->mine == s->handshake.yours;
 }
 
-/* Return whether the frame is authentic and of this session. If not, count it. */
+/* Return whether the frame is authentic and belongs to the session. If not, count it. */
 static bool receive_verify(struct emu_session *s, const struct emu_hostframe *frame,
                            const struct emu_frame *header)
 {
@@ -110,8 +110,8 @@ static bool receive_verify(struct emu_session *s, const struct emu_hostframe *fr
 /* --- ordering -------------------------------------------------------------------------- */
 
 /*
- * Process a duplicate: find out whether the peer has retransmitted it needlessly, or the wire has
- * duplicated it.
+ * Process a duplicate. It was retransmitted needlessly, or, if its packet number is that of the
+ * first arrival, the wire has duplicated it.
  */
 static void receive_double(struct emu_session *s, const struct emu_frame *header)
 {
@@ -139,7 +139,7 @@ static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
     emu_count(&s->counts.out_of_order, 1);
 }
 
-/* Deliver the next frame, and the frames that were held until it arrived. */
+/* Deliver the next frame, and those that were held because it was missing. */
 static void receive_deliver(struct emu_session *s, struct emu_hostframe *frame, uint32_t body_bytes,
                             void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
                             void *ctx)
@@ -198,7 +198,7 @@ static bool receive_header(struct emu_session *s, const struct emu_frame *header
         emu_count(&s->counts.doubles, 1);
         return false;
     }
-    receive->any = true; /* the packet number is new, so this is no replay */
+    receive->any = true; /* the packet number is new, so this frame is not replayed */
     receive->newest = header->packet;
     receive->sent_ns = header->sent_ns;
     receive->received_ns = now_ns;

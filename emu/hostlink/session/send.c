@@ -3,16 +3,15 @@
  * send.c - data frames, from their first byte until the peer has received them, and
  * acknowledgments.
  *
- * The header and tag of a frame are written just before it is passed to the port. Each transmission
- * gets new ones, with a new packet number, the current acknowledgment, and the current time. A
- * frame that the port does not take stays unchanged until the port takes it.
+ * The header and tag of a frame are written just before the frame is passed to the port. For each
+ * transmission they are written anew, with a new packet number, the current acknowledgment, and the
+ * current time. A frame that the port does not take stays unchanged until the port takes it.
  */
 #include "emu/hostlink/session/internal.h"
 
-#define SEND_BURSTS 4u /* most bursts of frames sent per step */
-/* an acknowledgment is sent after so many frames were received, */
-#define SEND_LAG       16u
-#define SEND_LAG_NS    UINT64_C(50000) /* or so long after the first of them */
+#define SEND_BURSTS    4u              /* most bursts of frames sent per step */
+#define SEND_LAG       16u             /* an acknowledgment is due after so many frames */
+#define SEND_LAG_NS    UINT64_C(50000) /* or so long after the first of these frames */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
 
 void session_send_begin(struct emu_session *s)
@@ -72,7 +71,6 @@ static bool send_open(struct emu_session *s)
     return true;
 }
 
-/* Complete the frame being filled. */
 static void send_close(struct emu_session *s)
 {
     struct session_send *send = &s->send;
@@ -131,10 +129,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
     for (uint32_t i = 0; i < sent; i++) {
         struct session_slot *slot = send->out[i].slot;
 
-        /*
-         * The peer may already have an earlier transmission of the frame. Then the slot may be in
-         * use for another frame.
-         */
+        /* if an earlier transmission was acknowledged, the slot may have another frame */
         if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
             session_loss_sent(s, slot, now_ns);
     }
@@ -175,7 +170,7 @@ static uint64_t send_seal(struct emu_session *s, struct emu_hostframe *frame,
 }
 
 /*
- * Make the slot's frame writable. If the port still holds it, replace it with a copy. Return false
+ * Make the slot's frame writable: if the port still holds it, replace it with a copy. Return false
  * if no frame is free for the copy.
  */
 static bool send_own(struct emu_session *s, struct session_slot *slot)
@@ -199,7 +194,7 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
 {
     if (!send_own(s, slot))
         return false;
-    emu_list_del(&slot->link); /* from the list of lost frames, if it is in it */
+    emu_list_del(&slot->link); /* if the frame was lost, remove it from the list of lost frames */
     slot->packet = send_seal(s, slot->frame, EMU_FRAME_DATA, seq, slot->body_bytes, now_ns);
     slot->state = SLOT_OUT;
     s->port->ops->keep(s->port, slot->frame);
@@ -208,8 +203,8 @@ static bool send_slot(struct emu_session *s, struct session_slot *slot, uint32_t
 }
 
 /*
- * Queue a burst of frames. Lost frames come first, because without them the peer cannot deliver
- * later ones. Return false if nothing was queued.
+ * Queue a burst of frames, the lost ones first, because without them the peer cannot deliver later
+ * ones. Return false if nothing was queued.
  */
 static bool send_burst(struct emu_session *s, uint64_t now_ns)
 {
@@ -233,7 +228,7 @@ static bool send_burst(struct emu_session *s, uint64_t now_ns)
     return send->outs != before;
 }
 
-/* Send an ACK frame. If frames are missing, it has a map of those received after them. */
+/* Send an ACK frame. If frames are missing, it contains a map of the frames received after them. */
 static bool send_ack(struct emu_session *s, uint64_t now_ns)
 {
     uint32_t words = (s->receive.high - s->receive.next + 63) / 64;
@@ -259,17 +254,14 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/*
- * Return whether an ACK frame must be sent now. @sent_data: data frames were just sent, which also
- * acknowledge.
- */
+/* Return whether an ACK frame is due. @sent_data: data frames, which acknowledge, were sent. */
 static bool send_must_ack(const struct emu_session *s, bool sent_data, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;
 
     if (now_ns - s->send.last_ns >= s->keep_ns || receive->ack_now)
         return true;
-    if (sent_data && !session_gap(s)) /* a data frame has no map */
+    if (sent_data && !session_gap(s)) /* only an ACK frame has a map of received frames */
         return false;
     return receive->ack_pending && now_ns >= session_ack_due_ns(s);
 }
@@ -306,7 +298,7 @@ static void acked_slot(struct emu_session *s, struct session_slot *slot, uint64_
     slot->state = SLOT_HAS;
 }
 
-/* Process the map of an ACK frame. Return false if it has frames that were never sent. */
+/* Process the map of an ACK frame. Return false if it contains frames that were never sent. */
 static bool acked_map(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     uint32_t sent = s->send.ready - s->send.unacked, words = header->body_bytes / 8u;
@@ -332,7 +324,7 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
     uint32_t more = header->ack - send->unacked;
 
     if ((int32_t)more < 0)
-        return; /* an older frame, which was overtaken by one with a later acknowledgment */
+        return; /* an older frame, overtaken by a frame with a later acknowledgment */
     if (more > send->ready - send->unacked) {
         emu_count(&s->counts.malformed, 1);
         return;

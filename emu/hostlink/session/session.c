@@ -11,7 +11,7 @@
 
 #define SESSION_KEEP_NS  UINT64_C(100000000) /* longest interval of keep-alives */
 #define SESSION_QUIET_NS UINT64_C(1000000)   /* smallest silent_ns */
-#define SESSION_PACKETS  1024u               /* more packet numbers than a step uses */
+#define SESSION_PACKETS  1024u               /* a step uses fewer packet numbers */
 #define SESSION_RETRY_NS UINT64_C(20000) /* retry interval when the port was full or had no frame */
 
 static bool config_is_good(const struct emu_session_config *config)
@@ -140,8 +140,8 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
     session_set(&s->trip_ns, mean_ns ? mean_ns - mean_ns / 8 + trip_ns / 8 : trip_ns);
     /*
      * While data frames are in flight, their acknowledgments give the round trip
-     * (session_loss_has()). The echo is used if there are none, or if a time-out was doubled since
-     * the last measurement.
+     * (session_loss_has()). The echo is used if no data frame is in flight, or if the time-out was
+     * doubled since the last measurement.
      */
     if (emu_list_empty(&s->lost.flight) || s->lost.late)
         session_loss_trip(s, trip_ns);
@@ -164,9 +164,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 /*
  * Extend the wait for a silent peer if this host paused, because no core was free or the machine
- * was suspended. During a pause this host receives nothing, which does not mean that the peer is
- * silent. (Without pauses even a busy owner steps every keep_ns.) A pause counts as an eighth of
- * silent_ns, so that a failed peer is still detected after a bounded number of steps.
+ * was suspended. During a pause this host receives nothing, although the peer may be sending.
+ * (Without pauses even a busy owner steps every keep_ns.) A pause counts as an eighth of silent_ns,
+ * so that a failed peer is still detected after a bounded number of steps.
  */
 static void session_excuse_pause(struct emu_session *s, uint64_t now_ns)
 {
@@ -195,7 +195,7 @@ uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns)
     return (uint32_t)(emu_count_read(&session->counts.frames_sent) - before);
 }
 
-/* Return when something is due while the session is up. 0: now, if the port takes it. */
+/* Return when the session, which is up, must be stepped next; 0: now. */
 static uint64_t session_incarnation_next_ns(const struct emu_session *s)
 {
     const struct session_send *send = &s->send;
@@ -254,10 +254,7 @@ const struct emu_session_counts *emu_session_counts(const struct emu_session *se
     return &session->counts;
 }
 
-/*
- * Return why a peer never connected or did not connect again, if the keys seem to differ; else
- * NULL.
- */
+/* If the keys of the hosts seem to differ, return a line for the user that says so, else NULL. */
 static const char *session_key_mismatch(const struct emu_session *s)
 {
     if (emu_count_read(&s->handshake.key_mismatches) !=
@@ -277,7 +274,6 @@ bool emu_session_is_refused(const struct emu_session *session)
            (!session_is(session, EMU_SESSION_UP) && session_key_mismatch(session));
 }
 
-/* Write why a host was rejected. */
 static void session_refusal(enum session_refusal refusal, uint64_t version, char *text,
                             size_t bytes)
 {
@@ -314,7 +310,8 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
 
     if (session_is(session, EMU_SESSION_UP))
         snprintf(text, bytes, "up");
-    else if (mismatch) /* checked first, because keys may also differ after a rejection */
+    /* checked first, because the keys may differ even after a rejection for another reason */
+    else if (mismatch)
         snprintf(text, bytes, "%s", mismatch);
     else if (refusal != SESSION_NOT_REFUSED)
         session_refusal((enum session_refusal)refusal, emu_count_read(&session->handshake.version),

@@ -8,17 +8,17 @@
  * passes the current time. The owner puts *records* in (a few bytes with a kind, wire.h), and gets
  * the peer's records out, in the order in which the peer's owner put them in.
  *
- * Records are packed into frames. A frame has a sequence number. The receiver acknowledges frames
- * cumulatively, and those that arrived out of order by a bit map. The sender keeps a frame until it
- * is acknowledged, and sends it again when a gap or a time-out shows that it was lost (RFC 6298,
- * RFC 9002). Each transmission of a frame is a *packet*, with a packet number of its own. With a
- * key every frame has a tag of AES-256-GCM over the whole frame, without a key a CRC-32C.
+ * Records are packed into frames, which have sequence numbers. The receiver acknowledges frames
+ * cumulatively, and reports frames that arrived out of order in a bit map. The sender keeps a frame
+ * until it is acknowledged, and sends it again when a gap or a time-out shows that it was lost (RFC
+ * 6298, RFC 9002). Each transmission of a frame is a *packet*, with a packet number of its own.
+ * Each frame has a tag, which with a key authenticates it (auth.h).
  *
- * A session begins with a handshake of fresh random numbers. By these numbers, frames of an earlier
- * session and replayed frames are recognized. If nothing arrives from the peer for `silent_ns`, the
- * peer has failed. Then the session goes down and drops everything in it, and a new handshake
- * begins the next *incarnation* of the session. A host that claims to be the peer but must be
- * rejected does not end the session; emu_session_impostor() reports such a host.
+ * A session begins with a handshake of fresh random numbers. These numbers tell the session's
+ * frames from replayed ones and from those of an earlier session. If nothing arrives from the peer
+ * for `silent_ns`, the peer has failed. Then the session goes down and drops everything in it, and
+ * a new handshake begins the next *incarnation* of the session. A host that claims to be the peer
+ * but must be rejected does not end the session; emu_session_impostor() reports such a host.
  */
 #ifndef EMU_HOSTLINK_SESSION_H
 #define EMU_HOSTLINK_SESSION_H
@@ -41,28 +41,29 @@ struct emu_session_config {
     uint64_t fabric;           /* number of the fabric; frames of other fabrics are dropped */
     uint16_t host;             /* number of this host in the cluster file */
     uint16_t peer;             /* number of the peer */
-    /* digest of the cluster file; the handshake compares those of both hosts */
+    /* digest of the cluster file; the handshake compares the digests of both hosts */
     uint8_t digest[EMU_FRAME_DIGEST_BYTES];
     const uint8_t *key; /* EMU_AUTH_KEY_BYTES bytes; NULL: no key */
-    uint64_t silent_ns; /* after so long without a frame, the peer has failed; UINT64_MAX: never */
+    /* after so long without a frame the peer counts as failed; UINT64_MAX: never */
+    uint64_t silent_ns;
     /*
-     * Most frames in flight, and most frames kept here out of order; a power of two, 64 to 4096.
+     * Most frames in flight, and most frames kept here out of order: a power of two, 64 to 4096.
      * The smaller value of both hosts applies. For each session the port needs
      * EMU_SESSION_FRAMES(window) frames, besides those in its queues. If it has fewer, a peer whose
      * frames have gaps can use so many that no frame is free for other hosts.
      */
     uint32_t window;
-    /* MAC address of the peer's port; zeros: taken from the peer's handshake, which is broadcast */
+    /* MAC address of the peer's port; zeros: taken from its handshake, which is broadcast */
     uint8_t peer_mac[EMU_HOSTLINK_MAC_BYTES];
     /*
-     * The session has only one incarnation. After its end nothing more is sent. Therefore a host
-     * that is about to exit cannot connect in place of a newly started one.
+     * The session has only one incarnation, and sends nothing after its end. Therefore a host that
+     * is about to exit cannot connect in place of a newly started one.
      */
     bool once;
     /* random numbers for the handshake; NULL: from the system's secure generator */
     uint64_t (*random)(void *ctx);
     void *random_ctx;
-    /* For tests; 0 otherwise. */
+    /* 0, except in tests. */
     uint32_t first_seq; /* sequence number of the first data frame */
     /* number of the first packet; when the numbers run out, the incarnation ends */
     uint64_t first_packet;
@@ -112,16 +113,12 @@ uint64_t emu_session_incarnation(const struct emu_session *session);
  */
 void emu_session_end(struct emu_session *session);
 
-/**
- * emu_session_is_idle - return whether the peer has all our records, and we have acknowledged all
- * of its records.
- */
+/** emu_session_is_idle - return whether all records of both hosts were acknowledged. */
 bool emu_session_is_idle(const struct emu_session *session);
 
 /**
  * emu_session_is_refused - return whether the other host is incompatible: the state is
- * EMU_SESSION_REFUSED, or the session is down, and frames with another key have arrived since it
- * went down.
+ * EMU_SESSION_REFUSED, or the session is down, and frames with another key have arrived since then.
  */
 bool emu_session_is_refused(const struct emu_session *session);
 
@@ -130,25 +127,23 @@ void emu_session_why(const struct emu_session *session, char *text, size_t bytes
 
 /**
  * emu_session_impostor - return whether a host that claimed to be the peer was rejected while the
- * session was up. The session stays up. @text: one line for the user, which host and why. Thread:
- * any.
+ * session was up, which it still is. @text: one line for the user, which host and why. Thread: any.
  */
 bool emu_session_impostor(const struct emu_session *session, char *text, size_t bytes);
 
 /**
- * emu_session_room - return where a record of @bytes can be written now. Returns NULL if the window
- * is full, no frame is free, or the session is not up. The caller must write the record at once and
- * then call emu_session_put(), with no other call in between.
- * @bytes: at most emu_session_record_max(). That is the smaller limit of the two ports, so that a
- * handshake may change it, but at least EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0).
+ * emu_session_room - return where to write a record of @bytes now. Returns NULL if the window is
+ * full, no frame is free, or the session is not up. The caller must write the record at once and
+ * then call emu_session_put(), with no other call in between except emu_session_left().
+ * @bytes: at most emu_session_record_max(): the limit of the smaller port, at least
+ * EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0). A handshake may change it.
  */
 uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes);
 void emu_session_put(struct emu_session *session, uint32_t bytes);
 
 /**
- * emu_session_left - return how many bytes can be written where emu_session_room() says. That is at
- * least what was requested, and may suffice for further records. To be called between
- * emu_session_room() and emu_session_put(). Pure.
+ * emu_session_left - after emu_session_room(), return how many bytes can be written there: at least
+ * as many as were requested, and perhaps more, for further records. Pure.
  */
 uint32_t emu_session_left(const struct emu_session *session);
 uint32_t emu_session_record_max(const struct emu_session *session);
@@ -165,7 +160,7 @@ void emu_session_hold(struct emu_session *session);
  * passed to @records, all records of one frame in one call: @bytes bytes, which are valid until
  * @records returns. They belong to the incarnation that emu_session_incarnation() returns during
  * that call. A new incarnation begins only in this function, and ends in this function or in a
- * step. @records may put records in; it must not step the session or receive. @now_ns: from any
+ * step. @records may put records in, but must not step the session or receive. @now_ns: from any
  * monotonic clock, as in emu_session_step().
  */
 void emu_session_receive(struct emu_session *session, struct emu_hostframe *frame, uint64_t now_ns,
@@ -181,15 +176,12 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
 
 /**
  * emu_session_step - send everything that is due: the unfinished frame, retransmissions,
- * acknowledgments (at most a few frames late), handshakes, and keep-alives. Returns the number of
- * frames sent. If the port's send queue is full, the next step sends the rest.
+ * acknowledgments, handshakes, and keep-alives. Returns the number of frames sent. If the port's
+ * send queue is full, the next step sends the rest.
  */
 uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns);
 
-/**
- * emu_session_next_ns - return when the session must be stepped next, if nothing arrives and
- * nothing is put in before.
- */
+/** emu_session_next_ns - return when to step next, if nothing arrives or is put in before. */
 uint64_t emu_session_next_ns(const struct emu_session *session);
 
 /** emu_session_trip_ns - return the smoothed round-trip time; 0: unknown. Thread: any. */

@@ -13,10 +13,7 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/*
- * End the operation. Its id gets another generation, so segments that still arrive for it are
- * dropped as stale.
- */
+/* End the operation. Segments that still arrive for its id are then dropped as stale. */
 static void transfer_abort(struct fabemu *fab, struct nic_op *op)
 {
     if (op->state == NIC_OP_STREAM)

@@ -23,10 +23,7 @@
 #include "nic/host/peer/handshake.h"
 #include "nic/host/progress/progress.h"
 
-/*
- * Longer than any valid socket path, so that a path that was cut to this length is still refused as
- * too long.
- */
+/* longer than any valid socket path, so that a path cut to this length is still refused */
 #define PATH_BYTES 512
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,10 +51,7 @@ static void registry_in_child(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-/*
- * The process exits while it is still attached. Tell the fabric that this is an exit and not a
- * crash.
- */
+/* Notify the fabric that this process exits while it is attached, and does not crash. */
 __attribute__((destructor)) static void registry_at_exit(void)
 {
     if (pthread_mutex_trylock(&registry_lock))
@@ -336,12 +330,12 @@ void fabemu_detach(struct fabemu *fab)
         return;
     goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    /* from here on the fabric may deliver segments for another process of this node */
+    /* from here on the fabric may deliver segments for a later process of this node */
     emu_hostif_nic_leave(&fab->hostif);
     nic_unlock(fab);
     /*
-     * The adapter's thread still runs here, because the fabric reads for how long this thread
-     * waited for a core.
+     * The adapter's thread is stopped after the detach, because at the detach the fabric reads how
+     * long each thread has waited for a core, which it cannot read from a thread that has ended.
      */
     nic_control_detach(fab->control, goodbyes_late);
     nic_thread_stop(fab->thread);

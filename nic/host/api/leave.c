@@ -41,7 +41,6 @@ static bool peer_is_connected(const struct fabemu *fab, const struct nic_peer *p
     return peer->sendq.next && peer->incarnation && peer->node != fab->info.node;
 }
 
-/* Return whether the answers to all our queries have arrived. */
 static bool peer_answers_arrived(const struct nic_peer *peer)
 {
     return peer->queries_sent == peer->queries_confirmed &&
@@ -60,10 +59,7 @@ static bool peer_queries_arrived(const struct nic_peer *peer)
            (peer->done_received || !peer->done_announced);
 }
 
-/*
- * Return whether the fabric says that the peer cannot reach this process. Then waiting for it is
- * useless.
- */
+/* Return whether the fabric says that the peer cannot reach us, so that waiting is useless. */
 static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t words = emu_hostif_nic_incarnation(&fab->hostif, peer->node) |
@@ -101,10 +97,7 @@ static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
             !nic_op_any(fab, peer->node, nic_bulk_awaits_fin));
 }
 
-/*
- * Return whether a request or bulk data for the peer is not yet in the up ring. Then a query could
- * not count it.
- */
+/* Return whether data for the peer is not in the up ring yet, so a query could not count it. */
 static bool peer_has_unsent(const struct fabemu *fab, const struct nic_peer *peer)
 {
     if (!emu_list_empty(&peer->sendq))
@@ -180,9 +173,7 @@ bool nic_leave_step(struct fabemu *fab)
     return done && nic_in_fabric(fab);
 }
 
-/*
- * Return whether the peer has received all of our data, but not all of its data has arrived here.
- */
+/* Return whether the peer has received all of our data, but not all of its data has arrived. */
 static bool peer_data_is_missing(const struct fabemu *fab, const struct nic_peer *peer)
 {
     return peer_is_connected(fab, peer) && peer->answered_disconnect &&

@@ -40,10 +40,7 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
     return op;
 }
 
-/*
- * Post a put or get.
- * @notice: notice of a put; may be NULL.
- */
+/* Post a put or get. @notice: the notice of a put, or NULL. */
 static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
                          uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
                          const struct fabemu_notice *notice, struct fabemu_req *req)

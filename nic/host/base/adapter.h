@@ -11,10 +11,10 @@
  * hold is limited. For each peer: NIC_ORDER_WINDOW segments that arrived out of order,
  * NIC_EAGER_WINDOW bytes of charged messages (eager messages longer than one segment), and an
  * answer to each of its requests. For all peers together: NIC_PARKED_MAX messages to queues that
- * are not open, and NIC_SERVED_MAX transfers. There is no limit here for one-segment messages, and
- * NIC_RTS, to an open queue from which the application receives nothing; only the senders limit
- * these. One-segment messages are not charged, because asking for permission before each would cost
- * the receiver as much as the message itself.
+ * are not open, and NIC_SERVED_MAX transfers. This process does not limit the one-segment messages
+ * and the NIC_RTS to an open queue from which the application receives nothing; only the senders
+ * limit these. One-segment messages are not charged, because asking for permission before each
+ * would cost the receiver as much as the message itself.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -33,14 +33,9 @@
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u
-/*
- * Number of broken groups that this process has left and whose late segments it still recognises.
- */
+/* broken groups that this process has left and whose late segments it still recognises */
 #define NIC_BROKEN_GROUPS 1024u
-/*
- * Number of groups whose segments may arrive before this process joins them: as many as a fabric
- * can have.
- */
+/* groups whose segments may arrive before this process joins: as many as a fabric can have */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 /* length of a line that says why an operation ended or a group broke */
@@ -61,10 +56,7 @@ struct nic_loop {
     struct emu_seg seg[NIC_LOOP_SLOTS];
 };
 
-/*
- * A short message that fabemu_inject() refused for lack of space and that the caller is expected to
- * offer again.
- */
+/* A short message that fabemu_inject() refused for lack of space. The caller may offer it again. */
 struct nic_offer {
     /* the caller offered it again since progress/pending.c sampled it last */
     bool made;
@@ -90,8 +82,7 @@ struct nic_counts {
 
 /* What the fabric's transport offers; open.c has one for each transport. */
 struct nic_transport {
-    /* the network reports whether a segment was delivered or dropped, if its sender asks for
-       that */
+    /* the network reports segments that it has dropped and, on request, those it has delivered */
     bool reports_delivery;
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
@@ -106,7 +97,7 @@ struct fabemu {
     /* this process's incarnation number: identifies it to its peers */
     uint64_t incarnation;
     uint32_t eager_bytes; /* longest eager message */
-    /* clock with times: overhead from a post to the wire; 0 on clock raw */
+    /* emulated time from a post to the wire; always 0 on clock raw */
     uint64_t send_ps;
     _Atomic uint64_t breaks;  /* fabemu_breaks() for all nodes */
     _Atomic uint64_t drops;   /* fabemu_drops() for all nodes */
@@ -132,7 +123,7 @@ struct fabemu {
     uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
     bool timed; /* written once: the clock has times */
-    /* written once: the fabric runs in another session, so a yield does not let it run */
+    /* written once: the fabric is in another session, so a yield does not let it run */
     bool apart;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
     /* this process is a forked child, or the fabric has ended. Read without the lock */
@@ -176,7 +167,7 @@ struct fabemu {
     /* Groups: group/. */
     struct fabemu_group *groups[NIC_GROUP_BUCKETS]; /* hash table by id */
     struct emu_list busy;                           /* groups that have segments to send */
-    /* groups with words that their link engines have not got yet: tx/up.c */
+    /* groups with words that their link engines have not received yet: tx/up.c */
     struct emu_list setting;
     struct emu_list again; /* groups with conditionals that are to be sent again */
     uint64_t again_ns;     /* when these conditionals are to be sent again */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base.c - helpers that are independent of adapters: random numbers, the error line, and threads */
+/* base.c - helpers that are independent of adapters: random numbers, error texts, and threads */
 #include "nic/host/base/base.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ uint64_t nic_random(void)
     return random;
 }
 
-/* --- the error line ----------------------------------------------------------------- */
+/* --- the text of the last error ----------------------------------------------------- */
 
 static _Thread_local char error_line[256];
 

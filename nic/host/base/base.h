@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* base.h - helpers that are independent of adapters: random numbers, the error line, and threads */
+/* base.h - helpers that are independent of adapters: random numbers, error texts, and threads */
 #ifndef NIC_BASE_H
 #define NIC_BASE_H
 
@@ -15,24 +15,16 @@ int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 
 int nic_fail_defunct(void); /* sets a text for "not attached"; returns -ENOTCONN */
 
 /**
- * nic_remedy - return how to raise the limit that this process has reached if it failed with @err,
- * as a text that begins with "; ". Returns "" if @err does not stand for a limit.
+ * nic_remedy - return a text that begins with "; " and says how to raise the limit that made this
+ * process fail with @err, or "" if @err does not stand for a limit.
  */
 const char *nic_remedy(int err);
 
-/**
- * nic_spawn - start a thread in which all signals are blocked, so that the application's signal
- * handlers do not run there.
- */
+/** nic_spawn - start a thread that blocks all signals, so it runs no handlers of the program. */
 int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
-/**
- * nic_cond_init - make a condition variable whose timed waits use CLOCK_MONOTONIC, as emu_now_ns()
- * does.
- */
+/** nic_cond_init - make a condition variable whose timed waits use the clock of emu_now_ns(). */
 void nic_cond_init(pthread_cond_t *cond);
-/**
- * nic_until - return the time @limit_ns from now, for a timed wait on such a condition variable.
- */
+/** nic_until - return the time @limit_ns from now, for a timed wait on such a condition. */
 struct timespec nic_until(uint64_t limit_ns);
 
 #endif

@@ -40,9 +40,7 @@ static struct fabemu_event *event_of(struct nic_event *ev)
     return emu_list_entry(ev, struct fabemu_event, opaque);
 }
 
-/*
- * Return the first armed operation if the event has reached its threshold or has failed; else NULL.
- */
+/* Return the first armed operation if it is due, or if the event has failed; else NULL. */
 static struct nic_post *event_due(struct nic_event *ev)
 {
     const struct fabemu_event *event = event_of(ev);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * complete.h - complete requests, count completions in events, and start the operations armed on
- * them.
+ * complete.h - complete requests, count completions in events, and start the operations that are
+ * armed on the events.
  *
  * Lock: held, except for nic_event_check(). Operations of higher layers are started through
  * post->begin(); the application is notified through req->done().
@@ -44,19 +44,13 @@ static_assert(sizeof(struct nic_failure) <= sizeof(((struct fabemu_req *)0)->opa
  * -EPIPE the request keeps a copy of fab->broken_why.
  */
 void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status);
-/**
- * nic_event_check - check that the events that @req names are open on @fab. Errors: -EINVAL. Lock:
- * none.
- */
+/** nic_event_check - check that the events of @req are open on @fab. Error: -EINVAL. Lock: none. */
 int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);
-/**
- * nic_event_counts - add @n to the count of @event if @status is 0; else fail the event with
- * @status.
- */
+/** nic_event_counts - add @n to the count of @event, or fail it with @status if that is not 0. */
 void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status);
-/** nic_event_arm - start @post when @ev has reached its threshold. */
+/** nic_event_arm - start @post when the count of @ev reaches the threshold of its request. */
 void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post);
-/** nic_event_run - start all armed operations whose event has reached their threshold. */
+/** nic_event_run - start the armed operations whose events have reached their thresholds. */
 void nic_event_run(struct fabemu *fab);
 /** nic_event_end - close the event, and cancel the operations that are armed on it. */
 void nic_event_end(struct fabemu *fab, struct nic_event *ev);

@@ -312,6 +312,8 @@ bool fabemu_drop_why(struct fabemu *fab, uint32_t node, char *text, size_t bytes
 {
     const char *lost;
 
+    if (nic_is_defunct(fab))
+        return false;
     nic_lock(fab);
     lost = node < fab->info.nodes &&
                    nic_incarnation_is_last(fab, node, fab->peers[node].drop_incarnation)

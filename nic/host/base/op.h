@@ -138,25 +138,16 @@ struct nic_op *nic_op_find(struct fabemu *fab, uint32_t id, uint32_t node);
  * request, or free it if it serves a peer.
  */
 void nic_op_end(struct fabemu *fab, struct nic_op *op, int status);
-/**
- * nic_op_report - report to the fabric that the message of @op has completed successfully, if it is
- * watched.
- */
+/** nic_op_report - report the completed message of @op to the fabric if it is watched. */
 void nic_op_report(const struct fabemu *fab, const struct nic_op *op);
 /**
  * nic_op_serve - allocate an operation that serves a request of a peer, with an id. NULL: a limit
  * is reached or there is no memory.
  */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
-/**
- * nic_op_any - return whether there is an operation with @node that has an id and for which @is()
- * is true.
- */
+/** nic_op_any - return whether any operation with @node that has an id satisfies @is(). */
 bool nic_op_any(const struct fabemu *fab, uint32_t node, bool (*is)(const struct nic_op *op));
-/**
- * nic_op_fail_all - end every operation with @node that has an id, or with any node if @node is
- * FABEMU_ANY_NODE.
- */
+/** nic_op_fail_all - end all operations that have an id with @node (FABEMU_ANY_NODE: any node). */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
  * nic_op_new - make an operation in @req->opaque that is not started; all other fields are 0.

@@ -14,10 +14,7 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 
-/*
- * Minimum average interval between hellos that answer another hello. The protocol repeats hellos at
- * the same interval.
- */
+/* minimum average interval between answers to hellos; hellos are repeated at this interval, too */
 #define ANSWER_GAP_NS 50000000u
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
@@ -43,7 +40,7 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     return peer;
 }
 
-/* The peer's process is the one with which we have exchanged hellos, or may exchange them. */
+/* Return whether the node still has the process with which we exchange hellos, or may do so. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, peer->node);
@@ -75,10 +72,7 @@ bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
     return true;
 }
 
-/*
- * Segments may overtake each other. An acknowledgment that is older than the last one changes
- * nothing.
- */
+/* Segments may overtake each other, so ignore an acknowledgment that is older than the last one. */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head)
 {
     if (head->ack - peer->tx_acked <= peer->tx_seq - peer->tx_acked)

@@ -21,7 +21,7 @@ struct nic_recv;
 
 /* A request that arrived before requests with lower numbers. */
 struct nic_early {
-    struct nic_early *next; /* next free one, if it is free */
+    struct nic_early *next; /* next entry in the list of unused ones */
     struct emu_seg seg;
 };
 
@@ -56,14 +56,14 @@ struct nic_peer {
     _Atomic uint64_t drops;  /* for fabemu_drops() */
     /* enum nic_broke: why operations with the peer last ended with an error */
     uint8_t broke;
-    uint64_t broke_ns; /* when that happened; 0: never */
+    uint64_t broke_ns; /* when they last ended with an error; 0: never */
     /* if the peer was silent: value of hello_away_ns when the wait ended */
     uint64_t broke_away_ns;
     /* one line on the last unrecoverable drop that the fabric reported for this peer, or NULL */
     char *lost;
     uint64_t drop_incarnation; /* incarnation of the peer at that drop; 0: unknown */
-    /* We ignore a hello of a later epoch until the fabric has reported the drop, or for 50 ms. When
-       such a hello first arrived; 0: never */
+    /* when a hello of a later epoch first arrived; 0: never. We ignore it until the fabric has
+       reported the drop, or for 50 ms */
     uint64_t awaits_ns;
     uint32_t awaits_epoch; /* the epoch of that hello */
     uint32_t epoch;        /* epoch of the pair; a part of tx_check and rx_check */
@@ -80,8 +80,7 @@ struct nic_peer {
     uint32_t tx_eager, tx_consumed;
     /* requests dispatched here; requests that we have acknowledged */
     uint32_t rx_next, rx_acked;
-    /* bytes of charged messages that the application has received; bytes that we have
-       acknowledged */
+    /* charged bytes that the application has received; charged bytes that we have acknowledged */
     uint32_t rx_consumed, rx_consumed_acked;
     /* requests that arrived too early, by number modulo NIC_ORDER_WINDOW; NULL until needed */
     struct nic_early **early;
@@ -109,7 +108,7 @@ struct nic_peer {
     bool answered_disconnect;  /* at least one answer to a query of ours has arrived */
     bool done_sent;            /* the peer has been notified that we send no more queries */
     uint32_t requests_total;   /* requests that the peer has sent in total, as its answer says */
-    /* the last process that disconnected may repeat its query: tx_check that we had with it */
+    /* tx_check that we had with the last process that disconnected, which may repeat its query */
     uint32_t disconnect_tx;
     uint32_t disconnect_rx;    /* rx_check that we had with that process */
     uint32_t disconnect_sent;  /* requests that we had sent to that process, as our answer said */
@@ -139,20 +138,13 @@ enum nic_broke {
 
 /* returns the peer at @node, which must be below nodes */
 struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node);
-/**
- * nic_node_check - check that there is such a node. Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none.
- */
+/** nic_node_check - check that @node exists. Errors: -ENOTCONN, -EHOSTUNREACH. Lock: none. */
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_is_there - return whether the incarnation peer->first is attached. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
-/**
- * nic_peer_count_break - count that operations with @node ended with an error, for fabemu_breaks().
- */
+/** nic_peer_count_break - count for fabemu_breaks() that operations with @node have failed. */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
-/**
- * nic_peer_count_drop - count an unrecoverable drop of a segment from or to @node, for
- * fabemu_drops().
- */
+/** nic_peer_count_drop - count for fabemu_drops() that a segment from or to @node was dropped. */
 void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
 /**
  * nic_incarnation_is_last - return whether no later process has attached to @node than
@@ -161,10 +153,7 @@ void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
 bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t incarnation);
 /** nic_peer_is_new - return whether no process has ever been attached to the node. */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
-/**
- * nic_peer_why - print one line about why @node does not answer now. @node must be below nodes.
- * Lock: none.
- */
+/** nic_peer_why - print one line about why @node (below nodes) does not answer. Lock: none. */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**
  * nic_peer_report - print on stderr why @node cannot be reached, because an operation with it ends
@@ -198,19 +187,13 @@ static inline void nic_peer_sent(struct fabemu *fab, const struct nic_peer *peer
     emu_hostif_sent(fab->hostif.shared, fab->info.nodes, peer->node, bytes);
 }
 
-/**
- * nic_peer_window - return whether one more request may be sent to @peer before it acknowledges
- * earlier ones.
- */
+/** nic_peer_window - return whether the window of unacknowledged requests has space. */
 static inline bool nic_peer_window(const struct nic_peer *peer)
 {
     return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
 }
 
-/**
- * nic_peer_check_is_current - return whether @check, from an arrived segment, belongs to the pair's
- * current processes and epoch.
- */
+/** nic_peer_check_is_current - return whether @check is of the current processes and epoch. */
 static inline bool nic_peer_check_is_current(const struct nic_peer *peer, uint32_t check)
 {
     return peer->incarnation && peer->rx_check == check;

@@ -39,10 +39,8 @@ enum nic_what {
 
     /* Answers and others, which may arrive in any order. */
     NIC_CTS, /* nic_wire_cts: send this many bytes to my transfer */
-    /*
-     * nic_wire_fin: your transfer has ended with this status (0: I have all its bytes), and I will
-     * send nothing more for it
-     */
+    /* nic_wire_fin: your transfer has ended with this status (0: I have all its bytes), and I will
+       send nothing more for it */
     NIC_FIN,
     NIC_RESULT,     /* nic_wire_result: your atomic was executed */
     NIC_ACK,        /* nic_wire_head: carries nothing but its acknowledgments */
@@ -102,9 +100,7 @@ struct nic_wire_mem {
     uint64_t bytes;
 };
 
-/*
- * Follows nic_wire_mem: what the target's queue receives when all bytes of the put are in memory.
- */
+/* Follows nic_wire_mem: what the target's queue gets when all bytes of the put are in memory. */
 struct nic_wire_notice {
     uint64_t data;
     uint16_t src_queue;
@@ -167,9 +163,10 @@ struct nic_wire_hello {
 
 /*
  * Two processes disconnect (api/leave.c, peer/disconnect.c). The process that detaches sends a
- * query (ASK), which says how many requests it has sent. The other answers once all of these have
- * arrived, and then sends no more requests. Queries may be repeated and may overtake each other. So
- * each one carries a count, and no process detaches before all queries to it have arrived.
+ * query (ASK), which says how many requests it has sent. The other process answers once all of
+ * these have arrived, and then sends no more requests. Queries may be repeated and may overtake
+ * each other. So each query carries a count, and no process detaches before all queries to it have
+ * arrived.
  */
 enum nic_disconnect {
     NIC_DISCONNECT_ASK,
@@ -177,10 +174,8 @@ enum nic_disconnect {
     /* to a process with which the sender will not handshake; carries the check of that process's
        query */
     NIC_DISCONNECT_UNKNOWN,
-    /*
-     * from a process that detaches, once the answer has arrived: it sends no more queries. If the
-     * peer detaches, too, it must first wait for the queries that are still in flight.
-     */
+    /* from a process that detaches, once the answer has arrived: it sends no more queries. If the
+       peer detaches, too, it must first wait for the queries that are still in flight */
     NIC_DISCONNECT_DONE
 };
 
@@ -243,11 +238,10 @@ static_assert(sizeof(struct nic_wire_disconnect) == 40, "wire format");
 static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
 
 /**
- * nic_check - return a hash of the sender's and the receiver's incarnations and the pair's epoch.
- * Pure.
+ * nic_check - return a hash of the incarnations of sender and receiver and the pair's epoch. Pure.
  *
  * If one of the three changes by less than 65536, both the hash and its lower half change. So a
- * late segment to or from a process is never taken for one of its successor.
+ * late segment to or from a process is never taken for a segment of its successor.
  */
 static inline uint32_t nic_check(uint64_t from_incarnation, uint64_t to_incarnation, uint32_t epoch)
 {

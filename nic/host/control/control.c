@@ -152,10 +152,7 @@ static int line_send(const struct control_line *line, struct json_object *reques
 
 /* --- attach ------------------------------------------------------------------------- */
 
-/*
- * Return 0 for a reply that is ok; otherwise the errno that the fabric sent, and set
- * fabemu_error().
- */
+/* Return 0 if the reply is ok; otherwise set fabemu_error() and return the fabric's -errno. */
 static int reply_check(struct json_object *reply)
 {
     struct json_object *ok;
@@ -195,10 +192,7 @@ static int control_connect(const char *path)
                     path);
 }
 
-/*
- * Return the fabric's id, which has 16 hexadecimal digits. If the fabric sent none, return a hash
- * of its name (FNV-1a).
- */
+/* Return the id in @text (16 hexadecimal digits); if it is empty, a hash of @name (FNV-1a). */
 static uint64_t fabric_id(const char *text, const char *name)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -310,10 +304,7 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
     return err;
 }
 
-/*
- * Detach when no watcher reads the socket. Waits for the fabric's reply, so that the node is free
- * on return.
- */
+/* Detach when no watcher reads the socket. Waits for the reply, so the node is free on return. */
 static void control_give_back(struct nic_control *c)
 {
     struct json_object *request = json_object_new_object(), *reply = NULL;
@@ -371,9 +362,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     return 0;
 }
 
-/*
- * The PID of a fabric in another container is not visible here: it reads as 0, or has no session.
- */
+/* The PID of a fabric in another container reads as 0, or as one without a session. */
 bool nic_control_in_other_session(const struct nic_control *control)
 {
     struct ucred fabric;

@@ -49,6 +49,7 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
  */
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);
+/* nic_control_detach - give the node back, free @control. @goodbyes_late: from nic_leave(). */
 void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
 /** nic_control_exits - tell the fabric that the process exits without detaching. */
 void nic_control_exits(struct nic_control *control);

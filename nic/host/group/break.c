@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * break.c - break a group, and notify the members that only wait.
+ * break.c - break a group, notify its members, and let members that only wait probe the others.
  *
  * With acknowledgments a group breaks when the network drops one of its segments for good. The
  * sender of that segment notifies the other members by an alarm, and repeats it until all have
  * received it. A member that only waits sends no segments, so it would not learn that others cannot
  * be reached. Therefore one of the waiting members sends a probe about once a second, which is a
- * multicast that all must acknowledge. A member that receives another's probe delays its own.
+ * multicast that all must acknowledge. A member that receives a probe delays its own.
  */
 #include "nic/host/group/break.h"
 
@@ -37,7 +37,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
 {
     struct fabemu_group *g = nic_group_find(fab, id);
 
-    if (!g) /* a member that has joined before this process may report it */
+    if (!g) /* the reporting member has joined before this process */
         g = nic_group_early(fab, id);
     if (!g)
         return;
@@ -76,7 +76,7 @@ void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end 
         nic_group_drop_early(g);
 }
 
-/* --- the network gave a segment up -------------------------------------------------- */
+/* --- the network dropped a segment for good ----------------------------------------- */
 
 /* Return whether the operation that @seg names by its id is pending. */
 static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const struct emu_seg *seg)
@@ -145,8 +145,8 @@ void fabemu_group_break(struct fabemu_group *group)
 /* --- probes of members that only wait ----------------------------------------------- */
 
 /*
- * Set the time of the next probe, because this member has sent one or received another's. It is one
- * to two intervals from now, at random, so that members do not all probe at the same time.
+ * Set the time of the next probe, because this member has sent or received one. It is one to two
+ * intervals from now, at random, so that members do not all probe at the same time.
  */
 static void group_probed(struct fabemu_group *g)
 {

@@ -29,22 +29,13 @@ struct nic_group_end {
  * joined it can no longer join.
  */
 void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end *end);
-/**
- * nic_group_given_up - handle the report that the network dropped @seg, a segment of ours to a
- * group, for good.
- */
+/** nic_group_given_up - handle the report that the network dropped our segment @seg for good. */
 void nic_group_given_up(struct fabemu *fab, const struct emu_seg *seg);
-/**
- * nic_group_alarm_delivered - handle the report that all members have received our alarm or probe
- * @seg.
- */
+/** nic_group_alarm_delivered - handle the report that all members have our alarm or probe @seg. */
 void nic_group_alarm_delivered(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_group_receive_alarm - handle another member's alarm or probe. */
 void nic_group_receive_alarm(struct fabemu *fab, const struct emu_seg *seg);
-/**
- * nic_group_watch - called about once a second: repeat the alarms that did not reach all members,
- * and send probes.
- */
+/** nic_group_watch - once a second: repeat alarms that were dropped, and send probes. */
 void nic_group_watch(struct fabemu *fab);
 
 #endif

@@ -3,10 +3,11 @@
  * broadcast.c - broadcast puts: send and receive their segments; the call.
  *
  * The segments of a broadcast put are not part of the group's stream. They are multicasts of their
- * own kinds (wire.h), each names the place to which it is written, and the network reports when all
- * members have received it. Any number of members may send at the same time, each with up to
- * NIC_BROADCAST_WINDOW segments in flight. The last segment of a put is sent after all others were
- * reported as delivered. Source: QsNet III §IV-A; holding back the last segment is our addition.
+ * own kinds (wire.h). Each contains the key and offset at which the members write it, and the
+ * network reports when all members have received it. Any number of members may send at the same
+ * time, each with up to NIC_BROADCAST_WINDOW segments in flight. The last segment of a put is sent
+ * when all others were reported as delivered. Source: QsNet III §IV-A; holding back the last
+ * segment is our addition.
  */
 #include "nic/host/group/broadcast.h"
 

@@ -15,7 +15,7 @@ struct nic_broadcast_put {
     struct nic_op op;
     uint64_t key, offset;
     struct fabemu_group *group;
-    /* one bit per segment among the 64 from base on, by number modulo 64: it was delivered */
+    /* bit n % 64: segment n, which is one of the 64 from base on, was delivered */
     uint64_t acked;
     uint32_t sent; /* segments sent */
     uint32_t base; /* all segments before this one were delivered */
@@ -23,14 +23,14 @@ struct nic_broadcast_put {
 NIC_OP_KIND(nic_broadcast_put_of, struct nic_broadcast_put, op);
 
 /**
- * nic_broadcast_region - return the local region of the group that contains these bytes and may be
- * written, or NULL.
+ * nic_broadcast_region - return this member's part of the group's region @key if it contains these
+ * bytes and may be written; else NULL.
  */
 struct nic_region *nic_broadcast_region(struct fabemu *fab, uint32_t group, uint64_t key,
                                         uint64_t offset, uint64_t bytes);
 /**
- * nic_broadcast_write - write into this process's own copy of the region.
- * @last: these bytes are the last of the put.
+ * nic_broadcast_write - write bytes of a put to this member's part of the region.
+ * @last: whether these bytes are the last of the put.
  */
 void nic_broadcast_write(struct fabemu *fab, struct nic_region *region, uint64_t offset,
                          const void *from, size_t bytes, bool last);

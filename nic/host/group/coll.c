@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * coll.c - the calls for collectives and symmetric regions; counts of collectives for the fabric's
- * report
- */
+/* coll.c - the calls for collectives and symmetric regions; counts for the fabric's report */
 #include "nic/host/group/group.h"
 
 #include <errno.h>
@@ -86,10 +83,7 @@ int fabemu_broadcast(struct fabemu_group *group, void *buf, size_t bytes, uint32
     return coll_post(group, req, &c);
 }
 
-/*
- * Check the arguments of a reduction.
- * @result: this member gets the result.
- */
+/* Check the arguments of a reduction. @result: whether this member gets the result. */
 static int reduction_check(const void *in, const void *out, bool result, unsigned op, unsigned type,
                            size_t count)
 {
@@ -159,7 +153,7 @@ void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *na
 {
     struct emu_pending_call call = {.since_ns = emu_now_ns(), .members = members};
 
-    if ((unsigned)coll >= FABEMU_COLLS)
+    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
         return;
     call.kind = kinds[coll];
     snprintf(call.name, sizeof call.name, "%s", name);
@@ -170,6 +164,8 @@ void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *na
 
 void fabemu_call_end(struct fabemu *fab)
 {
+    if (nic_is_defunct(fab))
+        return;
     nic_lock(fab);
     fab->pending.call.since_ns = 0;
     nic_unlock(fab);
@@ -183,7 +179,7 @@ static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
     nic_complete(g->fab, c->post.req, c->status);
 }
 
-/* All members know the key: complete the request. */
+/* All members know the key, so complete the request. */
 static void region_ready(struct fabemu_group *g, struct nic_coll *c)
 {
     if (c->status) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * dispatch.c - send the segments that a group has to send, and dispatch the segments that arrive
- * for groups
- */
+/* dispatch.c - send the segments of groups, and dispatch the segments that arrive for groups */
 #include "nic/host/group/group.h"
 
 #include "nic/host/base/wire.h"
@@ -13,10 +10,7 @@
 
 /* --- sending ------------------------------------------------------------------------ */
 
-/*
- * Send an alarm, which notifies all other members that the group is broken. Returns the number of
- * segments sent.
- */
+/* Notify all other members that the group is broken. Returns the number of segments sent. */
 static uint32_t alarm_send(struct fabemu_group *g)
 {
     struct emu_seg *seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);

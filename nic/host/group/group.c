@@ -71,7 +71,6 @@ static void ops_end(struct fabemu *fab, struct emu_list *ops, int status)
         nic_op_end(fab, emu_list_entry(ops->next, struct nic_op, post.link), status);
 }
 
-/* End the operations that are not part of the group's stream. */
 void nic_group_end_ops(struct fabemu_group *g, int status)
 {
     ops_end(g->fab, &g->unsent, status);
@@ -81,7 +80,6 @@ void nic_group_end_ops(struct fabemu_group *g, int status)
     g->broadcast_out = 0;
 }
 
-/* Unregister the group's symmetric regions. */
 static void regions_release(struct fabemu_group *g)
 {
     struct nic_region *next;

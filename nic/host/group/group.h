@@ -14,7 +14,7 @@
 #include "nic/host/base/complete.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_GROUP_BURST 128u /* segments sent per group and turn */
+#define NIC_GROUP_BURST 128u /* segments per group and burst */
 
 /* A collective operation, in req->opaque. */
 struct nic_coll {
@@ -63,7 +63,7 @@ enum nic_alarm {
 /* number of latest operations that a group remembers, to report mismatches */
 #define NIC_GROUP_RECENT 4u
 
-/* An operation as it is reported if the members called different ones. */
+/* What is reported about an operation if the members have called different ones. */
 struct nic_recent {
     uint64_t first; /* number of its first segment in the stream */
     uint32_t root;
@@ -102,8 +102,8 @@ struct fabemu_group {
     uint64_t begun;             /* number of collectives posted so far */
     uint64_t bound;             /* number of segments bound so far */
     uint64_t cur, issued, done; /* counts of half windows: see stream.c */
-    /* the token of a half window has returned, but `done` does not count it yet; by half window
-       modulo NIC_TOKENS */
+    /* whether the token of a half window has returned but is not counted in `done` yet; index: half
+       window modulo NIC_TOKENS */
     bool token_back[NIC_TOKENS];
     /* segments that are complete in half windows cur and cur + 1; index: half window modulo 2 */
     uint32_t complete[2];
@@ -131,7 +131,7 @@ struct fabemu_group {
     /* Words and conditionals. */
     struct nic_words words; /* this member's own words */
     struct emu_list unsent; /* conditionals to send */
-    /* conditionals that wait in the link engine; in a group of one, all that wait */
+    /* conditionals that wait in the link engine; in a group of one member, all that wait */
     struct emu_list in_engine;
     struct emu_list again;       /* conditionals for which the link engine had no slot */
     struct emu_list backing_off; /* entry in fab->again, while `again` is not empty */
@@ -141,10 +141,7 @@ struct fabemu_group {
     uint32_t broadcast_out;     /* number of their segments in flight */
 };
 
-/**
- * nic_group_make - create a group that is not joined yet, and enter it into the table. NULL: no
- * memory.
- */
+/** nic_group_make - add a group that is not joined yet to the table. NULL: out of memory. */
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_early - create a group that keeps the segments which arrive before this process joins
@@ -171,12 +168,9 @@ void nic_group_end_ops(struct fabemu_group *g, int status);
 void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - free a group that this process has not joined. */
 void nic_group_drop_early(struct fabemu_group *g);
-/**
- * nic_group_known - forget that a group with this id was broken, because this process has joined a
- * new one.
- */
+/** nic_group_known - forget that a group @id was broken: this process has joined a new one. */
 void nic_group_known(struct fabemu *fab, uint32_t id);
-/** nic_group_remember_broken - count later segments for @id as late. */
+/** nic_group_remember_broken - remember that group @id is broken: count its segments as late. */
 void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_check - check that words, conditionals and broadcast puts may be used. Errors:
@@ -197,8 +191,8 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
 
 /**
  * nic_group_may_be_early - return whether a segment with this header can arrive before this member
- * has started the same operation or joined the group. That is so for the data of other members. It
- * is not so for a result that needs this member's contribution.
+ * has started the same operation or joined the group. Data of other members can, but not a result,
+ * because it needs this member's contribution.
  */
 static inline bool nic_group_may_be_early(const struct emu_hdr *hdr)
 {
@@ -223,25 +217,16 @@ static inline struct emu_seg *nic_group_claim(struct fabemu_group *g, uint8_t ki
 
 /* --- dispatch.c -------------------------------------------------------------- */
 
-/**
- * nic_group_send - send a burst of each kind of segment that the group has to send. Returns the
- * number sent.
- */
+/** nic_group_send - send a burst of each kind of segment that is due. Returns the number sent. */
 uint32_t nic_group_send(struct fabemu_group *g);
 /** nic_group_start - append @c to the group's stream, and send. */
 void nic_group_start(struct fabemu_group *g, struct nic_coll *c);
-/**
- * nic_group_transmit - call nic_group_send() for each group with segments to send. Returns the
- * number sent.
- */
+/** nic_group_transmit - call nic_group_send() for groups that are due. Returns the number sent. */
 uint32_t nic_group_transmit(struct fabemu *fab);
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_group_receive_run - call nic_stream_receive_run() for the group of @seg. */
 uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most);
-/**
- * nic_group_notice - handle the report that all members have received a segment of ours outside the
- * stream.
- */
+/** nic_group_notice - handle the report that all members have our segment outside the stream. */
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg);
 
 #endif

@@ -55,9 +55,8 @@ int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t
 }
 
 /*
- * Notify the fabric that this process joins a group, leaves it or breaks it, and wait for the
- * reply.
- * @members: number of members, if it joins; else 0.
+ * Notify the fabric that this process joins, leaves or breaks a group, and wait for the reply.
+ * @members: number of members, if this process joins; else 0.
  */
 static int group_request(struct fabemu *fab, const char *command, uint32_t id, uint32_t members)
 {
@@ -98,10 +97,7 @@ static int group_request_join(struct fabemu *fab, uint32_t id, uint32_t members)
     return err == -ENOENT && members == 1 ? 0 : err;
 }
 
-/*
- * Enter the group into the table before the fabric is asked, so that segments which arrive
- * meanwhile are kept.
- */
+/* Enter the group into the table before asking the fabric, so that early segments are kept. */
 static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group **ret)
 {
     struct fabemu_group *g;
@@ -174,10 +170,7 @@ void fabemu_group_name(struct fabemu_group *g, const char *name)
     nic_unlock(g->fab);
 }
 
-/*
- * Return whether our alarm has not reached all members yet. After the leave it cannot be sent any
- * more.
- */
+/* Return whether our alarm has not reached all members. After the leave it cannot be sent. */
 static bool group_owes_alarm(struct fabemu_group *g)
 {
     bool owes;

@@ -4,18 +4,18 @@
  *
  * The operations of a group form one stream of segments (emu/packet/seg.h). Switches hold states
  * for a *window* of numbers. The last number of each half window is that of a *token*, a barrier of
- * the adapters. No member sends in half window h before the token of h - 2 has returned. This file
- * counts the segments of operations without the tokens: a half window has usable() of them, and
- * segment i has the number seq_of(i) on the wire. Three counts of half windows advance along the
- * stream:
+ * the adapters. No member sends in half window h before the token of half window h - 2 has
+ * returned. This file counts the segments of operations without the tokens: a half window has
+ * usable() of them, and segment i has the number seq_of(i) on the wire. Three counts of half
+ * windows advance along the stream:
  *   cur     half windows in which all segments are complete at this member
  *   issued  half windows whose token this member has sent
  *   done    half windows whose token has returned; half window h may be sent if h - 2 < done
- * so done <= issued <= cur. Every arriving segment is in half window cur or cur + 1, because its
- * sender has seen token h - 2 return, and that required this member's token. The segments of these
- * two half windows are *bound*: the table `owner` says to which operation each belongs. A segment
- * that arrives before its operation is posted (or before this process has joined) goes to the
- * reorder buffer.
+ * so done <= issued <= cur. A segment that arrives is in half window cur or cur + 1, because its
+ * sender has received the token of the last half window but one, which returns only after this
+ * member has sent it, too. The segments of these two half windows are *bound*: the table `owner`
+ * says to which operation each belongs. A segment that arrives before its operation is posted (or
+ * before this process has joined) goes to the reorder buffer.
  *
  * A segment is complete when its result has arrived or, if this member only contributes, when the
  * segment is in the up ring.
@@ -40,18 +40,13 @@ static uint32_t half_numbers(const struct fabemu_group *g)
     return g->window / 2;
 }
 
-/*
- * Return the number of segments of operations per half window; one further number is the token's.
- */
+/* Return how many segments of operations a half window has; its last number is the token's. */
 static uint32_t usable(const struct fabemu_group *g)
 {
     return half_numbers(g) - 1;
 }
 
-/*
- * Return the half window of segment @index. The division is by one of two constants, so that it
- * compiles to a multiplication.
- */
+/* Return the half window of segment @index. Division by a constant compiles to multiplication. */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
     return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1)
@@ -71,7 +66,8 @@ static uint64_t token_seq(const struct fabemu_group *g, uint64_t half)
 
 static bool is_token(const struct fabemu_group *g, uint32_t seq)
 {
-    /* usable() is also the mask of a position in a half window */
+    /* half_numbers() is a power of two, so usable() is also the mask of a position in a half
+       window */
     return (seq & usable(g)) == usable(g);
 }
 
@@ -115,10 +111,7 @@ uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *
     return (uint32_t)seq_of(g, c->first + c->done);
 }
 
-/*
- * Return the number, from 1, of the operation to which segment @index belongs; 0 if it is not
- * remembered.
- */
+/* Return the number, from 1, of the operation that has segment @index; 0: not remembered. */
 static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
 {
     for (uint64_t n = g->begun; n && g->begun - n < NIC_GROUP_RECENT; n--)
@@ -129,9 +122,8 @@ static uint64_t recent_number(const struct fabemu_group *g, uint64_t index)
 
 /*
  * Report to the fabric that the sender of @seg has called another operation than this member for
- * segment @index. Only the first mismatch is reported. A duplicate segment does not show a
- * mismatch.
- * @bytes: size of the segment that this member expects.
+ * segment @index. Do nothing if a mismatch was reported before, or if @seg may be a duplicate.
+ * @bytes: size of the segment that this member awaits; 0: it awaits none.
  */
 static void mismatch_note(struct fabemu_group *g, uint64_t index, uint64_t bytes,
                           const struct emu_seg *seg)
@@ -159,7 +151,6 @@ static void mismatch_note(struct fabemu_group *g, uint64_t index, uint64_t bytes
 
 /* --- completion --------------------------------------------------------------------- */
 
-/* Report the completed collective to the fabric. */
 static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, uint64_t now_ns,
                         struct emu_finished_shared *ring)
 {
@@ -179,7 +170,6 @@ static void coll_report(const struct fabemu_group *g, const struct nic_coll *c, 
     emu_finished_write(ring, &finished);
 }
 
-/* Count the completed collective, and its duration if it was timed. */
 static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
 {
     struct emu_hostif_shared *shared = g->fab->hostif.shared;
@@ -209,10 +199,7 @@ void nic_coll_end(struct fabemu_group *g, struct nic_coll *c)
         nic_complete(g->fab, c->post.req, c->status);
 }
 
-/*
- * Note that @count segments of one half window, from @index on, are complete. This may complete and
- * free @c.
- */
+/* Note that @count segments of one half window are complete. This may complete and free @c. */
 static void segments_complete(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
                               uint32_t count)
 {
@@ -233,16 +220,13 @@ static size_t segment_bytes(const struct nic_coll *c, uint64_t k)
     return left < c->step ? (size_t)left : c->step;
 }
 
-/*
- * Return whether the segment is a contribution (or several, combined) to which this member's own
- * must still be added.
- */
+/* A segment of kind EMU_REDUCE contains contributions of other members, not a result. */
 static inline bool lacks_own_contribution(const struct emu_hdr *hdr)
 {
     return hdr->kind == EMU_REDUCE;
 }
 
-/* Store the result of the k-th segment. If it lacks this member's contribution, combine the two. */
+/* Store the result of the k-th segment. If @seg lacks this member's contribution, combine both. */
 static inline void result_store(const struct nic_coll *c, uint64_t k, const struct emu_seg *seg,
                                 size_t bytes)
 {
@@ -259,7 +243,6 @@ static inline void result_store(const struct nic_coll *c, uint64_t k, const stru
     emu_combine_fold(c->op, c->type, out, seg->payload, bytes);
 }
 
-/* Check and store the k-th segment, which has arrived. */
 static void segment_store(struct fabemu_group *g, struct nic_coll *c, uint64_t k,
                           const struct emu_seg *seg)
 {
@@ -324,8 +307,8 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * Receive the segments in the reorder buffer that are among the @count from @index on, all in one
- * half window.
+ * Receive those of the @count segments from @index on that are in the reorder buffer. All @count
+ * are in one half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
@@ -353,7 +336,6 @@ static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index,
     reorder_take(g, index, count);
 }
 
-/* Return the next collective in the stream, or NULL if @c is the last. */
 static struct nic_coll *coll_after(const struct fabemu_group *g, const struct nic_coll *c)
 {
     struct emu_list *next = c->post.link.next;
@@ -426,9 +408,9 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 }
 
 /*
- * Send at most @most consecutive segments of g->sending, all in one half window, if that is open.
- * If this member only contributes, the segments are complete then. Returns the number sent. 0:
- * there is no space, or the half window is not open.
+ * Send at most @most consecutive segments of g->sending, all in one half window. If this member
+ * only contributes, the sent segments are complete. Returns the number sent: 0 if the up ring has
+ * no space or members may not send in this half window yet.
  */
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
@@ -540,10 +522,7 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         stream_receive(g, seg);
 }
 
-/*
- * Return how many consecutive segments of @c, from the k-th on and in one half window, may be
- * received together.
- */
+/* Return how many segments of @c from the k-th on, in one half window, may be received together. */
 static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
 {
     uint64_t end = least(c->sends ? c->sent : c->segs, c->bytes / c->step);

@@ -10,10 +10,7 @@
 
 /** nic_stream_add - append @c to the stream. */
 void nic_stream_add(struct fabemu_group *g, struct nic_coll *c);
-/**
- * nic_stream_send - send a burst of segments, and the tokens that are due (stream.c). Returns the
- * number sent.
- */
+/** nic_stream_send - send a burst of segments and the tokens that are due. Returns their number. */
 uint32_t nic_stream_send(struct fabemu_group *g);
 /** nic_stream_receive - handle a segment of the stream. */
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
@@ -24,16 +21,11 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
  * to nic_stream_receive().
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most);
-/**
- * nic_stream_needs - return whether the stream still needs this segment of ours, which the network
- * has dropped.
- */
+/** nic_stream_needs - return whether the stream still needs our segment @seg, which was dropped. */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg);
 /** nic_stream_what - describe @c, so that it can be compared with the other members' operations. */
 struct emu_pending_what nic_stream_what(const struct nic_coll *c);
-/**
- * nic_stream_awaits - return the number, on the wire, of the next segment that @c must complete.
- */
+/** nic_stream_awaits - return the number on the wire of the segment that @c must complete next. */
 uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c);
 /** nic_stream_break - end all operations of the stream with -EPIPE. */
 void nic_stream_break(struct fabemu_group *g);

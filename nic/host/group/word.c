@@ -3,11 +3,11 @@
  * word.c - words of a group and conditionals on them: the calls, the segments to the link engine,
  * and its replies.
  *
- * The link engine holds the words (emu/packet/seg.h). This process keeps a value that it has set
- * until it has sent it to the engine. It sends the value at once or, if the up ring is full, before
- * all other segments (nic_claim_up()), so that no segment overtakes it. If a word is set twice
- * before it was sent, only the second value is sent. To the other members this looks as if no test
- * had taken place in between.
+ * The link engine holds the words (emu/packet/seg.h). This process keeps each value that it sets
+ * until the value is sent to the engine. It sends the value at once or, if the up ring is full,
+ * before all other segments (nic_claim_up()), so that no segment overtakes it. If a word is set
+ * twice before it was sent, only the second value is sent. To the other members this looks as if no
+ * test had taken place in between.
  *
  * A conditional that is repeated until it is true waits in the link engine, which has about a
  * hundred slots. If all slots are in use, the engine tests only once, and replies "false" if the
@@ -25,15 +25,10 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 
-/*
- * How long conditionals for which the link engine had no slot wait before they are sent again: 1
- * ms.
- */
+/* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
 #define AGAIN_NS 1000000u
 
-/*
- * Send @condition to the link engine, or remove it from there. Returns false if there is no space.
- */
+/* Send @condition to the link engine, or remove it there. Returns false if the up ring is full. */
 static bool condition_put(const struct nic_condition *condition, enum emu_test_until until)
 {
     struct emu_word ask = {.value = condition->value,

@@ -6,9 +6,7 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 
-/*
- * Sets a word. It is complete at once; if it is armed, as soon as its event reaches the threshold.
- */
+/* An operation that sets a word. Its begin() completes it. */
 struct nic_set {
     struct nic_op op;
     struct fabemu_group *group;
@@ -28,10 +26,7 @@ struct nic_condition {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_condition_of, struct nic_condition, op);
 
-/**
- * nic_condition_send - send the conditionals that were not sent yet. Returns the number of
- * segments.
- */
+/** nic_condition_send - send the conditionals that were not sent yet. Returns their number. */
 uint32_t nic_condition_send(struct fabemu_group *g);
 /** nic_condition_answer - handle the network's reply to a conditional. */
 void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg);
@@ -42,8 +37,8 @@ void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg);
 bool nic_condition_take_back(const struct nic_condition *condition);
 
 /**
- * nic_word_again - if it is time, send again the conditionals for which the link engine had no
- * slot. Returns the number of segments.
+ * nic_word_again - if it is time, send the conditionals again for which the link engine had no
+ * slot. Returns their number.
  */
 uint32_t nic_word_again(struct fabemu *fab);
 

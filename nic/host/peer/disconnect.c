@@ -25,10 +25,7 @@
  */
 #define DISCONNECT_AHEAD 256u
 
-/*
- * Return whether @op is a receive that waits for DATA, or a send that waits for a FIN. The query
- * may have overtaken that FIN.
- */
+/* Return whether @op waits for DATA, or for a FIN, which the query may have overtaken. */
 static bool op_awaits_peer(const struct nic_op *op)
 {
     return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_fin(op);
@@ -76,9 +73,7 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
-/*
- * Handle a query whose check is not the pair's: it was answered before, or its sender is unknown.
- */
+/* Handle a query whose check is not the pair's: it was answered or its sender is unknown. */
 static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
                                     const struct nic_wire_disconnect *ask)
 {
@@ -119,9 +114,7 @@ static bool disconnect_is_current(struct nic_peer *peer, uint64_t incarnation)
     return true;
 }
 
-/*
- * Note that the peer sends no more queries: it has received our answer, or has answered our query.
- */
+/* Note that the peer sends no more queries, because it has our answer or has answered us. */
 static void disconnect_note_last_query(struct nic_peer *peer,
                                        const struct nic_wire_disconnect *disconnect)
 {
@@ -133,7 +126,7 @@ static void disconnect_note_last_query(struct nic_peer *peer,
 /*
  * Notify the peer, which has answered, that we send no more queries. It needs to know that if it
  * detaches, too, because it then waits for our last query. A peer that has received an answer of
- * ours knows it already.
+ * ours knows that already.
  */
 static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
 {

@@ -10,7 +10,7 @@
 
 /**
  * nic_leave_receive - handle a NIC_DISCONNECT that arrived.
- * @known: its check is that of the pair's current processes and epoch.
+ * @known: whether the segment's `check` belongs to the pair's current processes and epoch.
  */
 void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg,
                        bool known);

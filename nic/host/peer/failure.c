@@ -10,11 +10,11 @@
  * the end of any process (emu_hostif_nic_endings()). Operations that start later take place with
  * the node's next process, so a late report never ends them.
  *
- * The pair's streams break when the network drops one of its segments for good, because then the
- * receiver lacks a request number, or the sender an answer. The sender of the segment ends all
- * operations with the peer, starts the next epoch, and sends hellos until the peer answers. A
- * process that receives a hello of a later epoch ends its operations with the peer, too
- * (handshake.c).
+ * The pair's streams break when the network drops one of their segments for good: requests are
+ * numbered, so the receiver would wait forever for the missing one, or a requester for its answer.
+ * The sender of the segment ends all operations with the peer, starts the next epoch, and sends
+ * hellos until the peer answers. A process that receives a hello of a later epoch ends its
+ * operations with the peer, too (handshake.c).
  */
 #include "nic/host/peer/failure.h"
 
@@ -145,7 +145,6 @@ void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *
         nic_peer_connect(fab, peer);
 }
 
-/* As nic_peer_break(), but start the next epoch and notify the peer of it. */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_peer_break(fab, peer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * failure.h - end all operations with a peer because its process has ended, or because the network
- * dropped one of the pair's segments for good. The latter *breaks* the pair's streams of requests.
+ * dropped one of the pair's segments for good. Such a drop *breaks* the pair's streams of requests.
  * Lock: held.
  */
 #ifndef NIC_FAILURE_H
@@ -19,20 +19,14 @@ void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first
                        bool disconnected);
 /** nic_peer_fail_queue - end the queued requests with @status. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
-/**
- * nic_peer_break - end all operations with the peer, because the peer or the network reports a
- * dropped segment.
- */
+/** nic_peer_break - end all operations with the peer, because it or the network reports a drop. */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer);
 /**
  * nic_peer_break_off - as nic_peer_break(), but this process has noticed the drop first: start the
  * next epoch, and notify the peer of it.
  */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer);
-/**
- * nic_peer_cancel - cancel the queued requests to a peer that is not open, and stop connecting to
- * it.
- */
+/** nic_peer_cancel - cancel the requests to a peer that is not open, and stop connecting to it. */
 void nic_peer_cancel(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_check_all - end the operations with all processes that have ended. */
 void nic_peer_check_all(struct fabemu *fab);
@@ -46,10 +40,7 @@ int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
  */
 void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
-/**
- * nic_peer_check - end the operations with the node's process if the fabric shows that it has
- * ended.
- */
+/** nic_peer_check - end the operations with the node's process if that has ended. */
 static inline void nic_peer_check(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t first = emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, peer->node));

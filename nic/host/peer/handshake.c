@@ -24,16 +24,10 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/*
- * Burst of hellos that answer a hello. A process that starts a handshake repeats its hello faster
- * at first.
- */
+/* burst of hellos that answer hellos; a process repeats these quickly when it begins a handshake */
 #define ANSWER_AHEAD 16u
 
-/*
- * Burst of hellos that answer other segments from a process that does not know us or our epoch. Its
- * sender needs only one to learn our epoch.
- */
+/* burst of hellos that answer other segments of a process that does not know us or our epoch */
 #define ANSWER_AHEAD_STRANGER 4u
 
 /*
@@ -95,8 +89,8 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 /*
  * The peer has not answered, for the reason @broke. If we had exchanged hellos with it, its process
  * may be stopped or unreachable: all operations end, and the two may handshake again. If we had
- * not, its process may just be busy: requests to it end, but receives from it keep waiting. These
- * end only if there is no process at the node, or no route leads there.
+ * not, its process may just be busy: requests to it end, but receives from it keep waiting. The
+ * receives end only if there is no process at the node, or no route leads there.
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
@@ -149,8 +143,8 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
  * example because it was stopped. The other is the time in which processes or the fabric had no
  * core, as counted by the fabric's manager. So that waiting comes to an end, a part of each still
  * counts as silence: an eighth of the bound for each late scan, and the part that emu_starved_ns()
- * leaves. The manager may count a time that this process has already noticed by its own clock. So
- * never more than the time since the last subtraction is subtracted.
+ * never excludes. The manager may count a time that this process has already noticed by its own
+ * clock. So at most the time since the last subtraction is subtracted.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {

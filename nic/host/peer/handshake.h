@@ -17,15 +17,9 @@ void nic_peer_connect_again(struct fabemu *fab);
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
 /** nic_peer_opened - note that the peer's process knows us, so that requests may be sent to it. */
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
-/**
- * nic_peer_partitioned - end all operations with the node, because the fabric reports that no route
- * leads there.
- */
+/** nic_peer_partitioned - end all operations with the node, because no route leads there. */
 void nic_peer_partitioned(struct fabemu *fab, struct nic_peer *peer);
-/**
- * nic_peer_given_up - handle the report that the network dropped @seg, a segment of ours to @peer,
- * for good.
- */
+/** nic_peer_given_up - handle the report that the network dropped our segment @seg to @peer. */
 void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 
 /* A segment that was dropped for good, as the fabric reports it. */
@@ -44,23 +38,15 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss);
 #define NIC_HELLO_FIRST_NS 1000000u
 #define NIC_HELLO_LAST_NS  50000000u
 
-/**
- * nic_peer_send_hello - send a hello.
- * @want: the peer must answer it.
- */
+/** nic_peer_send_hello - send a hello. @want: whether the peer must answer it. */
 void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want);
-/**
- * nic_peer_connect - start a handshake with the node's process, or check that this process still
- * answers.
- */
+/** nic_peer_connect - start a handshake with the node's process, or check that it still answers. */
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
-/**
- * nic_peer_unknown - handle a segment from a process that does not know us, or that we do not know.
- */
+/** nic_peer_unknown - handle a segment of a process, because one of us does not know the other. */
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
 /**
  * nic_peer_probe - send a hello to check that the node can be reached. With acknowledgments the
- * network reports if it cannot.
+ * network reports if the node cannot be reached.
  */
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
 

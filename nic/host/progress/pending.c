@@ -2,9 +2,10 @@
 /*
  * pending.c - report to the fabric which operations of this process are pending.
  *
- * nic_watch() calls this about once a second. Operations have no start time, because each of them
- * would have to read the clock. Instead, the first sample that finds an operation pending notes the
- * time in it. Each list is sampled from its oldest entry on, up to SCAN_MAX entries.
+ * nic_watch() calls nic_pending_show() about once a second. Operations have no start time, because
+ * each of them would have to read the clock. Instead, the first sample that finds an operation
+ * pending notes the time in it. Each list is sampled from its oldest entry on, up to SCAN_MAX
+ * entries.
  */
 #include "nic/host/progress/progress.h"
 
@@ -28,10 +29,7 @@ struct scan {
 
 /* --- operations with one peer ------------------------------------------------------- */
 
-/*
- * Return when @op was first found pending. op->seen_ms is in milliseconds modulo 2^32; 0 stands for
- * never.
- */
+/* Return when @op was first found pending. op->seen_ms: milliseconds modulo 2^32; 0: never. */
 static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
 {
     uint32_t now_ms = (uint32_t)(scan->now_ns / 1000000u);
@@ -66,12 +64,10 @@ static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic
 
 static enum emu_pending_kind op_kind(const struct nic_op *op)
 {
+    /* the kinds left out serve a peer, belong to a group, or wait for an event or a notice */
     static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
-        [NIC_OP_SEND] = EMU_PENDING_SEND,
-        [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
-        [NIC_OP_PUT] = EMU_PENDING_PUT,
-        [NIC_OP_GET] = EMU_PENDING_GET,
-        /* the other kinds serve a peer or belong to a group */
+        [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
+        [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
         [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC,
     };
 
@@ -192,9 +188,7 @@ static uint64_t group_in_flight(const struct fabemu_group *g)
     return count;
 }
 
-/*
- * Note the oldest pending collective of the group. Its first segment identifies it across samples.
- */
+/* Note the oldest pending collective of the group, which its first segment identifies. */
 static void group_scan_coll(struct scan *scan, struct fabemu_group *g, struct emu_pending_group *to)
 {
     const struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * progress.h - step the adapter (receive, check on peers, send), wait, and run the adapter's thread
- */
+/* progress.h - step the adapter (receive, check peers, send), wait, run the adapter's thread */
 #ifndef NIC_PROGRESS_H
 #define NIC_PROGRESS_H
 
@@ -14,10 +12,7 @@
  * moved. Lock: held.
  */
 uint32_t nic_step(struct fabemu *fab);
-/**
- * nic_poll - call nic_step() unless another thread holds the lock. Returns the number of segments
- * moved.
- */
+/** nic_poll - call nic_step() unless another thread holds the lock. Returns the segments moved. */
 uint32_t nic_poll(struct fabemu *fab);
 /**
  * nic_poll_app - as nic_poll(), for a thread of the application: count the poll, and take the lock
@@ -41,10 +36,7 @@ void nic_receive_resume(struct fabemu *fab);
  */
 #define NIC_NAP_NS    50000u
 #define NIC_NAP_POLLS 8u /* polls before each sleep in fabemu_idle() */
-/*
- * Polls without success before the first sleep in fabemu_idle(), if a yield lets the fabric run:
- * 50 us.
- */
+/* polls without success before fabemu_idle() first sleeps if a yield lets the fabric run: 50 us */
 #define NIC_NAP_PATIENCE 100u
 /* A thread that uses less CPU time than this between polls does nothing but wait. */
 #define NIC_NAP_WORK_NS 4000u
@@ -61,10 +53,7 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 
 #define NIC_WATCH_NS 1000000000u /* interval of nic_watch() */
 
-/**
- * nic_watch - once per interval, send a hello to every peer for which an operation of this process
- * waits.
- */
+/** nic_watch - once per interval, send a hello to each peer for which an operation here waits. */
 void nic_watch(struct fabemu *fab);
 /**
  * nic_pending_show - report the oldest pending operations to the fabric (emu/hostif/pending.h). An

@@ -26,8 +26,8 @@
 #include "nic/host/tx/up.h"
 
 /*
- * Segments per step. Open MPI yields after a step that completes no operation. On some hosts a
- * yield takes as long as 100 segments.
+ * Segments per step. The number is large because Open MPI yields after a step that completes no
+ * operation, and on some hosts a yield takes as long as receiving 100 segments.
  */
 #define NIC_RECEIVE_BURST   1024u
 #define NIC_RECEIVE_PUBLISH 64u /* the ring's slots are returned to the fabric after this many */
@@ -77,8 +77,9 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
 
 /*
  * Return whether this request would exceed the limit of messages to queues that are not open. Such
- * a request and all later ones stay in the reorder buffer, and the window stops the sender. While
- * this process is detaching, every request is accepted, because no queue will be opened any more.
+ * a request and all later ones stay in the reorder buffer, and the sender stops when its window is
+ * full. While this process is detaching, every request is accepted, because no queue will be opened
+ * any more.
  */
 static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
 {
@@ -150,7 +151,7 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     if (!nic_wire_read(fab, seg, &cts, sizeof cts))
         return;
     op = nic_op_find(fab, cts.id, peer->node);
-    /* this process is detaching, too late to send the data */
+    /* this process is detaching, so it is too late to send the data */
     if (op && fab->leaving && op->state == NIC_OP_WAITING) {
         nic_op_end(fab, op, -ECANCELED);
         op = NULL;
@@ -175,10 +176,7 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_stream(fab, op);
 }
 
-/*
- * Return whether a FIN with @status may end @op. Status 0 may end it only if all its bytes were
- * moved.
- */
+/* Return whether a FIN with @status may end @op. Status 0 requires that all bytes were moved. */
 static bool fin_is_sane(const struct nic_op *op, int32_t status)
 {
     if (op->state == NIC_OP_QUEUED || op->state == NIC_OP_EAGER || status > 0 || status < -4095)
@@ -187,10 +185,7 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
                   : nic_op_traits(op)->succeeds && op->moved == op->bytes;
 }
 
-/*
- * Return whether the target of a put or get refused it only because it was serving too many
- * transfers.
- */
+/* Return whether the peer refused @op, a put or get, only because it serves too many requests. */
 static bool fin_wants_retry(const struct nic_op *op, int32_t status)
 {
     return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
@@ -209,7 +204,7 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
         fab->counts.malformed++;
     } else if (op && fin_wants_retry(op, fin.status)) {
         op->state = NIC_OP_ARMED;
-        op->named = true; /* only with the same process */
+        op->named = true; /* retry only with the same process */
         nic_peer_request(fab, peer, op);
     } else if (op) {
         nic_op_end(fab, op, fin.status);
@@ -276,7 +271,7 @@ static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t 
            n <= op->bytes - offset && n <= op->bytes - op->moved;
 }
 
-/* Handle a DATA segment. Returns its operation if that needs more DATA, else NULL. */
+/* Handle a DATA segment. Returns its operation if it needs more DATA, else NULL. */
 static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
                                    const struct emu_seg *seg)
 {
@@ -311,7 +306,10 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
     return NULL;
 }
 
-/* What is expected in the next piece of a stream: all as in the last one, except its number. */
+/*
+ * A piece's header words and its struct nic_wire_data, which the next piece must repeat except for
+ * the number.
+ */
 struct data_next {
     struct emu_hdr_words hdr;
     uint64_t data; /* bits of a struct nic_wire_data */
@@ -525,7 +523,7 @@ uint32_t nic_receive(struct fabemu *fab)
         }
         taken += run;
         if (taken % NIC_RECEIVE_PUBLISH == 0)
-            /* the fabric fills the returned slots meanwhile */
+            /* so that the fabric can fill these slots while we go on */
             emu_hostif_nic_consumed(&fab->hostif);
     }
     for (uint32_t n = 0; fab->loop && n < NIC_RECEIVE_BURST; n++, taken++) {

@@ -42,8 +42,8 @@ static bool has_endings(const struct fabemu *fab)
 }
 
 /*
- * Return the number of steps and polls. Polls count, too, because most polls find nothing that
- * needs a step. Concurrent threads may lose a count.
+ * Return the number of steps and polls. Polls count, too, because most of them need no step.
+ * Concurrent threads may lose a count.
  */
 static uint32_t steps_and_polls(const struct fabemu *fab)
 {
@@ -82,7 +82,8 @@ uint32_t nic_step(struct fabemu *fab)
            completed. */
         atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_release);
     }
-    if (has_endings(fab)) /* only now, after the last segments of processes that have ended */
+    /* not before nic_receive(), which handles the last segments of processes that have ended */
+    if (has_endings(fab))
         nic_peer_check_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);

@@ -26,10 +26,7 @@ struct nic_thread {
     bool stop; /* protected by lock */
 };
 
-/*
- * Sleep for @ns, or until the thread must stop; 0: do not sleep. Returns whether the thread must
- * stop.
- */
+/* Sleep for @ns (0: do not), or until the thread must stop. Returns whether it must stop. */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)
 {
     bool stop;
@@ -116,7 +113,7 @@ void nic_thread_stop(struct nic_thread *t)
     t->stop = true;
     pthread_cond_signal(&t->stopped);
     pthread_mutex_unlock(&t->lock);
-    /* the thread may sleep there, for at most NIC_SLEEP_NS */
+    /* the thread may be asleep in nic_sleep(), for at most NIC_SLEEP_NS */
     emu_hostif_nic_wake(t->fab->hostif.shared);
     pthread_join(t->id, NULL);
     thread_free(t);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c - check regularly that the peers for which an operation of this process waits still
- * answer.
+ * watch.c - check regularly that peers for which an operation of this process waits still answer.
  *
  * The hello of peer/handshake.c serves as a keepalive: it is sent about once a second to each such
  * peer. A peer for which only a receive waits may be silent for any time, because it has not been
@@ -34,10 +33,7 @@ static void queue_probe(struct fabemu *fab)
     }
 }
 
-/*
- * Return whether the peer must do something for this process that is not part of an operation with
- * an id.
- */
+/* Return whether the peer owes this process something for which no operation has an id. */
 static bool peer_is_awaited(const struct nic_peer *peer)
 {
     if (!peer->sendq.next)

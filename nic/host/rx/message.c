@@ -198,7 +198,6 @@ static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic
 
 /* --- the wire ----------------------------------------------------------------------- */
 
-/* Return the size of the header in the first segment of a message. */
 static size_t message_head_bytes(const struct emu_seg *seg)
 {
     return seg->payload[0] == NIC_SHORT ? sizeof(struct nic_wire_short)
@@ -246,10 +245,7 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
     return queue;
 }
 
-/*
- * Send a FIN to the sender of an eager message.
- * @id: the sender's id; 0: it wants no FIN.
- */
+/* Send a FIN to the sender of an eager message. @id: the sender's id; 0: it wants no FIN. */
 static void message_confirm(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 {
     if (id)
@@ -366,7 +362,7 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->recv) {
         nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
-        /* the number of messages to queues that are not open is limited */
+        /* messages to queues that are not open count against a limit, so keep no broken one */
     } else if (!msg->queue->open) {
         fab->parked--;
         msg_free(fab, msg);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * message.h - arriving messages: copy them into the receive that matches, or keep them. Lock: held.
- */
+/* message.h - copy arriving messages into the receives that match, or keep them. Lock: held. */
 #ifndef NIC_MESSAGE_H
 #define NIC_MESSAGE_H
 
@@ -16,15 +14,9 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 
-/**
- * nic_message_take - let @recv receive @msg. The receive completes now, or when all of @msg has
- * arrived.
- */
+/** nic_message_take - let @recv receive @msg, now or as soon as all of @msg has arrived. */
 void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_recv *recv);
-/**
- * nic_message_break - end the message that is arriving from @peer with @status, because its rest
- * will not arrive.
- */
+/** nic_message_break - end, with @status, the message from @peer whose rest will not arrive. */
 void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status);
 void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg);
 void nic_message_release_pools(struct fabemu *fab);

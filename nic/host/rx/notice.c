@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notice.c - notices: a put tells the target process that its bytes have arrived.
+ * notice.c - notices, which tell a process that all bytes of a put to its memory have arrived.
  *
  * A queue keeps notices in lists of their own, so that message matching does not see them. The
  * receive of a notice is not reported to the fabric as pending, because a program may always have
@@ -26,7 +26,6 @@ int nic_notice_check(const struct fabemu *fab, uint16_t id)
     return notice_queue(fab, id) ? 0 : -EOPNOTSUPP;
 }
 
-/* Complete the receive @op with the fields of @notice. */
 static void notice_complete(struct fabemu *fab, struct nic_op *op, const struct nic_notice *notice)
 {
     struct fabemu_req *req = op->post.req;

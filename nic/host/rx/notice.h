@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* notice.h - notices: a put tells the target process that its bytes have arrived. Lock: held. */
+/*
+ * notice.h - notices, which tell a process that all bytes of a put to its memory have arrived.
+ * Lock: held.
+ */
 #ifndef NIC_NOTICE_H
 #define NIC_NOTICE_H
 
@@ -25,10 +28,7 @@ int nic_notice_check(const struct fabemu *fab, uint16_t id);
  */
 int nic_notice_give(struct fabemu *fab, const struct nic_peer *from,
                     const struct fabemu_notice *notice, uint64_t bytes);
-/**
- * nic_notices_end - cancel the queue's receives of notices and drop its notices, because the queue
- * closes.
- */
+/** nic_notices_end - when @queue closes, cancel its receives of notices and drop its notices. */
 void nic_notices_end(struct fabemu_queue *queue);
 
 #endif

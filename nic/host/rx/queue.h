@@ -11,16 +11,13 @@
 
 #include "nic/host/base/op.h"
 
-/*
- * How many messages are kept for queues that are not open yet. Beyond that, the senders must wait.
- */
+/* messages that are kept for queues that are not open yet; beyond that, senders must wait */
 #define NIC_PARKED_MAX 4096u
 #define NIC_QUEUES     65536u
 
 /* An unexpected message. */
 struct fabemu_message {
-    /* entry in the queue's unexpected; in no list once a probe has claimed it or a receive has
-       matched it */
+    /* entry in the queue's `unexpected` until a probe claims the message or a receive matches it */
     struct emu_list link;
     struct fabemu_queue *queue;
     /* the receive that has matched and waits for the rest of this message, or NULL */
@@ -46,7 +43,7 @@ struct fabemu_queue {
     struct emu_list active;     /* receives that have matched and are not complete */
     /* notices (struct nic_notice) that no call has received, oldest first */
     struct emu_list notices;
-    struct emu_list awaiting; /* receives of notices, oldest first; empty if notices is not */
+    struct emu_list awaiting; /* receives of notices, oldest first; empty if there are notices */
     struct emu_list opened;   /* entry in fab->opened */
     uint16_t id;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
@@ -65,14 +62,9 @@ struct nic_recv {
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");
 
-/**
- * nic_queue_at - return queue @id, and create it (not open) if it does not exist; NULL: no memory.
- */
+/** nic_queue_at - return queue @id, creating it (not open) if necessary; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
-/**
- * nic_queue_match - remove and return the oldest posted receive that matches a message with this
- * source and tag, or NULL.
- */
+/** nic_queue_match - remove and return the oldest posted receive that matches, or NULL. */
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
                                  uint64_t tag);
 /**
@@ -88,7 +80,7 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
  * nic_queue_fail_older - fail posted receives from incarnations of @node below @first, because
  * these have ended. A message that waits at such a sender is marked broken, so that the receive
  * that matches it fails rather than match a later message.
- * @withdrawn: the process has disconnected, which cancels its messages; they are dropped instead.
+ * @withdrawn: the process has disconnected, which cancels its messages, so drop them instead.
  */
 void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
 /** nic_queue_free - close the queue: end its receives and drop its messages. */

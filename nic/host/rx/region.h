@@ -28,10 +28,7 @@ struct nic_region {
 
 /** nic_region_find - return the region with this key, or NULL. */
 struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key);
-/**
- * nic_region_check - check that this memory can be registered. Errors: -EINVAL, -EFAULT. Lock:
- * none.
- */
+/** nic_region_check - check that memory can be registered. Errors: -EINVAL, -EFAULT. Lock: none. */
 int nic_region_check(const void *addr, size_t bytes, unsigned access);
 /**
  * nic_region_add - register a copy of @init. Unless the region is symmetric, this function chooses
@@ -55,10 +52,7 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
     return at <= region->bytes && bytes <= region->bytes - at;
 }
 
-/**
- * nic_region_at - return the address of the byte at a peer's @offset, which must lie in the region.
- * Pure.
- */
+/** nic_region_at - return the address of the byte at a peer's @offset inside the region. Pure. */
 static inline uint8_t *nic_region_at(const struct nic_region *region, uint64_t offset)
 {
     return region->base + (offset - region->origin);

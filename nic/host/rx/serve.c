@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * serve.c - execute puts, gets and atomics of peers on registered memory. Each access is checked
- * here.
- */
+/* serve.c - check the puts, gets and atomics of peers, and execute them on registered memory */
 #include "nic/host/rx/serve.h"
 
 #include <errno.h>
@@ -47,10 +44,7 @@ struct put_request {
     uint64_t data_bytes; /* bytes of data in the segment */
 };
 
-/*
- * Read and check a put request. Returns the region. NULL: the request was malformed, or it was
- * refused and the peer gets the error.
- */
+/* Read and check a put request, and return its region or NULL, as memory_request_read() does. */
 static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *peer,
                                            const struct emu_seg *seg, struct put_request *put)
 {
@@ -81,10 +75,7 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
     return region;
 }
 
-/*
- * All @bytes of the peer's put @id are in memory: deliver the put's notice, then send the peer a
- * FIN.
- */
+/* All @bytes of the peer's put @id are in memory. Deliver the put's notice, then send a FIN. */
 static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
                     struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
 {
@@ -114,10 +105,7 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
-/*
- * Start an operation that serves the request @mem. Returns NULL if there are too many; then the
- * peer gets the error.
- */
+/* Start an operation that serves @mem. If there are too many, notify the peer and return NULL. */
 static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
                                   struct nic_region *region, const struct nic_wire_mem *mem)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * answer.c - short answers to peers: sent at once, or queued and then sent before everything else
- */
+/* answer.c - send short answers to peers; queued answers are sent before all other segments */
 #include "nic/host/tx/answer.h"
 
 #include <stdlib.h>
@@ -24,8 +22,8 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
 
 /*
  * Return whether this answer may be dropped if many wait. Hellos, acknowledgments and disconnects
- * may, because they are repeated. A peer waits for each of the other answers; their number is
- * limited because each one answers a request of the peer.
+ * may be dropped, because they are repeated. Peers wait for all other answers, but their number is
+ * limited, because each one answers a request.
  */
 static bool answer_may_drop(const uint8_t *payload)
 {

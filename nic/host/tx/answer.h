@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * answer.h - short answers to peers: sent at once, or queued and then sent before everything else.
- * Lock: held.
- */
+/* answer.h - send short answers to peers; queued ones go before other segments. Lock: held. */
 #ifndef NIC_ANSWER_H
 #define NIC_ANSWER_H
 
@@ -19,8 +16,8 @@ struct nic_ctl {
 };
 
 /**
- * nic_answer - send a short answer now, or queue it. Returns false if it was dropped: a NIC_HELLO,
- * NIC_ACK or NIC_DISCONNECT because too many wait, any answer because there is no memory.
+ * nic_answer - send a short answer now, or queue it. Returns false if the answer was dropped:
+ * without memory, or if it is a hello, acknowledgment or disconnect and NIC_CTL_MAX of these wait.
  */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_answers_send - send queued answers. Returns the number of segments sent. */
@@ -34,15 +31,12 @@ void nic_ack(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_ack_if_due - call nic_ack() if a quarter of a window is not acknowledged. */
 void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);
 /**
- * nic_peer_consumed - count that the application has received a message of @bytes that arrived
- * under @check, if the message was charged. The next segment acknowledges it.
+ * nic_peer_consumed - the application has received a message of @bytes that arrived with @check.
+ * If it is longer than NIC_INLINE_BYTES, count its bytes, which the next segment acknowledges.
  */
 void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 
-/**
- * nic_head - make the head of an answer or request; it acknowledges everything that has arrived so
- * far.
- */
+/** nic_head - make the head of an answer or request. It acknowledges all that has arrived. */
 static inline struct nic_wire_head nic_head(struct nic_peer *peer, enum nic_what what,
                                             uint16_t queue)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * bulk.c - send bulk data: the transfers that receivers have accepted, round robin in short bursts
- */
+/* bulk.c - send the data of transfers that receivers have accepted, round robin in short bursts */
 #include "nic/host/tx/bulk.h"
 
 #include <string.h>
@@ -9,7 +7,7 @@
 #include "nic/host/base/peer.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_BULK_BURST 32u /* segments per transfer and turn */
+#define NIC_BULK_BURST 32u /* segments per transfer and burst */
 
 void nic_stream(struct fabemu *fab, struct nic_op *op)
 {
@@ -21,10 +19,7 @@ void nic_stream(struct fabemu *fab, struct nic_op *op)
     emu_list_add(&fab->bulk, &op->post.link);
 }
 
-/*
- * All segments of the message or put are sent. If it has no id, it is complete now. Otherwise the
- * receiver sends a FIN for that id when it has everything.
- */
+/* Without an id the operation is complete now. Otherwise the receiver sends a FIN for the id. */
 void nic_send_end(struct fabemu *fab, struct nic_op *op)
 {
     if (!op->id) {
@@ -38,7 +33,7 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
     emu_hostif_nic_streamed(&fab->hostif);
-    /* a peer's get: the peer itself counts the bytes as they arrive */
+    /* a served get ends here, because the peer itself counts the bytes that arrive */
     if (nic_op_traits(op)->serves)
         nic_op_end(fab, op, 0);
     else
@@ -52,10 +47,7 @@ static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op 
                                   .id = op->remote};
 }
 
-/*
- * Return the header of the next piece of @op, which has @len bytes.
- * @hdr: from nic_hdr().
- */
+/* Return the header of the next piece of @op, which has @len bytes. @hdr: from nic_hdr(). */
 static inline struct emu_hdr_words piece_hdr(struct emu_hdr_words hdr, const struct nic_op *op,
                                              uint8_t len)
 {

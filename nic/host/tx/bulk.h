@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bulk.h - send bulk data: the transfers that receivers have accepted, round robin in short bursts.
- * Lock: held.
+ * bulk.h - send the data of transfers that the receivers have accepted, round robin in short
+ * bursts. Lock: held.
  */
 #ifndef NIC_BULK_H
 #define NIC_BULK_H
@@ -10,15 +10,9 @@
 
 /** nic_stream - start sending the DATA of @op to the peer's transfer op->remote. */
 void nic_stream(struct fabemu *fab, struct nic_op *op);
-/**
- * nic_send_end - all segments of a message or put are sent: complete it, or wait for the receiver's
- * FIN.
- */
+/** nic_send_end - complete a message or put whose segments are sent, or let it await its FIN. */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);
-/**
- * nic_bulk_awaits_fin - return whether @op is a send that has sent all its data and waits for the
- * receiver's FIN. Pure.
- */
+/** nic_bulk_awaits_fin - return whether @op is a send that only awaits the receiver's FIN. Pure. */
 static inline bool nic_bulk_awaits_fin(const struct nic_op *op)
 {
     return op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved &&

@@ -9,12 +9,9 @@
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_PEER_BURST 32u /* segments per peer and turn */
+#define NIC_PEER_BURST 32u /* segments per peer and burst */
 
-/*
- * Return whether the message is sent eagerly, rather than with an RTS. Asked when its first segment
- * is sent.
- */
+/* Return whether the message, whose first segment is due, is sent eagerly rather than by RTS. */
 static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
                           const struct nic_op *op)
 {
@@ -114,10 +111,7 @@ static bool send_more(struct fabemu *fab, struct nic_peer *peer, struct nic_send
     return true;
 }
 
-/*
- * Claim a segment for a put or get request to a peer and fill in its first fields. Returns NULL if
- * there is no space.
- */
+/* Claim a segment for a put or get request and fill in its first fields. NULL: no space. */
 static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
                                       enum nic_what what, uint16_t queue)
 {
@@ -149,10 +143,7 @@ static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
     seg->hdr.len += sizeof wire;
 }
 
-/*
- * A short put carries its data in the request. A longer one is an RTS, and its data follows after
- * the CTS.
- */
+/* A short put carries its data in the request. The data of a longer one follows after the CTS. */
 static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_put *put = nic_put_of(op);
@@ -208,7 +199,6 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
-/* Send the next segment of the message. Returns false if there is no space. */
 static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     struct nic_send *send = nic_send_of(op);

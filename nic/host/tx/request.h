@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * request.h - send requests: numbered per peer, in post order, within the peer's window. Lock:
- * held.
- */
+/* request.h - send requests: numbered per peer, in post order, within its window. Lock: held. */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
 
@@ -54,10 +51,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
  * is not empty, the window is full, the peer is not open, or the ring has no space.
  */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
-/**
- * nic_requests_send - send a burst to each peer with queued requests. Returns the number of
- * segments sent.
- */
+/** nic_requests_send - send a burst to each peer with queued requests. Returns segments sent. */
 uint32_t nic_requests_send(struct fabemu *fab);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * up.c - claim slots for segments in the up ring, or in the loop to this process itself; send words
- */
+/* up.c - claim slots for segments in the up ring, or in the loop to this process; send words */
 #include "nic/host/tx/up.h"
 
 #include <stdlib.h>

@@ -21,15 +21,9 @@ struct nic_words {
 
 /** nic_word_set - send the value of @word to the link engine, now or as soon as there is space. */
 void nic_word_set(struct fabemu *fab, struct nic_words *words, uint32_t word);
-/**
- * nic_word_flush - send all words that were not sent yet. Returns false if there is no space for
- * all of them.
- */
+/** nic_word_flush - send the words that were not sent yet. Returns false if space is lacking. */
 bool nic_word_flush(struct fabemu *fab);
-/**
- * nic_loop_claim - return a slot for a segment to this process itself; NULL: no space, or no
- * memory.
- */
+/** nic_loop_claim - return a slot for a segment to this process; NULL: no space or memory. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
 
 /** nic_claim_up - return a slot in the up ring; NULL: no space. */
@@ -60,9 +54,7 @@ static inline struct emu_seg *nic_claim_to(struct fabemu *fab, uint32_t node)
     return node == fab->info.node ? nic_loop_claim(fab) : nic_claim_up(fab);
 }
 
-/**
- * nic_claim - return a slot for a segment to @node, with the header of nic_hdr(); NULL: no space.
- */
+/** nic_claim - return a slot for a segment to @node, with a nic_hdr() header; NULL: no space. */
 static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
 {
     struct emu_seg *seg = nic_claim_to(fab, node);
@@ -72,10 +64,7 @@ static inline struct emu_seg *nic_claim(struct fabemu *fab, uint32_t node)
     return seg;
 }
 
-/**
- * nic_bulk_room - return whether the up ring has space beyond the part that is reserved for short
- * segments.
- */
+/** nic_bulk_room - return whether the up ring has space that is not reserved for short segments. */
 static inline bool nic_bulk_room(struct fabemu *fab)
 {
     struct emu_hostif_nic *hostif = &fab->hostif;

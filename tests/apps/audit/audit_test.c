@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * audit_test.c - fabric_audit() at random moments under load finds nothing; it finds each kind of
- * damage that this test does, and names the place.
+ * audit_test.c - fabric_audit() finds no error at random moments under load. It finds each kind of
+ * damage that this test causes, and names the place.
  */
 #include <pthread.h>
 #include <sched.h>

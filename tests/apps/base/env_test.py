@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """env_test.py - the environment that `fabemu run` and `fabemu env` set, together with a user's own
 settings for mpirun: variables, command line, files, and locale. The user's settings take
-precedence; if one keeps messages off the fabric, a warning says so.
+precedence; if one of them keeps messages off the fabric, fabemu prints a warning.
 
    tests/apps/base/env_test.py --fabemu build/fabemu [unittest options]
 """

@@ -366,9 +366,9 @@ class Programs(DissectorCase):
         self.assertEqual({m["check"] for m in self.sent_by(node, formats.DATA)},
                          {self.check(node) % 2**16})
         for name, most in (("ack", theirs), ("consumed", 500 * node)):
-            told = [m[name] for m in mine]
-            self.assertEqual(max(told), most, name)
-            self.assertGreaterEqual(min(told), 0)
+            values = [m[name] for m in mine]
+            self.assertEqual(max(values), most, name)
+            self.assertGreaterEqual(min(values), 0)
         acks = self.sent_by(1, formats.ACK)  # acknowledgments of a flood that has no other answers
         self.assertGreaterEqual(max(m["ack"] for m in acks), 256)
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * speaks.c - two processes that send every kind of segment once, with values that dissector_test.py
- * knows and looks for in a capture.
+ * speaks.c - two processes that send every kind of segment once, with values for which
+ * dissector_test.py searches in a capture.
  *
  *    FABEMU_NODE=0 speaks FLOOD & FABEMU_NODE=1 speaks FLOOD
  *
  * FLOOD: number of messages in one direction. Each process prints a line of JSON with the values
- * that only the fabric knew beforehand.
+ * that the fabric or the library has chosen.
  */
 #include <errno.h>
 #include <inttypes.h>

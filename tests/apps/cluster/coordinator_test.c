@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coordinator_test.c - the coordinator alone. The other hosts are scripts in this test: they answer
- * every call with success except one, which is answered as the case defines.
+ * coordinator_test.c - the coordinator alone. This test plays the other hosts: they reply to every
+ * call with success, except to one call, whose reply the case defines.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -503,10 +503,10 @@ static void audit__of_a_host_adds_to_those_of_others(void)
  */
 static uint32_t arrived_switches(const struct fabric_mirror *mirror, const char *reply)
 {
-    struct fabric_arrived came[8];
+    struct fabric_arrived arrived[8];
 
     answer_text = reply;
-    return mirror->arrived(mirror->ctx, 0, 0, came, 8);
+    return mirror->arrived(mirror->ctx, 0, 0, arrived, 8);
 }
 
 #if EMU_PORT_WORDS == 1
@@ -571,6 +571,46 @@ static void hit__of_an_unknown_device_is_skipped(void)
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
 
+static void last_time(void *ctx, const struct emu_fault_hit *hit)
+{
+    *(uint64_t *)ctx = hit->at_ps;
+}
+
+/* A fault that waits for a hit begins at the time of the hit. */
+static void hit__of_the_future_counts_as_of_now(void)
+{
+    struct emu_fault_hit hit = a_hit;
+    struct json_object *reply = json_object_new_object(), *log = json_object_new_array();
+    uint64_t at_ps = 0;
+
+    hit.at_ps = UINT64_MAX / 2;
+    json_object_array_add(log, hosts_to_hex(&hit, sizeof hit));
+    json_object_object_add(reply, "log", log);
+    answer_text = json_object_to_json_string(reply);
+    stage_open("hits", reports);
+    coordinator_hits(stage.hosts, false, last_time, &at_ps);
+    CU_ASSERT_TRUE(at_ps > 0 && at_ps <= emu_now_ns() * 1000u);
+    json_object_put(reply);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* The other host has no switch, so no end of any cable. */
+static void test__of_a_cable_elsewhere_is_ignored(void)
+{
+    const struct fabric_mirror *mirror = stage_open("test", reports);
+    const struct fabric_past here = {.quiet = true};
+    struct fabric_test test = {.cable = 1, .quiet = true};
+
+    answer_text = "{\"tests\":[7,0,1,3,4]}";
+    mirror->test(mirror->ctx, &test, &here, 1, 10);
+    CU_ASSERT_EQUAL(stage.asked, 1);
+    CU_ASSERT_EQUAL(test.errors, 0);
+    CU_ASSERT_TRUE(test.quiet);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
 /* Field names in the answers to all calls. */
 static const char *const fields[] = {
     "errno",         "totals",  "links", "pending", "next",   "now_ns",   "arrived",
@@ -623,7 +663,7 @@ static void query_everything(const struct fabric_mirror *mirror)
     struct fabric_comm comm = {.nodes = NODES};
     struct fabric_audit audit = {.found = 0};
     struct fabric_stall stalls[8];
-    struct fabric_arrived came[8];
+    struct fabric_arrived arrived[8];
     struct emu_pending pending;
     struct emu_mismatch mismatch;
 
@@ -636,7 +676,7 @@ static void query_everything(const struct fabric_mirror *mirror)
     mirror->scan(mirror->ctx, &seen);
     mirror->drops(mirror->ctx, 0);
     CU_ASSERT_TRUE(mirror->stalls(mirror->ctx, 0, stalls, 8) <= 8);
-    CU_ASSERT_TRUE(mirror->arrived(mirror->ctx, 0, 0, came, 8) <= 8);
+    CU_ASSERT_TRUE(mirror->arrived(mirror->ctx, 0, 0, arrived, 8) <= 8);
     if (mirror->mismatch(mirror->ctx, 0, &mismatch))
         CU_ASSERT_TRUE(mismatch.seen);
     if (mirror->pending(mirror->ctx, 1, 0, &pending))
@@ -1241,6 +1281,8 @@ int main(void)
         CASE(audit__of_a_host_adds_to_those_of_others),
         CASE(arrivals__at_unknown_ports_are_skipped),
         CASE(hit__of_an_unknown_device_is_skipped),
+        CASE(hit__of_the_future_counts_as_of_now),
+        CASE(test__of_a_cable_elsewhere_is_ignored),
         CASE(host__random_answers_at_most_lose_it),
         CASE(line__long_is_sent_in_pieces),
         CASE(line__unread_waits_at_the_daemon),

@@ -479,15 +479,16 @@ static struct json_object *command(const char *name)
     return json_add_text(json_object_new_object(), "cmd", name);
 }
 
-/* Attach; returns the node. @came: receives the descriptors; NULL: they are closed. */
-static int64_t attach_with(struct conn *conn, uint32_t h, int64_t want, struct emu_json_fds *came)
+/* Attach; return the node. @received: takes the descriptors; NULL: close them. */
+static int64_t attach_with(struct conn *conn, uint32_t h, int64_t want,
+                           struct emu_json_fds *received)
 {
     struct json_object *request = json_add_number(command("attach"), "version", EMU_HOSTIF_VERSION);
     struct json_object *reply;
     int64_t node;
 
     connects(conn, h);
-    conn->received_fds = came;
+    conn->received_fds = received;
     json_object_object_add(request, "want", json_object_new_int64(want));
     reply = query(conn, request);
     node = emu_json_true(reply, "ok") ? emu_json_number(reply, "node", -1) : -1;
@@ -823,16 +824,16 @@ static void standstill__of_a_detached_process_is_discarded(void)
  */
 static int64_t attach_with_mcast_buf(struct conn *conn, int64_t want, ino_t *file)
 {
-    struct emu_json_fds came = {.fd = EMU_JSON_NONE};
-    int64_t node = attach_with(conn, 1, want, &came);
+    struct emu_json_fds received = {.fd = EMU_JSON_NONE};
+    int64_t node = attach_with(conn, 1, want, &received);
     struct stat st;
 
     *file = 0;
     conn->received_fds = NULL;
-    if (!fstat(came.fd[2], &st)) /* the host interface, its bell, the multicast buffer */
+    if (!fstat(received.fd[2], &st)) /* the host interface, its bell, the multicast buffer */
         *file = st.st_ino;
-    for (uint32_t i = 0; i < EMU_JSON_FDS && came.fd[i] >= 0; i++)
-        close(came.fd[i]);
+    for (uint32_t i = 0; i < EMU_JSON_FDS && received.fd[i] >= 0; i++)
+        close(received.fd[i]);
     return node;
 }
 
@@ -2041,6 +2042,34 @@ static void connections__of_one_process_leave_some_for_others(void)
     files_limited(before);
 }
 
+/* A host that claims to have more processes than there can be does not get all descriptors. */
+static void connections__of_a_host_are_limited(void)
+{
+    uint32_t most = 2 * (NODES / HOSTS) + 256, files;
+    rlim_t before = files_limited(8192);
+    char lines[1 << 15];
+    size_t bytes = 0;
+    struct conn conn;
+
+    for (uint32_t i = 0; i < 2 * most; i++)
+        bytes += (size_t)snprintf(lines + bytes, sizeof lines - bytes,
+                                  "{\"client\":%u,\"new\":%u}\n", 1000 + i, 1000000 + i);
+    CU_ASSERT_FATAL(bytes < sizeof lines);
+    fixture_start();
+    files = descriptors();
+    send_line(1, lines);
+    send_line(1, "{\"cut_off\":3}\n");
+    json_object_put(next_event(&fixture.host[0].owner, "cut_off"));
+    CU_ASSERT_TRUE(descriptors() > files + most);
+    CU_ASSERT_TRUE(descriptors() <= files + 2 * most); /* two for each connection */
+    connects(&conn, 2);
+    CU_ASSERT_EQUAL(error_of_exit(&conn), 0);
+    conn_close(&conn);
+    fixture_end();
+    fixture_free();
+    files_limited(before);
+}
+
 static void connections__without_descriptors_are_reported(void)
 {
     struct conn first, second;
@@ -3042,6 +3071,22 @@ static bool is_heard(struct telemetry *telemetry, const char *bytes, size_t coun
 
 #define HEARD(telemetry, bytes) is_heard(telemetry, bytes, sizeof bytes - 1)
 
+/* Is a record accepted of a direction of which host 1 has the receiving end only, or no end? */
+static bool heard_direction(struct telemetry *telemetry, bool receives)
+{
+    const struct fabric *fabric = fixture.host[0].fabric;
+    char bytes[] = "\0\0\1\1\1\1";
+
+    for (uint32_t d = 0; d < 2 * fabric_cable_count(fabric); d++)
+        if (fabric_direction_host(fabric, d, true) != 1 &&
+            (fabric_direction_host(fabric, d, false) == 1) == receives) {
+            bytes[1] = (char)d;
+            return HEARD(telemetry, bytes);
+        }
+    CU_FAIL_FATAL("there is such a direction");
+    return false;
+}
+
 /*
  * Only records about the host's own devices are accepted. Records: direction, switch, node,
  * finished, sums.
@@ -3055,7 +3100,7 @@ static void telemetry__invalid_reports_are_refused(void)
 
     sampler_open(&telemetry, &part);
     CU_ASSERT_TRUE(HEARD(telemetry, ""));
-    CU_ASSERT_TRUE(HEARD(telemetry, "\0\0\1\1\1\1"));
+    CU_ASSERT_TRUE(heard_direction(telemetry, true));
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\0\1\1\1"));             /* truncated, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\x80"));                 /* truncated within a number; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\6\0\0"));                 /* unknown record, */
@@ -3063,6 +3108,7 @@ static void telemetry__invalid_reports_are_refused(void)
     CU_ASSERT_FALSE(HEARD(telemetry, "\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"));
     CU_ASSERT_EQUAL_FATAL(fixture.of[0], 0);
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\0\1\1\1\1"));       /* host 0's switch, */
+    CU_ASSERT_FALSE(heard_direction(telemetry, false));      /* a direction without its ends; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\1\x7f\1\1\1\1"));     /* a switch of no host; */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\0\1\1\1\1\1"));     /* host 0's node, */
     CU_ASSERT_FALSE(HEARD(telemetry, "\2\x7f\1\1\1\1\1"));   /* a node of no host; */
@@ -3297,7 +3343,7 @@ static void timeline__is_reported_in_pieces_with_another_clock(void)
     struct json_object *all;
     uint64_t began_ns;
     double us, error_ns;
-    uint32_t told = 0;
+    uint32_t records = 0;
     int64_t missed;
     int more = 1;
 
@@ -3310,7 +3356,7 @@ static void timeline__is_reported_in_pieces_with_another_clock(void)
         reporter.asked_ns = emu_now_ns();
         more = timeline_agent_report(reporter.part, most, &reporter.bytes);
         CU_ASSERT_TRUE_FATAL(more == 0 || (more == 1 && reporter.bytes.bytes >= most));
-        told += piece_ahead(&reporter.bytes);
+        records += piece_ahead(&reporter.bytes);
         CU_ASSERT_TRUE_FATAL(teller_heard(&reporter, reporter.bytes.at, reporter.bytes.bytes));
         if (most == 1) { /* more than fits */
             finish_barriers(incarnation[1].node, 0, EMU_FINISHED_SLOTS + TOO_MANY);
@@ -3323,8 +3369,8 @@ static void timeline__is_reported_in_pieces_with_another_clock(void)
     }
     all = reporter_close(&reporter);
     missed = emu_json_number(field(all, "otherData"), "missed", -1);
-    CU_ASSERT_EQUAL(told, 2 + EMU_FINISHED_SLOTS + TOO_MANY - missed);
-    CU_ASSERT_EQUAL(file_has(all, incarnation[1].node, NULL), told - 2);
+    CU_ASSERT_EQUAL(records, 2 + EMU_FINISHED_SLOTS + TOO_MANY - missed);
+    CU_ASSERT_EQUAL(file_has(all, incarnation[1].node, NULL), records - 2);
     CU_ASSERT_TRUE(missed >= TOO_MANY && missed < 2 * TOO_MANY);
     CU_ASSERT_EQUAL_FATAL(file_has(all, incarnation[0].node, &us), 2);
     error_ns = (double)emu_json_number(file_host(all, 1), "clock_error_ns", 0);
@@ -3339,14 +3385,14 @@ static void timeline__of_a_lying_clock_is_not_ahead(void)
     struct {
         struct timeline_piece piece;
         struct timeline_record record;
-    } told = {.piece.now_ns = AHEAD_NS};
+    } message = {.piece.now_ns = AHEAD_NS};
     struct json_object *all, *events;
     struct reporter reporter;
 
     teller_open(&reporter);
-    told.record.node = NODES / HOSTS; /* the first node of host 1 */
-    told.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = 1};
-    CU_ASSERT_TRUE(teller_heard(&reporter, &told, sizeof told));
+    message.record.node = NODES / HOSTS; /* the first node of host 1 */
+    message.record.one = (struct emu_finished){.kind = EMU_BARRIER, .ended_ns = 1};
+    CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message));
     all = reporter_close(&reporter);
     events = field(all, "traceEvents");
     CU_ASSERT_TRUE(emu_json_count(events) > 0);
@@ -3362,30 +3408,30 @@ static void timeline__invalid_reports_are_refused(void)
     struct {
         struct timeline_piece piece;
         struct timeline_record record[1];
-    } told = {.piece.now_ns = emu_now_ns()}, wrong;
-    struct timeline_record *record = &told.record[0];
+    } message = {.piece.now_ns = emu_now_ns()}, wrong;
+    struct timeline_record *record = &message.record[0];
     uint64_t random = test_seed();
     struct reporter reporter;
 
     teller_open(&reporter);
     *record = (struct timeline_record){.node = NODES / HOSTS, .one.kind = EMU_BARRIER};
-    CU_ASSERT_TRUE(teller_heard(&reporter, &told, sizeof told));
-    CU_ASSERT_TRUE(teller_heard(&reporter, &told, sizeof told.piece));
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told - 1));
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told.piece - 1));
-    record->one.ended_ns = told.piece.now_ns + 1; /* ends in the future; */
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told));
+    CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message));
+    CU_ASSERT_TRUE(teller_heard(&reporter, &message, sizeof message.piece));
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message - 1));
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message.piece - 1));
+    record->one.ended_ns = message.piece.now_ns + 1; /* ends in the future; */
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message));
     record->one.ended_ns = 4;
     record->one.began_ns = 5; /* has no beginning; */
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told));
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message));
     record->one.began_ns = 3;
     record->one.kind = EMU_FINISHED_KINDS; /* unknown kind; */
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told));
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message));
     record->one.kind = EMU_FINISHED_SENT;
     record->node = NODES / HOSTS - 1; /* host 0's node, */
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told));
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message));
     record->node = NODES; /* a node of no host */
-    CU_ASSERT_FALSE(teller_heard(&reporter, &told, sizeof told));
+    CU_ASSERT_FALSE(teller_heard(&reporter, &message, sizeof message));
     for (uint32_t i = 0; i < TEST_TRIALS(5000u); i++) {
         char *at = (char *)&wrong;
 
@@ -3439,6 +3485,7 @@ int main(void)
         CASE(process__stopped_on_another_host_counts_as_dead),
         CASE(process__frozen_continues_when_its_host_ends),
         CASE(connections__of_one_process_leave_some_for_others),
+        CASE(connections__of_a_host_are_limited),
         CASE(connections__without_descriptors_are_reported),
         CASE(process__dead_before_its_reply_frees_its_node),
         CASE(connection__half_closed_or_malformed_is_answered),

@@ -95,7 +95,7 @@ struct message {
     bool must_fail; /* it names a process that is gone */
     bool may_fail;  /* whatever happens to the two */
     bool may_pass;  /* its target was leaving: the successor may get it instead */
-    bool came;
+    bool arrived;
     int status;
     uint64_t nth;
     bool over;

@@ -46,7 +46,7 @@ static void describe(const struct model *m, uint64_t id, char *to_text, size_t b
              x->add ? "addition" : "message", (unsigned long long)id, x->bytes, x->from, from->node,
              (unsigned long long)from->incarnation, states[from->state], (long long)x->to, x->node,
              to ? (unsigned long long)to->incarnation : 0, to ? states[to->state] : "nobody",
-             x->named ? "named" : "by node", x->queue, x->status, x->came ? ", came" : "");
+             x->named ? "named" : "by node", x->queue, x->status, x->arrived ? ", arrived" : "");
 }
 
 static void wrong_message(struct model *m, uint64_t id, const char *what)
@@ -200,7 +200,7 @@ static void check_order(struct model *m, uint64_t id)
     for (uint64_t i = m->first_open; i < m->messages; i++) {
         const struct message *y = &m->message[i];
 
-        if (y->came && i != id && y->from == x->from && y->to == x->to && y->queue == x->queue &&
+        if (y->arrived && i != id && y->from == x->from && y->to == x->to && y->queue == x->queue &&
             !y->add && (i < id) != (y->nth < x->nth)) {
             wrong_message(m, id, "it did not match in the order in which it was sent");
             return;
@@ -222,12 +222,13 @@ static void read_arrived(struct model *m, uint32_t who, const struct process_wor
     x = message_of(m, word->id);
     if (!x)
         return;
-    if (x->came || x->add || !is_for(m, x, who) || word->queue != x->queue) {
-        wrong_message(m, word->id, x->came ? "it came twice" : "it came to the wrong process");
+    if (x->arrived || x->add || !is_for(m, x, who) || word->queue != x->queue) {
+        wrong_message(m, word->id,
+                      x->arrived ? "it arrived twice" : "it arrived at the wrong process");
         return;
     }
     if (m->proc[x->from].node != word->node || m->proc[x->from].incarnation != word->incarnation) {
-        wrong_message(m, word->id, "it came with another sender's name");
+        wrong_message(m, word->id, "it arrived with another sender's name");
         return;
     }
     if (word->bytes != x->bytes || !word->intact) {
@@ -241,7 +242,7 @@ static void read_arrived(struct model *m, uint32_t who, const struct process_wor
     x->to = who;
     if (word->status)
         return;
-    x->came = true;
+    x->arrived = true;
     x->nth = word->nth;
     if (x->queue == PROCESS_ANY_QUEUE)
         check_order(m, word->id);
@@ -264,12 +265,12 @@ int64_t model_receives_short(const struct model *m, uint32_t to)
         const struct message *x = &m->message[i];
         int64_t short_by = 0;
 
-        if (x->queue != PROCESS_NAMED_QUEUE || x->to != to || x->came || x->status || x->over)
+        if (x->queue != PROCESS_NAMED_QUEUE || x->to != to || x->arrived || x->status || x->over)
             continue;
         for (uint64_t k = m->first_open; k < m->messages; k++) {
             const struct message *y = &m->message[k];
 
-            short_by += y->queue == x->queue && y->to == to && y->from == x->from && !y->came &&
+            short_by += y->queue == x->queue && y->to == to && y->from == x->from && !y->arrived &&
                         !y->status;
         }
         for (uint64_t k = m->first_receive; k < m->receives; k++)
@@ -339,8 +340,8 @@ static void check_status(struct model *m, uint64_t id)
         wrong_message(m, id, "no such error may be");
     else if (x->status == -EHOSTUNREACH && !target_gone && !x->may_fail)
         wrong_message(m, id, "it failed, and its target is here");
-    else if (x->status && x->came && !dead)
-        wrong_message(m, id, "it failed, and it came");
+    else if (x->status && x->arrived && !dead)
+        wrong_message(m, id, "it failed, and it arrived");
     else if (!x->status && (x->must_fail || x->to < 0))
         wrong_message(m, id, "it did not fail, and nobody is there");
 }
@@ -355,7 +356,7 @@ static bool message_over(const struct model *m, const struct message *x)
         return true;
     if (x->status == PROCESS_PENDING)
         return false;
-    return x->status || x->add || x->came || (to && to->state >= PROC_LEAVING);
+    return x->status || x->add || x->arrived || (to && to->state >= PROC_LEAVING);
 }
 
 bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * process_test.c - processes attach and leave the nodes of a real fabric at random, and a model
- * says what must become of their messages (process.h).
+ * says which messages must arrive or fail (process.h).
  *
  *    process_test FABEMU [--processes N] [--profile P] [--seed S]: N processes on each profile, or
  *    on that one. A seed reproduces the commands; when the processes run depends on the scheduler.

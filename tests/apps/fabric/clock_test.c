@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock_test.c - clock real from any starting time: delays are kept and everything arrives where
- * its numbers wrap, while it is rebased, and after it was unused for a long time.
+ * clock_test.c - clock real, started at any time: delays are correct and everything arrives, also
+ * when times wrap around, when the fabric rebases the clock, and after a long time without traffic.
  *
  * Workers are threads; this thread acts for all processes and the manager. Nothing may arrive
- * early, on any host; lateness is not checked.
+ * early. Lateness is not checked, because it depends on the machine.
  */
 #include <string.h>
 

@@ -640,22 +640,22 @@ static void drops__are_reported_in_order(void)
 {
     struct fixture r;
     struct fabric_drop loss;
-    uint64_t came = 0, taken = 0;
+    uint64_t reported = 0, taken = 0;
 
     fixture_open(&r, "oq2004", NULL);
     for (uint32_t round = 0; round < 200; round++) {
         for (uint32_t i = 0; i < 40; i++)
-            report(&r, 0, 2, ++came); /* each of another process: none is merged */
+            report(&r, 0, 2, ++reported); /* each of another process: none is merged */
         for (uint32_t i = 0; i < 39; i++) {
             CU_ASSERT_TRUE_FATAL(fabric_drop_take(r.w.fabric, &loss));
             CU_ASSERT_EQUAL(loss.from_incarnation, ++taken);
         }
     }
-    CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), came - taken);
+    CU_ASSERT_EQUAL(fabric_drops_left(r.w.fabric), reported - taken);
     CU_ASSERT_TRUE(r.w.fabric->drops.most <= 1024);
     while (fabric_drop_take(r.w.fabric, &loss))
         CU_ASSERT_EQUAL(loss.from_incarnation, ++taken);
-    CU_ASSERT_EQUAL(taken, came);
+    CU_ASSERT_EQUAL(taken, reported);
     fixture_close(&r);
 }
 

@@ -252,12 +252,12 @@ static struct emu_replay *wire_replay(void *ctx, const struct fabric_crossing *c
 }
 
 static bool wire_passed(void *ctx, const struct fabric_crossing *crossing, uint32_t *sent,
-                        uint32_t *came)
+                        uint32_t *arrived)
 {
     struct wire_end *end = end_find(ctx, crossing->host, crossing->number);
 
     *sent = end->rx.data.at;
-    *came = end->tx.data.at;
+    *arrived = end->tx.data.at;
     return emu_rx_next_ps(&end->rx) == EMU_NEVER;
 }
 

@@ -602,6 +602,32 @@ static void late_manager__keeps_nodes_whose_signal_returned(void)
     }
 }
 
+/*
+ * A manager without a core is late in each step, so that a link that fails again and again is never
+ * in use. Of this time only a small part counts, and the node is given up only when that part has
+ * reached the bound.
+ */
+static void late_manager__gives_up_nodes_late(void)
+{
+    struct idle_fabric s;
+    uint32_t node;
+
+    still_open(&s, "kary:2,2", NULL);
+    node = fabric_cable_of(s.w.fabric, 3, 0);
+    signal_of(&s, node, false);
+    for (uint32_t flaps = 0; flaps < 64 * EMU_STARVED_SHARE; flaps++) {
+        for (uint32_t on = 0; on < 2; on++) {
+            signal_of(&s, node, on);
+            s.now_ps += s.w.set.no_link_ps / 16;
+            CU_ASSERT_EQUAL(manager_step(s.w.manager, s.now_ps), 0);
+        }
+        CU_ASSERT_FALSE(flaps < 4 * 8 && s.w.alone);
+        signal_of(&s, node, false);
+    }
+    CU_ASSERT_TRUE(s.w.alone);
+    still_close(&s);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -617,6 +643,7 @@ int main(void)
         CASE(link__with_errors_is_removed_when_certain),
         CASE(partition__cut_off_for_long_gets_few_retries),
         CASE(late_manager__keeps_nodes_whose_signal_returned),
+        CASE(late_manager__gives_up_nodes_late),
         {NULL, NULL},
     };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timeline_test.c - a run as a file for viewers: valid at any time, in order, bounded.
+ * timeline_test.c - the file of a run's timeline: at any time it is valid JSON, its events are in
+ * order, and its size is bounded.
  */
 #include <errno.h>
 #include <fcntl.h>

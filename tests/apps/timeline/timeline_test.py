@@ -85,8 +85,8 @@ class Program(FabemuCase):
 
     def test_report(self):
         done, report = self.run_it()
-        told = report["communication"]
-        calls = {(c["kind"], c["bytes_most"]): c for c in told["collectives"]}
+        section = report["communication"]
+        calls = {(c["kind"], c["bytes_most"]): c for c in section["collectives"]}
         self.assertEqual(set(calls), {("barrier", 0), ("allreduce", 8)})
         for one, size in ((calls["barrier", 0], 0), (calls["allreduce", 8], 8)):
             self.assertEqual((one["calls"], one["sampled"]), (NODES, NODES))
@@ -97,15 +97,16 @@ class Program(FabemuCase):
             self.assertLessEqual(times["longest"], times["sum"])
             parts = one["wait_ns"]["sum"] + one["network_ns"]["sum"]
             self.assertLessEqual(abs(parts - times["sum"]), 1)
-        matrix = {(row[0], row[1]): tuple(row[2:]) for row in told["messages"]["matrix"]}
+        matrix = {(row[0], row[1]): tuple(row[2:]) for row in section["messages"]["matrix"]}
         ring = {(i, (i + 1) % NODES): (1, 4) for i in range(NODES)}
         ring.update({(0, i): (1, 4) for i in range(2, NODES)})
         ring[0, 1] = (2, 8)  # the group's address, and the token
         self.assertEqual(matrix, ring)
-        self.assertEqual(told["messages"]["messages"], sum(m for m, _ in ring.values()))
-        self.assertEqual(told["messages"]["bytes"], sum(b for _, b in ring.values()))
-        self.assertEqual(told["messages"]["not_listed"], {"pairs": 0, "messages": 0, "bytes": 0})
-        self.assertEqual(told["messages"]["within_switch"]["messages"], 3)  # 0 to 1 twice, 2 to 3
+        self.assertEqual(section["messages"]["messages"], sum(m for m, _ in ring.values()))
+        self.assertEqual(section["messages"]["bytes"], sum(b for _, b in ring.values()))
+        self.assertEqual(section["messages"]["not_listed"], {"pairs": 0, "messages": 0, "bytes": 0})
+        # from 0 to 1 twice, from 2 to 3
+        self.assertEqual(section["messages"]["within_switch"]["messages"], 3)
         self.assertNotIn("timeline", report)
         self.assertIn("7 of 28 B in all, between 6 pairs of nodes; 43 % of the bytes within a "
                       "switch", done.stderr)
@@ -125,10 +126,10 @@ class Program(FabemuCase):
         self.assertEqual({e["pid"] for e in timeline.named("barrier")}, set(range(NODES)))
         self.assertEqual(timeline.other["missed"], 0)
         self.assertEqual(set(timeline.other["left_out"].values()), {0})
-        told = report["timeline"]
-        self.assertEqual(told["kept"], timeline.other["kept"])
-        self.assertTrue(told["whole"])
-        self.assertEqual(told["bytes"], os.path.getsize(self.file))
+        section = report["timeline"]
+        self.assertEqual(section["kept"], timeline.other["kept"])
+        self.assertTrue(section["whole"])
+        self.assertEqual(section["bytes"], os.path.getsize(self.file))
         words = [e["name"].split(":")[0] for e in timeline.events if e.get("cat") == "process"]
         self.assertEqual(collections.Counter(words), {"attached": NODES, "left": NODES})
 
@@ -205,13 +206,13 @@ class Mpi(FabemuCase):
         self.assertEqual(run.returncode, 0, err)
         rounds = int(re.match(r"(\d+) rounds", out).group(1))
         with open(self.report) as f:
-            told = json.load(f)["communication"]
-        one = next(c for c in told["collectives"] if c["kind"] == "allreduce")
+            section = json.load(f)["communication"]
+        one = next(c for c in section["collectives"] if c["kind"] == "allreduce")
         self.assertEqual((one["where"], one["calls"], one["bytes"]),
                          ("elsewhere", NODES * rounds, NODES * rounds * 8))
-        self.assertEqual({c["where"] for c in told["collectives"]}, {"elsewhere"})
+        self.assertEqual({c["where"] for c in section["collectives"]}, {"elsewhere"})
         self.assertNotIn("wait_ns", one)
-        self.assertGreater(told["messages"]["messages"], 2 * NODES * rounds)
+        self.assertGreater(section["messages"]["messages"], 2 * NODES * rounds)
 
     def test_a_long_run_fits_its_bound(self):
         run = self.running(1, "--timeline-limit", "1MiB")
@@ -230,8 +231,8 @@ class Mpi(FabemuCase):
         self.assertEqual(calls["allreduce"], NODES * rounds)
         self.assertEqual(calls["reduce"], NODES)
         other = timeline.other
-        told = other["kept"]["collectives"] + other["left_out"]["collectives"]
-        self.assertGreaterEqual(told + other["missed"], sum(calls.values()))
+        listed = other["kept"]["collectives"] + other["left_out"]["collectives"]
+        self.assertGreaterEqual(listed + other["missed"], sum(calls.values()))
         self.assertEqual(report["timeline"]["left_out"], other["left_out"])
         if other["left_out"]["collectives"]:
             self.assertIn("the timeline has reached 1 MB", err)

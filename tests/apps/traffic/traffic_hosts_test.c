@@ -177,6 +177,8 @@ static int host_barrier(struct node_host *host, struct emu_barrier **ret)
 static struct {
     uint32_t agreed, lies_at; /* agreements so far, and the first false one */
     const struct node_host *red;
+    const struct emu_profile *profile;
+    uint64_t window_ps; /* begin of the last window; 0: unknown */
     void (*lie)(struct traffic_hosts *hosts, uint64_t *next_ps);
 } liar;
 
@@ -195,8 +197,10 @@ static void liar_agrees(void *ctx, uint64_t *next_ps)
 static void liar_is(const struct node_host *host, struct traffic_hosts *hosts)
 {
     liar.agreed = 0;
+    liar.window_ps = 0;
     liar.lies_at = host->lies_at ? host->lies_at : LIES_AT;
     liar.lie = host->lie;
+    liar.profile = &host->config.fabric.profile;
     hosts->ops.agree = liar_agrees;
 }
 
@@ -335,13 +339,16 @@ static void traffic_run__over_lossy_wires_is_the_same(void)
 /* --- ends of runs ----------------------------------------------------------------------- */
 
 /* A short run for cases that do not complete. */
-static struct traffic_config short_run(const char *pattern)
+static struct traffic_config short_run_of(struct traffic_config config)
 {
-    struct traffic_config config = draw_config_of("kary:3,2", pattern);
-
     config.warmup_ps = 3000000;
     config.measure_ps = 60000000;
     return config;
+}
+
+static struct traffic_config short_run(const char *pattern)
+{
+    return short_run_of(draw_config_of("kary:3,2", pattern));
 }
 
 static struct traffic_config a_run(void)
@@ -578,6 +585,77 @@ static void barrier_sync__protocol_violation_ends_it(void)
     fixture_free(&fixture);
 }
 
+/* Red and green are connected by a second session, over the lane to blue. */
+static int pair_barrier(struct node_host *host, struct emu_barrier **ret)
+{
+    struct fixture *fixture = host->fixture;
+    struct emu_hostport *port[2] = {lane_port(fixture->lane[0][1], host->self),
+                                    lane_port(fixture->lane[0][2], host->self)};
+    struct emu_barrier_peer peer[2];
+
+    for (uint32_t i = 0; i < 2; i++)
+        peer[i] = (struct emu_barrier_peer){.host = !host->self,
+                                            .port = i,
+                                            .session = {.fabric = 7,
+                                                        .host = (uint16_t)host->self,
+                                                        .peer = !host->self,
+                                                        .silent_ns = fixture->silent_ns,
+                                                        .window = 64}};
+    return emu_barrier_create(ret, &(struct emu_barrier_config){.self = host->self,
+                                                                .hosts = 2,
+                                                                .name = names,
+                                                                .port = port,
+                                                                .ports = 2,
+                                                                .peer = peer,
+                                                                .peers = 2,
+                                                                .oversubscribed = true,
+                                                                .now_ns = host_now,
+                                                                .now_ctx = host});
+}
+
+static void *says_more_main(void *arg)
+{
+    const struct emu_hostlink_record more = {.kind = EMU_HOSTLINK_STEP,
+                                             .channel = EMU_STEP_MORE,
+                                             .bytes = (const uint8_t *)"more",
+                                             .length = 4};
+    struct node_host *host = arg;
+    struct emu_barrier *barrier = NULL;
+
+    host->err = pair_barrier(host, &barrier);
+    if (!host->err)
+        host->err = emu_barrier_connect(barrier, PATIENCE);
+    if (!host->err)
+        host->err = emu_barrier_sync(barrier, "all", 3);
+    if (!host->err && host->self)
+        host->err = emu_barrier_put(barrier, 1, &more);
+    if (!host->err)
+        host->err = emu_barrier_sync(barrier, "all", 3);
+    if (!host->err) /* the lying host may have completed this one */
+        host->err = emu_barrier_sync(barrier, "all", 3);
+    snprintf(host->error, sizeof host->error, "%s", emu_barrier_why(barrier));
+    emu_barrier_destroy(barrier);
+    atomic_store_explicit(&host->ended, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* Only the first session of a host carries its bytes for all hosts, which need memory here. */
+static void barrier_sync__bytes_on_a_second_session_end_it(void)
+{
+    struct traffic_config config;
+    struct fixture fixture;
+
+    fixture_a_run(&fixture, &config);
+    fixture.hosts = 2;
+    for (uint32_t h = 0; h < 2; h++)
+        fixture.host[h] = (struct node_host){.fixture = &fixture, .self = h};
+    fixture_go(&fixture, says_more_main);
+    CU_ASSERT_EQUAL(fixture.host[0].err, -EPROTO);
+    CU_ASSERT_PTR_NOT_NULL(strstr(fixture.host[0].error, "session that is not its first"));
+    fixture.hosts = HOSTS_MOST;
+    fixture_free(&fixture);
+}
+
 /*
  * Red is cut off from blue and detects it in the middle of a superstep, when its buffer for blue is
  * full. Blue still hears green, but sends nothing.
@@ -703,9 +781,56 @@ static void sends_result_without_payload(struct traffic_hosts *hosts, uint64_t *
 
     emu_barrier_taker(hosts->barrier, &taker); /* also the credit for it */
     puts_entry(hosts, &hdr, *next_ps + 1000000);
+    emu_barrier_sync(hosts->barrier, next_ps, sizeof *next_ps);
     while (emu_barrier_error(hosts->barrier) == 0)
         emu_barrier_sync(hosts->barrier, &never_ps, sizeof never_ps);
     *next_ps = EMU_NEVER;
+}
+
+/*
+ * Once all hosts wait for the next operation: an entry that arrives at once, but as before no event
+ * until then. A window that begins at the operation would deliver the entry in its past.
+ */
+static void hides_an_entry(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    uint64_t after_ps = liar.window_ps + emu_profile_lookahead_ps(liar.profile);
+
+    if (liar.window_ps && *next_ps != EMU_NEVER && *next_ps > 2 * after_ps) {
+        puts_entry(hosts, &(struct emu_hdr){.kind = EMU_UNICAST}, after_ps);
+        liar.window_ps = 0;
+    }
+    emu_virtual_agree(hosts->link, next_ps);
+    if (*next_ps != EMU_NEVER)
+        liar.window_ps = *next_ps;
+}
+
+/* Acknowledged: credits of other channels than those of the segments that came. */
+static const char *notes_segment(void *ctx, uint32_t peer, const struct emu_hostlink_record *record)
+{
+    struct emu_hostlink_record *credit = ctx;
+
+    if (!peer && record->kind == EMU_HOSTLINK_ENTRY && record->entry.packet.kind == EMU_PACKET_HEAD)
+        *credit =
+            (struct emu_hostlink_record){.kind = EMU_HOSTLINK_CREDIT_AT,
+                                         .channel = (record->entry.packet.channel + 16) % EMU_VCS,
+                                         .cable = record->cable,
+                                         .count = 1,
+                                         .credit_ps = EMU_LAST_PS / 2};
+    return NULL;
+}
+
+static void pays_another_channel(struct traffic_hosts *hosts, uint64_t *next_ps)
+{
+    static struct emu_hostlink_record credit;
+
+    if (liar.agreed == LIES_AT)
+        credit.count = 0;
+    emu_barrier_taker(hosts->barrier,
+                      &(struct emu_barrier_taker){.record = notes_segment, .ctx = &credit});
+    if (credit.count)
+        emu_barrier_put(hosts->barrier, 0, &credit);
+    credit.count = 0;
+    emu_virtual_agree(hosts->link, next_ps);
 }
 
 /* More bytes than any host sends in a superstep; they fit a session's window. */
@@ -737,15 +862,21 @@ static void traffic_run__with_a_lying_host_ends(void)
         {"uniform", names_no_node, "an entry that is invalid on its cable"},
         {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
+        {"barrier", hides_an_entry, "later than what it has sent"},
+        {"uniform", pays_another_channel, "more credits than segments were sent"},
         {"uniform", floods_a_superstep, "host green violated the protocol: more than 32768 bytes"},
         {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},
     };
 
     for (uint32_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
-        struct traffic_config config = short_run(lies[i].pattern);
+        bool acknowledged = lies[i].lie == pays_another_channel;
+        struct traffic_config config =
+            short_run_of(acknowledged ? draw_acknowledged_of("kary:3,2", lies[i].pattern)
+                                      : draw_config_of("kary:3,2", lies[i].pattern));
         uint64_t seed = 2; /* red and green share a cable 0, which is in the group's tree */
         struct fixture fixture;
 
+        config.interval_ps = lies[i].lie == hides_an_entry ? 100000000 : 0; /* it has pauses */
         fixture_make(&fixture, HOSTS_MOST, config.fabric.graph, &seed);
         fixture.host[1].lie = lies[i].lie;
         fixture.most_bytes = KEPT_MOST;
@@ -993,6 +1124,7 @@ int main(void)
     const struct test_case cases[] = {
         CASE(barrier_sync__delivers_all_bytes_to_all),
         CASE(barrier_sync__protocol_violation_ends_it),
+        CASE(barrier_sync__bytes_on_a_second_session_end_it),
         CASE(barrier_put__finding_a_host_lost_reports_the_others),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""fabric.py - a fabric played by a test, for readers of telemetry: the page, fabemu top."""
+"""fabric.py - a fabric that a test plays, for readers of telemetry: the page and fabemu top."""
 import contextlib
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""telemetry.py - a telemetry reader's state, and a parser of metrics: docs/telemetry.md."""
+"""telemetry.py - a reader of telemetry, and a parser of metrics (docs/telemetry.md)."""
 import re
 
 

@@ -96,7 +96,7 @@ static void frames__arrive_whole(void)
     CU_ASSERT_EQUAL(port->frame_bytes, EMU_HOSTLINK_FRAME_BYTES);
     CU_ASSERT_TRUE(port->ops->is_up(port));
     for (uint32_t turn = 0; turn < 100; turn++) {
-        struct emu_hostframe *frames[EMU_HOSTLINK_BURST], *came[EMU_HOSTLINK_BURST];
+        struct emu_hostframe *frames[EMU_HOSTLINK_BURST], *received[EMU_HOSTLINK_BURST];
         uint32_t bytes[EMU_HOSTLINK_BURST],
             count = (uint32_t)test_draw(&random, 1, EMU_HOSTLINK_BURST);
         for (uint32_t i = 0; i < count; i++) {
@@ -106,10 +106,10 @@ static void frames__arrive_whole(void)
             frames[i] = frame_made(port, turn + i, bytes[i]);
         }
         CU_ASSERT_EQUAL_FATAL(port->ops->send(port, frames, count), count);
-        CU_ASSERT_EQUAL_FATAL(port->ops->receive(port, came, EMU_HOSTLINK_BURST), count);
+        CU_ASSERT_EQUAL_FATAL(port->ops->receive(port, received, EMU_HOSTLINK_BURST), count);
         for (uint32_t i = 0; i < count; i++) {
-            CU_ASSERT_TRUE(frame_is(came[i], turn + i, bytes[i]));
-            port->ops->drop(port, came[i]);
+            CU_ASSERT_TRUE(frame_is(received[i], turn + i, bytes[i]));
+            port->ops->drop(port, received[i]);
         }
     }
     CU_ASSERT_EQUAL(frames_free(port), all);
@@ -123,7 +123,7 @@ static void frames__arrive_whole(void)
 static void kept__is_sent_again(void)
 {
     struct emu_hostport *port = port_open(RING);
-    struct emu_hostframe *frame, *came;
+    struct emu_hostframe *frame, *received;
 
     if (!port)
         return;
@@ -135,9 +135,9 @@ static void kept__is_sent_again(void)
         CU_ASSERT_FALSE(port->ops->is_alone(port, frame));
         CU_ASSERT_EQUAL_FATAL(port->ops->send(port, &frame, 1), 1);
         CU_ASSERT_FALSE(port->ops->is_alone(port, frame));
-        CU_ASSERT_EQUAL_FATAL(port->ops->receive(port, &came, 1), 1);
-        CU_ASSERT_TRUE(frame_is(came, 1, 272));
-        port->ops->drop(port, came);
+        CU_ASSERT_EQUAL_FATAL(port->ops->receive(port, &received, 1), 1);
+        CU_ASSERT_TRUE(frame_is(received, 1, 272));
+        port->ops->drop(port, received);
         CU_ASSERT_TRUE(port->ops->is_alone(port, frame));
         CU_ASSERT_EQUAL(frames_free(port), all - 1);
     }
@@ -153,7 +153,7 @@ static void kept__is_sent_again(void)
 static void send__takes_as_many_as_fit(void)
 {
     struct emu_hostport *port = port_open(RING);
-    struct emu_hostframe *frame, *came[EMU_HOSTLINK_BURST];
+    struct emu_hostframe *frame, *burst[EMU_HOSTLINK_BURST];
     uint32_t sent = 0, received = 0, got;
 
     if (!port)
@@ -168,9 +168,9 @@ static void send__takes_as_many_as_fit(void)
     }
     port->ops->drop(port, frame); /* for the frame that was refused */
     CU_ASSERT(sent > 0);
-    while ((got = port->ops->receive(port, came, EMU_HOSTLINK_BURST)) > 0)
+    while ((got = port->ops->receive(port, burst, EMU_HOSTLINK_BURST)) > 0)
         for (received += got; got > 0; got--)
-            port->ops->drop(port, came[got - 1]);
+            port->ops->drop(port, burst[got - 1]);
     CU_ASSERT_EQUAL(received, sent);
     CU_ASSERT_TRUE(port->ops->is_alone(port, frame));
     port->ops->drop(port, frame);
@@ -342,23 +342,23 @@ struct stays {
     struct emu_hostport *port;
     pthread_t thread;
     _Atomic bool stop;
-    _Atomic uint64_t came;
+    _Atomic uint64_t received;
 };
 
 /* Drop all received frames and send as many as the port accepts. Returns the number received. */
 static uint32_t memif_burst(struct emu_hostport *port)
 {
     struct emu_hostframe *frames[EMU_HOSTLINK_BURST];
-    uint32_t came = port->ops->receive(port, frames, EMU_HOSTLINK_BURST), count = 0, sent;
+    uint32_t received = port->ops->receive(port, frames, EMU_HOSTLINK_BURST), count = 0, sent;
 
-    for (uint32_t i = 0; i < came; i++)
+    for (uint32_t i = 0; i < received; i++)
         port->ops->drop(port, frames[i]);
     while (count < EMU_HOSTLINK_BURST && (frames[count] = port->ops->take(port)))
         frames[count++]->bytes = port->frame_bytes;
     sent = port->ops->send(port, frames, count);
     while (sent < count)
         port->ops->drop(port, frames[sent++]);
-    return came;
+    return received;
 }
 
 static void *stays_main(void *argument)
@@ -366,7 +366,7 @@ static void *stays_main(void *argument)
     struct stays *stays = argument;
 
     while (!atomic_load(&stays->stop))
-        atomic_fetch_add(&stays->came, memif_burst(stays->port));
+        atomic_fetch_add(&stays->received, memif_burst(stays->port));
     return NULL;
 }
 
@@ -382,18 +382,18 @@ static void memif__survives_peers_that_disconnect_under_load(void)
     if (stays.port)
         CU_ASSERT_EQUAL_FATAL(pthread_create(&stays.thread, NULL, stays_main, &stays), 0);
     for (uint32_t turn = 0; stays.port && turn < MEMIF_TURNS; turn++) {
-        uint64_t until_ns = emu_now_ns() + MEMIF_NS, before = atomic_load(&stays.came);
-        uint32_t came = 0;
+        uint64_t until_ns = emu_now_ns() + MEMIF_NS, before = atomic_load(&stays.received);
+        uint32_t received = 0;
         struct emu_hostport *port;
 
         snprintf(client, sizeof client, "net_memif%u,role=client,id=0,socket=%s/s", turn + 1,
                  folder);
         port = port_open(client);
-        while ((came < MEMIF_FRAMES || atomic_load(&stays.came) - before < MEMIF_FRAMES) &&
+        while ((received < MEMIF_FRAMES || atomic_load(&stays.received) - before < MEMIF_FRAMES) &&
                emu_now_ns() < until_ns)
-            came += memif_burst(port);
-        CU_ASSERT_TRUE(came >= MEMIF_FRAMES);
-        CU_ASSERT_TRUE(atomic_load(&stays.came) - before >= MEMIF_FRAMES);
+            received += memif_burst(port);
+        CU_ASSERT_TRUE(received >= MEMIF_FRAMES);
+        CU_ASSERT_TRUE(atomic_load(&stays.received) - before >= MEMIF_FRAMES);
         port->ops->close(port);
     }
     atomic_store(&stays.stop, true);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/hostlink/hostlink.h"
+#include "emu/hostlink/wire.h"
 #include "emu/util/now.h"
 #include "switch/switch.h"
 #include "tests/test.h"
@@ -488,6 +489,195 @@ static void retry__repairs_the_last_step_between_hosts(void)
                                      test_random(&random)) > 0);
 }
 
+/* --- a lying host ------------------------------------------------------------------------ */
+
+#define LIES 1500u
+
+/* The test drives the session of host 1, whose devices and switches rest. */
+struct liar {
+    struct spread w;
+    struct emu_session *session;
+    uint64_t incarnation;    /* of the session, to which the rest belongs */
+    bool ready;              /* host 0 has sent READY */
+    uint32_t owed[SWITCHES]; /* by cable: entries from host 0 without a credit yet */
+};
+
+static void liar_open(struct liar *l, uint64_t seed)
+{
+    struct emu_session_config config = {.fabric = 1,
+                                        .host = 1,
+                                        .silent_ns = UINT64_MAX,
+                                        .window = 64,
+                                        .random = spread_random,
+                                        .random_ctx = &l->w.random};
+
+    memset(l, 0, sizeof *l);
+    spread_open(&l->w, "kary:2,2", "link_retry=go_back_n", seed);
+    CU_ASSERT_FATAL(l->w.crossing > 0 && l->w.crossing <= SWITCHES);
+    config.port = wire_port(l->w.wire, 1);
+    CU_ASSERT_EQUAL_FATAL(emu_session_create(&l->session, &config), 0);
+}
+
+static void liar_receive(void *ctx, const uint8_t *records, uint32_t bytes)
+{
+    struct emu_hostlink_record record;
+    struct liar *l = ctx;
+
+    if (l->incarnation != emu_session_incarnation(l->session))
+        memset(l->owed, 0, sizeof l->owed);
+    l->incarnation = emu_session_incarnation(l->session);
+    while (bytes) {
+        uint32_t whole = emu_hostlink_parse(records, bytes, l->w.crossing, &record);
+
+        CU_ASSERT_NOT_EQUAL_FATAL(whole, 0);
+        l->ready |= record.kind == EMU_HOSTLINK_READY;
+        if (record.kind == EMU_HOSTLINK_ENTRY)
+            l->owed[record.cable]++;
+        records += whole;
+        bytes -= whole;
+    }
+}
+
+/* Nodes of host 0 send if @sends, and take what arrives. */
+static void liar_step(struct liar *l, bool sends)
+{
+    struct emu_hostport *port = wire_port(l->w.wire, 1);
+    struct emu_hostframe *frame[EMU_HOSTLINK_BURST];
+    uint32_t got;
+
+    l->w.now_ns += 1000 + test_random(&l->w.random) % 5000;
+    wire_at(l->w.wire, l->w.now_ns);
+    for (uint32_t n = 0; n < l->w.graph->nodes; n++)
+        if (host_of(&l->w, l->w.graph->node[n].link[0].sw) == 0) {
+            if (sends)
+                node_send(&l->w, n);
+            node_take(&l->w, n);
+        }
+    emu_worker_pass(l->w.worker[0]);
+    got = port->ops->receive(port, frame, EMU_HOSTLINK_BURST);
+    for (uint32_t i = 0; i < got; i++)
+        emu_session_receive(l->session, frame[i], l->w.now_ns, liar_receive, l);
+    emu_session_step(l->session, l->w.now_ns);
+}
+
+/* An entry that its cable may carry, and to any node; or a count or a kind that no host sends. */
+static struct emu_hostlink_record drawn_record(struct liar *l)
+{
+    static const uint8_t payload[EMU_PAYLOAD_BYTES];
+    uint64_t draw = test_random(&l->w.random);
+    struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_ENTRY,
+                                         .cable = (uint32_t)(draw >> 8) % l->w.crossing};
+
+    if (draw % 64 == 0)
+        return (struct emu_hostlink_record){.kind = EMU_HOSTLINK_CREDITS,
+                                            .cable = record.cable,
+                                            .count = 1000u << draw % 16};
+    if (draw % 4 == 1 && l->owed[record.cable] &&
+        l->incarnation == emu_session_incarnation(l->session)) {
+        record.kind = EMU_HOSTLINK_CREDITS;
+        record.count = l->owed[record.cable];
+        l->owed[record.cable] = 0;
+        return record;
+    }
+    record.entry.hdr = (struct emu_hdr){.dst = (uint32_t)(draw >> 16) % l->w.graph->nodes,
+                                        .src = (uint32_t)(draw >> 24) % l->w.graph->nodes,
+                                        .seq = (uint32_t)(draw >> 32),
+                                        .len = (uint8_t)(draw >> 40) % 5 * 8,
+                                        .kind = draw % 8 ? EMU_UNICAST : EMU_MULTICAST};
+    record.has_buf = record.entry.hdr.len;
+    record.payload = record.has_buf ? payload : NULL;
+    record.payload_bytes = record.entry.hdr.len;
+    return record;
+}
+
+static void liar_send(struct liar *l)
+{
+    static const struct emu_hostlink_record ready = {.kind = EMU_HOSTLINK_READY};
+    bool is_up = emu_hostlink_phase(l->w.link[0], 0) == EMU_HOSTLINK_UP;
+    struct emu_hostlink_record record = is_up ? drawn_record(l) : ready;
+    uint8_t *to;
+
+    if (!is_up && !l->ready)
+        return;
+    to = emu_session_room(l->session, emu_hostlink_bytes(&record));
+    if (!to)
+        return;
+    emu_hostlink_write(to, &record);
+    emu_session_put(l->session, emu_hostlink_bytes(&record));
+    l->ready = false;
+}
+
+static void liar_check(struct liar *l)
+{
+    for (uint32_t s = 0; s < l->w.graph->switches; s++)
+        if (host_of(&l->w, s) == 0)
+            CU_ASSERT_PTR_NULL(switch_check(l->w.sw[s], 0));
+    for (uint32_t i = 0; i < l->w.crossing; i++)
+        CU_ASSERT_PTR_NULL(emu_hostlink_check(l->w.link[0], 0, i));
+}
+
+/* A cable from the other host at a switch of host 0. */
+static struct switch_dev *crossing_here(const struct spread *w, uint32_t *port)
+{
+    for (uint32_t s = 0; s < w->graph->switches; s++)
+        for (*port = 0; host_of(w, s) == 0 && *port < w->graph->ports; ++*port) {
+            const struct topo_end *end = &w->graph->sw[s].end[*port];
+
+            if (end->kind == TOPO_END_SWITCH && host_of(w, end->id))
+                return w->sw[s];
+        }
+    return NULL;
+}
+
+/*
+ * With link-level retry, and faults on the last step of a cable, a lying host has no effect on the
+ * credits and buffers of this one. At the end all buffers are free.
+ */
+static void retry__keeps_the_credits_with_a_lying_host(void)
+{
+    const struct emu_fault_rule rule = {.what = EMU_FAULT_LOSE,
+                                        .rate = EMU_FAULT_ONE / 8,
+                                        .aim = {.packets = EMU_FAULT_HEAD,
+                                                .kinds = EMU_FAULT_KINDS,
+                                                .src = EMU_FAULT_ANY,
+                                                .dst = EMU_FAULT_ANY,
+                                                .group = EMU_FAULT_ANY}};
+    const struct emu_fault_rates none = {0};
+    uint64_t until_ns = emu_now_ns() + PATIENCE_NS; /* time-outs of retry take a while */
+    struct emu_faults faults;
+    struct switch_dev *sw;
+    struct liar l;
+    uint32_t port = 0;
+
+    liar_open(&l, test_seed());
+    sw = crossing_here(&l.w, &port);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(sw);
+    emu_faults_init(&faults, &none, test_seed());
+    CU_ASSERT_EQUAL_FATAL(emu_faults_add(&faults, &rule, 1, 0), 0);
+    CU_ASSERT_EQUAL_FATAL(switch_faults(sw, port, &faults), 0);
+    for (uint32_t i = 0; i < LIES; i++) {
+        for (uint32_t s = 0; s < 20; s++) {
+            liar_send(&l);
+            liar_step(&l, true);
+        }
+        emu_hostlink_bring_up(l.w.link[0], 0); /* if a lie has ended the session */
+        liar_check(&l);
+    }
+    CU_ASSERT_TRUE(emu_count_read(&emu_hostlink_counts(l.w.link[0], 0)->entries_received) >
+                   LIES / 10);
+    CU_ASSERT_TRUE(emu_count_read(&emu_hostlink_counts(l.w.link[0], 0)->unearned) > 1);
+    CU_ASSERT_TRUE(emu_faults_remove(&faults, 1) > 0);
+    emu_hostlink_take_down(l.w.link[0], 0);
+    while (emu_pool_out(l.w.pool[0], l.w.worker[0]->cache.count) && emu_now_ns() < until_ns)
+        liar_step(&l, false);
+    CU_ASSERT_EQUAL(emu_pool_out(l.w.pool[0], l.w.worker[0]->cache.count), 0);
+    liar_check(&l);
+    CU_ASSERT_EQUAL(switch_faults(sw, port, NULL), 0);
+    emu_faults_drop(&faults, &switch_emu_dev(sw)->worker->cache);
+    emu_session_destroy(l.session);
+    spread_close(&l.w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
@@ -497,6 +687,7 @@ int main(void)
         CASE(credits__scarce),
         CASE(faults__between_hosts_are_not_taken_for_invalid_records),
         CASE(retry__repairs_the_last_step_between_hosts),
+        CASE(retry__keeps_the_credits_with_a_lying_host),
         {NULL, NULL}};
 
     return test_run("switches", cases);

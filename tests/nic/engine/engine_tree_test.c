@@ -441,12 +441,12 @@ static void dropped__returns_once(void)
         const struct tree_host *h = w.host[n];
         bool leaf = w.fabric->group[group % FABRIC_GROUPS_MAX]->engines->at[n].group->tree->width ==
                     ENGINE_CHILD;
-        uint8_t told = EMU_NOTIFY | EMU_FAILED;
+        uint8_t flags = EMU_NOTIFY | EMU_FAILED;
         struct tree_line line = {0};
 
         CU_ASSERT_EQUAL(h->heard, 4u + leaf);
-        CU_ASSERT_EQUAL(trees_received(h, EMU_UNICAST | told, (n + 1) % w.hosts, 1, NULL), 1);
-        CU_ASSERT_EQUAL(trees_received(h, EMU_MULTICAST | told, group, 2, NULL), 1);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_UNICAST | flags, (n + 1) % w.hosts, 1, NULL), 1);
+        CU_ASSERT_EQUAL(trees_received(h, EMU_MULTICAST | flags, group, 2, NULL), 1);
         CU_ASSERT_EQUAL(trees_received(h, EMU_MULTICAST | EMU_FAILED, group, 3, NULL), 1);
         CU_ASSERT_EQUAL(trees_received(h, EMU_BARRIER | EMU_FAILED, group, 4, NULL), leaf);
         CU_ASSERT_EQUAL(trees_received(h, EMU_TEST, group, 5, &line), 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * exhaust_test.c - every bounded resource of adapters and switches at its bound.
+ * exhaust_test.c - every bounded resource of adapters and switches, used up to its limit.
  *
  * A well-behaved process that wants more continues, or gets the error that fabemu.h documents. One
  * that writes garbage, never reads, or takes all it can get harms nobody else: the other processes

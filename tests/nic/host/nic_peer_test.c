@@ -413,6 +413,7 @@ static void forked__calls_return_at_once(void)
     struct fabemu_queue *queue;
     struct fabemu_group *group;
     uint64_t key;
+    char why[80];
 
     peers_open(&w, 2, false);
     atomic_store(&w.fab[0]->defunct, true);
@@ -429,6 +430,11 @@ static void forked__calls_return_at_once(void)
     CU_ASSERT_EQUAL(fabemu_unregister(w.fab[0], 1), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &w, 1, &req), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 1, 2, &group), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_inject(w.queue[0], &(struct fabemu_dest){.node = 1}, NULL, 0),
+                    -ENOTCONN);
+    CU_ASSERT_FALSE(fabemu_drop_why(w.fab[0], 1, why, sizeof why));
+    fabemu_call_begin(w.fab[0], FABEMU_COLL_BARRIER, "MPI_Barrier", 2);
+    fabemu_call_end(w.fab[0]);
     CU_ASSERT_EQUAL(fabemu_progress(w.fab[0]), 0);
     fabemu_queue_close(w.queue[0]);
     pthread_mutex_unlock(&w.fab[0]->lock);

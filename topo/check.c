@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * check.c - verify a graph: first its cables and tables, then that all routes arrive and that
- * segments cannot deadlock.
- */
+/* check.c - verify a graph: cables and tables, then that all routes arrive without deadlocks. */
 #include "topo/check.h"
 
 #include <errno.h>
@@ -45,7 +42,7 @@ static int check_node(struct check *c, uint32_t n)
     return 0;
 }
 
-/* Return whether the remote end of a cable names this end, too. */
+/* Does the remote end of the cable name this end? */
 static bool ends_agree(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     const struct topo_end *end = &graph->sw[s].end[port];
@@ -83,7 +80,6 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
     return 0;
 }
 
-/* Check that the fields of a switch's routing table are valid. */
 static int check_route(struct check *c, uint32_t s)
 {
     const struct topo_graph *graph = c->graph;
@@ -120,14 +116,11 @@ static int check_route(struct check *c, uint32_t s)
  *
  * These functions check a network with regular tables: every candidate port must lead down if the
  * node is below, and else up. The number of levels is finite, so no path has a cycle, and a path
- * can end only at its node. A segment waits for higher switches on the way up, and for lower ones
- * on the way down, so there is no cycle of waits either.
+ * can end only at its node. There is no cycle of waits either, because a segment waits for a higher
+ * switch on the way up, and for a lower switch on the way down.
  */
 
-/*
- * Return whether a port leads to node @first, which must be the only one (@span is 1), or to a
- * lower switch that has all @span nodes from @first on below it.
- */
+/* Does a port lead to a lower switch with the @span nodes from @first on, or to the only node? */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)
 {

@@ -12,14 +12,11 @@ struct check {
     size_t error_bytes;
 };
 
-/** check_fail - write the line for the user. Returns -EINVAL. */
+/** check_fail - write c->error. Returns -EINVAL. */
 __attribute__((format(printf, 2, 3))) int check_fail(const struct check *c, const char *format,
                                                      ...);
 
-/**
- * check_waits - check that all routes arrive, and that the waits for channels form no cycle.
- * Errors: as topo_check().
- */
+/** check_waits - check that routes arrive, and waits form no cycle. Errors: as topo_check(). */
 int check_waits(struct check *c);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check_waits.c - list which channel may wait for which other one, and check that these waits form
- * no cycle. A cycle would be a possible deadlock.
+ * check_waits.c - list which channels may wait for each other, and check that these waits form no
+ * cycle. A cycle would be a possible deadlock.
  *
  * A *channel* is one direction of a cable between two switches, named by the receiving switch and
  * its port. Suppose that a segment has arrived on channel A and must leave on channel B. Until it
@@ -9,18 +9,18 @@
  * nodes are in no cycle, because an adapter accepts every segment and forwards none.
  *
  * There are two kinds of waits:
- * - Waits of unicasts: for each destination, those on all paths from every switch with nodes,
- * whichever of the candidate ports the switches choose.
- * - Waits of multicasts, and of results on their way down, which follow collective trees. Every
- * tree of topo_tree_build() climbs from its members to its root and descends from there. So a
- * segment that came from a lower switch may leave by any other port, and a segment that came from a
- * higher switch only by a port to a lower one.
+ * - Unicasts wait on all paths from every switch with nodes to each destination, for each of the
+ * candidate ports that the switches may choose.
+ * - Multicasts, and results of reductions on their way down, follow collective trees. Every tree of
+ * topo_tree_build() climbs from its members to its root and descends from there. So a segment that
+ * came from a lower switch may leave by any other port, and a segment that came from a higher
+ * switch only by a port to a lower switch.
  *
  * Contributions add no waits. Each ends at the next combine unit, where a state (the storage of one
  * operation) was reserved when the group was made. A result that cannot leave yet waits in that
  * state, not in a buffer of a channel.
  *
- * If all switches, except the nodes' own, have the same candidate ports for consecutive nodes, only
+ * If consecutive nodes have the same candidate ports in all switches except the nodes' own, only
  * the first of these nodes is checked as a destination.
  */
 #include "topo/check.h"
@@ -37,8 +37,8 @@ struct waits {
     const struct topo_graph *graph;
     emu_ports *wants; /* by channel: ports by which segments that arrived on it may leave */
     emu_ports *in;    /* by switch: ports where segments for the current destination arrive */
-    emu_ports *out;   /* by switch: its candidate ports for that destination */
-    uint32_t *queue;  /* switches on routes to that destination */
+    emu_ports *out;   /* by switch: candidate ports for the current destination */
+    uint32_t *queue;  /* switches on routes to the current destination */
     bool *is_new;     /* by node: some switch routes it differently from the previous node */
     bool *is_source;  /* by switch: whether it has nodes */
 };
@@ -133,10 +133,7 @@ static int check_delivery(const struct waits *w, uint32_t n)
     return 0;
 }
 
-/*
- * Follow @port of switch @s towards node @dst. *@is_new: whether the next switch was reached for
- * the first time.
- */
+/* @is_new: gets whether the switch behind the port was reached for the first time. */
 static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool *is_new)
 {
     const struct topo_end *end = &w->graph->sw[s].end[port];
@@ -216,10 +213,6 @@ static int add_routes(struct waits *w)
     return 0;
 }
 
-/*
- * Add the waits of collective trees: a segment that came from a lower switch may leave by any other
- * port, one that came from a higher switch by any port to a lower switch.
- */
 static void add_trees(struct waits *w)
 {
     const struct topo_graph *graph = w->graph;
@@ -251,7 +244,7 @@ struct cycle {
     uint32_t length; /* of the path */
 };
 
-/* Return those of the channel's wanted ports that lead to switches. Only these begin channels. */
+/* Return the ports to switches for which a segment of the channel may wait. */
 static emu_ports wants_of(const struct waits *w, uint32_t channel)
 {
     const struct topo_switch *sw = &w->graph->sw[channel / w->graph->ports];

@@ -5,10 +5,10 @@
  * A switch of level l has down[l] ports down and up[l] ports up. cables[l] parallel cables join it
  * to each of its children at level l - 1 (one cable to each node at level 0). So it has down[l] /
  * cables[l] children and up[l] / cables[l + 1] parents. The number of a switch in its level
- * consists of one digit for each other level. For each higher level i, the digit is the index of a
- * subtree among the children of its parent at level i; these digits are the most significant. For
- * each lower level, the digit is an index among parents that share their children. Two switches of
- * neighbouring levels are cabled if their digits for all other levels agree.
+ * consists of one digit for each other level. The most significant digits are those of higher
+ * levels: digit i is the index of the subtree with the switch among the children of a switch of
+ * level i. For a lower level, the digit is an index among the parents that have the same children.
+ * Two switches of neighbouring levels are cabled if their digits for all other levels agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -39,10 +39,7 @@ struct clos {
     uint32_t ports;
 };
 
-/*
- * Scan a list such as "24x36", of at most LEVELS_MAX numbers. Returns how many there are; 0: none,
- * or too many.
- */
+/* Scan a list such as "24x36". Returns how many numbers it has; 0: none, or too many. */
 static uint32_t scan_list(const char **at, uint32_t *list)
 {
     uint32_t count = 0;
@@ -55,7 +52,7 @@ static uint32_t scan_list(const char **at, uint32_t *list)
     return count;
 }
 
-/* Set down[] and up[] from radix=, levels= and over=. Returns NULL, or what is wrong. */
+/* Returns NULL, or an error text. */
 static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, uint32_t over)
 {
     if (levels < 1 || levels > LEVELS_MAX)
@@ -123,7 +120,7 @@ static const char *clos_options(struct clos *c, const char *at)
     return NULL;
 }
 
-/* Compute children, parents and switches of all levels. Returns NULL, or what is wrong. */
+/* Returns NULL, or an error text. */
 static const char *clos_size(struct clos *c)
 {
     uint64_t nodes = 1;
@@ -164,10 +161,6 @@ static const char *clos_size(struct clos *c)
     return NULL;
 }
 
-/*
- * Cable switch @w of level @l to its parents. The most significant digits of @w are indexes among
- * the children of levels l + 1 and up, the others indexes among the parents of the levels below.
- */
 static void plug_up(struct topo_graph *graph, const struct clos *c, uint32_t l, uint32_t w)
 {
     uint32_t copies = 1; /* number of switches of this level that have the same nodes below */

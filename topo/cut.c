@@ -2,16 +2,16 @@
 /*
  * cut.c - assign switches to hosts.
  *
- * The first assignment follows an order of the switches, that of partition.c. Each host in turn
+ * The first assignment follows the order of the switches that partition.c makes. Each host in turn
  * gets switches with nodes until it has its share of the nodes. A switch without nodes goes to the
  * host of the switch before it. For a tree whose switches are numbered along its branches this is
- * optimal. In other networks the numbers may say nothing about locality. So a second order is
- * built, which follows the cables.
+ * optimal. In other networks the numbers may say nothing about locality. So a second assignment
+ * uses an order that follows the cables.
  *
  * Each of the two assignments is improved by exchanges: two switches with equally many nodes swap
- * their hosts, or a switch without nodes moves to another host. An exchange is kept if fewer cables
- * cross between hosts, or as many, but more evenly over the pairs of hosts. The better one of the
- * two results is taken.
+ * their hosts, or a switch without nodes moves to another host. An exchange is kept if then fewer
+ * cables connect different hosts, or if equally many cables are spread more evenly over the pairs
+ * of hosts. The better result is taken.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #include "topo/graph.h"
 
 #define CUT_ROUNDS 16u   /* most times that all exchanges are tried */
-#define CUT_EVEN   256u  /* with more switches, no exchange is tried for evenness only */
+#define CUT_EVEN   256u  /* with more switches, exchanges are not tried for evenness alone */
 #define CUT_GROWN  4096u /* with more switches, no second order is built */
 
 struct cut {
@@ -44,8 +44,8 @@ struct cut {
 /* --- neighbours --------------------------------------------------------------------- */
 
 /*
- * Return the neighbour of switch @s at a port, or TOPO_NONE. For the cable of a node with several
- * links, this may be another switch: the one that determines the node's host.
+ * Return the neighbour of switch @s at a port, or TOPO_NONE. A node is on the host of the switch at
+ * its first link. So its other cables count as cables to this switch.
  */
 static uint32_t cut_remote(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
@@ -104,10 +104,7 @@ static void cut_count(const struct cut *c, uint32_t s, uint32_t remote)
     c->begin[s + 1]++;
 }
 
-/*
- * Add @remote to the neighbours of @s. This advances begin[s] to the end of its list, which is the
- * beginning of the next one.
- */
+/* The calls for switch @s advance begin[s] to the beginning of the next switch's list. */
 static void cut_list(const struct cut *c, uint32_t s, uint32_t remote)
 {
     c->remote[c->begin[s]++] = remote;
@@ -134,10 +131,7 @@ static int cut_neighbours(struct cut *c)
 
 /* --- the first assignment ----------------------------------------------------------- */
 
-/*
- * In the order of the switches, give those with nodes to the first host until it has its share of
- * the nodes, then to the next host, and so on.
- */
+/* Assign the switches with nodes. */
 static void cut_leaves(const struct cut *c, const uint32_t *share)
 {
     uint32_t left = 0, host = 0;
@@ -156,10 +150,8 @@ static void cut_leaves(const struct cut *c, const uint32_t *share)
         left--;
         if (host + 1 == c->hosts)
             continue;
-        /*
-         * Go on with this host if the next switch brings it nearer to its share, and if enough
-         * switches are left for the other hosts.
-         */
+        /* continue with this host if the next switch brings it nearer to its share, and if enough
+         * switches remain for the other hosts */
         want = c->graph->nodes * shares;
         with = 0;
         for (uint32_t next = i + 1; !with && next < c->graph->switches; next++)
@@ -213,7 +205,7 @@ static void cut_count_all(struct cut *c)
 
 /* --- exchanges ---------------------------------------------------------------------- */
 
-/* Add a cable between two hosts (@more is 1), or remove one (@more is -1). */
+/* @more: 1 adds a cable between two hosts, -1 removes one. */
 static void cut_between(struct cut *c, uint32_t a, uint32_t b, int more)
 {
     uint32_t *one = &c->between[a * c->hosts + b], *other = &c->between[b * c->hosts + a];
@@ -252,19 +244,18 @@ static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
     return (int64_t)to[host] - to[c->host_of[s]];
 }
 
-/* Return whether fewer cables cross than before, or as many, but more evenly. */
+/* @crossing, @uneven: values before the exchange. */
 static bool cut_is_better(const struct cut *c, uint64_t crossing, uint64_t uneven)
 {
     return c->crossing < crossing || (c->crossing == crossing && c->uneven < uneven);
 }
 
-/* Return whether an exchange with this gain can be an improvement. */
 static bool cut_may_gain(const struct cut *c, int64_t gain)
 {
     return gain > 0 || (gain == 0 && c->graph->switches <= CUT_EVEN);
 }
 
-/* Move switch @s to another host if that is better. Only a switch without nodes is moved. */
+/* Move switch @s to another host if that is better and the switch has no nodes. */
 static bool cut_try_move(struct cut *c, uint32_t s)
 {
     uint64_t crossing = c->crossing, uneven = c->uneven;
@@ -283,7 +274,7 @@ static bool cut_try_move(struct cut *c, uint32_t s)
     return false;
 }
 
-/* Swap the hosts of @a and @b if that is better. They must have equally many nodes. */
+/* Swap the hosts of @a and @b if that is better and they have equally many nodes. */
 static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
 {
     uint64_t crossing = c->crossing, uneven = c->uneven;
@@ -301,7 +292,6 @@ static bool cut_try_swap(struct cut *c, uint32_t a, uint32_t b)
     return false;
 }
 
-/* Return whether moving @s to another host can be an improvement. */
 static bool cut_may_leave(const struct cut *c, uint32_t s)
 {
     if (c->graph->switches <= CUT_EVEN)
@@ -330,9 +320,7 @@ static void cut_improve(struct cut *c)
 
 /* --- balance of switches ------------------------------------------------------------ */
 
-/*
- * Return the switch without nodes that is best to move from host @from to host @to, or TOPO_NONE.
- */
+/* Return the switch without nodes that is best moved from host @from to @to, or TOPO_NONE. */
 static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
 {
     uint32_t best = TOPO_NONE;
@@ -344,16 +332,12 @@ static uint32_t cut_cheapest(const struct cut *c, uint32_t from, uint32_t to)
     return best;
 }
 
-/* Return by how many switches host @h exceeds its bound. */
 static int64_t cut_above(const struct cut *c, uint32_t h, const uint32_t *bound)
 {
     return (int64_t)c->has[h] - bound[h];
 }
 
-/*
- * Move a switch from a host with too many switches to one with too few. Returns false if there is
- * nothing to move.
- */
+/* Move a switch from a host with too many to a host with too few. Returns false if none moved. */
 static bool cut_balance(struct cut *c)
 {
     uint32_t poor = 0;
@@ -385,7 +369,7 @@ static bool cut_balance(struct cut *c)
 
 /*
  * Return whether @s is a better next switch of the order than @than: it has more cables to the
- * switches already in the order or, with equally many, a lower level.
+ * switches that are already in the order or, if equally many, it has a lower level.
  */
 static bool cut_is_next(const struct cut *c, const uint32_t *cables, uint32_t s, uint32_t than)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* file.c - read topology files, from the disk to a checked network. */
+/* file.c - read a topology file, and build and check its network. */
 #include "topo/file.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #define FILE_CHUNK 65536
 
-/* Return the last @most bytes of a file name, which are more specific than the first. */
+/* Return the last @most bytes of a file name: they say more than the first. */
 static const char *name_tail(const char *name, size_t most)
 {
     size_t length = strlen(name);
@@ -16,7 +16,7 @@ static const char *name_tail(const char *name, size_t most)
     return length > most ? name + length - most : name;
 }
 
-/* Check the levels that the file gives: a cable must join different levels. */
+/* A cable must join different levels. */
 static int check_given(const struct file *file, const struct topo_graph *graph)
 {
     char a[TOPO_SHOWN_BYTES], b[TOPO_SHOWN_BYTES];
@@ -35,7 +35,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
     return 0;
 }
 
-/* Set graph->spec to @name, without control characters. */
+/* Replaces control characters. */
 static void graph_call(struct topo_graph *graph, const char *name)
 {
     snprintf(graph->spec, sizeof graph->spec, "%s", name);
@@ -44,10 +44,7 @@ static void graph_call(struct topo_graph *graph, const char *name)
             *p = '?';
 }
 
-/*
- * Add levels and routes, and check the graph, because files are not trusted. Frees @graph on
- * failure.
- */
+/* Add levels and routes, and check the graph: files are not trusted. Frees @graph on failure. */
 static int file_finish(struct topo_graph **ret, struct topo_graph *graph, const struct file *file)
 {
     char why[TOPO_ERROR_BYTES];
@@ -93,7 +90,6 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
     return err;
 }
 
-/* Read all of a file or pipe. */
 static int file_slurp(FILE *from, char **ret, size_t *ret_bytes)
 {
     size_t room = 0, used = 0, got;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file.h - the contents of a topology file: file_scan.c reads them from the text, and file_build.c
- * makes the graph from them. Inside topo/ only. The format is ibnetdiscover's: docs/topo.md.
+ * file.h - the contents of a topology file in ibnetdiscover's format (docs/topo.md): file_scan.c
+ * parses the text, and file_build.c makes the graph. Inside topo/ only.
  */
 #ifndef TOPO_FILE_H
 #define TOPO_FILE_H
@@ -29,7 +29,7 @@ struct device {
     uint64_t guid; /* 0: not in the file */
     uint32_t line;
     uint32_t ports;  /* 1 to FILE_PORTS_MAX */
-    uint32_t level;  /* level of a switch, if given; else TOPO_NONE */
+    uint32_t level;  /* level of a switch; TOPO_NONE: not given */
     uint32_t number; /* number of the switch or node in the graph */
     uint32_t next;   /* next device with the same hash, or TOPO_NONE */
 };
@@ -40,8 +40,7 @@ struct plug {
     uint32_t port; /* from 1 */
     uint32_t remote_device;
     uint32_t remote_port;
-    /* name of the remote device in the text, used until all devices have been read */
-    const char *remote;
+    const char *remote; /* the remote device's name in the text, until all devices are read */
     uint32_t remote_length;
     uint32_t line;
     uint8_t rate; /* topo_rate_scan(); 0: not given */

@@ -2,9 +2,9 @@
 /*
  * file_build.c - build the graph that a topology file describes.
  *
- * A line about a cable gives both of its ends. All ends are sorted by device and port. All lines
- * about one port must say the same. So a cable may be listed at one of its devices or at both, and
- * a device may be described twice, as ibnetdiscover -g does.
+ * Each line about a cable gives both ends. A cable may be listed at one of its devices or at both,
+ * and a device may be described twice (as ibnetdiscover -g does), but all lines about a port must
+ * agree. To compare them, all ends are sorted by device and port.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static int ends_mirror(struct file *file)
     return 0;
 }
 
-/* Return the lower one of the rates that two lines about a cable give; 0: not given. */
+/* @a, @b: the rates in two lines about a cable; 0: not given. */
 static uint8_t lower_rate(uint8_t a, uint8_t b)
 {
     if (!a || !b)
@@ -80,8 +80,7 @@ static uint8_t lower_rate(uint8_t a, uint8_t b)
 }
 
 /*
- * Keep one end per port; all ends of a port must agree. Drop cables to devices that are no part of
- * the network, and cables from a device to itself.
+ * Keep one end per port. Drop cables to devices that are not emulated, and from a device to itself.
  */
 static int ends_merge(struct file *file, struct topo_parts *parts)
 {
@@ -138,10 +137,7 @@ static struct ends ends_of(const struct file *file, uint32_t device, uint32_t fr
     return ends;
 }
 
-/*
- * Return whether the ports of a switch must be renumbered, because its highest used port number is
- * too large for this program.
- */
+/* The ports of a switch are renumbered if its highest used port number is above TOPO_PORTS_MAX. */
 static bool is_renumbered(const struct file *file, const struct device *device, struct ends ends)
 {
     return device->kind == DEVICE_SWITCH && device->ports > TOPO_PORTS_MAX && ends.to > ends.from &&
@@ -171,7 +167,6 @@ static int check_device(const struct file *file, uint32_t d, struct ends ends)
     return 0;
 }
 
-/* Number the devices, and compute the size of the graph. */
 static int devices_number(struct file *file, struct topo_size *size)
 {
     uint32_t count[3] = {0};
@@ -214,7 +209,7 @@ static int devices_number(struct file *file, struct topo_size *size)
     return 0;
 }
 
-/* Return the graph's port for end @i. @ends: all ends of its device. */
+/* Return the number that the graph has for the port of end @i. @ends: all ends of its device. */
 static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i)
 {
     const struct plug *plug = &file->plug[i];
@@ -224,7 +219,7 @@ static uint32_t port_index(const struct file *file, struct ends ends, uint32_t i
     return plug->port - 1;
 }
 
-/* Return the index of the opposite end of end @i. */
+/* Return the index of the other end of the cable of end @i. */
 static uint32_t remote_end(const struct file *file, uint32_t i)
 {
     const struct plug key = {.device = file->plug[i].remote_device,

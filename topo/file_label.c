@@ -3,9 +3,9 @@
  * file_label.c - give names to the devices of a topology file.
  *
  * A device has an identity, such as "H-0002c903000e0b72". The comment after it contains a
- * description that the device itself has sent, such as "node01 HCA-1" or "MF0;leaf1:MSB7700/U1".
- * The device's name is the host in its description if no other device has the same host, else the
- * whole description if it is unique, else the identity. So names are unique.
+ * description (title) that the device itself has sent, such as "node01 HCA-1" or
+ * "MF0;leaf1:MSB7700/U1". The device's name is the host in its description if no other device has
+ * the same host, else the whole description if it is unique, else the identity.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,10 +15,7 @@
 
 /* --- clean texts -------------------------------------------------------------------- */
 
-/*
- * Return the length of the UTF-8 character at @at; 0: it is invalid. *@code: gets its code point.
- * Source: RFC 3629.
- */
+/* Return the length of the UTF-8 character at @at; 0: it is invalid. Source: RFC 3629. */
 static size_t scan_character(const char *at, size_t left, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -38,9 +35,7 @@ static size_t scan_character(const char *at, size_t left, uint32_t *code)
     return length;
 }
 
-/*
- * Return whether a character is a control character or one that changes the direction of writing.
- */
+/* Includes the characters that change the direction of writing. */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code < 0x202f) ||
@@ -60,10 +55,7 @@ bool file_text_is_clean(const char *text, size_t bytes)
     return true;
 }
 
-/*
- * Copy at most TOPO_NAME_MAX bytes, and a NUL. Unprintable characters become '?'. Returns the
- * length.
- */
+/* Copy at most TOPO_NAME_MAX bytes, and a NUL. Unprintable bytes become '?'. Return the length. */
 static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 {
     uint32_t used = 0, code;
@@ -88,9 +80,8 @@ static uint32_t copy_clean(char *to, const char *text, size_t bytes)
 
 /* --- names -------------------------------------------------------------------------- */
 
-/* Texts of all devices, each terminated by a NUL. */
 struct texts {
-    char *at;
+    char *at; /* texts of all devices, each with a NUL */
     uint32_t used;
 };
 
@@ -101,7 +92,7 @@ struct candidate {
     bool title; /* true: the whole description; false: the host */
 };
 
-/* Return whether a word is the name of an adapter, such as "HCA-1" or "mlx5_0". */
+/* Example: "HCA-1" or "mlx5_0". */
 static bool is_adapter(const char *word)
 {
     static const char *const names[] = {"HCA-", "mlx4_", "mlx5_", "mthca", "hfi1_", "qib"};
@@ -115,10 +106,7 @@ static bool is_adapter(const char *word)
     return false;
 }
 
-/*
- * Find the host in a description: "node01" in "node01 HCA-1", "leaf1" in "MF0;leaf1:MSB7700/U1".
- * *@ret: gets its beginning. Returns its length; 0: there is none.
- */
+/* Return the length of the host, as "node01" in "node01 HCA-1"; 0: none. @ret: gets the host. */
 static size_t find_host(const char *title, const char **ret)
 {
     const char *space = strrchr(title, ' ');
@@ -146,7 +134,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(a->text, b->text);
 }
 
-/* Give each device a unique name: the host if possible, else the description. */
+/* At first the name of each device is its identity. */
 static void labels_name(struct topo_label *label, const struct file *file,
                         const struct texts *texts, struct candidate *candidate, uint32_t count)
 {
@@ -163,7 +151,7 @@ static void labels_name(struct topo_label *label, const struct file *file,
     }
 }
 
-/* Return the GUID that the file gives, or the one in an identity such as "H-0002c903000e0b72". */
+/* Return the GUID in the file, or else in an identity such as "H-0002c903000e0b72". */
 static uint64_t guid_of(const struct device *device)
 {
     char text[17], *end;
@@ -177,10 +165,7 @@ static uint64_t guid_of(const struct device *device)
     return strspn(text, "0123456789abcdefABCDEF") == 16 ? guid : 0;
 }
 
-/*
- * Add the texts of device @d, and add those that may become its name to @candidate. Returns how
- * many these are.
- */
+/* Add the texts of device @d. @candidate: gets possible names. Returns the number of these. */
 static uint32_t label_fill(struct topo_label *label, const struct device *device, uint32_t d,
                            struct texts *texts, struct candidate *candidate)
 {
@@ -204,10 +189,7 @@ static uint32_t label_fill(struct topo_label *label, const struct device *device
     return count;
 }
 
-/*
- * Sort the labels in the order of the graph's switches and nodes, in one allocation with their
- * texts.
- */
+/* Copy the labels, in the order of the graph's switches and nodes, and the texts behind them. */
 static int labels_order(struct topo_graph *graph, const struct file *file,
                         const struct topo_label *label, const struct texts *texts)
 {

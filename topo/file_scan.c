@@ -7,8 +7,8 @@
  *     Ca      2 "H-0002c903000e0b72"    # "node01 HCA-1"
  *     [1](2c903000e0b73)   "S-0002c90200404728"[1]     # lid 4 lmc 0 "leaf 1" lid 1 4xQDR
  *
- * This file reads the kinds, names and GUIDs of devices, port numbers and level=N, and from
- * comments a device's description and a cable's rate. It ignores other settings, GUIDs of ports,
+ * This file reads the kinds, names and GUIDs of devices, port numbers and level=N. In comments it
+ * reads a device's description and a cable's rate. It ignores other settings, GUIDs of ports,
  * external port numbers, headings and other comments. The text is not trusted: numbers and lengths
  * of lines are limited, and names must have no control characters (file_label.c).
  */
@@ -96,7 +96,7 @@ static int devices_grow(struct file *file)
     return 0;
 }
 
-/* Begin the device of a header line. It is new, or was described before. */
+/* Begin the device of a header line, which may have been described before. */
 static int device_begin(struct file *file, const struct device *given)
 {
     uint32_t i = file_find(file, given->name, given->length);
@@ -155,7 +155,6 @@ static bool take_number(struct cursor *c, uint32_t *ret)
     return c->at > from;
 }
 
-/* Take a name in quotes. */
 static bool take_name(struct cursor *c, const char **name, uint32_t *length)
 {
     if (!take(c, "\""))
@@ -180,7 +179,7 @@ static uint64_t take_guid(struct cursor *c)
     return guid;
 }
 
-/* Take a port: "[3]". */
+/* Example: "[3]". */
 static bool take_port(struct cursor *c, uint32_t *port)
 {
     return take(c, "[") && take_number(c, port) && take(c, "]");
@@ -206,9 +205,7 @@ static void skip_extras(struct cursor *c)
 
 /* --- comments ----------------------------------------------------------------------- */
 
-/*
- * Read the description of a device: the quoted text in the comment. It may itself contain quotes.
- */
+/* Read the description of a device: the quoted text in the comment, which may contain quotes. */
 static void read_title(struct device *device, const struct cursor *c)
 {
     size_t left = (size_t)(c->end - c->at);
@@ -222,7 +219,7 @@ static void read_title(struct device *device, const struct cursor *c)
     device->title_length = (uint32_t)(last - first - 1);
 }
 
-/* Report an error if a word only resembles a rate, such as "4xFRD". */
+/* Report an error if a word resembles a rate but is none, such as "4xFRD". */
 static int check_rate(const struct file *file, const char *word, size_t length)
 {
     char text[SHOWN], names[TOPO_RATES][16];
@@ -345,7 +342,6 @@ static int scan_plug(struct file *file, struct cursor *c)
     return 0;
 }
 
-/* Parse settings and headings between the devices. */
 static int scan_other(struct file *file, struct cursor *c)
 {
     static const char *const headings[] = {"Chassis ", "Non-Chassis ", "Hostname:", "ibwarn:"};
@@ -379,7 +375,7 @@ static int scan_other(struct file *file, struct cursor *c)
                      (int)(c->end - c->at > SHOWN ? SHOWN : c->end - c->at), c->at);
 }
 
-/* Take a keyword followed by a space. */
+/* Take a keyword that a space or tab follows. */
 static bool take_word(struct cursor *c, const char *word)
 {
     struct cursor ahead = *c;

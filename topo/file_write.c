@@ -3,8 +3,8 @@
  * file_write.c - write a network as a topology file that file_scan.c can read.
  *
  * Ports count from 1, as everywhere in InfiniBand. A network from a file keeps its port numbers and
- * the GUIDs of its devices. For other programs that read such files, a generated network gets
- * GUIDs, which are derived from the numbers of its switches and nodes. Ports get no GUIDs.
+ * the GUIDs of its devices. A generated network gets GUIDs that are derived from the numbers of its
+ * switches and nodes, because other programs that read the file may need them. Ports get no GUIDs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,10 +14,7 @@
 #define SWITCH_GUID UINT64_C(0x0002000000000000)
 #define NODE_GUID   UINT64_C(0x0003000000000000)
 
-/*
- * Return the GUID of switch @i or, if @i is graph->switches or more, of node @i - graph->switches.
- * 0: it has none.
- */
+/* Return the GUID of switch @i, or of node @i - graph->switches; 0: none. */
 static uint64_t guid_of(const struct topo_graph *graph, uint32_t i)
 {
     if (graph->label)
@@ -34,9 +31,7 @@ static void write_name(FILE *to, const struct topo_graph *graph, uint32_t i)
         fprintf(to, "\"%c-%016" PRIx64 "\"", i < graph->switches ? 'S' : 'H', guid_of(graph, i));
 }
 
-/*
- * Write the comment after a device, or after a cable to it. @rate: the cable's rate; 0: not given.
- */
+/* Write the comment after a device, or after a cable to it. @rate: of the cable; 0: not given. */
 static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, uint8_t rate)
 {
     const char *title = graph->label ? graph->label_text + graph->label[i].title : "";
@@ -53,7 +48,7 @@ static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, 
     fputc('\n', to);
 }
 
-/* Return the number of a switch's port in the file. */
+/* Return a port's number for the file. */
 static uint32_t switch_port(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     uint32_t number = graph->sw[s].end[port].number;

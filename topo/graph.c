@@ -106,7 +106,6 @@ static struct topo_graph *graph_copy(const struct topo_graph *from)
     return graph;
 }
 
-/* Copy the labels and their texts, which are in one allocation. */
 static int graph_copy_labels(struct topo_graph *graph, const struct topo_graph *from)
 {
     struct topo_label *label;
@@ -124,7 +123,6 @@ static int graph_copy_labels(struct topo_graph *graph, const struct topo_graph *
     return 0;
 }
 
-/* Remove the cable at a port, at both ends. */
 static int graph_unplug(struct topo_graph *graph, const struct topo_at *at)
 {
     if (at->sw >= graph->switches || at->port >= graph->ports)
@@ -252,9 +250,7 @@ uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t 
     return number ? number : port;
 }
 
-/*
- * Return whether any path of cables joins the switches of two nodes. @a must have its first link.
- */
+/* Does any path of cables join the switches of two nodes? @a must have its first link. */
 static bool is_connected(const struct topo_graph *graph, uint32_t a, uint32_t b)
 {
     bool *seen = calloc(graph->switches, sizeof *seen);

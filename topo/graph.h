@@ -7,17 +7,15 @@
 
 #define TOPO_ERROR_BYTES 320 /* size of one line that says what is wrong, without the SPEC */
 
-/* A macro's value as a string literal. */
 #define TEXT_OF(x) #x
-#define TEXT(x)    TEXT_OF(x)
+#define TEXT(x)    TEXT_OF(x) /* a macro's value as a string literal */
 
-/* Sizes of a graph. */
 struct topo_size {
     uint32_t nodes;
     uint32_t switches;
     uint32_t ports;  /* per switch */
     uint32_t levels; /* 0: unknown; topo_route_graph() counts them */
-    uint32_t sets;   /* number of port sets of all routes; switches may share sets */
+    uint32_t sets;   /* port sets of all routes together; switches may share sets */
 };
 
 /**
@@ -39,27 +37,27 @@ void topo_plug_node(struct topo_graph *graph, uint32_t node, uint32_t sw, uint32
 void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint32_t b,
                      uint32_t b_port);
 
-/* Missing routes: pairs of a switch with nodes and a destination to which it has no route. */
+/* Missing routes. */
 struct topo_gap {
-    uint64_t pairs;
-    uint32_t src; /* src, dst: a node at the switch of the first pair, and the destination */
-    uint32_t dst;
+    uint64_t pairs; /* of a switch with nodes and a destination to which it has no route */
+    uint32_t src;   /* the first pair: a node at its switch */
+    uint32_t dst;   /* the first pair: its destination */
 };
 
 /**
  * topo_route_graph - compute all routes from cables and levels. A route goes up, then down, and
- * goes down as soon as it can; of these routes, the shortest are used. Every port that begins one
- * is a candidate. Because a segment that has come down never goes up again, routes are free of
- * deadlock. Also sets levels, longest, and every switch's low and high.
+ * goes down as soon as it can. The shortest of these routes are used, and every port with which one
+ * begins is a candidate. Because a segment that has come down never goes up again, routes are free
+ * of deadlock. Also sets levels, longest, and every switch's low and high.
  * @gap: gets the missing routes.
- * Cost: switches x clusters x ports steps, and 8 bytes of memory for each pair of a switch and a
- * cluster meanwhile. Errors: -ENOMEM; -E2BIG, more than TOPO_ROUTES_MAX pairs or too irregular. On
- * failure *why is a constant text.
+ * Cost: switches x clusters x ports steps, and temporarily 8 bytes of memory for each pair of a
+ * switch and a cluster (the nodes with the same switches). Errors: -ENOMEM; -E2BIG, more than
+ * TOPO_ROUTES_MAX pairs or too irregular. On failure *why is a constant text.
  * Source: Schroeder et al., Autonet (up-star, down-star routes).
  */
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why);
 
-/* most pairs of a switch and a cluster; they take 512 MB while routes are computed */
+/* Limit of the pairs of a switch and a cluster. */
 #if EMU_PORT_WORDS == 1
 #define TOPO_ROUTES_MAX 67108864
 #else
@@ -72,10 +70,7 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
  */
 int topo_find_levels(struct topo_graph *graph);
 
-/**
- * topo_port_number - return a port's number as messages show it: the one in the file, or else from
- * 0.
- */
+/** topo_port_number - return a port's number for messages: as in the file, or else from 0. */
 uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port);
 
 /*
@@ -106,14 +101,12 @@ uint32_t *topo_order(const struct topo_graph *graph);
 /* --- parsing SPECs: numbers, names and commas (spec.c) ------------------------------ */
 
 /**
- * topo_scan_number - scan digits at *@at and advance *@at behind them. Larger numbers become
- * UINT32_MAX. Returns false if there is no digit.
+ * topo_scan_number - scan digits at *@at and advance *@at behind them. Numbers above UINT32_MAX
+ * become UINT32_MAX. Returns false if there is no digit.
  */
 bool topo_scan_number(const char **at, uint32_t *ret);
 
-/**
- * topo_scan_word - scan @word at *@at and advance *@at behind it. Returns false if it is not there.
- */
+/** topo_scan_word - if @word is at *@at, advance *@at behind it and return true. */
 bool topo_scan_word(const char **at, const char *word);
 
 #endif

@@ -3,8 +3,8 @@
  * kary.c - k-ary n-trees.
  *
  * Switches are numbered level * k^(n-1) + w, where w has n - 1 digits in base k. A switch at level
- * l and one at level l + 1 are cabled if all their digits except digit l agree. Digit l of the
- * child is the port at the parent. Digit l of the parent, plus k, is the port at the child, where
+ * l and a switch at level l + 1 are cabled if all their digits except digit l agree. Digit l of the
+ * child is the port at the parent. Digit l of the parent, plus k, is the port at the child, whose
  * ports from k on lead up. So a path up may choose digit l freely, and the path down corrects it.
  */
 #include "topo/graph.h"
@@ -50,10 +50,7 @@ static int kary_size(struct kary *tree, const char *args, const char **why)
     return 0;
 }
 
-/*
- * Set up switch @w of a level: its nodes, its cables to parents, and its routing table. @unit:
- * k^level, the weight of digit number @level.
- */
+/* Plug in the nodes of switch @w and its cables up. @unit: k^level, the weight of digit @level. */
 static void kary_switch(struct topo_graph *graph, const struct kary *tree, uint32_t level,
                         uint32_t unit, uint32_t w, emu_ports *sets)
 {
@@ -110,7 +107,7 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
     snprintf(graph->spec, sizeof graph->spec, "kary:%u,%u", tree.k, tree.n);
     graph->longest = 2 * tree.n - 1;
     for (uint32_t port = 0; port < tree.k; port++)
-        sets[port] = emu_port(port); /* at every switch, the i-th block of nodes is below port i */
+        sets[port] = emu_port(port); /* at every switch, block i of the nodes is below port i */
     for (uint32_t level = 0, unit = 1; level < tree.n; level++, unit *= tree.k)
         for (uint32_t w = 0; w < tree.row; w++)
             kary_switch(graph, &tree, level, unit, w, sets);

@@ -3,13 +3,13 @@
  * levels.c - find which direction is up in a network whose file does not give the levels.
  *
  * Four guesses are compared. A guess gives each switch a *height*; of two switches of equal height,
- * the one with the larger number counts as higher. From the heights the levels are counted, from
- * the lowest switches up, so that a cable never joins equal levels. The best guess is the one that
- * leaves the fewest pairs without a route. Among several of these it has the smallest sum of
- * distances, and then the most candidate ports.
+ * the switch with the larger number counts as higher. Levels are then counted from the lowest
+ * switches up, so that a cable never joins equal levels. The best guess leaves the fewest pairs
+ * without a route. If several guesses do, it has the smallest sum of distances, and then the most
+ * candidate ports.
  *
- * 1. The height is the distance from switches with many nodes (leaves). A spine with a few nodes,
- *    which often are service nodes, must not count as a leaf.
+ * 1. The height is the distance from switches with many nodes (leaves). A spine with a few nodes
+ *    (often service nodes) does not count as a leaf.
  * 2. As guess 1, but the heights of one leaf and of all switches above it are inverted, so that
  *    this leaf is at the top. Then nodes on different spines have routes, too, and no path is
  *    longer than in guess 1.
@@ -28,9 +28,9 @@
 #define MANY_SHARE  4  /* many nodes: at least a quarter of the largest number at a switch */
 #define LEAVES_SEEN 64 /* leaves that are tried for inversion */
 
-/* How good the routes are that a guess gives. */
+/* Quality of the routes that a guess gives. */
 struct quality {
-    uint64_t unreachable; /* pairs of a switch with nodes and a cluster without a route */
+    uint64_t unreachable; /* pairs of a switch with nodes and a cluster that have no route */
     uint64_t hops;        /* sum of the distances of all other pairs */
     uint64_t choices;     /* sum of the numbers of candidate ports at the first switch */
     bool flat;            /* some cable joins switches of equal height */
@@ -47,9 +47,9 @@ struct guess {
 };
 
 /*
- * Set height[] by a breadth-first search: the distance from the first @count switches of the queue,
- * whose heights are set. All others must be TOPO_NONE. Returns the number of switches reached,
- * which are in the queue.
+ * Set height[] by a breadth-first search from the first @count switches of the queue, whose heights
+ * are set; all other heights must be TOPO_NONE. Returns the number of switches in the queue, which
+ * then has all switches that were reached.
  */
 static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
 {
@@ -68,7 +68,7 @@ static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
     return count;
 }
 
-/* Guess heights: the distance from switches with at least @least nodes. */
+/* Guesses 1 and 3. @least: number of nodes of a switch from which distances are counted. */
 static void guess_distance(struct guess *g, uint32_t least)
 {
     uint32_t count = 0;
@@ -81,13 +81,10 @@ static void guess_distance(struct guess *g, uint32_t least)
     spread(g, g->height, count);
     for (uint32_t s = 0; s < g->graph->switches; s++)
         if (g->height[s] == TOPO_NONE)
-            g->height[s] = 0; /* it is not connected to such a switch */
+            g->height[s] = 0; /* not connected to a switch with so many nodes */
 }
 
-/*
- * Put @from and all switches that can be reached by going up from it into the queue. Returns how
- * many there are.
- */
+/* Put @from and all switches above it into the queue. Returns their number. */
 static uint32_t above(struct guess *g, uint32_t from)
 {
     uint32_t *seen = g->level; /* level[] is unused until levels are counted */
@@ -109,10 +106,7 @@ static uint32_t above(struct guess *g, uint32_t from)
     return count;
 }
 
-/*
- * Guess 2: as guess 1, but the heights of one leaf and all switches above it are inverted. The leaf
- * is the one with the most switches above it.
- */
+/* Guess 2. The leaf whose heights are inverted is the leaf with the most switches above it. */
 static void guess_inverted(struct guess *g, uint32_t least)
 {
     uint32_t best = 0, best_count = 0, seen = 0, most = 0;
@@ -142,10 +136,7 @@ static uint32_t farthest(struct guess *g, uint32_t from)
     return g->queue[spread(g, g->level, 1) - 1];
 }
 
-/*
- * Return a switch half way along a longest path. Two searches find this path: one from @from, one
- * from its farthest switch.
- */
+/* Return a switch half way along a longest path, which begins at the switch farthest from @from. */
 static uint32_t middle(struct guess *g, uint32_t from)
 {
     uint32_t end = farthest(g, farthest(g, from));
@@ -162,7 +153,7 @@ static uint32_t middle(struct guess *g, uint32_t from)
     return end;
 }
 
-/* Guess 4: in each connected part of the network, the nearer to the central switch, the higher. */
+/* Guess 4. Each connected part of the network has a central switch. */
 static void guess_middle(struct guess *g)
 {
     uint32_t switches = g->graph->switches;
@@ -188,8 +179,8 @@ static bool is_above(const struct guess *g, uint32_t a, uint32_t b)
 
 /*
  * Count levels from below: the level of a switch is one more than the highest level below it. A
- * switch is counted when all switches below it have been. @left: by switch: ports down to switches
- * that were not counted yet. Returns quality.flat.
+ * switch is counted after all switches below it. @left: scratch space, by switch: ports down to
+ * switches that were not counted yet. Returns quality.flat.
  */
 static bool count_levels(struct guess *g, uint32_t *left)
 {
@@ -226,7 +217,6 @@ static bool count_levels(struct guess *g, uint32_t *left)
     return flat;
 }
 
-/* Compute how good a guess is. */
 static int evaluate(struct guess *g, struct quality *quality)
 {
     struct paths paths;
@@ -259,10 +249,7 @@ static bool is_better(const struct quality *a, const struct quality *b)
     return a->hops != b->hops ? a->hops < b->hops : a->choices > b->choices;
 }
 
-/*
- * Try all guesses and keep the best one. If the first one gives all routes and no cable joins equal
- * heights, it is taken at once.
- */
+/* If guess 1 gives all routes and no cable joins equal heights, the others are not tried. */
 static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
     size_t bytes = g->graph->switches * sizeof *g->level;
@@ -331,7 +318,7 @@ int topo_find_levels(struct topo_graph *graph)
     if (err)
         return err;
     if ((uint64_t)switches * clusters.count > TOPO_ROUTES_MAX) {
-        clusters_free(&clusters); /* topo_route_graph() reports it */
+        clusters_free(&clusters); /* topo_route_graph() will fail for the same reason */
         return 0;
     }
     err = -ENOMEM;

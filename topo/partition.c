@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * partition.c - assign switches to workers, and compute the order of the switches that is used for
- * this.
+ * partition.c - put the switches in order, and assign equal sections of the order to workers.
  *
- * In this order, each switch has a position between the nodes. Switches that have the same nodes
- * below are spread evenly over these nodes. So each switch is near to the switches below it and to
- * its share of the switches above it. If the order is cut into equal sections, few cables lead from
- * one section to another.
+ * Each switch has a position among the nodes. Switches that have the same nodes below are spread
+ * evenly over these nodes. So each switch is near to the switches below it and to its share of the
+ * switches above it, and few cables lead from one section to another.
  */
 #include <stdlib.h>
 
@@ -16,7 +14,7 @@
 struct position {
     uint32_t sw;
     uint32_t level;
-    uint32_t first; /* nodes below: [first, first + span) */
+    uint32_t first; /* the nodes below are [first, first + span) */
     uint32_t span;
     uint64_t at; /* position, as the number of a node */
 };
@@ -45,7 +43,6 @@ static int position_by_position(const void *left, const void *right)
     return order ? order : compare(a->sw, b->sw);
 }
 
-/* Spread adjacent switches that have the same nodes below evenly over these nodes. */
 static void positions_spread(struct position *position, uint32_t count)
 {
     for (uint32_t from = 0, to; from < count; from = to) {
@@ -98,10 +95,7 @@ void topo_partition_of_host(const struct topo_graph *graph, const uint32_t *host
     for (uint32_t s = 0; s < graph->switches; s++)
         count += !host_of || host_of[s] == host;
     for (uint32_t i = 0; i < graph->switches; i++) {
-        /*
-         * without memory for the order, use the numbers: as even, but more cables between workers
-         */
-        uint32_t s = order ? order[i] : i;
+        uint32_t s = order ? order[i] : i; /* no memory for an order: use the switches' numbers */
 
         if (host_of && host_of[s] != host)
             worker_of[s] = TOPO_NONE;

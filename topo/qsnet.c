@@ -43,15 +43,12 @@ struct qsnet {
     enum apart apart;
 
     uint32_t chassis;
-    uint32_t lowers; /* lower routers, which have nodes, per network */
-    /*
-     * lower routers of the last chassis or, with APART_CHASSIS, of each of the last `links` chassis
-     */
-    uint32_t last_lowers;
+    uint32_t lowers;      /* lower routers, which have nodes, per network */
+    uint32_t last_lowers; /* of the last chassis; APART_CHASSIS: of each of the last `links` ones */
     bool has_uppers;
-    uint32_t per_router;  /* top switches per router; 0: there are none, or they are chassis */
+    uint32_t per_router;  /* top switches per router; 0: they are chassis, or there are none */
     uint32_t per_chassis; /* top switches per chassis; 0: they are not chassis */
-    uint32_t top_lowers;  /* lower routers of a top switch that is a chassis or half of one */
+    uint32_t top_lowers;  /* lower routers of a top switch that is a chassis or half a chassis */
     uint32_t switches;    /* switches per network */
 };
 
@@ -111,10 +108,9 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* Compute the numbers of chassis and of lower routers. */
+/* A node's links lead to different chassis with APART_CHASSIS. These chassis are a row. */
 static void qsnet_lower(struct qsnet *q)
 {
-    /* chassis that are filled together, a row */
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
     uint32_t per_row = M * in_row / q->links; /* nodes in a row */
     uint32_t rows = divide_up(q->nodes, per_row);
@@ -151,7 +147,6 @@ static void set_level(const struct rail *rail, uint32_t from, uint32_t to, uint3
         rail->graph->sw[s].level = level;
 }
 
-/* Connect link @link of node @n to its lower router. */
 static void plug_link(const struct rail *rail, uint32_t n, uint32_t link)
 {
     const struct qsnet *q = rail->q;
@@ -174,7 +169,6 @@ static void plug_link(const struct rail *rail, uint32_t n, uint32_t link)
     topo_plug_node(rail->graph, n, rail->lower + lower, port % (q->has_uppers ? HALF : RADIX));
 }
 
-/* Return the number of lower routers of chassis @c. */
 static uint32_t lowers_of(const struct qsnet *q, uint32_t c)
 {
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
@@ -182,9 +176,7 @@ static uint32_t lowers_of(const struct qsnet *q, uint32_t c)
     return c + in_row < q->chassis ? STAGE : q->last_lowers;
 }
 
-/*
- * Connect each of the @lowers routers from @lower on to each of the STAGE routers from @upper on.
- */
+/* Connect @lowers lower routers to STAGE upper routers. @lower, @upper: the first ones. */
 static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, uint32_t upper)
 {
     for (uint32_t l = 0; l < lowers; l++)
@@ -195,10 +187,7 @@ static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, u
     rail->graph->parts.backplane += lowers * STAGE * PAIR;
 }
 
-/*
- * Return the router and port of link @j out of chassis @c. These links are spread evenly over the
- * chassis's upper routers.
- */
+/* Links out of a chassis are spread evenly over its upper routers. @j: number of the link. */
 static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
 {
     uint32_t u = j * STAGE / rail->q->tops;
@@ -207,7 +196,7 @@ static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
     return (struct topo_at){rail->upper + c * STAGE + u, HALF + j - first};
 }
 
-/* Return the router and port for chassis @c at top switch @j. */
+/* Return the router and port of top switch @j to which chassis @c is connected. */
 static struct topo_at port_at_top(const struct rail *rail, uint32_t j, uint32_t c)
 {
     const struct qsnet *q = rail->q;
@@ -230,7 +219,6 @@ static void plug_out(struct rail *rail, uint32_t c)
     rail->graph->parts.top_cables += q->tops;
 }
 
-/* Connect the backplanes of top switches that are chassis. */
 static void plug_top_chassis(struct rail *rail)
 {
     const struct qsnet *q = rail->q;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rate.c - rates of InfiniBand cables. A rate is a width ("4x") and a speed ("FDR"). As a number it
- * is 1 + (index of the speed) * (number of widths) + index of the width.
+ * rate.c - rates of InfiniBand cables. A rate is a width ("4x") and a speed ("FDR"). Its number is
+ * 1 + (index of the speed) * (number of widths) + index of the width.
  */
 #include <assert.h>
 #include <string.h>
@@ -13,10 +13,9 @@
 
 static const uint8_t widths[] = {1, 2, 4, 8, 12};
 
-/* The speeds, with the time per byte of data on one lane. */
 static const struct {
     const char *name;
-    uint32_t lane_fs; /* femtoseconds */
+    uint32_t lane_fs; /* femtoseconds per byte of data on one lane */
 } speeds[] = {
     {"SDR", 4000000},  /* 2.5 Gb/s, 8b/10b */
     {"DDR", 2000000},  /* 5 Gb/s, 8b/10b */
@@ -72,7 +71,7 @@ void topo_rates(const struct topo_graph *graph, struct topo_rates *ret)
         for (uint32_t port = 0; port < graph->ports; port++) {
             const struct topo_end *end = &graph->sw[s].end[port];
 
-            /* Count a cable between switches once, at the lower number. */
+            /* count a cable between switches only once */
             if (end->kind == TOPO_END_NONE || (end->kind == TOPO_END_SWITCH && end->id < s))
                 continue;
             ret->cables[end->rate]++;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * route.c - compute routes for any cables. A route goes up, then down, and is as short as that
- * allows.
+ * route.c - compute routes for any cables.
  *
- * A switch that has a node below it sends segments for this node down, by every port that begins a
- * shortest path down. Every other switch sends them up, by every port that begins a shortest path.
- * So a segment that has come down stays down, and tables depend on the destination only. On the way
- * up a segment waits for higher switches, and on the way down for lower ones, so waits cannot form
- * a cycle.
+ * A switch that has a node below it sends segments for this node down, by every port with which a
+ * shortest path down begins. Every other switch sends them up, by every port with which a shortest
+ * path begins. So a segment that has come down never goes up again, and tables depend only on the
+ * destination. A segment waits for higher switches on the way up, and for lower switches on the way
+ * down, so waits cannot form a cycle.
  */
 #include "topo/route.h"
 
@@ -19,7 +18,7 @@
 
 /* --- clusters: nodes with the same switches, which all other switches treat alike ----- */
 
-/* Return a cluster with the switches of @node. */
+/* Return a cluster with the switches of @node, ascending, each once. */
 static struct cluster cluster_of(const struct topo_node *node)
 {
     struct cluster key = {.members = 1, .next = TOPO_NONE};
@@ -41,10 +40,7 @@ static struct cluster cluster_of(const struct topo_node *node)
     return key;
 }
 
-/*
- * Find the cluster with the switches of @key in the list that begins with *@head, or add it. Counts
- * a member. Returns the cluster's number.
- */
+/* Find or add the cluster with the switches of @key, and count a member. @head: its list. */
 static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const struct cluster *key)
 {
     for (uint32_t c = *head; c != TOPO_NONE; c = clusters->at[c].next) {
@@ -64,7 +60,7 @@ static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const 
 
 int clusters_find(struct clusters *ret, const struct topo_graph *graph)
 {
-    /* last element: the cluster of nodes without a cable */
+    /* lists of clusters by their first switch; in the last element, nodes without a cable */
     uint32_t *head = malloc((graph->switches + 1) * sizeof *head);
 
     *ret = (struct clusters){
@@ -118,10 +114,7 @@ static int sort_by_level(struct paths *paths, const uint32_t *level, uint32_t sw
     return 0;
 }
 
-/*
- * List the cables of switch @s that lead up if @up, else those that lead down. Returns how many
- * there are.
- */
+/* List the cables of switch @s in one direction. Returns how many there are. */
 static uint32_t cables_list(const struct topo_graph *graph, const uint32_t *level, uint32_t s,
                             bool up, struct cable *to)
 {
@@ -189,8 +182,8 @@ void topo_paths_free(struct paths *paths)
 }
 
 /*
- * Return those ports of paths->cable[from..to) that begin a shortest path. *@hops: gets the length
- * of this path, or ROUTE_UNREACHABLE.
+ * Return the ports of paths->cable[from..to) with which a shortest path begins. @hops: gets its
+ * length, or ROUTE_UNREACHABLE.
  */
 static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to, uint16_t *hops)
 {
@@ -251,7 +244,7 @@ static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
 
 /*
  * Update graph->longest by the longest path to cluster @c, and @gap by the switches that have nodes
- * but no path to it. @a_node: by switch: one of its nodes.
+ * but no path to the cluster. @a_node: by switch: one of its nodes.
  */
 static void note_hops(struct topo_graph *graph, const struct paths *paths,
                       const struct clusters *clusters, uint32_t c, const uint32_t *a_node,
@@ -273,7 +266,6 @@ static void note_hops(struct topo_graph *graph, const struct paths *paths,
     }
 }
 
-/* Find the candidate ports of every switch for every cluster, then make the routing tables. */
 static int route_clusters(struct topo_graph *graph, const struct clusters *clusters,
                           const struct paths *paths, struct topo_gap *gap)
 {
@@ -310,7 +302,7 @@ static uint32_t count_switches(const struct paths *paths, uint32_t from, uint32_
     return count;
 }
 
-/* Set route.spread of all switches, from the lowest to the highest. */
+/* Set route.spread of all switches. */
 static void note_spreads(struct topo_graph *graph, const struct paths *paths)
 {
     for (uint32_t s = 0; s < graph->switches; s++)

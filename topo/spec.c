@@ -8,7 +8,7 @@
 #include "emu/util/nearest.h"
 
 #define SHOWN_BYTES 48 /* bytes of the user's text in an error, NUL included */
-#define RADIX_K     16 /* largest k of a suggested tree: switches of at most 32 ports */
+#define RADIX_K     16 /* largest k of a suggested tree, whose switches have 2k ports */
 
 bool topo_scan_number(const char **at, uint32_t *ret)
 {
@@ -37,7 +37,7 @@ bool topo_scan_word(const char **at, const char *word)
     return true;
 }
 
-/* Copy the user's text for an error message, without control characters, and cut to SHOWN_BYTES. */
+/* Replaces control characters. */
 static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 {
     int len = snprintf(shown, SHOWN_BYTES, "%s", spec);
@@ -52,7 +52,7 @@ static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 static const struct {
     const char *kind;
     topo_generator *generate;
-    const char *machine; /* the machine whose networks these are, or NULL */
+    const char *machine; /* the machine that has such networks, or NULL */
 } generators[] = {
     {"kary:", topo_kary, NULL},
     {"qsnet:", topo_qsnet, "qsnet3"},

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * table.c - make routing tables from candidate ports: a regular table where possible, else a
- * general one (struct topo_route).
- */
+/* table.c - make routing tables from candidate ports, regular or general (struct topo_route). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +10,17 @@
 
 #define BLOCKS_MAX 512 /* a regular table of so many blocks is always small enough */
 
-/* A run of consecutive nodes, from `from` to `to` - 1, that are in one cluster. */
+/* Consecutive nodes, from `from` to `to` - 1, that are in one cluster. */
 struct run {
     uint32_t from;
     uint32_t to;
     uint32_t cluster;
 };
 
-/* A set of ports and its index in the current general table. */
+/* An entry of the hash table of sets in the current general table. */
 struct known {
     emu_ports set;
-    uint32_t index;
+    uint32_t index; /* of the set in the table */
     uint32_t table; /* number of the table; an entry of an earlier table counts as empty */
 };
 
@@ -39,16 +36,15 @@ struct tables {
     size_t sets, sets_room;
     uint16_t *set_of; /* the set_of[] of all general tables, one after the other */
     size_t set_ofs, set_ofs_room;
-    size_t *sets_at; /* by switch: index of its first set in set[] */
-    /* by switch: index of its first element in set_of[]; SIZE_MAX: its table is regular */
-    size_t *set_of_at;
+    size_t *sets_at;   /* by switch: index of its first set in set[] */
+    size_t *set_of_at; /* by switch: index in set_of[]; SIZE_MAX: its table is regular */
 
     struct known *known;
     uint32_t known_mask;
     uint32_t table; /* number of the current general table */
 };
 
-/* Make space for @more elements after @used in a growing array. */
+/* @size: bytes of an element. */
 static int grow(void **array, size_t *room, size_t used, size_t more, size_t size)
 {
     if (used + more <= *room)
@@ -109,8 +105,8 @@ static void shape_above(struct shape *shape, emu_ports set)
 }
 
 /*
- * Add a run of nodes below the switch. @changes: its set differs from that of the node before it.
- * @each: each node of the run has its own set.
+ * Add a run of nodes below the switch. @changes: its set differs from the set of the node before
+ * it. @each: each node of the run has its own set.
  */
 static void shape_below(struct shape *shape, const struct run *run, bool changes, bool each)
 {
@@ -190,10 +186,7 @@ static uint32_t set_hash(emu_ports set)
     return (uint32_t)(hash >> 32);
 }
 
-/*
- * Return the index of a set in the current general table, whose first set is number @first. Adds
- * the set if needed.
- */
+/* Find or add a set of the current general table. @first: number of the table's first set. */
 static uint32_t set_index(struct tables *t, size_t first, emu_ports set)
 {
     uint32_t at = set_hash(set) & t->known_mask;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * topo.h - graphs of nodes, switches and cables; routes; collective trees.
- *
- * Pure functions on data, without threads and clocks. A graph does not change once it is built, and
- * may then be read by any thread.
+ * topo.h - graphs of nodes, switches and cables; routes; collective trees. A graph does not change
+ * once it is built, and may then be read by any thread.
  */
 #ifndef TOPO_TOPO_H
 #define TOPO_TOPO_H
@@ -21,8 +19,9 @@
 #define TOPO_SPEC_BYTES     256
 
 /*
- * Most ports of a switch: TOPO_PORTS_WIDE in the program for large switches, TOPO_PORTS_MAX in this
- * program (emu/util/ports.h). A set of ports has a few more numbers, which are for combine units.
+ * Most ports of a switch: TOPO_PORTS_WIDE in fabemu-wide, the program for large switches, and
+ * TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports also have room for a few combine
+ * units.
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1
@@ -41,60 +40,41 @@ enum topo_end_kind {
 struct topo_end {
     uint8_t kind;   /* enum topo_end_kind */
     uint8_t port;   /* port of the switch, or link of the node */
-    uint8_t number; /* number of this port in the file; 0: no file */
-    uint8_t rate;   /* rate of the cable, the same at both ends: see topo_rate_ps(); 0: unknown */
+    uint8_t number; /* number of this port in the file, not of the other end; 0: no file */
+    uint8_t rate;   /* rate of the cable, for topo_rate_ps(); 0: unknown */
     uint32_t id;    /* node or switch */
 };
 
-/* bits of a node's index in its cluster: fewer than 256 nodes have the same switches */
-#define TOPO_MEMBER_BITS 8
-/* flag in set_of[]: each member of the cluster has its own set, from the given index on */
-#define TOPO_PER_MEMBER 0x8000
+#define TOPO_MEMBER_BITS 8      /* bits of a node's index in its cluster; see struct topo_route */
+#define TOPO_PER_MEMBER  0x8000 /* flag in set_of[] */
 
 /*
- * The routing table of a switch: a set of candidate ports for each destination, in one of two
- * forms.
+ * The routing table of a switch: a set of candidate ports for each destination. It has two forms.
  *
  * Regular: destinations [first, first + span) are below the switch, in blocks of `stride` nodes.
  * Each block has a set. All other destinations have the set `elsewhere`, which contains ports up.
  *
  * General (span is 0, set_of is not NULL): nodes that are plugged into the same switches are a
- * *cluster* and share a set. Only in these switches themselves, each node has a set of its own,
- * which is found by the node's index in the cluster.
+ * *cluster*, of fewer than 256 nodes, and share a set. Only in these switches themselves, each node
+ * has a set of its own, which is found by the node's index in the cluster.
  */
 struct topo_route {
-    uint32_t first; /* node */
-    /* number of nodes; a multiple of stride, unless the range ends with the last node */
-    uint32_t span;
-    uint32_t stride; /* nodes per block, at least 1 */
-    /*
-     * on a path up to this switch, each switch chose one of its parents: product of the numbers of
-     * parents; at least 1
-     */
-    uint32_t spread;
-    uint32_t set_count; /* general: number of sets */
-    uint32_t nodes;     /* general: number of elements of where[]; other nodes have no route */
-    /*
-     * candidate ports to other nodes; empty: they are unreachable, or the table has the general
-     * form
-     */
-    emu_ports elsewhere;
-    /* regular: one set per block; general: the sets that set_of[] names. Switches may share sets */
-    emu_ports *sets;
-    const uint16_t
-        /*
-         * general, by cluster: index of its set, or TOPO_PER_MEMBER | index of its first member's
-         * set
-         */
-        *set_of;
-    /* general, by node: its cluster << TOPO_MEMBER_BITS | its index in the cluster */
-    const uint32_t *where;
+    uint32_t first;      /* node */
+    uint32_t span;       /* nodes; a multiple of stride, unless the range ends with the last node */
+    uint32_t stride;     /* nodes per block, at least 1 */
+    uint32_t spread;     /* number of paths up from a switch at the bottom to this height; not 0 */
+    uint32_t set_count;  /* general: number of sets */
+    uint32_t nodes;      /* general: elements of where[]; other nodes have no route */
+    emu_ports elsewhere; /* empty: other nodes are unreachable, or the table is general */
+    emu_ports *sets;     /* regular: by block; general: for set_of[]. Switches may share sets */
+    /* general, by cluster: index of its set; with TOPO_PER_MEMBER, index of its first node's set */
+    const uint16_t *set_of;
+    const uint32_t *where; /* general, by node: cluster << TOPO_MEMBER_BITS | index in it */
 };
 
 struct topo_switch {
-    uint32_t level; /* a cable joins switches of different levels */
-    /* all nodes below are in low to high, inclusive; low > high: there are none */
-    uint32_t low, high;
+    uint32_t level;       /* a cable joins switches of different levels */
+    uint32_t low, high;   /* range of nodes that contains all nodes below; low > high: none */
     uint32_t ports;       /* number of ports in the file, with unused ones; 0: no file */
     struct topo_end *end; /* graph->ports elements */
     struct topo_route route;
@@ -115,23 +95,21 @@ struct topo_node {
 
 /* How the levels of a graph were found. */
 enum topo_up {
-    TOPO_UP_KNOWN,    /* by the generator or the file */
-    TOPO_UP_DISTANCE, /* this and the following: guesses of topo_find_levels(), see docs/topo.md */
+    TOPO_UP_KNOWN, /* the generator or the file gave them */
+    /* guesses of topo_find_levels(), see docs/topo.md: */
+    TOPO_UP_DISTANCE,
     TOPO_UP_FLIPPED,
     TOPO_UP_ANY,
     TOPO_UP_MIDDLE
 };
 
-/**
- * topo_up_name, topo_up_text - return a name of @up for programs ("middle"), and a text for people.
- * Pure.
- */
+/** topo_up_name, topo_up_text - return a name for programs ("middle") and a text for people. */
 const char *topo_up_name(enum topo_up up);
 const char *topo_up_text(enum topo_up up);
 
-/* The parts of which a QsNet III network is built, and what was ignored in a file. */
+/* The parts of a QsNet III network, and numbers of things in a file that were ignored. */
 struct topo_parts {
-    uint32_t node_chassis; /* 0: chassis are unknown */
+    uint32_t node_chassis; /* 0: this is no QsNet III network */
     uint32_t top_chassis;
     uint32_t top_switches; /* top switches in the paper's sense; several may share a router */
     uint32_t top_cables;   /* cables between chassis */
@@ -145,8 +123,7 @@ struct topo_parts {
  * TOPO_NAME_MAX bytes. Each field but guid is the offset of a text in label_text.
  */
 struct topo_label {
-    /* unique name for people: the host, else the title, else the identity. See file_label.c */
-    uint32_t name;
+    uint32_t name;  /* unique name for people: host, title or identity; see file_label.c */
     uint32_t id;    /* the identity: "H-0002c903000e0b72" */
     uint32_t title; /* the device's description, "node01 HCA-1"; may be "" */
     uint64_t guid;  /* 0: not in the file */
@@ -155,8 +132,7 @@ struct topo_label {
 #define TOPO_NAME_MAX 63
 
 struct topo_graph {
-    /* SPEC in its canonical form, such as "kary:4,2", or the end of a file's name */
-    char spec[TOPO_SPEC_BYTES];
+    char spec[TOPO_SPEC_BYTES]; /* canonical SPEC, such as "kary:4,2", or end of a file's name */
     uint32_t nodes;
     uint32_t switches;
     uint32_t ports; /* external ports of each switch */
@@ -166,14 +142,10 @@ struct topo_graph {
     struct topo_switch *sw; /* `switches` elements */
     struct topo_node *node; /* `nodes` elements */
     struct topo_parts parts;
-    /*
-     * labels of switches, then of nodes, in one allocation with the texts. NULL: the network is not
-     * from a file
-     */
-    const struct topo_label *label;
-    const char *label_text;
-    size_t label_bytes; /* size of the allocation of labels and texts */
-    void *slab;         /* allocation that contains the graph, nodes, switches and ends */
+    const struct topo_label *label; /* of switches, then of nodes; NULL: not from a file */
+    const char *label_text;         /* in the same allocation as the labels */
+    size_t label_bytes;             /* size of this allocation */
+    void *slab;   /* allocation that contains the graph, nodes, switches and ends */
     void *routes; /* allocation of the sets and tables that topo_route_graph() made, or NULL */
     size_t bytes; /* total size of these allocations */
 };
@@ -191,16 +163,12 @@ struct topo_graph {
  */
 int topo_parse(struct topo_graph **ret, const char *spec, char *error, size_t error_bytes);
 
-/**
- * topo_machine - return the name of the machine ("qsnet3") whose networks this kind of SPEC
- * describes, or NULL. Pure.
- */
+/** topo_machine - return the machine ("qsnet3") whose networks @spec describes, or NULL. Pure. */
 const char *topo_machine(const char *spec);
 
 /**
  * topo_read - build a network from @text in ibnetdiscover's format.
- * @name: the file's name, for messages and graph->spec. Errors: as topo_parse(). The error text
- * names the line if it is known.
+ * @name: the file's name, for messages and graph->spec. Errors: as topo_parse().
  */
 int topo_read(struct topo_graph **ret, const char *name, const char *text, size_t bytes,
               char *error, size_t error_bytes);
@@ -208,19 +176,13 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
 /** topo_write - write a network so that topo_read() returns the same graph. Errors: -EIO. */
 int topo_write(const struct topo_graph *graph, FILE *to);
 
-/**
- * topo_label_name - return the name of switch @i or, if @i is graph->switches or more, of node @i -
- * graph->switches. NULL: the network is not from a file.
- */
+/** topo_label_name - name of switch @i, or of node @i - graph->switches. NULL: not from a file. */
 static inline const char *topo_label_name(const struct topo_graph *graph, uint32_t i)
 {
     return graph->label ? graph->label_text + graph->label[i].name : NULL;
 }
 
-/**
- * topo_switch_name, topo_node_name - return the name of a switch or node in the file. NULL: the
- * network is not from a file.
- */
+/** topo_switch_name, topo_node_name - name in the file. NULL: not from a file. */
 static inline const char *topo_switch_name(const struct topo_graph *graph, uint32_t sw)
 {
     return topo_label_name(graph, sw);
@@ -233,10 +195,7 @@ static inline const char *topo_node_name(const struct topo_graph *graph, uint32_
 
 #define TOPO_SHOWN_BYTES 96
 
-/**
- * topo_show_switch, topo_show_node - write "switch 3" or "switch 3 (leaf1)" to @text, and return
- * it.
- */
+/** topo_show_switch, topo_show_node - return @text, with "switch 3" or "switch 3 (leaf1)". */
 const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
                              char text[static TOPO_SHOWN_BYTES]);
 const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
@@ -244,17 +203,11 @@ const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
 
 #define TOPO_CABLE_BYTES (2 * TOPO_NAME_MAX + 16)
 
-/**
- * topo_show_cable - write the ends that a cable has in the file, " (leaf1:5, node01:1)", or "" to
- * @text, and return it.
- */
+/** topo_show_cable - return @text: the ends of a file's cable, " (leaf1:5, node01:1)", or "". */
 const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_t port,
                             char text[static TOPO_CABLE_BYTES]);
 
-/**
- * topo_find_switch, topo_find_node - find a switch or node by its name or identity in the file;
- * TOPO_NONE: there is none. Cost: linear.
- */
+/** topo_find_switch, topo_find_node - find by name or identity; TOPO_NONE: none. Cost: linear. */
 uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length);
 uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length);
 
@@ -262,10 +215,7 @@ uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t
 
 #define TOPO_RATES 46 /* number of rates of cables, including unknown */
 
-/**
- * topo_rate_scan - return the rate that is named @text ("4xFDR", "2xhdr"); 0: no rate has this
- * name. Pure.
- */
+/** topo_rate_scan - return the rate with the name @text ("4xFDR", "2xhdr"); 0: none. Pure. */
 uint8_t topo_rate_scan(const char *text, size_t length);
 
 /** topo_rate_name - write the name of @rate to @text, and return it. Pure. */
@@ -278,7 +228,6 @@ const char *topo_rate_name(uint8_t rate, char text[static 16]);
  */
 uint32_t topo_rate_ps(uint8_t rate);
 
-/* Statistics of the rates of a network's cables. */
 struct topo_rates {
     uint32_t cables[TOPO_RATES]; /* number of cables, by rate */
     uint8_t fastest;             /* the fastest rate of a cable; 0: all rates are unknown */
@@ -288,8 +237,8 @@ struct topo_rates {
 void topo_rates(const struct topo_graph *graph, struct topo_rates *ret);
 
 /**
- * topo_spec_for_nodes - write the SPEC of a k-ary n-tree for at least @nodes nodes. It has two
- * levels if k = 16 or less suffices; otherwise k is 16, with more levels. Errors: -EINVAL with one
+ * topo_spec_for_nodes - write the SPEC of a k-ary n-tree for at least @nodes nodes: with two levels
+ * and the least k if k <= 16 suffices, else with k = 16 and more levels. Errors: -EINVAL with one
  * line in @error.
  */
 int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *error,
@@ -312,8 +261,8 @@ static inline emu_ports topo_route_lookup(const struct topo_route *route, uint32
 }
 
 /*
- * Return the block of node first + @off. Most strides are powers of two, for which this shifts.
- * Always dividing would make a hop on clock raw take 5 % longer.
+ * Return the block of node first + @off. Shifts if the stride is a power of two, as most are: a
+ * division makes a segment take 5 % longer through a switch on clock raw.
  */
 static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t off)
 {
@@ -322,10 +271,10 @@ static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t
 }
 
 /**
- * topo_route_ports - return the candidate output ports to node @dst: every port that begins a
- * shortest path to any of the node's links. If there is none, the set is empty. A path goes up,
- * then down, and goes down as soon as the node is below. Inline, because switches call it for each
- * segment.
+ * topo_route_ports - return the candidate output ports to node @dst: every port with which a
+ * shortest path to any of the node's links begins. If there is no path, the set is empty. A path
+ * goes up, then down, and goes down as soon as the node is below. Inline, because switches call it
+ * for each segment.
  */
 static inline emu_ports topo_route_ports(const struct topo_route *route, uint32_t dst)
 {
@@ -344,29 +293,20 @@ struct topo_checked {
     uint64_t cables;   /* cables to nodes and between switches */
     uint64_t routes;   /* pairs of a switch and a destination node */
     uint64_t channels; /* directions of cables between switches */
-    /* pairs of channels, where a segment may hold a buffer of one and wait for one of the other */
-    uint64_t waits;
-    /*
-     * the network was too large to list its waits; instead, the check found that all routes go up,
-     * then down
-     */
-    bool by_levels;
+    uint64_t waits;    /* pairs of channels of which the first may wait for the second */
+    bool by_levels;    /* too large to list its waits, but all routes go up, then down */
 };
 
 /**
- * topo_check - verify a graph. Cables must agree at both ends, every route from every node must
- * arrive, whichever candidates are chosen, and segments must not be able to deadlock.
- *
- * A segment that has arrived on one channel (a direction of a cable) and must leave on another
- * holds a buffer of the first while it waits for a buffer of the second. The graph of these waits
- * must have no cycle. It includes the waits of unicasts (for every candidate port), and of
- * multicasts and results (for any tree that topo_tree_build() may build). Contributions add none,
- * because each ends at the next combine unit. The error text names a cycle.
+ * topo_check - verify a graph. Both ends of each cable must agree. Every route from every node must
+ * arrive, whichever candidates are chosen. Segments must not be able to deadlock: the graph of the
+ * waits between channels (directions of cables) must have no cycle; see check_waits.c. Otherwise
+ * the error text names a cycle.
  * @what: gets what the check covered; may be NULL.
  * Cost: switches x nodes lookups and switches x clusters x ports steps: below 1 s for 16384 nodes.
- * With more than 2^28 lookups, if all routes are regular, the check instead tests each set of ports
- * once: if all sets lead up, then down, there is no cycle. Errors: -EINVAL, -EDEADLK, -ENOMEM with
- * one line in @error.
+ * If more than 2^28 lookups would be needed and all routes are regular, the check tests each set of
+ * ports only once: if all routes go up, then down, there is no cycle.
+ * Errors: -EINVAL, -EDEADLK, -ENOMEM with one line in @error.
  * Source: Dally and Seitz, deadlock-free routing; here with candidates, multicast and combining.
  */
 int topo_check(const struct topo_graph *graph, struct topo_checked *what, char *error,
@@ -393,17 +333,14 @@ struct topo_at {
 /**
  * topo_without - copy the network without some cables. The levels stay, and all routes are computed
  * again.
- * @cut: one end of each cable, at a switch.
+ * @cut: one end of each cable to remove, at a switch.
  * @unreachable: gets the number of pairs of a switch with nodes and a destination without a route.
  * Errors: -EINVAL, an end has no cable; -ENOMEM; -E2BIG.
  */
 int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
                  uint32_t count, uint64_t *unreachable);
 
-/**
- * topo_hops - return the number of switches on a path from @src's first link to @dst; 0: there is
- * no path.
- */
+/** topo_hops - number of switches on a path from @src's first link to @dst; 0: there is no path. */
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
 
 /* One switch of a collective tree. */
@@ -420,24 +357,20 @@ struct topo_tree {
 };
 
 /**
- * topo_tree_build - plan a collective tree, as the paper's buildTree does (§2.1). Climb from the
+ * topo_tree_build - plan a collective tree, as the paper's buildTree does (OQ §2.1). Climb from the
  * first member's switch, always by the least loaded parent, to a switch that has all members below.
- * Then descend to the members. The paper leaves some cases open. Here both ends of every edge are
- * set once. If no switch with all members below can be reached by a parent, the next parent is
- * tried. A member with several links uses one of them: topo_tree_link().
- * @members: distinct nodes, at least 2. @load: by switch: number of trees through it, see
- * topo_tree_charge().
+ * Then descend to the members. Cases that the paper leaves open: both ends of every edge are set
+ * once; if a parent leads to no switch with all members below, the next parent is tried; among
+ * equally loaded parents the parent at the lowest port is taken, so that the same input gives the
+ * same tree. A member with several links uses one of them: topo_tree_link().
+ * @members: distinct nodes, at least 2. @load: by switch, its number of trees: topo_tree_charge().
  * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch has all members
  * below (in a damaged network); -ENOMEM.
- * Among equally loaded parents the one at the lowest port is taken, so the same input gives the
- * same tree.
  */
 int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, const uint32_t *members,
                     uint32_t count, const uint32_t *load);
 
-/**
- * topo_tree_link - return the link by which @node is in the tree; TOPO_NONE: it is not in the tree.
- */
+/** topo_tree_link - link by which @node is in the tree; TOPO_NONE: it is not in the tree. */
 uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
                         uint32_t node);
 
@@ -448,9 +381,8 @@ void topo_tree_release(struct topo_tree *tree);
 
 /**
  * topo_partition - assign switches to @workers workers so that switches with much mutual traffic
- * share a worker. The numbers of switches per worker differ by one at most. @workers: at least 1;
- * if there are more workers than switches, some get none. @worker_of: gets graph->switches
- * elements.
+ * share a worker. The numbers of switches per worker differ by one at most.
+ * @workers: at least 1; may exceed the number of switches. @worker_of: graph->switches elements.
  */
 void topo_partition(const struct topo_graph *graph, uint32_t workers, uint32_t *worker_of);
 
@@ -469,7 +401,7 @@ struct topo_crossings {
 };
 
 /**
- * topo_partition_crossings - estimate the cost of a partition. A hop between two workers moves
+ * topo_partition_crossings - estimate the cost of a partition: each hop between two workers moves
  * cache lines between cores. @worker_of: from topo_partition(). Pure.
  */
 void topo_partition_crossings(const struct topo_graph *graph, const uint32_t *worker_of,
@@ -495,14 +427,13 @@ static inline const struct topo_link *topo_first_link(const struct topo_graph *g
 /**
  * topo_cut - assign the switches to @hosts hosts. Each host gets its share of the nodes, to within
  * the nodes of one switch, and its share of the switches, to within two switches if possible. Few
- * cables cross between hosts, and their number is similar for any two hosts. Deterministic.
+ * cables connect different hosts, and their number is similar for any two hosts. Deterministic.
  * @share: by host, above 0: a host with twice the share gets twice the nodes; NULL: equal shares.
  * @host_of: gets graph->switches elements.
- * This is a local search that stops when no exchange of two switches is an improvement. The result
- * is optimal for regular trees and good for other networks. Every host gets a switch with nodes,
- * even if that is more than its share. If fewer switches have nodes than there are hosts, the first
- * hosts get one each, and the others a switch without nodes.
- * Cost: switches x hosts, and exchanges: below 1 s for 4096 switches.
+ * Every host gets a switch with nodes, even if this is more than its share. If fewer switches have
+ * nodes than there are hosts, the first hosts get one each, and the others a switch without nodes.
+ * The search ends when no exchange of two switches is an improvement. It is optimal for regular
+ * trees and good for other networks. Cost: below 1 s for 4096 switches.
  * Errors: -EINVAL with one line in @error: there is no host, or there are more than TOPO_HOSTS_MAX
  * or than switches; -ENOMEM.
  * Source: Kernighan and Lin, An efficient heuristic procedure for partitioning graphs.
@@ -511,9 +442,8 @@ int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *sha
              uint32_t *host_of, char *error, size_t error_bytes);
 
 /**
- * topo_cut_cables - count the cables that cross between hosts. A node's cable crosses if the switch
- * at its end is on another host than the node. @between: gets the number for each pair of hosts, in
- * both orders: hosts x hosts elements; may be NULL.
+ * topo_cut_cables - count the cables whose two ends are on different hosts. @between: gets the
+ * number for each pair of hosts, in both orders: hosts x hosts elements; may be NULL.
  */
 uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of, uint32_t hosts,
                          uint32_t *between);

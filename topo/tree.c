@@ -3,10 +3,10 @@
  * tree.c - plan collective trees.
  *
  * A tree goes up to a switch that has all members below, then down to each member. So a segment on
- * a tree never goes up again after it has come down. The tree grows member by member. The path from
- * the root down to a member leaves the tree at its last switch that is already in the tree; the
- * switches after this one are added. So the tree stays connected and free of cycles, even in a
- * graph with several paths down.
+ * a tree never goes up again after it has come down. The tree grows member by member: on the path
+ * from the root down to a member, the switches behind the last switch that is already in the tree
+ * are added. So the tree stays connected and free of cycles, even in a graph with several paths
+ * down.
  */
 #include "topo/topo.h"
 
@@ -27,10 +27,7 @@ struct grow {
     uint32_t *index; /* by switch of the graph: 1 + its index in switches[]; 0: not in the tree */
 };
 
-/*
- * Return the port in @set with the least loaded neighbour; of several, the lowest port. -1: @set is
- * empty.
- */
+/* Return the port in @set with the least loaded neighbour, the lowest of several; -1: none. */
 static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
 {
     uint32_t least = 0;
@@ -54,7 +51,7 @@ static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
     return least_loaded(g, sw, topo_route_ports(&g->graph->sw[sw].route, dst));
 }
 
-/* Return the first member that is not below @sw, or TOPO_NONE. */
+/* Return a member that is not below @sw, or TOPO_NONE. */
 static uint32_t not_below(const struct grow *g, uint32_t sw)
 {
     for (uint32_t i = 0; i < g->members_count; i++)
@@ -63,7 +60,6 @@ static uint32_t not_below(const struct grow *g, uint32_t sw)
     return TOPO_NONE;
 }
 
-/* Return the ports of @sw that lead up. */
 static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 {
     const struct topo_switch *from = &graph->sw[sw];
@@ -79,14 +75,11 @@ static emu_ports ports_up(const struct topo_graph *graph, uint32_t sw)
 /* A switch on the climb. */
 struct step {
     uint32_t sw;
-    emu_ports best; /* ports not yet tried: candidates to the first member that is not below */
-    emu_ports rest; /* ports not yet tried: the others that lead up, which are tried after `best` */
+    emu_ports best; /* untried candidate ports to a member that is not below */
+    emu_ports rest; /* other untried ports up, for when `best` is empty */
 };
 
-/*
- * Go on with the climb at @sw. Returns whether @sw has all members below, so that the climb is
- * over.
- */
+/* Returns true if the climb ends at @sw, which has all members below. Else begins @step there. */
 static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
 {
     uint32_t missing = not_below(g, sw);
@@ -100,10 +93,7 @@ static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
     return false;
 }
 
-/*
- * Return the port to the least loaded parent that was not tried yet, or -1. It counts as tried from
- * now on.
- */
+/* Return the port to the least loaded parent that was not tried, or -1. It counts as tried then. */
 static int climb_port(const struct grow *g, struct step *step)
 {
     emu_ports *set = emu_ports_any(step->best) ? &step->best : &step->rest;
@@ -145,10 +135,7 @@ static uint32_t grow_climb(const struct grow *g, uint32_t sw, struct step *step,
     return TOPO_NONE;
 }
 
-/*
- * Climb from the first member, trying its links in the order of load. Of equally loaded links the
- * lowest comes first. Returns the switch at the top, or TOPO_NONE.
- */
+/* Climb from the first member; its links are tried in the order of load, then of number. */
 static uint32_t grow_top(const struct grow *g, struct step *step, bool *seen)
 {
     const struct topo_node *node = &g->graph->node[g->members[0]];
@@ -176,10 +163,7 @@ static void grow_add(struct grow *g, uint32_t sw, int up, emu_ports ports)
     g->index[sw] = ++g->count;
 }
 
-/*
- * Return the last switch of the tree on the path from the root to @dst; TOPO_NONE: there is no
- * path.
- */
+/* Return the last switch of the tree on the path from the root to @dst; TOPO_NONE: no path. */
 static uint32_t grow_join(const struct grow *g, uint32_t dst)
 {
     uint32_t sw = g->switches[0].sw;
@@ -222,9 +206,9 @@ static int grow_member(struct grow *g, uint32_t dst)
 }
 
 /*
- * Remove switches from the top of the tree that have only one port in it. In a damaged network, all
- * members may be below a switch that the climb did not visit. Then the switches of the tree above
- * this one have nothing to combine or copy.
+ * Remove switches from the top of the tree that have only one port in the tree. In a damaged
+ * network, all members may be below a switch that the climb did not visit. Then the switches above
+ * that switch have nothing to combine or copy.
  */
 static void drop_idle_tops(struct grow *g)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bounds.h - all bounds on waiting for another process, thread or host.
- *
- * `fabemu run` and `fabemu up` set them: --bound NAME=TIME|off. docs/manual.md explains each bound.
+ * bounds.h - all bounds on waiting for another process, thread or host. Users set them by --bound
+ * NAME=TIME|off of `fabemu run` and `fabemu up`; docs/manual.md explains each bound.
  */
 #ifndef EMU_BOUNDS_H
 #define EMU_BOUNDS_H
@@ -11,10 +10,7 @@
 
 #define EMU_BOUND_OFF UINT64_MAX /* wait without limit */
 
-/*
- * The fabric's bounds. A row is X(field, NAME, default in ms, help). With default 0, the profile's
- * value holds.
- */
+/* The fabric's bounds: X(field, NAME, default in ms, help). Default 0 means the profile's value. */
 #define EMU_BOUNDS_FABRIC(X)                                                               \
     X(cut_off, "cut-off", 5000,                                                            \
       "a process takes fewer than 64 segments from its full receive ring")                 \
@@ -24,10 +20,7 @@
     X(stuck, "stuck", 1000, "a port has a segment and a credit, and sends nothing")        \
     X(reply, "reply", 0, "with acknowledgments: no reply to a packet, which is then sent again")
 
-/*
- * The bounds of a process's library, which receives them when the process attaches: struct
- * fabemu_bounds.
- */
+/* The bounds of libfabemu, which gets them when the process attaches, in struct fabemu_bounds. */
 #define EMU_BOUNDS_LIBRARY(X)                                                            \
     X(silence, "silence", 10000, "a peer that has to answer is silent")                  \
     X(successor, "successor", 1000,                                                      \
@@ -39,18 +32,19 @@
     X(detach, "detach", 2000, "the fabric does not confirm that a process detaches")
 
 /* The bounds of the command that starts a fabric. */
-#define EMU_BOUNDS_RUN(X)                                                                        \
-    X(start, "start", 60000, "the fabric starts")                                                \
-    X(end, "end", 2000,                                                                          \
-      "when a run ends COMMAND may end by itself; then its processes get SIGTERM")               \
-    X(term, "term", 1500, "then these may end; then they get SIGKILL, and COMMAND gets SIGTERM") \
-    X(last, "last", 700, "then COMMAND may end; then it gets SIGKILL")                           \
-    X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves")     \
+#define EMU_BOUNDS_RUN(X)                                                                    \
+    X(start, "start", 60000, "the fabric starts")                                            \
+    X(end, "end", 2000,                                                                      \
+      "when a run ends, COMMAND may end by itself, until its processes get SIGTERM")         \
+    X(term, "term", 1500,                                                                    \
+      "its processes may end, until they get SIGKILL and COMMAND gets SIGTERM")              \
+    X(last, "last", 700, "COMMAND may end after its SIGTERM, until it gets SIGKILL")         \
+    X(leftover, "leftover", 300, "processes that COMMAND left behind may end by themselves") \
     X(stop, "stop", 10000, "the fabric was asked to stop, and has not ended")
 
 #define EMU_BOUNDS(X) EMU_BOUNDS_FABRIC(X) EMU_BOUNDS_LIBRARY(X) EMU_BOUNDS_RUN(X)
 
-/* Values in ms, or EMU_BOUND_OFF. 0 stands for the default: emu_bounds_filled(). */
+/* Values in ms, or EMU_BOUND_OFF. 0 means the default, which emu_bounds_filled() fills in. */
 struct emu_bounds {
 #define EMU_BOUND_FIELD(field, name, ms, what) uint64_t field##_ms;
     EMU_BOUNDS(EMU_BOUND_FIELD)

@@ -3,17 +3,17 @@
  * comm.h - counters of a process's communication: messages by peer, collectives by kind and size.
  * They are in the host interface's memory, written by the process's library and read by the fabric.
  *
- * A message costs two adds, to a cache line shared by four peers; a collective three, to a line of
- * its own. Collectives are timed so that reports can show where time goes. Reading the clock costs
- * about a hundredth of a short collective. So only the first EMU_COMM_TIMED of each kind and size
- * in a group are all timed. After them, one in EMU_COMM_TIMED_EACH is timed and counts for that
- * many. The choice depends only on the collective's number, so all members of the group choose the
- * same collectives.
+ * Counting a message takes two additions in a cache line that four peers share. Counting a
+ * collective takes up to three additions in one line. Collectives are timed so that reports can
+ * show where time goes. Reading the clock costs about a hundredth of a short collective. So the
+ * first EMU_COMM_TIMED of each kind and size in a group are timed, and then only one in
+ * EMU_COMM_TIMED_EACH, which counts for that many. The choice depends only on the collective's
+ * number, so all members of the group choose the same collectives.
  *
  * Some timed collectives are also recorded one by one in a ring (emu/hostif/finished.h). By
  * comparing the members' records, a report shows which member arrived last. The first
- * EMU_COMM_REPORTED collectives are recorded, then about half as many each time that the number of
- * collectives doubles.
+ * EMU_COMM_REPORTED collectives are recorded, then about EMU_COMM_REPORTED / 2 each time that the
+ * number of collectives doubles.
  */
 #ifndef EMU_COMM_H
 #define EMU_COMM_H
@@ -79,14 +79,10 @@ static inline uint64_t emu_comm_size_most(uint32_t size)
 struct emu_comm_draw {
     bool timed;
     uint8_t weight_bits; /* if timed, it counts for 2^weight_bits collectives */
-    /* one in 2^report_bits is recorded; EMU_COMM_UNREPORTED: not recorded */
-    uint8_t report_bits;
+    uint8_t report_bits; /* one in 2^report_bits is recorded; EMU_COMM_UNREPORTED: not this one */
 };
 
-/**
- * emu_comm_draw - how to count collective @number, from 0, among those of one kind and size in a
- * group. Pure.
- */
+/** emu_comm_draw - how to count collective @number (from 0) of a kind and size in a group. Pure. */
 static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
 {
     uint32_t draw = (number * UINT32_C(0x9e3779b1)) >> 8; /* Fibonacci hashing: 24 bits */

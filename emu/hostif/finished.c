@@ -17,8 +17,8 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
 
     for (uint32_t i = 0; i < EMU_FINISHED_WORDS; i++)
         atomic_store_explicit(&to->word[count % EMU_FINISHED_SLOTS][i], words[i],
-                              memory_order_release);                    /* F3: F4 */
-    atomic_store_explicit(&to->count, count + 1, memory_order_release); /* F1: F2 */
+                              memory_order_release);                    /* F3 pairs with F4 */
+    atomic_store_explicit(&to->count, count + 1, memory_order_release); /* F1 pairs with F2 */
 }
 
 /* Copy entry @n. Returns false if it has been overwritten. */
@@ -28,7 +28,7 @@ static bool entry_copy(struct emu_finished *ret, struct emu_finished_shared *fro
 
     for (uint32_t i = 0; i < EMU_FINISHED_WORDS; i++)
         word[i] = atomic_load_explicit(&from->word[n % EMU_FINISHED_SLOTS][i],
-                                       memory_order_acquire); /* F4: F3 */
+                                       memory_order_acquire); /* F4 pairs with F3 */
     *ret = (struct emu_finished){.first = word[0],
                                  .began_ns = word[1],
                                  .ended_ns = word[2],
@@ -52,11 +52,11 @@ static bool entry_check(const struct emu_finished *entry, uint64_t now_ns)
 uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,
                            uint64_t (*now_ns)(void), uint64_t *missed)
 {
-    uint64_t end = atomic_load_explicit(&from->count, memory_order_acquire); /* F2: F1 */
+    uint64_t end = atomic_load_explicit(&from->count, memory_order_acquire); /* F2 pairs with F1 */
     uint64_t begin = *at, first = begin;
     uint32_t count = 0;
 
-    /* also if the count has decreased, which no correct writer does */
+    /* skip overwritten entries; also true if a faulty writer has decreased the count */
     if (end - begin >= EMU_FINISHED_SLOTS)
         first = end >= EMU_FINISHED_SLOTS ? end - EMU_FINISHED_SLOTS + 1 : 0;
     for (uint64_t n = first; n != end; n++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * finished.h - records of collectives and messages that a process has finished: a ring in the host
- * interface's memory, written by the process's library while a client watches. A second ring
- * contains the collectives that emu_comm_draw() selects.
+ * interface's memory, which the process's library writes while a client of the fabric watches. A
+ * second ring contains the collectives that emu_comm_draw() selects.
  *
- * The writer overwrites the oldest entry and never waits; a reader that is too slow finds out how
- * many entries it has missed. The fabric copies the entries and drops invalid ones.
+ * The writer never waits and overwrites the oldest entry. A reader that is too slow learns how many
+ * entries it has missed. The fabric copies the entries and drops invalid entries.
  *
  * F1 pairs with F2: a reader that sees a count sees the words of the entries below it. F3 pairs
  * with F4: if a reader finds a word of a later entry in a slot, it then also reads a count which
@@ -34,27 +34,25 @@ enum emu_finished_kind {
 /* A finished collective as one member saw it, or a message as its sender or receiver saw it. */
 struct emu_finished {
     /*
-     * Of a collective: the number of its first segment among all segments of the group, the same at
-     * all members. Of a message: its number among all requests from its sender to its receiver,
-     * modulo 2^16.
+     * A collective: the number of its first segment among the group's segments, the same at all
+     * members. A message: its number among the requests from sender to receiver, modulo 2^16.
      */
     uint64_t first;
     uint64_t began_ns; /* when it began, by emu_now_ns() */
     uint64_t ended_ns; /* when it completed */
     uint64_t bytes;    /* payload of the operation */
-    uint32_t group;    /* id of the group; of a message: the peer's node */
-    /* of a broadcast or reduction: the root's node; of a message: the peer's incarnation */
-    uint32_t root;
-    uint16_t members;    /* members of the group; 65535: so many or more */
-    uint8_t kind;        /* enum emu_kind or enum emu_finished_kind */
-    uint8_t op;          /* of a reduction: enum emu_op */
-    uint8_t type;        /* of a reduction: enum emu_type */
+    uint32_t group;    /* id of the group; message: the peer's node */
+    uint32_t root;     /* broadcast, reduction: the root's node; message: the peer's incarnation */
+    uint16_t members;  /* members of the group; 65535: at least so many */
+    uint8_t kind;      /* enum emu_kind or enum emu_finished_kind */
+    uint8_t op;        /* reduction: enum emu_op */
+    uint8_t type;      /* reduction: enum emu_type */
     uint8_t report_bits; /* see struct emu_comm_draw */
 };
 
-/* A ring of such records, in the host interface's memory. */
+/* The ring in the host interface's memory. */
 struct emu_finished_shared {
-    alignas(EMU_LINE) _Atomic uint64_t count; /* entries written; the latest ones are kept */
+    alignas(EMU_LINE) _Atomic uint64_t count; /* entries written so far */
     _Atomic uint64_t word[EMU_FINISHED_SLOTS][EMU_FINISHED_WORDS];
 };
 
@@ -63,10 +61,10 @@ void emu_finished_write(struct emu_finished_shared *to, const struct emu_finishe
 
 /**
  * emu_finished_read - read the entries from number *@at on, and set *@at to the number after the
- * last one. Valid entries, at most EMU_FINISHED_SLOTS, are copied to @ret. An entry is valid if its
- * kind is known, it did not begin after its end, and it did not end after @now_ns(), which is
- * called once the entry has been copied. Returns the number of valid entries. *@missed grows by the
- * number of overwritten or invalid ones.
+ * last entry. Valid entries, at most EMU_FINISHED_SLOTS, are copied to @ret. An entry is valid if
+ * its kind is known, it did not begin after its end, and it did not end after the result of
+ * @now_ns(), which is called after the copy. Returns the number of valid entries. Adds the number
+ * of overwritten and invalid entries to *@missed.
  */
 uint32_t emu_finished_read(struct emu_finished *ret, struct emu_finished_shared *from, uint64_t *at,
                            uint64_t (*now_ns)(void), uint64_t *missed);

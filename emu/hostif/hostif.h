@@ -9,12 +9,9 @@
  * trusts nothing that it reads. It counts and ignores an index out of range, counts and drops a
  * segment with a bad header, and writes the source of each segment itself.
  *
- * The up ring is the adapter's transmit queue, not the wire. The wire's credits are kept by the
- * fabric (link.c).
- *
- * The region also contains the number of each node's process (its incarnation, see
- * EMU_INCARNATION_NO_LINK), which the fabric writes, and message counters, which the process writes
- * (emu/hostif/comm.h).
+ * The up ring is the adapter's transmit queue, not the wire. The fabric keeps the wire's credits
+ * (link.c). The region also contains the incarnation of each node's process, which the fabric
+ * writes, and message counters, which the process writes (emu/hostif/comm.h).
  */
 #ifndef EMU_HOSTIF_H
 #define EMU_HOSTIF_H
@@ -31,34 +28,28 @@
 #include "emu/hostif/pending.h"
 #include "emu/packet/seg.h"
 
-#define EMU_HOSTIF_MAGIC 0x656764656d756266u /* "fbumedge" */
-/* version of the region, of the blocks in it, and of the control protocol */
-#define EMU_HOSTIF_VERSION 16u
+#define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
+#define EMU_HOSTIF_VERSION 16u                 /* of the region, and of the control protocol */
 
-/*
- * Kinds of collectives that programs count, and reasons why one did not run in the network. The
- * numbers match nic/fabemu.h (FABEMU_COLLS, FABEMU_WHYS).
- */
+/* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
 #define EMU_HOSTIF_COLLS   4
 #define EMU_HOSTIF_REASONS 9
 /*
  * Slots of each ring; a power of two. A ring is larger than a core's private caches. So when the
- * reader reads a line, the writer's core has already evicted it to the shared cache, which takes a
- * third of the time of reading it from the other core's cache (12 ns a segment, not 31 to 41). With
- * 1024 slots, 1 MB broadcasts took 1.3 times as long, and messages of 1 MB 1.13 times.
+ * reader reads a line, the writer's core has already evicted it to the shared cache. Reading it
+ * there takes a third of the time of reading it in the other core's cache (12 ns a segment instead
+ * of 31 to 41). With 1024 slots, 1 MB broadcasts took 1.3 times as long, and messages of 1 MB 1.13
+ * times.
  */
 #define EMU_HOSTIF_SLOTS 4096
 /*
- * A writer that finds its ring empty after at least this many slots continues at the first slot.
- * Otherwise light traffic would use all slots of the ring in turn, and each new page would be
- * faulted in: for each 16 segments, 2 us in one process and 1 us in the other.
+ * A writer that finds its ring empty after at least so many slots continues at the first slot.
+ * Otherwise light traffic would use all slots in turn, with a page fault in both processes for each
+ * 16 segments (2 us in one, 1 us in the other).
  */
 #define EMU_HOSTIF_WRAP 1024u
 
-/*
- * Slots of a shared multicast buffer, and of each of its blocks; powers of two. See
- * emu/hostif/fabric/mcast_buf.h.
- */
+/* Slots of a shared multicast buffer (fabric/mcast_buf.h), and of its blocks; powers of two. */
 #define EMU_MCAST_BUF_SLOTS   8192u
 #define EMU_MCAST_BLOCK_SLOTS 1024u
 #define EMU_MCAST_BLOCKS      (EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS)
@@ -70,15 +61,13 @@ struct emu_hostif_slot {
     struct emu_seg seg;
 };
 
-/* The memory of a shared multicast buffer (emu/hostif/fabric/mcast_buf.h). */
 struct emu_mcast_buf_shared {
     alignas(EMU_LINE) struct emu_hostif_slot slot[EMU_MCAST_BUF_SLOTS];
 };
 
-#define EMU_STREAM_SEGS  16u /* so many segments published at once are part of a stream */
+#define EMU_STREAM_SEGS  16u /* this many segments published at once are part of a stream */
 #define EMU_HOSTIF_AHEAD 8   /* prefetch distance in slots */
 
-/** emu_seg_prefetch - prefetch all lines of @seg. */
 static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 {
     const uint8_t *at = (const uint8_t *)seg;
@@ -92,8 +81,8 @@ static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 }
 
 /*
- * Prefetch the slot that comes EMU_HOSTIF_AHEAD after @index, because slots are mostly in another
- * core's cache. Slots from @end on still belong to the peer and are not prefetched.
+ * Prefetch the slot EMU_HOSTIF_AHEAD after @index, because most slots are in another core's cache.
+ * Slots from @end on still belong to the peer and are not prefetched.
  */
 static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint32_t index,
                                        uint32_t end, bool write)
@@ -102,21 +91,19 @@ static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint3
         emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
-/*
- * Counters of collectives, written by the process. The fabric copies them when the process
- * detaches.
- */
+/* Numbers of collectives. The process writes them; the fabric copies them when it detaches. */
 struct emu_hostif_stats {
     _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* run in the network; by enum fabemu_coll */
-    /* not run in the network; by enum fabemu_coll, enum fabemu_why */
+    /* not run in the network; by enum fabemu_coll and enum fabemu_why */
     _Atomic uint64_t elsewhere[EMU_HOSTIF_COLLS][EMU_HOSTIF_REASONS];
 };
 
 /*
  * The processes that attach to a node one after the other are numbered from 1. The number is a
  * process's *incarnation*. A word per node gives the state of the node's last process: twice its
- * incarnation, less 1 while it is attached; 0 before the first process. So the word only grows,
- * except that its highest bit is set while no link of the node is up.
+ * incarnation, minus 1 while it is attached; 0 before the first process. The word only grows,
+ * except for its highest bit, EMU_INCARNATION_NO_LINK, which is set while no link of the node is
+ * up.
  */
 #define EMU_INCARNATION_NO_LINK (UINT64_C(1) << 63)
 
@@ -131,10 +118,7 @@ static inline bool emu_incarnation_attached(uint64_t word)
     return word & 1;
 }
 
-/**
- * emu_incarnation_first - return the incarnation of the attached process or, if none is attached,
- * of the next one. Pure.
- */
+/** emu_incarnation_first - incarnation of the attached process, or else of the next one. Pure. */
 static inline uint64_t emu_incarnation_first(uint64_t word)
 {
     return (word & ~EMU_INCARNATION_NO_LINK) / 2 + 1;
@@ -148,21 +132,16 @@ struct emu_hostif_shared {
     uint32_t node;
     uint32_t nodes;
     uint32_t timed;           /* 1: clock real, entries carry times */
-    uint32_t device_threads;  /* 1: with --threads device, the process itself steps its adapter */
+    uint32_t device_threads;  /* 1: the process itself steps its adapter (--threads device) */
     uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
     uint64_t nic_send_ps;     /* from the profile: time from post to wire */
     uint32_t mcast_buf_slots; /* slots of the shared multicast buffer; 0: there is none */
 
     /* Written by the adapter; read by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t up_tail; /* segments posted, free-running */
-    /* 1 + the core of the thread that posts a stream; 0: no stream. A hint */
-    _Atomic uint32_t up_core;
-    /*
-     * 1 + the core of the thread that posted last; 0: unknown. Written only while threads outnumber
-     * cores. A hint
-     */
-    _Atomic uint32_t post_core;
-    _Atomic uint32_t up_shift; /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
+    _Atomic uint32_t up_core;   /* hint: 1 + core of the thread that posts a stream; 0: no stream */
+    _Atomic uint32_t post_core; /* hint: 1 + core of the last post, if oversubscribed; 0: unknown */
+    _Atomic uint32_t up_shift;  /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments read, free-running */
 
     /* Written by the fabric; read by the adapter. */
@@ -170,70 +149,44 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) _Atomic uint32_t down_tail; /* segments written */
     _Atomic uint32_t down_shift;                  /* segment n is in slot n + down_shift */
 
-    /*
-     * Set by the fabric's worker before it sleeps: the events for which the adapter rings the bell.
-     */
-    alignas(EMU_LINE) _Atomic uint32_t bell_wanted; /* EMU_HOSTIF_RING_* */
+    /* Set by the worker before it sleeps: EMU_HOSTIF_RING_* of the events that wake it. */
+    alignas(EMU_LINE) _Atomic uint32_t bell_wanted;
 
-    /*
-     * Set to 1 by the adapter before it sleeps on this futex. The fabric sets 0 and wakes the
-     * adapter.
-     */
+    /* Set to 1 by the adapter before it sleeps on this futex, and to 0 by the fabric to wake it. */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
-    /*
-     * Set to 1 by the fabric when it cuts off the process because the process does not take its
-     * segments.
-     */
-    alignas(EMU_LINE) _Atomic uint32_t cut_off;
-    /*
-     * number of processes that have ended, on all nodes; it changes after incarnations[] has
-     * changed
-     */
-    _Atomic uint32_t endings;
-    /* 1: workers and attached processes outnumber the cores, so a waiting thread yields soon */
-    _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t watched; /* 1: a client watches finished collectives */
-    /* 1 + bytes: messages of at least this size are recorded, too; 0: no messages are recorded */
-    _Atomic uint64_t watched_bytes;
-    /*
-     * Written about once a second by the fabric's manager. starved_ns: for how long processes of
-     * this host or the fabric have had no core (fabric_starved()). counted_ns: emu_now_ns() of the
-     * last update; 0 if this is not counted.
-     */
-    _Atomic uint64_t starved_ns;
-    _Atomic uint64_t counted_ns;
+    /* Written by the fabric, rarely. */
+    alignas(EMU_LINE) _Atomic uint32_t cut_off; /* 1: the process does not take its segments */
+    _Atomic uint32_t endings; /* ended processes of all nodes; changes after incarnations[] */
+    _Atomic uint32_t oversubscribed; /* 1: threads outnumber cores, so waiting threads yield */
+    _Atomic uint32_t watched;        /* 1: a client watches finished collectives */
+    _Atomic uint64_t watched_bytes;  /* 1 + least size of recorded messages; 0: none are recorded */
+    /* Written about once a second by the fabric's manager. */
+    _Atomic uint64_t starved_ns; /* how long the host's threads had no core: fabric_starved() */
+    _Atomic uint64_t counted_ns; /* emu_now_ns() of the last update; 0: this is not counted */
 
     alignas(EMU_LINE) struct emu_hostif_stats stats;
 
     /*
      * Written by the adapter: the finished collectives that emu_comm_draw() selects. The fabric
-     * reads the count once a second. The count is in the first page, which is mapped anyway; on a
-     * page of its own it cost 1 ms for 256 nodes.
+     * reads the count once a second. The count is in the first page, whose other fields are in use;
+     * in a page of its own it cost 1 ms for 256 nodes.
      */
     struct emu_finished_shared drawn;
 
-    /*
-     * What the process waits for. Written by the adapter about once a second; read by the fabric.
-     */
+    /* Written by the adapter about once a second; read by the fabric. */
     struct emu_pending_shared pending;
 
     /* Finished operations. Written by the adapter while a client watches; read by the fabric. */
     struct emu_finished_shared finished;
 
-    /* Written by the adapter; read by the fabric. emu_hostif_peer() has the messages by peer. */
+    /* Written by the adapter; read by the fabric. Messages by peer: emu_hostif_peer(). */
     struct emu_comm_shared comm;
 
-    /*
-     * When each slot's segment is due, in ps modulo 2^64: up, the earliest departure; down, the
-     * arrival in memory.
-     */
+    /* By slot, in ps modulo 2^64: the earliest departure (up), and the arrival in memory (down). */
     alignas(EMU_LINE) uint64_t up_ps[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) uint64_t down_ps[EMU_HOSTIF_SLOTS];
-    /*
-     * By slot of the down ring: 0 if the slot contains the segment itself, or emu_on() of a slot of
-     * the shared multicast buffer that contains it.
-     */
+    /* By slot: 0, or emu_on() of the slot of the shared multicast buffer with the segment. */
     alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
@@ -260,10 +213,7 @@ static inline struct emu_comm_peer *emu_hostif_peer(struct emu_hostif_shared *sh
     return (struct emu_comm_peer *)(void *)&shared->incarnations[nodes + nodes % 2] + node;
 }
 
-/**
- * emu_hostif_peers - one bit per node, set if messages were sent to it. So the fabric finds the
- * counters in use quickly. The bits follow the counters of emu_hostif_peer(). Pure.
- */
+/** emu_hostif_peers - a bit per node, set if messages were sent to it: for fast searches. Pure. */
 static inline _Atomic uint64_t *emu_hostif_peers(struct emu_hostif_shared *shared, uint32_t nodes)
 {
     return (_Atomic uint64_t *)(void *)emu_hostif_peer(shared, nodes, nodes);
@@ -281,10 +231,7 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/*
- * The descriptors that a process receives when it attaches. It maps both memories, and may then
- * close their descriptors.
- */
+/* Descriptors that a process gets when it attaches. It may close a memory once it has mapped it. */
 struct emu_hostif_fds {
     int memory;    /* the region */
     int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
@@ -294,23 +241,22 @@ struct emu_hostif_fds {
 /* The adapter's end. Protected by the adapter's lock. */
 struct emu_hostif_nic {
     struct emu_hostif_shared *shared;
-    /* shared multicast buffer, read-only; NULL: none */
-    const struct emu_mcast_buf_shared *mcast_buf;
-    int bell;           /* eventfd: write 1 to wake the fabric's worker */
+    const struct emu_mcast_buf_shared *mcast_buf; /* read-only; NULL: none */
+    int bell;                                     /* eventfd: write 1 to wake the fabric's worker */
     uint32_t up_tail;   /* segments written; published by emu_hostif_nic_publish() */
     uint32_t up_shown;  /* segments published */
     uint32_t up_head;   /* copy of shared->up_head: may lag */
     uint32_t down_head; /* segments read; published by emu_hostif_nic_consumed() */
     uint32_t down_shown;
     uint32_t down_tail;            /* copy of shared->down_tail: may lag */
-    uint32_t up_shift, down_shift; /* shifts of the segments between these heads and tails */
+    uint32_t up_shift, down_shift; /* copies of the rings' shifts: emu_hostif_slot_at() */
 };
 
 /**
- * emu_hostif_slot_at - the slot of segment @number in a ring. The writer of a ring owns the ring's
- * shift. It changes the shift only while the ring is empty, and writes it before the tail. So a
- * reader that has seen a tail knows the shift of all segments before it, as long as the reader has
- * not published a head that reaches this tail.
+ * emu_hostif_slot_at - the slot of segment @number in a ring. The ring's writer changes the shift
+ * only while the ring is empty, and writes it before the tail. So a reader that has seen a tail
+ * knows the shift of all segments before it, until the reader publishes a head that reaches this
+ * tail.
  */
 static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 {
@@ -318,8 +264,8 @@ static inline uint32_t emu_hostif_slot_at(uint32_t number, uint32_t shift)
 }
 
 /**
- * emu_hostif_may_wrap - return whether a writer at slot @at may continue at slot 0, if the ring is
- * empty. @unnotified: entries that it has not published yet.
+ * emu_hostif_may_wrap - return whether a writer at slot @at may continue at slot 0 if the ring is
+ * empty. @unnotified: entries that the writer has not published yet.
  */
 static inline bool emu_hostif_may_wrap(uint32_t at, uint32_t unnotified)
 {
@@ -327,8 +273,8 @@ static inline bool emu_hostif_may_wrap(uint32_t at, uint32_t unnotified)
 }
 
 /**
- * emu_hostif_show - publish an index of a ring. This is no atomic exchange, because an exchange
- * would wait until the lines of all segments and of the index have arrived at this core.
+ * emu_hostif_show - publish an index of a ring. An atomic exchange instead would wait until the
+ * lines of all segments and of the index have arrived at this core.
  */
 static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 {
@@ -336,8 +282,8 @@ static inline void emu_hostif_show(_Atomic uint32_t *index, uint32_t value)
 }
 
 /**
- * emu_hostif_shown - fence after publishing one or more indexes. The peer may be about to sleep, so
- * the caller then reads with seq_cst whether it does.
+ * emu_hostif_shown - fence after publishing one or more indexes. The caller then checks by a
+ * seq_cst load whether the peer sleeps.
  */
 static inline void emu_hostif_shown(void)
 {
@@ -353,19 +299,16 @@ void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes t
 
 /**
  * emu_hostif_nic_leave - stop reading the shared multicast buffer. Segments in it are dropped when
- * their turn comes. Call before asking the fabric to detach, because the fabric then reuses the
- * buffer.
+ * they are next to be read. Call before asking the fabric to detach, which then reuses the buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
-/*
- * If the ring is empty, set up_shift so that the next slot is the first one. Returns the next slot.
- */
+/* If the up ring is empty, set up_shift so that slot 0 is next. Returns the next slot. */
 uint32_t emu_hostif_nic_wrap(struct emu_hostif_nic *nic, uint32_t at);
 
 /**
- * emu_hostif_nic_claim - return the next free slot of the up ring, which the caller fills in place,
- * or NULL if the ring is full. Several slots may be claimed before they are published. @due_ps:
+ * emu_hostif_nic_claim - return the next free slot of the up ring, which the caller fills in, or
+ * NULL if the ring is full. Several slots may be claimed before they are published. @due_ps:
  * earliest departure; clock raw: 0.
  */
 static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, uint64_t due_ps)
@@ -399,42 +342,38 @@ static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
         atomic_store_explicit(&nic->shared->up_core, 0, memory_order_relaxed);
 }
 
-/**
- * emu_hostif_nic_taken - number of segments that the fabric has taken so far, modulo 2^32. The load
- * is relaxed and orders no other access.
- */
+/** emu_hostif_nic_taken - segments taken by the fabric so far, modulo 2^32. The load is relaxed. */
 static inline uint32_t emu_hostif_nic_taken(const struct emu_hostif_nic *nic)
 {
     return atomic_load_explicit(&nic->shared->up_head, memory_order_relaxed);
 }
 
 /**
- * emu_hostif_nic_incarnation - the word of incarnations[] for @node. Y7 pairs with X5: if any
- * message has told this process that another one attached or ended, the word shows it.
+ * emu_hostif_nic_incarnation - the word of incarnations[] for @node. Y7 pairs with X5: if a message
+ * has told this process that another process attached or ended, the word shows it.
  */
 static inline uint64_t emu_hostif_nic_incarnation(const struct emu_hostif_nic *nic, uint32_t node)
 {
-    /* Y7: X5 */
+    /* Y7 pairs with X5 */
     return atomic_load_explicit(&nic->shared->incarnations[node], memory_order_acquire);
 }
 
 /**
  * emu_hostif_nic_endings - number of processes that have ended, modulo 2^32. Y8 pairs with X6: the
- * words in incarnations[] show the ends of all that are counted.
+ * words in incarnations[] show the ends of all counted processes.
  */
 static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 {
-    return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8: X6 */
+    return atomic_load_explicit(&nic->shared->endings, memory_order_acquire); /* Y8 pairs with X6 */
 }
 
-#define EMU_STARVED_SHARE 32u /* 1/32 of the time counts as silence even without a core */
-/* if counted_ns is older than this, the manager had no core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000)
+#define EMU_STARVED_SHARE   32u /* 1/32 of the time counts as silence even without a core */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if it is later */
 
 /**
- * emu_starved_ns - return how much of the time @since_ns does not count for bounds on silence, if a
- * thread had no core for @waited_ns of it. A part always counts, so that each bound is reached:
- * after EMU_STARVED_SHARE times its length if the host never has a core to spare. Pure.
+ * emu_starved_ns - return how much of a time of @since_ns does not count for bounds on silence, if
+ * a thread had no core for @waited_ns of it. A part always counts, so that each bound is reached at
+ * the latest after EMU_STARVED_SHARE times its length. Pure.
  */
 static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 {
@@ -448,8 +387,7 @@ static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 /**
  * emu_hostif_nic_starved - for how many ns, from the fabric's start to @now_ns, processes of this
  * host or the fabric have had no core; 0 if this is not counted. The time since the manager's last
- * update is estimated, so later results may be a little smaller. The loads are relaxed and order no
- * other access.
+ * update is estimated, so later results may be a little smaller. The loads are relaxed.
  */
 static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, uint64_t now_ns)
 {
@@ -459,16 +397,13 @@ static inline uint64_t emu_hostif_nic_starved(const struct emu_hostif_nic *nic, 
     return starved_ns + (at_ns && now_ns > at_ns ? emu_starved_ns(now_ns - at_ns, 0) : 0);
 }
 
-/**
- * emu_hostif_nic_publish - publish all claimed slots, and ring the bell if the worker wants it.
- * Call once per burst.
- */
+/** emu_hostif_nic_publish - publish claimed slots, ring the bell if wanted. Call once per burst. */
 void emu_hostif_nic_publish(struct emu_hostif_nic *nic);
 
 /*
  * Prefetch down_on[]. A cache line has the entries of 16 segments. At the start of a line, the line
- * after the next one is prefetched. It is prefetched for reading, because the writer does not write
- * unchanged entries, so that their lines stay in the reader's cache.
+ * after the next line is prefetched, for reading: the writer does not write unchanged entries, so
+ * that their lines stay in the reader's cache.
  */
 static inline void emu_hostif_prefetch_on(const struct emu_hostif_shared *shared, uint32_t index)
 {
@@ -490,10 +425,7 @@ static inline uint32_t emu_on_slot(uint32_t on)
     return (on >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
-/*
- * Return segment @number of the down ring, or NULL if it is in the shared multicast buffer and the
- * process no longer reads that.
- */
+/* Returns NULL for a segment in the shared multicast buffer if that is no longer read. */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {
@@ -504,15 +436,12 @@ static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_ni
     return nic->mcast_buf ? &nic->mcast_buf->slot[emu_on_slot(on)].seg : NULL;
 }
 
-/**
- * emu_hostif_nic_skip - drop the next segments that are in the shared multicast buffer, which is no
- * longer read; then peek at the next one.
- */
+/** emu_hostif_nic_skip - drop next segments in the multicast buffer, then peek at the next one. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps);
 
 /**
- * emu_hostif_nic_peek - return the next segment that is due by @now_ps, or NULL. It is valid until
- * emu_hostif_nic_consumed().
+ * emu_hostif_nic_peek - return the next segment if it is due by @now_ps, or NULL. The segment is
+ * valid until emu_hostif_nic_consumed().
  */
 static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
@@ -547,10 +476,7 @@ static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
     nic->down_head++;
 }
 
-/**
- * emu_hostif_nic_consumed - publish how far the down ring was read, and ring the bell if the worker
- * wants it. Call once per burst.
- */
+/** emu_hostif_nic_consumed - publish down_head, ring the bell if wanted. Call once per burst. */
 void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 
 /**

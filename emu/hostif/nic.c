@@ -2,18 +2,18 @@
 /*
  * nic.c - the application's end of a host interface.
  *
- * The fabric's end is fabric/. Orderings, Y on this side, X on the fabric's:
+ * The fabric's end is in fabric/. Labels of orderings are Y at this end and X at the fabric's:
  *   Y1 pairs with X2 (up_head): the fabric has copied a slot out, so it may be overwritten.
  *   Y2 pairs with X1 (up_tail): the fabric sees the segments below the tail.
- *   Y3 pairs with X4 (down_tail): we see the segments below the tail.
- *   Y4 pairs with X3 (down_head): we have finished reading the segments that we popped.
- *   Y5 (bell): we store an index, then read bell_wanted, with a fence between; the fabric stores
- *   bell_wanted, then reads the index. All of these except our store are seq_cst, so at least one
- *   of us sees the other's store.
- *   Y6 (futex): we store asleep, then read down_tail; the fabric stores down_tail, then reads
- *   asleep, with a fence between. Here, too, at least one of us sees the other's store.
+ *   Y3 pairs with X4 (down_tail): the process sees the segments below the tail.
+ *   Y4 pairs with X3 (down_head): the process has finished reading the segments below the head.
+ *   Y5 (bell): the process stores an index, then reads bell_wanted, with a fence between; the
+ *   fabric stores bell_wanted, then reads the index. All of these except the process's store are
+ *   seq_cst, so at least one side sees the other side's store.
+ *   Y6 (futex): the process stores asleep, then reads down_tail; the fabric stores down_tail, then
+ *   reads asleep, with a fence between. Again at least one side sees the other side's store.
  *   Y7, Y8 pair with X5, X6: see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
- * Rejected: a bell for every segment. A bell is a system call; a burst has one.
+ * Rejected: a bell for every segment. A bell is a system call, and one per burst is enough.
  */
 #include "emu/hostif/hostif.h"
 
@@ -113,7 +113,7 @@ void emu_hostif_nic_stream(struct emu_hostif_nic *nic)
         atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
 }
 
-/* Publishes the space at once, because a process that is about to detach must not block others. */
+/* Publish the space at once: a process that is about to detach must not block others. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     while (nic->down_head != nic->down_tail && !emu_hostif_nic_at(nic, nic->down_head))
@@ -122,10 +122,7 @@ const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t n
     return emu_hostif_nic_peek(nic, now_ps);
 }
 
-/*
- * Ring the bell (Y5) if the worker wants it for event @what. Clears the request, because one ring
- * wakes the worker.
- */
+/* Ring the bell (Y5) if the worker has requested it for event @what. One ring is enough. */
 static void hostif_ring(struct emu_hostif_nic *nic, uint32_t what)
 {
     struct emu_hostif_shared *sh = nic->shared;
@@ -138,10 +135,7 @@ static void hostif_ring(struct emu_hostif_nic *nic, uint32_t what)
         return; /* EAGAIN: the counter is full, so the bell is ringing */
 }
 
-/*
- * Publish @index in *@shared, and ring the bell if wanted for @what. Does nothing if *@shown says
- * that the index is already published.
- */
+/* @shown: the last published index. @what: the event for which the worker may want the bell. */
 static inline void hostif_show(struct emu_hostif_nic *nic, _Atomic uint32_t *shared,
                                uint32_t *shown, uint32_t index, uint32_t what)
 {
@@ -153,10 +147,7 @@ static inline void hostif_show(struct emu_hostif_nic *nic, _Atomic uint32_t *sha
     hostif_ring(nic, what);
 }
 
-/*
- * Publish the core of this thread. It is written before the tail and on the same cache line, so a
- * reader of the tail has it, too.
- */
+/* The core is written before the tail, in the same cache line, so it costs no line of its own. */
 static void hostif_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;
@@ -188,8 +179,7 @@ void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_t
     atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);                     /* Y6 */
     if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
         atomic_load_explicit(&shared->cut_off, memory_order_relaxed))
-        /* `asleep` stays set until this process next polls; a needless wake is harmless */
-        return;
+        return; /* `asleep` stays set until this process next polls; a needless wake is harmless */
     syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, 1, &ts, NULL, 0);
 }
 

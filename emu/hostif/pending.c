@@ -20,9 +20,9 @@ void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *
         uint64_t word;
 
         memcpy(&word, at, sizeof word);
-        atomic_store_explicit(&to->word[i], word, memory_order_release); /* K1: K3 */
+        atomic_store_explicit(&to->word[i], word, memory_order_release); /* K1 pairs with K3 */
     }
-    atomic_store_explicit(&to->sequence, sequence + 1, memory_order_release); /* K2: K4 */
+    atomic_store_explicit(&to->sequence, sequence + 1, memory_order_release); /* K2 pairs with K4 */
 }
 
 static bool pending_copy(struct emu_pending *to, struct emu_pending_shared *from)
@@ -60,7 +60,7 @@ static void op_check(struct emu_pending_op *op, uint32_t nodes, uint64_t now_ns)
         op->kind = EMU_PENDING_NOTHING;
 }
 
-/* Correct @what. Returns false if there is no such collective. */
+/* Replace invalid fields of @what. Returns false if its kind or operation does not exist. */
 static bool what_check(struct emu_pending_what *what, uint32_t nodes)
 {
     bool has_op = what->kind < EMU_KINDS && emu_kind_traits(what->kind)->has_op;
@@ -129,7 +129,7 @@ bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, u
 
 /* --- times of another host's clock -------------------------------------------------- */
 
-/* Convert a time. One that is before this host's boot becomes 1, because 0 means none. */
+/* 0 means that there is no time and stays 0. A time before this host's boot becomes 1. */
 static uint64_t time_shifted(uint64_t at_ns, uint64_t there_ns, uint64_t here_ns)
 {
     uint64_t ago_ns = there_ns > at_ns ? there_ns - at_ns : 0;

@@ -2,16 +2,14 @@
 /*
  * pending.h - what a process waits for: a block in the host interface's memory.
  *
- * The process's library writes it about once a second from data that it has anyway
- * (nic/host/progress/pending.c), never per segment. The fabric copies and checks it: invalid values
- * become "unknown". A process can lie about itself or others here; the only effect is a misleading
- * line in a report.
+ * The process's library writes it about once a second from its other data, never per segment
+ * (nic/host/progress/pending.c). The fabric copies and checks it: invalid values become "unknown".
+ * A process can lie here about itself and others; the only effect is a misleading line in a report.
  *
  * A sequence lock protects the block. The writer makes `sequence` odd, writes the words, and makes
  * it even again. If a reader finds the same even number before and after it copies the words, the
  * copy is consistent. K1 pairs with K3: a reader that sees a new word then also sees the odd number
- * or a later one. K2 pairs with K4: a reader that sees an even number sees the words that belong to
- * it.
+ * or a later one. K2 pairs with K4: a reader that sees an even number sees the words before it.
  */
 #ifndef EMU_PENDING_H
 #define EMU_PENDING_H
@@ -24,7 +22,7 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_PENDING_GROUPS 64u /* groups that a process lists at most */
+#define EMU_PENDING_GROUPS 64u /* a process lists at most so many groups */
 #define EMU_PENDING_NAME   40u /* bytes of a group's name with its NUL */
 #define EMU_PENDING_ANY    UINT32_MAX
 
@@ -39,10 +37,9 @@ enum emu_pending_kind {
 };
 
 enum emu_pending_state {
-    EMU_PENDING_UNSENT, /* not sent yet, because the peer has not replied yet or has no space */
-    /* of a send: no receive at the peer matches it; of a receive: no message here does */
-    EMU_PENDING_UNMATCHED,
-    EMU_PENDING_MOVING, /* matched, not complete */
+    EMU_PENDING_UNSENT,    /* not sent: the peer has not replied yet, or has no space */
+    EMU_PENDING_UNMATCHED, /* a send without a receive at the peer, or a receive without a send */
+    EMU_PENDING_MOVING,    /* matched, not complete */
     EMU_PENDING_STATES
 };
 
@@ -58,7 +55,7 @@ struct emu_pending_op {
     uint8_t spare[2];
 };
 
-/* A collective: its root, and what its segments say about it. */
+/* A collective, as its segments describe it. */
 struct emu_pending_what {
     uint64_t bytes; /* payload of the operation, or of one segment */
     uint32_t root;  /* the root's node; EMU_PENDING_ANY: none or unknown */
@@ -70,10 +67,9 @@ struct emu_pending_what {
 
 /* A group of the process. */
 struct emu_pending_group {
-    uint64_t begun;  /* collectives that the process has begun in the group */
-    uint64_t number; /* number of the oldest unfinished collective, from 1 */
-    /* when a sample first found this collective unfinished; 0: none is unfinished */
-    uint64_t since_ns;
+    uint64_t begun;    /* collectives that the process has begun in the group */
+    uint64_t number;   /* number of the oldest unfinished collective, from 1 */
+    uint64_t since_ns; /* when a sample first found it unfinished; 0: none is unfinished */
     struct emu_pending_what what; /* the oldest unfinished collective */
     uint32_t id;
     uint32_t seq;  /* emu_hdr.seq of the segment for which the process waits */
@@ -82,10 +78,7 @@ struct emu_pending_group {
     char name[EMU_PENDING_NAME]; /* the program's name for the group; may be "" */
 };
 
-/*
- * A collective call that waits because its communicator still forms its group. The messages that
- * form the group are not shown.
- */
+/* A collective call that waits while its communicator forms a group by messages (not shown). */
 struct emu_pending_call {
     uint64_t since_ns; /* since when the call waits; 0: there is none */
     uint32_t members;  /* members of the communicator */
@@ -104,15 +97,15 @@ struct emu_pending_mismatch {
 };
 
 struct emu_pending {
-    uint64_t written_ns; /* when the block was last written; 0: never */
-    uint64_t quiet_ns;   /* since when no operation has begun, progressed or completed */
-    uint32_t waits;      /* 1: the program polls for completions and finds none */
-    uint32_t groups;     /* number of entries in group[] */
-    uint32_t more;       /* 1: further groups did not fit */
-    uint32_t unexpected; /* number of received messages that no receive has matched */
-    struct emu_pending_op send,
-        receive; /* the oldest send and receive; puts, gets and atomics count as sends */
-    struct emu_pending_op early; /* the oldest unexpected message */
+    uint64_t written_ns;           /* when the block was last written; 0: never */
+    uint64_t quiet_ns;             /* since when no operation has begun, progressed or completed */
+    uint32_t waits;                /* 1: the program polls for completions and finds none */
+    uint32_t groups;               /* number of entries in group[] */
+    uint32_t more;                 /* 1: further groups did not fit */
+    uint32_t unexpected;           /* number of received messages that no receive has matched */
+    struct emu_pending_op send;    /* the oldest send, put, get or atomic */
+    struct emu_pending_op receive; /* the oldest receive */
+    struct emu_pending_op early;   /* the oldest unexpected message */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];
@@ -138,15 +131,12 @@ void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);
 
-/**
- * emu_pending_check - correct invalid values as emu_pending_read() does, in a copy that another
- * host has sent.
- */
+/** emu_pending_check - correct invalid values, as above, in a copy that another host has sent. */
 void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
 
 /**
- * emu_pending_shift - convert times of another host to this host's clock. When this host's clock
- * showed @here_ns, the other's showed @there_ns.
+ * emu_pending_shift - convert times of another host to this host's clock. @there_ns, @here_ns: the
+ * times that both clocks showed at one moment.
  */
 void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns);
 

@@ -1,44 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * channels.h - a cable with virtual channels (emu/packet/packet.h): its rings, departures and
- * credits. The devices themselves count which slots of the channels are free (emu/packet/vc.h).
+ * credits. Which buffer slots of the receiver are free is counted elsewhere (emu/packet/vc.h).
  */
 #ifndef EMU_LINK_CHANNELS_H
 #define EMU_LINK_CHANNELS_H
 
 #include "emu/link/link.h"
 
-#define EMU_VC_SLOTS     128u /* slots of the rings, if these are enough */
+#define EMU_VC_SLOTS     128u /* slots of the rings, unless the profile needs more */
 #define EMU_VC_SLOTS_MAX (2 * EMU_VC_SLOTS)
 
 /**
  * emu_vc_slots - number of ring slots that may be in use at once: one per buffer slot of the
- * receiver, and two per channel for replies. The second one is for a reply that was sent just
- * before the other end gave up the channel's previous packet. Pure.
+ * receiver, and two per channel for replies. A channel needs two if a reply was sent just before
+ * the other end gave up the packet and used the channel for the next packet. Pure.
  */
 static inline uint32_t emu_vc_slots(const struct emu_profile *profile)
 {
     return 3 * profile->channels + profile->pool_slots;
 }
 
-/** emu_vc_ring - slots of the rings. Some are spare, because faults may forge credits. Pure. */
+/** emu_vc_ring - slots of the rings. More than emu_vc_slots(): faults may forge credits. Pure. */
 static inline uint32_t emu_vc_ring(const struct emu_profile *profile)
 {
     return emu_vc_slots(profile) < EMU_VC_SLOTS ? EMU_VC_SLOTS : EMU_VC_SLOTS_MAX;
 }
 
-/**
- * emu_tx_has_slot - return whether the ring's next slot is empty. A reply needs it, but no credit.
- */
+/** emu_tx_has_slot - is the ring's next slot empty? A reply needs a slot, but no credit. */
 static inline bool emu_tx_has_slot(const struct emu_tx *tx)
 {
     return emu_ring_has_slot(&tx->data);
 }
 
 /**
- * emu_tx_depart_packet - timed: put a segment or reply on the wire; its head leaves at @depart_ps,
- * no earlier than tx->busy_ps. The caller has checked that there is a credit (unless it is a reply)
- * and a slot.
+ * emu_tx_depart_packet - timed: put a segment or reply on the wire. Its first byte leaves at
+ * @depart_ps, which is not before tx->busy_ps. The caller has checked that there is a slot and,
+ * for a segment, a credit.
  */
 static inline void emu_tx_depart_packet(struct emu_tx *tx, struct emu_entry *entry,
                                         uint64_t depart_ps)

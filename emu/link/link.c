@@ -69,7 +69,7 @@ int emu_link_unfuse(struct emu_rx *rx)
         slot->stamp = 0;
     }
     tx->credit = back;
-    /* the sender may already have planned a departure by emu_tx_earliest_ps() */
+    /* take a credit: emu_tx_earliest_ps() may already have promised it to the next departure */
     emu_tx_next_credit(tx);
     rx->credit = owed;
     tx->fused = rx->fused = false;
@@ -155,10 +155,7 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes)
     return (slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte) * bytes;
 }
 
-/*
- * Send a segment to another worker's device through the outbox. If the outbox is full, use the ring
- * and a signal, as between workers without outboxes.
- */
+/* Send a segment through the outbox or, if that is full, by the ring and a signal. */
 static void send_cross_worker(struct emu_tx *tx, const struct emu_entry *entry)
 {
     tx->credits--;
@@ -259,7 +256,7 @@ const char *emu_link_check_segments(const struct emu_rx *rx)
 
     if (sent == emu_count_read(&rx->counts.segments) + (tx->data.at - rx->data.at))
         return NULL;
-    return "segments were lost or made on the cable to here";
+    return "segments were lost or duplicated on the cable to here";
 }
 
 const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t credits)

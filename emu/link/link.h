@@ -2,12 +2,11 @@
 /*
  * link.h - one direction of a cable: segments go from a sender to a receiver, credits come back.
  *
- * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns it when its
- * buffer policy allows. A *local* link is a pair of rings between two devices of this process. A
- * *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h); while
- * no process is attached, segments sent there are dropped and counted. A comment that begins with
- * "raw:" is about clock raw only, and one with "timed:" about clocks with times only
- * (emu/util/clock.h).
+ * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns the credit when
+ * its buffer policy allows. A *local* link is a pair of rings between two devices of this process.
+ * A *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h);
+ * while no process is attached, segments sent there are dropped and counted. "raw:" means that a
+ * comment is about clock raw only, "timed:" that it is about timed clocks only (emu/util/clock.h).
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H
@@ -31,19 +30,19 @@ enum emu_link_kind {
 /* Counters of a sender. Written by its device only. */
 struct emu_port_counts {
     _Atomic uint64_t segments; /* sent */
-    _Atomic uint64_t stalls;   /* times that a segment waited for a credit */
+    _Atomic uint64_t stalls;   /* how often a segment waited for a credit */
     _Atomic uint64_t dropped;  /* segments sent while no process was attached */
 };
 
-/* The process that is attached to a hostif link. This takes the place of the two rings. */
+/* The process that is attached to a hostif link. Its interface replaces the two rings. */
 struct emu_plug {
     _Atomic(struct emu_hostif *) hostif; /* set by the manager (RCU); NULL: no process */
     struct emu_hostif *plugged;          /* copy of hostif, refreshed once per pass */
 };
 
 /*
- * The sender. Owned by the sending device, except plug.hostif. Together with a switch's own fields
- * for the port it takes two cache lines. Sending a segment on a fused cable touches only the first.
+ * The sender. Owned by the sending device, except plug.hostif. A switch's structure for an output
+ * port contains it and has two cache lines; sending on a fused cable touches only the first.
  */
 struct emu_tx {
     union {
@@ -54,26 +53,18 @@ struct emu_tx {
             bool cross_worker : 1; /* another worker steps the receiver: emu_link_cross_worker() */
             bool fused : 1;        /* the credits are in `data`: emu_link_join_fused() */
         };
-        /*
-         * kind and flags, to test them at once. It equals EMU_LINK_LOCAL on a local link without
-         * flags
-         */
-        uint16_t shape;
+        uint16_t shape; /* kind and flags; EMU_LINK_LOCAL: a local link without flags */
     };
     uint16_t unnotified; /* segments sent since the receiver was last signalled */
     uint32_t credits;    /* segments that may be sent; fused: always 0 */
-    uint64_t busy_ps;    /* the wire is busy until then; raw: 0; EMU_NEVER: port stuck */
+    uint64_t busy_ps;    /* until when the wire is busy; raw: 0; EMU_NEVER: see emu_tx_stick() */
     union {
         struct emu_ring_end data; /* EMU_LINK_LOCAL: the producer's end */
         struct emu_plug plug;     /* EMU_LINK_HOSTIF */
     };
     struct emu_peer peer; /* EMU_LINK_LOCAL */
     struct emu_port_counts counts;
-    /*
-     * arrival of the latest credit, raw: 0. While the port is stuck: earliest time of the next
-     * departure
-     */
-    uint64_t credit_ps;
+    uint64_t credit_ps; /* latest credit's arrival; raw: 0. While stuck: earliest next departure */
     /* EMU_LINK_LOCAL only: */
     struct emu_credit_end credit; /* consumer */
     struct emu_worker *remote;    /* worker of the remote device */
@@ -81,10 +72,7 @@ struct emu_tx {
     struct emu_dev *owner;
 };
 
-/*
- * The receiver. Owned by the receiving device, except plug.hostif. Rare fields follow the first
- * cache line.
- */
+/* The receiver. Owned by the receiving device, except plug.hostif. */
 struct emu_rx {
     union {
         struct {
@@ -109,9 +97,8 @@ struct emu_rx {
             struct emu_worker *remote;
             struct emu_tx *tx; /* the sender; not accessed while workers run */
             /*
-             * 0, or if the cable leads to another host: 1 + the number of the device at its remote
-             * end, where switches are numbered before nodes. In this case `tx` belongs to a host
-             * link.
+             * 0, or if the cable leads to another host: 1 + the number of the remote device, where
+             * nodes follow the switches. Then `tx` belongs to a host link.
              */
             uint32_t beyond;
         };
@@ -131,16 +118,13 @@ static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, unnotified) == 2,
               "shape is kind and the flags, no more");
 
-/* Flags as bits of `shape`: cross_worker and fused of the sender, fused of the receiver. */
+/* Bits of `shape`. The first two are flags of the sender; the receiver has other positions. */
 #define EMU_SHAPE_CROSS_WORKER 0x400u
 #define EMU_SHAPE_FUSED        0x800u
 #define EMU_TX_FUSED           (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
 #define EMU_RX_FUSED           (EMU_LINK_LOCAL | 0x400u)
 
-/**
- * emu_tx_is_cable - return whether the link is local and has no flag set except cross_worker and
- * fused.
- */
+/** emu_tx_is_cable - return whether the link is local, not slow and not tapped. */
 static inline bool emu_tx_is_cable(const struct emu_tx *tx)
 {
     return (tx->shape & ~(EMU_SHAPE_CROSS_WORKER | EMU_SHAPE_FUSED)) == EMU_LINK_LOCAL;
@@ -164,9 +148,8 @@ void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
- * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes. The next device
- * forwards a segment at the profile's rate and must not run out of bytes. So the arrival of the
- * head is delayed by this much, too.
+ * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes. The head is delayed by
+ * as much. Otherwise the next device, which forwards at the profile's rate, would run out of bytes.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
@@ -176,10 +159,7 @@ uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
 
-/**
- * emu_tx_is_stuck - return whether emu_tx_stick() has stopped sending. Thread: any, while the
- * device is stopped.
- */
+/** emu_tx_is_stuck - has emu_tx_stick() stopped sending? Thread: any; the device is stopped. */
 static inline bool emu_tx_is_stuck(const struct emu_tx *tx)
 {
     return tx->busy_ps == EMU_NEVER;
@@ -207,9 +187,9 @@ int emu_link_join(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port, st
 /**
  * emu_link_join_fused - like emu_link_join(), but a credit is stored in the empty ring slot for
  * which it stands, and there is no ring of credits. So taking the credit and sending the segment
- * touch one cache line instead of two, which makes the hops per second on clock virtual 1.1 times
- * as many. Only for timed clocks, for two devices of one worker, and for senders that read credits
- * by emu_tx_earliest_ps() alone and send at the rate of @profile.
+ * touch one cache line instead of two, and on clock virtual segments pass 1.1 times as many
+ * switches per second. Only for timed clocks, for two devices of one worker, and for senders that
+ * read credits by emu_tx_earliest_ps() alone and send at the rate of @profile.
  * Errors: -ENOMEM.
  */
 int emu_link_join_fused(struct emu_tx *tx, struct emu_dev *from, uint8_t from_port,
@@ -225,7 +205,7 @@ int emu_link_unfuse(struct emu_rx *rx);
 /**
  * emu_link_cross_worker - clock virtual: if different workers step the two devices, exchange
  * segments and credits through their outboxes from now on (emu/dev/outbox.h). Only for cables whose
- * two ends are used inside windows and never between two windows. Call before emu_outbox_open().
+ * ends are never used between two windows (emu/worker/windows.h). Call before emu_outbox_open().
  * Errors: -ENOMEM. Thread: any, while both workers are stopped.
  */
 int emu_link_cross_worker(struct emu_tx *tx, struct emu_rx *rx);
@@ -245,10 +225,7 @@ uint64_t emu_link_credits(const struct emu_rx *rx);
 /** emu_link_unjoin - free what emu_link_join() made, after the workers have stopped. */
 void emu_link_unjoin(struct emu_tx *tx);
 
-/**
- * emu_link_hostif - make both ends of a switch port hostif links without a process. Errors:
- * -ENOMEM.
- */
+/** emu_link_hostif - make both ends of a port hostif links without a process. Errors: -ENOMEM. */
 int emu_link_hostif(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
                     uint32_t credits, const struct emu_profile *profile);
 
@@ -270,7 +247,7 @@ void emu_rx_rebase(struct emu_rx *rx, uint64_t by_ps);
  */
 const char *emu_link_check(const struct emu_rx *rx, uint32_t held, uint32_t credits);
 
-/** emu_link_check_segments - do the part of emu_link_check() that checks segments. */
+/** emu_link_check_segments - emu_link_check() without the check of the credits. */
 const char *emu_link_check_segments(const struct emu_rx *rx);
 
 /** emu_hostif_check - check the credits of a hostif link as emu_link_check() does. */
@@ -280,7 +257,7 @@ const char *emu_hostif_check(const struct emu_rx *rx, uint32_t held, uint32_t cr
 static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
 {
     return sum < credits ? "credits were lost on the cable to here"
-                         : "credits were made on the cable to here";
+                         : "there are more credits than buffers on the cable to here";
 }
 
 /**
@@ -289,10 +266,7 @@ static inline const char *emu_credits_wrong(uint64_t sum, uint64_t credits)
  */
 uint32_t emu_link_bufs(const struct emu_rx *rx);
 
-/**
- * emu_link_holds - return whether a segment of group @id is on a local cable. Thread: as
- * emu_link_bufs().
- */
+/** emu_link_holds - is a segment of group @id on a local cable? Thread: as emu_link_bufs(). */
 bool emu_link_holds(const struct emu_rx *rx, uint32_t id);
 
 /* --- sending ------------------------------------------------------------------------ */
@@ -311,8 +285,9 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_room - number of segments that may be sent now. On a hostif link, reads which process is
- * attached. The process may detach at any time, but its interface is not freed during this pass.
+ * emu_tx_room - number of segments that may be sent now. On a hostif link it loads the interface of
+ * the attached process. The process may detach at any time, but its interface is not freed during
+ * this pass.
  */
 static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
@@ -339,15 +314,14 @@ static inline bool emu_tx_has_room(struct emu_tx *tx, uint32_t count)
 /** emu_tx_drop - drop and count a segment that was sent while no process is attached. */
 void emu_tx_drop(struct emu_tx *tx, const struct emu_entry *entry);
 
-/**
- * emu_tx_send_else - the slow path of emu_tx_send(), for all links but a local one without flags.
- */
+/** emu_tx_send_else - the slow path of emu_tx_send(). */
 void emu_tx_send_else(struct emu_tx *tx, const struct emu_entry *entry);
 
 /**
- * emu_tx_send - put one segment on the wire; the link takes the reference to its buffer.
+ * emu_tx_send - put one segment on the wire; the link takes the reference to its buffer. The
+ * receiver is signalled later, by emu_tx_flush().
  *
- * Cost: one credit; the caller has checked emu_tx_room(). emu_tx_flush() signals the receiver.
+ * Cost: one credit; the caller has checked emu_tx_room().
  * Thread: the sending device's worker; the receiver may run at the same time.
  * Source: output-queued routers §2; deviation: credits may return in batches.
  */
@@ -362,9 +336,7 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-/**
- * emu_tx_send_plain - raw: emu_tx_send() on a local link without flags. Returns the credits left.
- */
+/** emu_tx_send_plain - raw: emu_tx_send() on a local link without flags. Returns credits left. */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_ring_put_at(&tx->data, entry, 0);
@@ -373,9 +345,9 @@ static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_ent
 }
 
 /**
- * emu_tx_slot, emu_tx_show - send a segment on a local link without flags, writing it directly to
- * the ring. emu_tx_slot() returns the next slot, or NULL for other links. The caller fills in all
- * of it but the stamp. Then emu_tx_show() sends it.
+ * emu_tx_slot, emu_tx_show - send a segment that the caller writes directly to the ring.
+ * emu_tx_slot() returns the next slot, or NULL unless the link is local and without flags. The
+ * caller fills in all fields but the stamp and calls emu_tx_show(), which sends the segment.
  */
 static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
 {
@@ -389,10 +361,7 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
     emu_ring_show(emu_ring_next(&tx->data), time_ps);
 }
 
-/**
- * emu_tx_sent - raw: count @count segments as sent that the caller has put into the ring through
- * @data, its copy of tx->data.
- */
+/** emu_tx_sent - raw: count @count segments that the caller sent by @data, its copy of tx->data. */
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
 {
     tx->data = *data;
@@ -400,19 +369,13 @@ static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *dat
     tx->credits -= count;
 }
 
-/**
- * emu_tx_copies_out - return whether emu_tx_send() copies (or drops) the payload during the call,
- * as it does on hostif links.
- */
+/** emu_tx_copies_out - return whether emu_tx_send() copies (or drops) the payload at once. */
 static inline bool emu_tx_copies_out(const struct emu_tx *tx)
 {
     return tx->kind == EMU_LINK_HOSTIF;
 }
 
-/*
- * Count a segment to a process, and record it if the link is tapped. Returns the process's
- * interface, or NULL if the segment is dropped.
- */
+/* Count and record a segment to a process. Returns NULL if none is attached. */
 static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
                                             const struct emu_seg *payload)
 {
@@ -424,9 +387,7 @@ static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_
     return tx->plug.plugged;
 }
 
-/**
- * emu_tx_put - raw: send a segment on a hostif link. @payload: aligned to a cache line, or NULL.
- */
+/** emu_tx_put - raw: send a segment on a hostif link. @payload: cache-line aligned, or NULL. */
 static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -436,10 +397,7 @@ static inline void emu_tx_put(struct emu_tx *tx, const struct emu_hdr *hdr,
         emu_hostif_put(hostif, hdr, payload);
 }
 
-/**
- * emu_tx_put_run - raw: do emu_tx_put() for the @count segments in the pool's buffers @bufs, in
- * order.
- */
+/** emu_tx_put_run - raw: do emu_tx_put() for the @count segments in the buffers @bufs, in order. */
 static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, const uint32_t *bufs,
                                   uint32_t count)
 {
@@ -468,8 +426,8 @@ static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *fro
 }
 
 /**
- * emu_tx_refer - raw: send segment @on of the shared multicast buffer. @hdr, @payload: the segment,
- * for captures.
+ * emu_tx_refer - raw: send a reference to slot @on of the shared multicast buffer. @hdr, @payload:
+ * the segment in it, for captures.
  */
 static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu_hdr *hdr,
                                 const struct emu_seg *payload)
@@ -480,19 +438,13 @@ static inline void emu_tx_refer(struct emu_tx *tx, uint32_t on, const struct emu
         emu_hostif_refer(hostif, on, 1);
 }
 
-/**
- * emu_tx_refers - raw: return whether emu_tx_refer_run() may be used: a process is attached, and
- * the link has no tap.
- */
+/** emu_tx_refers - raw: return whether emu_tx_refer_run() may be used. */
 static inline bool emu_tx_refers(const struct emu_tx *tx)
 {
     return tx->plug.plugged && !tx->tapped;
 }
 
-/**
- * emu_tx_refer_run - raw: do emu_tx_refer() for the @count segments from @on on, which are in one
- * block of the buffer.
- */
+/** emu_tx_refer_run - raw: do emu_tx_refer() for @count slots of one block, beginning with @on. */
 static inline void emu_tx_refer_run(struct emu_tx *tx, uint32_t on, uint32_t count)
 {
     tx->unnotified = (uint16_t)(tx->unnotified + count);
@@ -514,13 +466,13 @@ static inline bool emu_tx_next_credit(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_earliest_ps - timed: return when a segment that is ready at @ready_ps may leave: the wire
- * is free and a credit has arrived by then.
+ * emu_tx_earliest_ps - timed: return the earliest time from @ready_ps on at which a segment may
+ * leave, because the wire is free and a credit has arrived. Returns EMU_NEVER if no credit is here
+ * or on its way. The device then gets EMU_EVENT_CREDIT when one is sent.
  *
  * Credits are taken one batch at a time, when none is left, so that a segment leaves no earlier
  * than its own credit arrives. A credit that is still on its way may be taken early, because
- * nothing overtakes it. Returns EMU_NEVER if no credit is here or on its way. The device then gets
- * EMU_EVENT_CREDIT when one is sent.
+ * credits arrive in order.
  */
 static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct emu_tx *tx,
                                                                          uint64_t ready_ps)
@@ -539,10 +491,7 @@ static inline __attribute__((always_inline)) uint64_t emu_tx_earliest_ps(struct 
     return at_ps > tx->credit_ps ? at_ps : tx->credit_ps;
 }
 
-/**
- * emu_tx_has_credit - local link: return whether a credit is here or on its way. Thread: the
- * device's.
- */
+/** emu_tx_has_credit - local link: is a credit here or on its way? */
 static inline bool emu_tx_has_credit(const struct emu_tx *tx)
 {
     if (tx->fused)
@@ -576,10 +525,10 @@ static inline void emu_tx_depart_plain(struct emu_tx *tx, const struct emu_entry
 /**
  * emu_tx_depart - timed: put a segment on the wire; its head leaves at @depart_ps.
  *
- * Stamps the segment with the time at which its head has passed the input of the next device. This
- * is the cable's delay plus the switch's (to a node: emu_profile_node_ps()) after @depart_ps. So no
- * device acts on another in less than emu_profile_lookahead_ps(). A process sees a segment once all
- * of it is in memory.
+ * Stamps the segment with the time at which its head has passed the next device's input: @depart_ps
+ * plus the delays of the cable and of that switch (to a node: emu_profile_node_ps()). So no device
+ * acts on another in less than emu_profile_lookahead_ps(). To a process, the stamp is the time at
+ * which the whole segment is in memory.
  * Source: output-queued routers, Table 1; modelling choice: docs/ARCHITECTURE.md, "Time".
  */
 static inline void emu_tx_depart(struct emu_tx *tx, const struct emu_entry *entry,
@@ -609,9 +558,8 @@ static inline void emu_tx_flush(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_show_few - raw: if the segments written for the process since it was last notified are a
- * short message, publish them. The caller then continues as emu_hostif_show_few() says. Returns
- * false if nothing was published.
+ * emu_tx_show_few - raw: call emu_hostif_show_few(), which publishes the segments written for a
+ * process if they are a short message. Returns false if nothing was published.
  */
 static inline bool emu_tx_show_few(struct emu_tx *tx)
 {
@@ -623,8 +571,8 @@ static inline bool emu_tx_show_few(struct emu_tx *tx)
 
 /**
  * emu_tx_depart_notify - do emu_tx_depart() and emu_tx_flush() for a single segment. The caller has
- * flushed earlier ones. @dev, @profile: the sender's. They are parameters because the caller has
- * them in registers, while loading them would cost a cache line.
+ * flushed earlier segments. @dev, @profile: the sender's, which the caller has in registers. To
+ * load them from @tx would touch another cache line.
  */
 static inline __attribute__((always_inline)) void emu_tx_depart_notify(
     struct emu_tx *tx, struct emu_dev *dev, const struct emu_profile *profile,
@@ -647,14 +595,11 @@ static inline __attribute__((always_inline)) void emu_tx_depart_notify(
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/**
- * emu_rx_begin - call before a burst: reads which process is attached to a hostif link, as
- * emu_tx_room() does.
- */
+/** emu_rx_begin - call before a burst: load a hostif link's interface, as emu_tx_room() does. */
 static inline void emu_rx_begin(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_HOSTIF)
-        /* E3: E4 */
+        /* E3 pairs with E4 */
         rx->plug.plugged = atomic_load_explicit(&rx->plug.hostif, memory_order_acquire);
 }
 
@@ -670,10 +615,7 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
-/**
- * emu_rx_arrived - like emu_rx_front(), for a caller that knows from emu_rx_front_ps() that a
- * segment has arrived.
- */
+/** emu_rx_arrived - emu_rx_front(), if emu_rx_front_ps() has shown that a segment has arrived. */
 static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
 {
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
@@ -691,7 +633,7 @@ static inline void emu_rx_skip(struct emu_rx *rx)
     emu_hostif_skip(rx->plug.plugged);
 }
 
-/** emu_rx_done - end a burst of @moved segments. */
+/** emu_rx_done - end a burst in which @moved segments were removed. */
 static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 {
     emu_count(&rx->counts.segments, moved);
@@ -701,7 +643,7 @@ static inline void emu_rx_done(struct emu_rx *rx, uint32_t moved)
 
 /**
  * emu_rx_front_ps - timed: return when the oldest segment arrives, or EMU_NEVER if none is known.
- * @until_ps: up to which time to fetch segments from a hostif link.
+ * @until_ps: segments that arrive later are not fetched from a hostif link.
  */
 static inline uint64_t emu_rx_front_ps(struct emu_rx *rx, uint64_t until_ps)
 {
@@ -731,16 +673,13 @@ static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t
         emu_tap_credits(rx, count, channel, arrive_ps);
 }
 
-/**
- * emu_rx_pay_cross_worker - timed: return @count credits of @channel to another worker's device.
- */
+/** emu_rx_pay_cross_worker - timed: return @count credits of @channel to a cross_worker sender. */
 void emu_rx_pay_cross_worker(struct emu_rx *rx, uint32_t count, uint32_t channel,
                              uint64_t arrive_ps);
 
 /** emu_rx_pay_else - the slow path of emu_rx_pay(). */
 void emu_rx_pay_else(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed, uint64_t arrive_ps);
 
-/* Return @owed credits on a local cable that is not fused, and signal the sender. */
 static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
@@ -749,7 +688,6 @@ static inline void emu_rx_pay_local(struct emu_rx *rx, struct emu_dev *dev, uint
     emu_signal_credit(rx->remote, rx->peer.index, dev->worker, rx->peer.port);
 }
 
-/* Return @owed credits on a fused cable, and signal the sender. */
 static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint32_t owed,
                                     uint64_t arrive_ps)
 {
@@ -762,7 +700,7 @@ static inline void emu_rx_pay_fused(struct emu_rx *rx, struct emu_dev *dev, uint
 
 /**
  * emu_rx_pay - return all owed credits, at least one. They arrive at @arrive_ps. Call once per
- * burst on clock raw, and for each credit on timed clocks. @dev: the receiver's, a parameter as in
+ * burst on clock raw, and for each credit on timed clocks. @dev: the receiver's device; see
  * emu_tx_depart_notify().
  */
 static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t arrive_ps)
@@ -778,24 +716,18 @@ static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t a
         emu_rx_pay_else(rx, dev, owed, arrive_ps);
 }
 
-/**
- * emu_rx_fetch, emu_tx_fetch - prefetch the cache lines of the rings that are used next. For an
- * emu_fetch_fn.
- */
+/** emu_rx_fetch, emu_tx_fetch - prefetch the next slots of the rings. For an emu_fetch_fn. */
 static inline void emu_rx_fetch(const struct emu_rx *rx)
 {
     if (rx->kind != EMU_LINK_LOCAL)
         return;
     emu_fetch_line(emu_ring_slot(&rx->data));
-    /* emu_ring_skip() reads it when it removes the one before */
-    emu_fetch_line(emu_ring_after(&rx->data));
+    emu_fetch_line(emu_ring_after(&rx->data)); /* emu_ring_skip() reads the next slot, too */
     if (!rx->fused)
         emu_fetch_line(emu_credit_slot(&rx->credit));
 }
 
-/**
- * emu_rx_fetch_burst - raw: prefetch the first slots of a burst; the processor prefetches the rest.
- */
+/** emu_rx_fetch_burst - raw: prefetch a burst's first slots; the processor prefetches the rest. */
 static inline void emu_rx_fetch_burst(const struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL)

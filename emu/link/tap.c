@@ -13,9 +13,8 @@ struct tap_note {
     uint32_t iface;
     uint64_t time;
     struct emu_tap_head head;
-    const void *hdr; /* EMU_HDR_BYTES of header; NULL: the record is a head only */
-    /* header of the segment that a part of a packet carries; may be NULL */
-    const struct emu_hdr *own;
+    const void *hdr;           /* EMU_HDR_BYTES of header; NULL: only `head` is recorded */
+    const struct emu_hdr *own; /* header of the segment that a part of a packet carries, or NULL */
     const uint8_t *payload;
     uint32_t payload_bytes;
 };
@@ -34,7 +33,6 @@ void emu_taps_sort(struct emu_taps *taps)
     qsort(taps->end, taps->ends, sizeof taps->end[0], by_address);
 }
 
-/* Return the tap on @end, or NULL. */
 static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 {
     struct emu_tap_end key = {.end = end};
@@ -46,8 +44,8 @@ static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 
 /*
  * Return the slot for the next record. If the ring is full, count a missed record and return NULL.
- * P4 pairs with P3: the reader has finished with the records that it took, so they may be
- * overwritten. If the reader's count of records taken is impossible, the ring counts as full.
+ * P4 pairs with P3: the reader has finished reading the records below `taken`, so they may be
+ * overwritten. If `taken` is impossible, the ring counts as full.
  */
 static struct emu_tap_record *taps_slot(struct emu_taps *taps, struct emu_tap_iface *iface)
 {
@@ -99,10 +97,7 @@ static bool taps_want(const struct emu_taps *taps, enum emu_tap_what what)
     return taps->filter.what >> what & 1;
 }
 
-/*
- * Return the time that a record shows for @at_ps. On clock raw, which has no simulated times, it is
- * the current time.
- */
+/* Clock raw has no simulated times, so records show the current time. */
 static uint64_t taps_time(const struct emu_taps *taps, const struct emu_dev *dev, uint64_t at_ps)
 {
     switch (taps->clock) {
@@ -120,10 +115,7 @@ static uint64_t before_ps(uint64_t at_ps, uint64_t by_ps)
     return at_ps > by_ps ? at_ps - by_ps : 0;
 }
 
-/*
- * Return when the first byte left of a segment that arrives at entry->time_ps. This is the inverse
- * of emu_tx_depart().
- */
+/* Return when a segment that arrives at entry->time_ps departed: the inverse of emu_tx_depart(). */
 static uint64_t depart_ps(const struct emu_tx *tx, const struct emu_entry *entry, bool packets)
 {
     const struct emu_profile *profile = tx->profile;
@@ -157,10 +149,7 @@ static const struct emu_seg *payload_of(const struct emu_dev *dev, const struct 
     return emu_pool_payload(dev->worker->cache.pool, entry->buf);
 }
 
-/*
- * Record a segment that begins on interface @iface at @at_ps. @head: has its flags, number and
- * note.
- */
+/* @at_ps: when the segment departs. @head: gives flags, number and note. */
 static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
                         uint64_t at_ps, const struct emu_hdr *hdr, const struct emu_seg *payload,
                         struct emu_tap_head head)

@@ -3,16 +3,17 @@
  * tap.h - record the traffic of chosen links in rings, for captures (docs/capture.md).
  *
  * A *tap* is set on an end of a link. On a sender (emu_tx) it records the segments, parts of
- * packets and replies that the device sends. On a receiver (emu_rx) it records the credits and
- * link-level retry's ACKs and NACKs that the device sends back, and on a receiver of a hostif link
- * also the segments that the device takes from the process. Each direction of a cable is an
- * *interface* of the capture. Each worker fills its own ring, which a reader in this or another
- * process empties (tap_area.h). When the ring is full, the worker drops records and counts them per
- * interface, so the fabric never waits. The reader is not trusted. The worker reads only the
- * reader's count of records taken; a wrong count loses records and does no other harm.
+ * packets and replies that the device sends. On a receiver (emu_rx) it records what the device
+ * sends back: credits, and the ACKs and NACKs of link-level retry. On a receiver of a hostif link
+ * (the link to a process) it also records the segments that the device takes from the process. Each
+ * direction of a cable is an *interface* of the capture. Each worker fills its own ring, which a
+ * reader in this or another process empties (tap_area.h). When the ring is full, the worker drops
+ * records and counts them per interface, so the fabric never waits. The reader is not trusted. The
+ * worker reads only the reader's count of records taken; a wrong count loses records and does no
+ * other harm.
  *
  * A link without a tap has no extra cost, because `tapped` is next to `kind`, and emu_tx_send() and
- * emu_rx_pay() compare both at once. The manager sets `tapped` while it holds the workers.
+ * emu_rx_pay() compare both at once. The manager sets `tapped` while the workers are stopped.
  */
 #ifndef EMU_TAP_H
 #define EMU_TAP_H
@@ -50,7 +51,7 @@ enum emu_tap_flags {
 #define EMU_TAP_HEAD_BYTES 16u
 #define EMU_TAP_BYTES      (EMU_TAP_HEAD_BYTES + 2 * EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
 
-/* At the front of each record, little-endian. The table is in docs/capture.md. */
+/* The front of each record's data, little-endian; see docs/capture.md. */
 struct emu_tap_head {
     uint8_t version; /* EMU_TAP_VERSION */
     uint8_t what;    /* enum emu_tap_what */
@@ -59,7 +60,7 @@ struct emu_tap_head {
     /* SEGMENT: sequence number; CREDITS: count; ANSWER: cumulative acknowledgment */
     uint32_t number;
     uint32_t about; /* CREDITS: channel; ANSWER: enum emu_answer */
-    uint32_t note;  /* fourth word of a descriptor. PACKET: its CRC-32; SEGMENT: emu_entry.note */
+    uint32_t note;  /* PACKET: its CRC-32; SEGMENT: emu_entry.note */
 };
 static_assert(sizeof(struct emu_tap_head) == EMU_TAP_HEAD_BYTES, "this is part of a file format");
 
@@ -67,18 +68,17 @@ static_assert(sizeof(struct emu_tap_head) == EMU_TAP_HEAD_BYTES, "this is part o
 struct emu_tap_record {
     alignas(EMU_LINE) uint64_t time; /* ns of CLOCK_MONOTONIC; clock virtual: simulated ps */
     uint32_t iface;
-    uint16_t bytes;              /* of `data` that are used */
+    uint16_t bytes;              /* used bytes of `data` */
     uint16_t whole;              /* what `bytes` would be without truncation to snap_bytes */
-    uint64_t missed;             /* records that its interface has dropped so far */
+    uint64_t missed;             /* records of this interface that were dropped so far */
     uint8_t data[EMU_TAP_BYTES]; /* head, headers, payload */
 };
 
 /* Selects the records to keep. */
 struct emu_tap_filter {
-    /* selects segments, and heads and continuations by the segments that they carry */
-    struct emu_fault_aim aim;
-    uint32_t what;       /* types of records: bits 1 << enum emu_tap_what */
-    uint32_t snap_bytes; /* payload bytes kept, at most */
+    struct emu_fault_aim aim; /* which segments, alone or carried by a head or continuation */
+    uint32_t what;            /* types of records: bits 1 << enum emu_tap_what */
+    uint32_t snap_bytes;      /* payload bytes kept, at most */
 };
 
 #define EMU_TAP_NOWHERE UINT32_MAX
@@ -86,8 +86,8 @@ struct emu_tap_filter {
 /* A link end with a tap. */
 struct emu_tap_end {
     const void *end; /* emu_tx or emu_rx */
-    uint32_t sends;  /* interface for what it sends; an emu_rx sends credits and answers */
-    uint32_t takes;  /* emu_rx of a hostif link: interface for arrivals; else EMU_TAP_NOWHERE */
+    uint32_t sends;  /* interface of what it sends; an emu_rx sends credits and answers */
+    uint32_t takes;  /* emu_rx of a hostif link: interface of arrivals; else EMU_TAP_NOWHERE */
     bool packets;    /* the cable has channels */
     uint64_t peeked; /* hostif link: the last segment that emu_tap_peeked() recorded */
 };
@@ -109,16 +109,13 @@ struct emu_taps {
 /** emu_taps_sort - sort the ends. Call when all are added, before the worker gets @taps. */
 void emu_taps_sort(struct emu_taps *taps);
 
-/*
- * The functions below are called for tapped links. Thread: the device's worker. They do a bounded
- * amount of work and allocate nothing.
- */
+/* The functions below are called for tapped links, by the device's worker. They do not allocate. */
 
-/** emu_tap_sent - record that @entry was sent. entry->time_ps is its arrival; raw: 0. */
+/** emu_tap_sent - record that @entry was sent. entry->time_ps is its arrival; clock raw: 0. */
 void emu_tap_sent(const struct emu_tx *tx, const struct emu_entry *entry);
 
 /**
- * emu_tap_copied - raw: record that a segment was sent to a process by a copy into its ring.
+ * emu_tap_copied - clock raw: record that a segment was sent to a process by a copy into its ring.
  * @payload: may be NULL.
  */
 void emu_tap_copied(const struct emu_tx *tx, const struct emu_hdr *hdr,
@@ -135,15 +132,14 @@ void emu_tap_numbered(const struct emu_tx *tx, const struct emu_entry *entry, ui
 void emu_tap_took(const struct emu_rx *rx, const struct emu_entry *entry);
 
 /**
- * emu_tap_peeked - raw: record that the device reads segment number @at of the up ring of host
- * interface @hostif (emu_hostif.serial). Further calls for this segment record nothing.
+ * emu_tap_peeked - clock raw: record that the device reads segment number @at, which a process
+ * posted to host interface @hostif (emu_hostif.serial). Further calls for this segment record
+ * nothing.
  */
 void emu_tap_peeked(const struct emu_rx *rx, uint32_t hostif, uint32_t at,
                     const struct emu_hdr *hdr, const struct emu_seg *payload);
 
-/**
- * emu_tap_credits - record that @count credits of @channel are returned. They arrive at @there_ps.
- */
+/** emu_tap_credits - record that @count credits of @channel return and arrive at @there_ps. */
 void emu_tap_credits(const struct emu_rx *rx, uint32_t count, uint32_t channel, uint64_t there_ps);
 
 /**

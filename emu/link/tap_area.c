@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tap_area.c - make the rings of a capture, or map rings made by another process. */
+/* tap_area.c - create the memory of a capture, or map the memory that another process created. */
 #include "emu/link/tap_area.h"
 
 #include <errno.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tap_area.h - the memory of a capture: rings that the fabric fills and a reader empties.
- *
- * The memory is a sealed file, so that a reader in another process cannot shrink it. The file
- * contains the interfaces (one per direction of a cable) with their counters, and one ring per
- * worker.
+ * tap_area.h - the memory of a capture: one ring per worker, which the worker fills and a reader
+ * empties, and the interfaces (one per direction of a cable) with their counters. The memory is a
+ * sealed file, so that a reader in another process cannot shrink it.
  */
 #ifndef EMU_TAP_AREA_H
 #define EMU_TAP_AREA_H
@@ -15,14 +13,11 @@
 #define EMU_TAP_NAME_BYTES  48u
 #define EMU_TAP_ABOUT_BYTES 144u
 
-/*
- * An interface: one direction of a cable. The worker of the sending device writes the counters;
- * anyone may read them.
- */
+/* The worker of the sending device writes the counters; any thread may read them. */
 struct emu_tap_iface {
     alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES]; /* "3:5>7:1", "n4:0>1:0" */
     _Atomic uint64_t seen;                           /* records that passed the filter */
-    _Atomic uint64_t missed;         /* those of them that were dropped because the ring was full */
+    _Atomic uint64_t missed;         /* part of `seen` that was dropped: the ring was full */
     char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names and the direction: "leaf1>spine2, up" */
 };
 static_assert(sizeof(struct emu_tap_iface) % EMU_LINE == 0, "its own cache lines");
@@ -48,14 +43,13 @@ struct emu_tap_area {
 
 /**
  * emu_tap_area_create - create the memory of a capture. @plan: gives rings, ifaces, slots, clock
- * and snap_bytes. The caller owns *@memfd. Errors: -ENOMEM, -EMFILE, others of memfd_create() and
- * mmap().
+ * and snap_bytes. The caller owns *@memfd. Errors: those of memfd_create() and mmap().
  */
 int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *plan, int *memfd);
 
 /**
  * emu_tap_area_open - map the memory of a capture. The caller may then close @memfd. Errors:
- * -EPROTO; of mmap().
+ * -EPROTO (no capture of this version); those of mmap().
  */
 int emu_tap_area_open(struct emu_tap_area **ret, int memfd);
 
@@ -71,16 +65,13 @@ struct emu_tap_ring *emu_tap_ring(struct emu_tap_area *area, uint32_t i);
 /** emu_tap_there - number of records written so far. Thread: the reader. */
 static inline uint64_t emu_tap_there(struct emu_tap_ring *ring)
 {
-    return atomic_load_explicit(&ring->put, memory_order_acquire); /* P2: P1 */
+    return atomic_load_explicit(&ring->put, memory_order_acquire); /* P2 pairs with P1 */
 }
 
-/**
- * emu_tap_done - publish that the reader has read all records before number @taken. Thread: the
- * reader.
- */
+/** emu_tap_done - publish that all records before number @taken were read. Thread: the reader. */
 static inline void emu_tap_done(struct emu_tap_ring *ring, uint64_t taken)
 {
-    atomic_store_explicit(&ring->taken, taken, memory_order_release); /* P3: P4 */
+    atomic_store_explicit(&ring->taken, taken, memory_order_release); /* P3 pairs with P4 */
 }
 
 #endif

@@ -5,12 +5,13 @@
  * The CRC-32 instruction takes three cycles, but one can start in each cycle. So long data are
  * divided into three independent lanes, and 1 KB into four. To combine the lanes, each lane's
  * checksum is *advanced* over the lanes that follow it: it is multiplied (carry-less) by a
- * constant, and the CRC-32 instruction reduces the product. With VPCLMULQDQ, segments of packets
- * and frames between hosts are folded 256 bytes at a time: such multiplications advance each
- * register by 256 bytes, and the next 256 bytes are added to the registers. At the end the four
- * registers are advanced to the position of the last one, and then the four lanes of this register
- * to its last lane. Each of these two steps is done in parallel, because a chain of dependent steps
- * would take longer.
+ * constant, and the CRC-32 instruction reduces the product.
+ *
+ * With VPCLMULQDQ, data are folded in four registers of 64 bytes: multiplications advance the
+ * registers by 256 bytes, then the next 256 bytes are added. At the end the first three registers
+ * are advanced to the position of the fourth and added to it, all at once and not one after the
+ * other, because a chain of dependent steps would take longer. In the same way the four lanes of 16
+ * bytes of this register are combined.
  * Sources: Gopal et al., "Fast CRC Computation for iSCSI Polynomial Using CRC32 Instruction", Intel
  * 2011, and "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009.
  */
@@ -25,7 +26,6 @@ static uint32_t crc32_byte(uint32_t crc, uint8_t byte)
     return crc >> 8 ^ crc32_table[0][(crc ^ byte) & 255];
 }
 
-/* Process eight bytes at a time, each by the table for its distance from the last of the eight. */
 static uint32_t crc32_tables(uint32_t crc, const uint8_t *data, size_t bytes)
 {
     for (; bytes >= 8; data += 8, bytes -= 8) {
@@ -61,7 +61,6 @@ CRC32_TARGET static inline __m128i crc32_times(uint64_t crc, uint32_t by)
     return _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc), _mm_cvtsi64_si128(by), 0);
 }
 
-/* Process three adjacent lanes. */
 CRC32_TARGET static inline uint64_t crc32_lanes(uint64_t crc, const uint8_t *data)
 {
     const uint8_t *second = data + CRC32_LANE, *third = second + CRC32_LANE;
@@ -163,8 +162,8 @@ CRC32_WIDE_TARGET static inline __m128i crc32_lane(__m512i at)
 }
 
 /*
- * Return the checksum of the 256 bytes in @at, which follow data with checksum @crc. @crc is added
- * last, so that the processor can work on consecutive segments at the same time.
+ * Return the checksum of data with checksum @crc that are followed by the 256 bytes in @at. @crc is
+ * added last, so that the processor can work on consecutive segments at the same time.
  */
 CRC32_WIDE_TARGET static inline uint64_t crc32_last(uint64_t crc, const __m512i at[4])
 {
@@ -193,9 +192,7 @@ CRC32_WIDE_TARGET static uint32_t crc32_segment(uint32_t crc, const uint8_t *dat
     return (uint32_t)crc32_last(crc, at);
 }
 
-/*
- * Load the first 256 bytes, which follow data with checksum @crc. Each crc32_go_on() adds 256 more.
- */
+/* Load the first 256 bytes after data with checksum @crc. Each crc32_go_on() adds 256 more. */
 CRC32_WIDE_TARGET static inline void crc32_begin(__m512i at[4], uint32_t crc, const uint8_t *data)
 {
     for (unsigned i = 0; i < 4; i++)

@@ -2,8 +2,8 @@
 /*
  * crc.h - the two checksums of a QsNet III packet: a CRC-16 of the header, computed at every hop,
  * and a CRC-32 of the payload, end to end. The paper (§IV-B) gives their widths, but not their
- * polynomials. We use CCITT's (0x1021) and Castagnoli's (0x1EDC6F41); processors have an
- * instruction for the latter.
+ * polynomials. We use CCITT's (0x1021) and Castagnoli's (0x1EDC6F41), for which processors have an
+ * instruction.
  */
 #ifndef EMU_CRC_H
 #define EMU_CRC_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern const uint16_t emu_crc16_table[8][256]; /* first index: a byte's distance from the end */
+extern const uint16_t emu_crc16_table[8][256]; /* by number of bytes that follow, and byte */
 
 /**
  * emu_crc16 - return the CRC-16 of the lowest @bytes bytes, at most 8, of @word, lowest byte first.
@@ -30,17 +30,16 @@ static inline uint16_t emu_crc16(uint64_t word, unsigned bytes)
 }
 
 /**
- * emu_crc32 - return the CRC-32 of earlier data, whose CRC-32 is @crc, followed by the @bytes bytes
- * at @data. For the first data, @crc is 0. Pure. For example, emu_crc32(emu_crc32(0, a, n), b, m)
- * is the CRC-32 of a followed by b.
+ * emu_crc32 - continue a CRC-32. @crc: the CRC-32 of the data before @data; 0: there are none. For
+ * example, emu_crc32(emu_crc32(0, a, n), b, m) is the CRC-32 of a followed by b. Pure.
  */
 uint32_t emu_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #define EMU_CRC_PIECE 256u
 
 /**
- * emu_crc32_pieces - like emu_crc32() for the data in @pieces separate pieces of EMU_CRC_PIECE
- * bytes. Four pieces take 0.8 of the time of four calls. Pure.
+ * emu_crc32_pieces - like emu_crc32(), for data in @pieces separate pieces of EMU_CRC_PIECE bytes.
+ * Four pieces take 0.8 of the time of four calls. Pure.
  */
 uint32_t emu_crc32_pieces(uint32_t crc, const void *const piece[], size_t pieces);
 
@@ -55,10 +54,7 @@ enum emu_crc32_variant {
 /** emu_crc32_has - return whether this processor supports a variant. Pure. */
 bool emu_crc32_has(enum emu_crc32_variant way);
 
-/**
- * emu_crc32_by, emu_crc32_pieces_by - like emu_crc32() and emu_crc32_pieces(), by a variant that
- * the processor supports. Pure.
- */
+/** emu_crc32_by, emu_crc32_pieces_by - the same by a variant that the processor supports. Pure. */
 uint32_t emu_crc32_by(enum emu_crc32_variant way, uint32_t crc, const void *data, size_t bytes);
 uint32_t emu_crc32_pieces_by(enum emu_crc32_variant way, uint32_t crc, const void *const piece[],
                              size_t pieces);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * kind.h - properties of each kind of segment (enum emu_kind), and of the collective that consists
- * of such segments. Code that runs per segment compares kinds instead, because a comparison is
- * cheaper than a load.
+ * kind.h - properties of each kind of segment (enum emu_kind), and of the collective that uses this
+ * kind. Code that runs for each segment compares kinds: a comparison is cheaper than a load.
  */
 #ifndef EMU_KIND_H
 #define EMU_KIND_H
@@ -25,9 +24,7 @@ struct emu_kind_traits {
     bool has_op; /* contributions have an operation and a type (enum emu_op, emu_type) */
 };
 
-/**
- * emu_kind_traits - return the properties of a kind, which may also be EMU_SET or EMU_TEST. Pure.
- */
+/** emu_kind_traits - the properties of a kind. @kind may also be EMU_SET or EMU_TEST. Pure. */
 static inline const struct emu_kind_traits *emu_kind_traits(unsigned kind)
 {
     static const struct emu_kind_traits traits[] = {

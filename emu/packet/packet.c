@@ -2,9 +2,9 @@
 /*
  * packet.c - pack and unpack headers.
  *
- * The fields of a header and their bits, lowest first: channel 5, priority 2, group 1, dst 16,
- * bytes 13, stamp 10, more 1, CRC-16. Those of a continuation: channel 5, priority 2, index 5, last
- * 1, three bits that are 0, CRC-16.
+ * Fields of a head's header with their widths in bits, lowest first: channel 5, priority 2, group
+ * 1, dst 16, bytes 13, stamp 10, more 1, CRC 16. Fields of a continuation's header: channel 5,
+ * priority 2, index 5, last 1, zeros 3, CRC 16.
  */
 #include "emu/packet/packet.h"
 

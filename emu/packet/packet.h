@@ -3,14 +3,14 @@
  * packet.h - the packet of QsNet III on the wire.
  *
  * A packet carries up to 4 KB of payload in segments of up to 256 bytes. The first segment, the
- * *head*, begins with a header of 8 bytes. Each other segment is a *continuation* and begins with 4
- * bytes. After the payload, the last segment has another 8 bytes: a CRC-32 of the payload, and the
- * packet's id. The header and the first bytes of a continuation include a CRC-16, which each hop
- * computes again because it changes the virtual channel.
+ * *head*, begins with a header of 8 bytes. Each other segment is a *continuation* and begins with a
+ * header of 4 bytes. After the payload, the last segment has another 8 bytes: a CRC-32 of the
+ * payload, and the packet's id. Each header includes a CRC-16, which each switch computes again
+ * because it changes the virtual channel.
  * Source: QsNet III §IV-B. The paper gives the fields; their widths and order are ours.
  *
- * On a cable between two devices a segment is a descriptor (ring.h) whose header is a struct
- * emu_packet_hdr. Such a cable has virtual channels (here: channels). It keeps these rules:
+ * On a cable between two devices a segment is an entry of a ring (ring.h) whose header is a struct
+ * emu_packet_hdr. The cable has virtual channels (here: channels) and follows these rules:
  *
  * - The sender opens a channel for a packet when it sends the head, and keeps it open until the
  * packet's reply comes back in the opposite direction of the cable. A channel carries one packet at
@@ -20,9 +20,10 @@
  * segment leaves the receiver, the receiver returns its credit.
  * - A reply needs no slot, because there is at most one per open channel.
  * - Each packet has a *tag*, a number that its source assigns. All segments of the packet and its
- * reply carry the tag. An entry is stale if its channel is open for a packet with another tag: the
- * receiver counts it, returns its credit and drops it. If a head arrives on a channel that is open
- * at the receiver, the sender has given up the earlier packet, and the receiver gives it up, too.
+ * reply carry the tag. A continuation or reply is stale if its channel is open for a packet with
+ * another tag: the receiver counts and drops it, and returns the credit of a continuation. If a
+ * head arrives on a channel that is open at the receiver, the sender has given up the earlier
+ * packet, and the receiver gives it up, too.
  * - The receiver sends the reply when it has received and checked the packet's last segment. If it
  * gives up waiting for this segment, it sends a NACK.
  */
@@ -54,7 +55,7 @@ enum emu_packet_kind {
     EMU_PACKET_NACK       /* reply: not accepted by at least one; send again */
 };
 
-/* The header of a descriptor on a cable with channels, in place of struct emu_hdr. */
+/* The header of an entry on a cable with channels, in place of struct emu_hdr. */
 struct emu_packet_hdr {
     union {
         uint64_t head; /* emu_head_pack() */
@@ -62,14 +63,11 @@ struct emu_packet_hdr {
     };
     union {
         struct {
-            uint32_t tag; /* the packet's tag */
-            uint8_t kind; /* enum emu_packet_kind; same offset as emu_hdr.kind */
-            uint8_t wire; /* bytes on the wire - 1 */
-            /*
-             * channel on this cable; a copy of the one in head or cont, which the CRC-16 protects
-             */
-            uint8_t channel;
-            uint8_t last; /* 1: the packet's last segment */
+            uint32_t tag;    /* the packet's tag */
+            uint8_t kind;    /* enum emu_packet_kind; same offset as emu_hdr.kind */
+            uint8_t wire;    /* bytes on the wire - 1 */
+            uint8_t channel; /* on this cable; a copy of the field that the CRC-16 protects */
+            uint8_t last;    /* 1: the packet's last segment */
         };
         uint64_t rest; /* the five fields above, to compare them at once */
     };
@@ -78,22 +76,22 @@ static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of s
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
               "kind is at the same offset in both");
 
-/* The fields of a header. */
+/* The fields of a head's header. */
 struct emu_head {
     uint8_t channel;  /* below EMU_VCS */
     uint8_t priority; /* below EMU_PRIORITIES */
     bool group;       /* dst is a broadcast group, else a node */
     bool more;        /* more packets to dst follow immediately: acknowledge early */
     uint16_t dst;
-    uint16_t bytes; /* payload of the packet, 0 to EMU_PACKET_BYTES */
+    uint16_t bytes; /* length of the packet's payload, 0 to EMU_PACKET_BYTES */
     uint16_t stamp; /* time of injection in units of 64 ns, modulo 2^10 */
 };
 
-/* The fields of a continuation. */
+/* The fields of a continuation's header. */
 struct emu_cont {
     uint8_t channel;
     uint8_t priority;
-    uint8_t index; /* of the segment in its packet, from 1 */
+    uint8_t index; /* number of the segment in its packet, from 1; the head is number 0 */
     bool last;
 };
 
@@ -137,16 +135,16 @@ static inline uint32_t emu_cont_pack(const struct emu_cont *cont)
 bool emu_cont_unpack(struct emu_cont *ret, uint32_t wire);
 
 /**
- * emu_cont_other - return the bits of a continuation's word, including those of its CRC-16, that
- * change if the field bits @bits flip. A CRC is linear, so each continuation of a packet is another
- * one of the packet XOR such bits. Pure.
+ * emu_cont_other - return the bits of a continuation's header that change, including bits of its
+ * CRC-16, if the field bits @bits flip. A CRC is linear, so the header of one continuation XOR such
+ * bits is the header of another. Pure.
  */
 static inline uint32_t emu_cont_other(uint32_t bits)
 {
     return bits | (uint32_t)(emu_crc16_table[1][bits & 255] ^ emu_crc16_table[0][bits >> 8]) << 16;
 }
 
-/** emu_packet_segments - number of segments, at least 1, of a packet with @bytes payload. Pure. */
+/** emu_packet_segments - number of segments of a packet with @bytes payload, at least 1. Pure. */
 static inline uint32_t emu_packet_segments(uint32_t bytes)
 {
     uint32_t rest = bytes + EMU_TAIL_BYTES;
@@ -157,9 +155,7 @@ static inline uint32_t emu_packet_segments(uint32_t bytes)
     return 1 + (rest + EMU_SEG_BYTES - EMU_CONT_BYTES - 1) / (EMU_SEG_BYTES - EMU_CONT_BYTES);
 }
 
-/**
- * emu_packet_most - the most bytes of payload that fit into @segments segments, at least 1. Pure.
- */
+/** emu_packet_most - payload bytes that fit into a packet of @segments (at least 1). Pure. */
 static inline uint32_t emu_packet_most(uint32_t segments)
 {
     return EMU_SEG_BYTES - EMU_HEAD_BYTES - EMU_TAIL_BYTES +
@@ -177,10 +173,7 @@ static inline uint32_t emu_packet_last_wire(uint32_t bytes, uint32_t segments)
     return EMU_CONT_BYTES + bytes - emu_packet_most(segments - 1);
 }
 
-/**
- * emu_packet_wire_bytes - bytes on the wire of segment @index of a packet with @bytes payload.
- * Pure.
- */
+/** emu_packet_wire_bytes - length on the wire of segment @index of a packet with @bytes payload. */
 static inline uint32_t emu_packet_wire_bytes(uint32_t bytes, uint32_t index)
 {
     uint32_t segments = emu_packet_segments(bytes);

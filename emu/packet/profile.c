@@ -139,7 +139,7 @@ static const struct field fields[] = {
     .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
     .routing = EMU_ROUTING_ADAPTIVE
 
-/* QsNet III's values for acknowledged transport, also used if the profile oq2004 is set to it. */
+/* QsNet III's values, which oq2004 has, too, for users who set transport=acknowledged. */
 #define ACKNOWLEDGMENTS                                                                            \
     .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
     .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
@@ -309,10 +309,7 @@ int emu_profile_set(struct emu_profile *profile, const char *assignment, char *e
     return field_text(profile, field, equals + 1, error, error_bytes);
 }
 
-/*
- * Return whether a field is for clock raw only. Such fields are set last, because other fields set
- * some of them, too.
- */
+/* Fields that are for clock raw only are set last, because other fields set some of them, too. */
 static bool is_for_raw(const char *name)
 {
     return strncmp(name, "raw_", 4) == 0;
@@ -362,7 +359,7 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
     return -ENOENT;
 }
 
-/* Return whether a name may be printed, that is, has no control characters. */
+/* A name with control characters must not be printed. */
 static bool name_ok(const char *name, const char *end)
 {
     while (name < end && (unsigned char)*name >= ' ' && *name != 127)
@@ -403,10 +400,7 @@ static int file_member(struct emu_profile *profile, const char *key, struct json
                  field->kind == FIELD_NAMED ? "string" : "whole number of at least 0");
 }
 
-/*
- * Set fields from the members of a file's object: those for clock raw only if @raw, else all
- * others.
- */
+/* @raw: set only the fields that are for clock raw only; false: set only the others. */
 static int file_members(struct emu_profile *profile, struct json_object *object, bool raw,
                         char *error, size_t error_bytes)
 {
@@ -421,7 +415,7 @@ static int file_members(struct emu_profile *profile, struct json_object *object,
     return 0;
 }
 
-/* Name the profile after its file. The file may contain another name. */
+/* Name the profile after its file. A name inside the file replaces this name later. */
 static void name_after(struct emu_profile *profile, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -458,7 +452,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
         return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
     name_after(&profile, path);
     err = file_members(&profile, object, false, what, sizeof what);
-    if (!err) /* the order in the file does not matter */
+    if (!err) /* last, whatever the order in the file is */
         err = file_members(&profile, object, true, what, sizeof what);
     if (err)
         return wrong(error, error_bytes, "profile %s: %s", path, what);
@@ -466,7 +460,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
     return 0;
 }
 
-/* Return the JSON value in a file, or NULL with the reason in @why. */
+/* @why: gets the reason if NULL is returned. */
 static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
 {
     char *text = NULL;
@@ -508,10 +502,10 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* The buffers for which the credits of a cable into a switch stand. */
+/* A credit of a cable into a switch stands for one of these buffers. */
 struct buffers {
-    size_t slots; /* offset of the number of buffers in struct emu_profile */
-    bool has_raw; /* on clock raw there are raw_xpoint_slots buffers; false: at least so many */
+    size_t slots; /* offset of their number in struct emu_profile */
+    bool has_raw; /* their number on clock raw is raw_xpoint_slots; false: at least so many */
 };
 
 static const struct buffers buffers[] = {
@@ -528,10 +522,9 @@ uint32_t emu_profile_credits(const struct emu_profile *profile)
     return slots;
 }
 
-/* number of links with full channels that may delay a reply, on its own path or on others */
-#define LINKS_AHEAD 16u
+#define LINKS_AHEAD 16u /* a reply may wait for so many links whose channels are all full */
 
-/* Give a cable enough credits for clock raw, where their round trip takes a pass of the worker. */
+/* On clock raw a credit takes a pass of the worker to come back, so a cable needs more of them. */
 static void profile_raw_credits(struct emu_profile *raw)
 {
     const struct buffers *at = &buffers[raw->buffers];
@@ -543,8 +536,8 @@ static void profile_raw_credits(struct emu_profile *raw)
 }
 
 /*
- * Return the least time-out of replies. Threads may wait for cores, and on timed clocks all
- * channels of the links on a path may be full.
+ * Return the least time-out of replies: threads may wait for cores, and on timed clocks replies may
+ * wait for LINKS_AHEAD links.
  */
 static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)
 {

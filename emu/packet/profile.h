@@ -15,17 +15,13 @@
 #define EMU_INPUT_MAX      255 /* most buffers of an input; at a hostif link EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
-/* 100 ms: on clocks raw and real, the host's threads may be delayed by so much */
-#define EMU_PATIENCE_PS 100000000000u
+#define EMU_PATIENCE_PS    100000000000u /* 100 ms: a thread of the host may be delayed by this */
 
-/*
- * No time-out of replies (28 h), and endless retries. Only --bound can set these values, not a
- * profile.
- */
+/* Values that only --bound can set: no time-out of replies (28 h), and endless retries. */
 #define EMU_REPLY_NEVER_PS  UINT64_C(100000000000000000)
 #define EMU_RETRIES_ENDLESS UINT32_MAX
 
-/* Where a switch buffers segments. A credit of a cable stands for such a buffer. */
+/* Where a switch buffers segments. A credit of a cable stands for a buffer. */
 enum emu_buffers {
     EMU_BUFFERS_XPOINT,       /* in crosspoints, as in the paper; see emu_credit_policy */
     EMU_BUFFERS_INPUT_XPOINT, /* in a FIFO per input, which feeds small crosspoints */
@@ -34,14 +30,13 @@ enum emu_buffers {
 
 /* What a credit of crosspoint buffers stands for (docs/ARCHITECTURE.md, section 4). */
 enum emu_credit_policy {
-    /* a slot in every crosspoint of the input; it returns when the fullest crosspoint has one */
-    EMU_CREDIT_ROW,
-    EMU_CREDIT_COUNTER /* a segment at the switch; it returns when the last copy has left */
+    EMU_CREDIT_ROW, /* a slot in every crosspoint of the input; returns when the fullest has one */
+    EMU_CREDIT_COUNTER /* a segment at the switch; returns when its last copy has left */
 };
 
 /*
  * Policies of adaptive routing: how a switch chooses one of several candidate outputs. Each policy
- * is a file of that name in switch/policy/. docs/recipes.md says how to add one.
+ * is a file in switch/policy/. docs/recipes.md explains how to add one.
  */
 #define EMU_CHOICES(CHOICE)        \
     CHOICE(NEXT_FREE, next_free)   \
@@ -55,26 +50,25 @@ enum emu_choice { EMU_CHOICES(EMU_CHOICE_OF) EMU_CHOICES_COUNT };
 /* Protection of the partial results in a combine unit. */
 enum emu_combine_check {
     EMU_COMBINE_CHECK_PARITY, /* a flipped bit is detected when the state is next read */
-    EMU_COMBINE_CHECK_NONE    /* none, so a flipped bit gives a wrong result */
+    EMU_COMBINE_CHECK_NONE    /* a flipped bit gives a wrong result */
 };
 
+/* The order in which a combine unit combines contributions. */
 enum emu_combine_order {
-    EMU_COMBINE_ARRIVAL, /* in the order of arrival, as in the paper */
-    EMU_COMBINE_PORT     /* in port order, so that every run gives the same bits */
+    EMU_COMBINE_ARRIVAL, /* as they arrive, as in the paper */
+    EMU_COMBINE_PORT     /* by port, so that every run gives the same bits */
 };
 
 /* How the network transports packets. */
 enum emu_transport {
-    EMU_TRANSPORT_NONE, /* no acknowledgments: a segment arrives unless a fault loses it */
-    /* as in QsNet III: a packet keeps its virtual channels until its ACK or NACK comes back */
-    EMU_TRANSPORT_ACKNOWLEDGED
+    EMU_TRANSPORT_NONE,        /* segments without acknowledgments */
+    EMU_TRANSPORT_ACKNOWLEDGED /* packets on virtual channels, as in QsNet III */
 };
 
-/* How a cable between two switches recovers lost segments, without acknowledgments. */
+/* How a cable between two switches recovers lost segments; only with EMU_TRANSPORT_NONE. */
 enum emu_link_retry {
-    EMU_LINK_RETRY_NONE, /* not at all */
-    /* neighbours number segments and send them again: emu/retry/replay.h */
-    EMU_LINK_RETRY_GO_BACK_N
+    EMU_LINK_RETRY_NONE,     /* not at all */
+    EMU_LINK_RETRY_GO_BACK_N /* its ends number segments and send them again: emu/retry/replay.h */
 };
 
 /* How a switch chooses one of several paths (QsNet III §I, §III). */
@@ -86,27 +80,17 @@ enum emu_routing {
 
 /* How adapters carry out a barrier (QsNet III §IV-A). */
 enum emu_barrier_by {
-    /*
-     * one adapter tests all members with a network conditional, then broadcasts the end of the
-     * barrier
-     */
-    EMU_BARRIER_BY_CONDITIONAL,
-    /* adapters combine in a tree; better if members arrive late or at different times */
-    EMU_BARRIER_BY_TREE
+    EMU_BARRIER_BY_CONDITIONAL, /* an adapter tests all members, then broadcasts the end */
+    EMU_BARRIER_BY_TREE /* adapters combine in a tree; better if members do not arrive together */
 };
 
-/*
- * What the fabric manager does when a switch traps because it has no route for a packet. EDIT:
- * change the tables of all other switches, as after any change of links. ISOLATE: take down the
- * links of the switch as well.
- * Source: QsNet III §III.
- */
-enum emu_trap { EMU_TRAP_EDIT, EMU_TRAP_ISOLATE };
+/* What the manager does if a switch has no route for a packet (a trap). Source: QsNet III §III. */
+enum emu_trap {
+    EMU_TRAP_EDIT,   /* change the tables of all other switches, as after a change of links */
+    EMU_TRAP_ISOLATE /* take down the links of the switch as well */
+};
 
-/*
- * Where contributions are combined with acknowledged transport. With transport none, switches
- * combine them.
- */
+/* Where contributions are combined with EMU_TRANSPORT_ACKNOWLEDGED; otherwise in switches. */
 enum emu_combining {
     EMU_COMBINING_ADAPTER, /* a tree of adapters: QsNet III §IV-A */
     EMU_COMBINING_SWITCH   /* a combine unit per switch: an addition to QsNet III */
@@ -124,11 +108,10 @@ struct emu_profile {
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
     uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
     uint32_t xpoint_slots;      /* buffers of a crosspoint, in segments: 4 */
-    /* xpoint_slots on clock raw: enough for a pass of the threads; 0: by the network's size */
-    uint32_t raw_xpoint_slots;
-    uint32_t input_slots;    /* buffers of an input, in segments, if inputs have any: 8 */
-    uint32_t combine_states; /* partial results per switch */
-    uint32_t light_slots;    /* an output with fewer waiting segments is lightly loaded */
+    uint32_t raw_xpoint_slots;  /* the same on clock raw; 0: chosen by the network's size */
+    uint32_t input_slots;       /* buffers of an input, in segments, if inputs have any: 8 */
+    uint32_t combine_states;    /* partial results per switch */
+    uint32_t light_slots;       /* an output with fewer waiting segments is lightly loaded */
     enum emu_buffers buffers;
     enum emu_credit_policy credit;
     enum emu_choice choice;
@@ -140,75 +123,58 @@ struct emu_profile {
 
     /* Acknowledged transport. */
     enum emu_transport transport;
-    uint32_t packet_bytes; /* payload per packet: 1024; at most 4096 */
-    /* packet_bytes on clock raw, where only the number of packets costs time: 3840 */
-    uint32_t raw_packet_bytes;
-    uint32_t channels;       /* virtual channels of a link: 32 */
+    uint32_t packet_bytes;     /* payload per packet: 1024; at most 4096 */
+    uint32_t raw_packet_bytes; /* the same on clock raw, where each packet costs time: 3840 */
+    uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;     /* slots of a link's shared pool, in addition to one per channel: 16 */
-    uint32_t raw_pool_slots; /* pool_slots on clock raw, enough for six packets per pass: 90 */
+    uint32_t raw_pool_slots; /* the same on clock raw, enough for six packets per pass: 90 */
     uint32_t light_pending;  /* a link with fewer open channels is lightly loaded */
-    /* if no reply comes in this time, the packet or its reply was lost */
-    uint64_t reply_timeout_ps;
-    uint64_t retry_ps;    /* delay before a packet is sent again, doubled each time */
-    uint32_t retry_limit; /* transmissions before a packet is given up */
+    uint64_t reply_timeout_ps; /* after this time without a reply, it or the packet was lost */
+    uint64_t retry_ps;         /* delay before a packet is sent again, doubled each time */
+    uint32_t retry_limit;      /* transmissions before a packet is given up */
     enum emu_combining combining;
-    enum emu_barrier_by barrier; /* how adapters do a barrier, if they combine */
+    enum emu_barrier_by barrier; /* only with EMU_COMBINING_ADAPTER */
     uint32_t tree_width;         /* most children of an adapter in a tree of adapters */
     uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
 };
 
-/* --- properties of the transport: other code uses these and does not test it ----------- */
+/* --- properties of the transport: other code calls these and does not read `transport` - */
 
 /**
- * emu_profile_acknowledged - return whether the network acknowledges packets. If so, it also
- * retransmits lost packets, and hosts can ask for notifications (EMU_NOTIFY). Pure.
+ * emu_profile_acknowledged - does the network acknowledge packets? If so, it also retransmits lost
+ * packets, and hosts can ask for notifications (EMU_NOTIFY). Pure.
  */
 static inline bool emu_profile_acknowledged(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/**
- * emu_profile_has_words - return whether groups have words, and network conditionals that test
- * them. Pure.
- */
+/** emu_profile_has_words - do groups have words, and conditionals that test them? Pure. */
 static inline bool emu_profile_has_words(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/**
- * emu_profile_has_packets - return whether several segments travel as one packet with one header.
- * Pure.
- */
+/** emu_profile_has_packets - do several segments travel as one packet with one header? Pure. */
 static inline bool emu_profile_has_packets(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/**
- * emu_profile_has_engines - return whether a link engine stands between a node and its cables.
- * Pure.
- */
+/** emu_profile_has_engines - is there a link engine between a node and its cables? Pure. */
 static inline bool emu_profile_has_engines(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED;
 }
 
-/**
- * emu_profile_has_unit_engines - return whether a link engine stands between a switch and its
- * combine unit, too. Pure.
- */
+/** emu_profile_has_unit_engines - do combine units have link engines, too? Pure. */
 static inline bool emu_profile_has_unit_engines(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_ACKNOWLEDGED &&
            profile->combining == EMU_COMBINING_SWITCH;
 }
 
-/**
- * emu_profile_switches_combine - return whether switches have combine units. If not, adapters
- * combine. Pure.
- */
+/** emu_profile_switches_combine - do switches have combine units? Else adapters combine. Pure. */
 static inline bool emu_profile_switches_combine(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_NONE || profile->combining == EMU_COMBINING_SWITCH;
@@ -220,10 +186,7 @@ static inline bool emu_profile_barrier_queries(const struct emu_profile *profile
     return !emu_profile_switches_combine(profile) && profile->barrier == EMU_BARRIER_BY_CONDITIONAL;
 }
 
-/**
- * emu_profile_retries - return whether cables between switches retransmit segments that they lose.
- * Pure.
- */
+/** emu_profile_retries - do cables between switches have link-level retry? Pure. */
 static inline bool emu_profile_retries(const struct emu_profile *profile)
 {
     return profile->transport == EMU_TRANSPORT_NONE &&
@@ -232,7 +195,7 @@ static inline bool emu_profile_retries(const struct emu_profile *profile)
 
 /* --- times and profiles --------------------------------------------------------------- */
 
-/** emu_wire_ps - return for how long a segment occupies the wire. */
+/** emu_wire_ps - how long a segment occupies the wire. Pure. */
 static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const struct emu_hdr *hdr)
 {
     return (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
@@ -248,7 +211,7 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
 
 /**
  * emu_profile_node_ps - return the delay that replaces switch_ps on a cable from a switch to a node
- * inside the fabric. The node gets a segment as late as a switch would, but no later than the whole
+ * inside the fabric: the delay of a switch or, if it is shorter, the time in which the shortest
  * segment is in memory, because then the node may forward it. With link engines no cable leads from
  * a switch to a node. Pure.
  */
@@ -263,7 +226,7 @@ static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
 
 /**
  * emu_profile_lookahead_ps - return the least time in which one device can affect another: the time
- * of a segment to the next crosspoint or node, or that of a credit if it is shorter. Pure.
+ * of a segment to the next crosspoint or node, or the time of a credit if it is shorter. Pure.
  */
 static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profile)
 {
@@ -276,11 +239,10 @@ static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profil
 uint32_t emu_profile_credits(const struct emu_profile *profile);
 
 /**
- * emu_profile_on - return the profile as it is used on a clock. On clock raw, a cable has enough
- * credits for a pass of the threads, and packets and pools have their raw_ sizes. On clocks raw and
- * real, the time-out of replies is at least EMU_PATIENCE_PS, because the host's threads may wait
- * for a core. On clock real it is also at least the wire time of packets on all channels of 16
- * links, up to 1 s. Pure.
+ * emu_profile_on - return the profile as it is used on a clock. On clock raw, crosspoints, packets
+ * and pools have their raw_ sizes. On clocks raw and real, the time-out of replies is at least
+ * EMU_PATIENCE_PS, because the host's threads may wait for a core. On clock real it is also at
+ * least the wire time of packets on all channels of 16 links, up to 1 s. Pure.
  */
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode);
 
@@ -301,9 +263,9 @@ int emu_profile_set_all(struct emu_profile *profile, const char *const *assignme
                         char *error, size_t error_bytes);
 
 /**
- * emu_profile_idle - find out whether an assignment "name=value" has no effect in this profile on
- * this clock. If so, return where the field has an effect ("transport=acknowledged"), else NULL;
- * also NULL if there is no such field. Pure.
+ * emu_profile_idle - if an assignment "name=value" has no effect in this profile on this clock,
+ * return where the field has an effect ("transport=acknowledged"). Returns NULL if it has an
+ * effect, or if there is no such field. Pure.
  */
 const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,
                              const char *assignment);

@@ -3,13 +3,13 @@
  * rto.h - retransmission time-outs: of a link engine that waits for the reply to a packet, and of a
  * cable with link-level retry (emu/retry/replay.h) that waits for an ACK or NACK.
  *
- * In simulated time the profile gives the time-out. On clock raw a reply takes as long as the
- * host's threads need: microseconds if each has a core, many milliseconds if they share one. On
- * clock raw the time-out therefore follows measured round trips, as TCP's does (RFC 6298). It is
- * their smoothed mean plus four times their mean deviation. When a reply does not come in time, the
- * time-out is doubled until the next round trip is measured. A retransmitted packet gives no round
- * trip, since its reply may belong to any of its transmissions (Karn). Each further transmission of
- * a packet waits twice as long as the one before.
+ * On timed clocks the profile gives the time-out. On clock raw a reply takes as long as the host's
+ * threads need: microseconds if each has a core, many milliseconds if they share one. On clock raw
+ * the time-out therefore follows measured round trips, as TCP's does (RFC 6298). It is their
+ * smoothed mean plus four times their mean deviation. When a reply does not come in time, the
+ * time-out is doubled until the next round trip is measured. Round trips of retransmitted packets
+ * are not measured, since the reply may belong to any of the transmissions (Karn). Each further
+ * transmission of a packet waits twice as long as the one before.
  *
  * If the time-out is too short, a packet arrives twice, which the receiver detects. If it is too
  * long, the flow of a lost packet stalls until it expires.
@@ -28,21 +28,18 @@ struct emu_rto {
     uint64_t least_ps;
     uint64_t most_ps;   /* the profile's; equal to least_ps if the time-out is constant */
     uint64_t first_ps;  /* for a packet's first transmission */
-    uint64_t mean_ps;   /* of round trips, smoothed: 7/8 of the old value */
-    uint64_t spread_ps; /* mean deviation, smoothed: 3/4 of the old value */
+    uint64_t mean_ps;   /* smoothed round trip: a new sample has a weight of 1/8 */
+    uint64_t spread_ps; /* smoothed deviation from it: a new sample has a weight of 1/4 */
     uint64_t samples;
 };
 
-/** emu_rto_init - make the time-out constant: @most_ps. */
+/** emu_rto_init - make the time-out a constant @most_ps. */
 static inline void emu_rto_init(struct emu_rto *rto, uint64_t most_ps)
 {
     *rto = (struct emu_rto){.least_ps = most_ps, .most_ps = most_ps, .first_ps = most_ps};
 }
 
-/**
- * emu_rto_adapt - make the time-out follow measured round trips, between @least_ps and
- * rto->most_ps.
- */
+/** emu_rto_adapt - make the time-out follow round trips, between @least_ps and rto->most_ps. */
 static inline void emu_rto_adapt(struct emu_rto *rto, uint64_t least_ps)
 {
     if (least_ps < rto->most_ps)
@@ -66,10 +63,7 @@ static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t tries)
     return rto->first_ps << doublings;
 }
 
-/**
- * emu_rto_sample - take into account that the reply to a packet arrived after @trip_ps. The packet
- * was sent only once.
- */
+/** emu_rto_sample - adapt to the round trip @trip_ps of a packet that was sent only once. */
 static inline void emu_rto_sample(struct emu_rto *rto, uint64_t trip_ps)
 {
     uint64_t off_ps;
@@ -89,7 +83,7 @@ static inline void emu_rto_sample(struct emu_rto *rto, uint64_t trip_ps)
     rto->first_ps = emu_rto_within(rto, rto->mean_ps + 4 * rto->spread_ps);
 }
 
-/** emu_rto_late - take into account that a reply did not come in time. */
+/** emu_rto_late - double the time-out, because a reply did not come in time. */
 static inline void emu_rto_late(struct emu_rto *rto)
 {
     rto->first_ps = emu_rto_within(rto, 2 * rto->first_ps);

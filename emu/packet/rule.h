@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * rule.h - a fault rule: which entries of a cable it matches, how many of them it hits, and what
- * happens to these.
- */
+/* rule.h - a fault rule: which entries of a cable it matches, how many it hits, and the effect. */
 #ifndef EMU_FAULT_RULE_H
 #define EMU_FAULT_RULE_H
 
@@ -65,7 +62,7 @@ static inline bool emu_fault_aim_is_any(const struct emu_fault_aim *aim)
 
 /**
  * emu_fault_aimed - return whether @aim matches an entry of type @packet. @hdr: header of the
- * segment in the entry; NULL if it has none, and then @aim matches only if emu_fault_aim_is_any().
+ * segment in the entry. NULL: the entry has no segment, and only an aim at any segment matches it.
  * Pure.
  */
 static inline bool emu_fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
@@ -94,11 +91,8 @@ enum emu_fault_what {
     EMU_FAULT_DOUBLE,       /* a duplicate follows */
     EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
-    EMU_FAULT_STICK,        /* no rule's effect: the entry waited at a stuck port */
-    /*
-     * no hit: the nth matching entry of a group is only logged. In a combine unit, the first
-     * contribution to each operation matches
-     */
+    EMU_FAULT_STICK,        /* not used in rules: the entry waited at a stuck port */
+    /* only log the nth match; in a combine unit, each operation's first contribution matches */
     EMU_FAULT_SEE
 };
 
@@ -106,8 +100,8 @@ struct emu_fault_rule {
     enum emu_fault_what what;
     uint32_t rate; /* share of the matching entries that are hit, as a part of EMU_FAULT_ONE */
     struct emu_fault_aim aim;
-    uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: any */
-    uint64_t most;             /* most entries that are hit; 0: no limit */
+    uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: all */
+    uint64_t most;             /* hit at most so many entries; 0: no limit */
     uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY */
 };
 

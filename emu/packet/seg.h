@@ -21,10 +21,7 @@
 
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload has no buffer */
 
-/*
- * Prefetch the cache line of @at for writing. This is in assembler because GCC emits prefetchw only
- * with a target option. Processors without this instruction ignore it.
- */
+/* GCC emits prefetchw only with a target option. Processors without this instruction ignore it. */
 static inline void emu_prefetch_to_write(const void *at)
 {
 #if defined(__x86_64__)
@@ -36,20 +33,19 @@ static inline void emu_prefetch_to_write(const void *at)
 
 /*
  * All collectives of a group form one stream: every segment of every operation takes the next
- * sequence number, and takes the same number at every member. A switch has a *state* (the storage
- * of one operation) for each number in the group's *window*. The last number of each half window is
- * a *token*, a barrier of the adapters themselves. No member begins half window h before the token
- * of half window h - 2 has returned, so states are reused safely.
+ * sequence number, which is the same at every member. A switch has a *state* (the storage of one
+ * operation) for each number in the group's *window*. The last number of each half window is a
+ * *token*, a barrier of the adapters themselves. No member begins half window h before the token of
+ * half window h - 2 has returned, so states are reused safely.
  *
  * The window limits how far a member may run ahead of the others, because every token waits for the
  * last member. If processes outnumber cores, this wait lasts until the scheduler has run all of
- * them. So groups with operations of many segments use a wide window. Other groups use a narrow
- * one, whose states stay in the caches. The bit EMU_GROUP_WIDE of a group's address selects the
- * wide window.
+ * them. So groups with operations of many segments use a wide window (EMU_GROUP_WIDE). Other groups
+ * use a narrow window, whose states stay in the caches.
  */
 #define EMU_WINDOW      256
 #define EMU_WINDOW_WIDE 2048
-#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* set in the address of a group with a wide window */
+#define EMU_GROUP_WIDE  (UINT32_C(1) << 31) /* in a group's address: the window is wide */
 
 /** emu_window - number of sequence numbers in the group's window; a power of two. Pure. */
 static inline uint32_t emu_window(uint32_t group)
@@ -61,40 +57,29 @@ static inline uint32_t emu_window(uint32_t group)
 enum emu_kind {
     EMU_UNICAST,   /* dst is a node */
     EMU_MULTICAST, /* dst is a group: copied to all ports of its tree except the input */
-    /* dst is a group: k - 1 contributions are combined, and the result leaves by the k-th port */
+    /* dst is a group: the contributions of all its ports but one are combined and leave by this */
     EMU_REDUCE,
-    /* dst is a group: combined on the way up to the root of the tree, and multicast from there */
-    EMU_ALLREDUCE,
-    EMU_BARRIER, /* an all-reduce without payload */
-    EMU_KINDS,   /* number of the kinds that switches handle */
+    EMU_ALLREDUCE, /* dst is a group: combined up to the tree's root, then multicast from there */
+    EMU_BARRIER,   /* an all-reduce without payload */
+    EMU_KINDS,     /* number of the kinds that switches handle */
 
     /* Kinds between a host and its adapter, only with acknowledgments. Payload: struct emu_word. */
     EMU_SET = EMU_KINDS, /* set a word of the group in the host's own adapter */
-    /*
-     * test a network conditional over a group; the adapter replies with the same header, in which
-     * op is EMU_TEST_TRUE or EMU_TEST_FALSE
-     */
-    EMU_TEST
+    EMU_TEST /* test a network conditional; the adapter returns the header, with the answer in op */
 };
 
-/* bits of emu_hdr.kind with the enum emu_kind; the others are enum emu_kind_bits */
-#define EMU_KIND_MASK 7u
+#define EMU_KIND_MASK 7u /* bits of emu_hdr.kind with the enum emu_kind, without the flags */
 
 /* Flags in emu_hdr.kind. Only with acknowledgments. */
 enum emu_kind_bits {
-    /*
-     * A host sets this in a unicast or multicast to be notified when all receivers have the
-     * segment. The notification is the same header, with this bit and without payload.
-     */
-    EMU_NOTIFY = 32,
-    EMU_FAILED = 64, /* in a notification: the network gave up the segment */
+    EMU_NOTIFY = 32, /* the host wants the header back when all receivers have the segment */
+    EMU_FAILED = 64, /* in a returned header: the network gave up the segment */
     EMU_STORED = 128 /* free for code that stores headers; never set on a cable or host interface */
 };
 
 /*
- * Words of a group. Each member's adapter has EMU_WORDS words per group, initially 0. The member's
- * host writes them. A network conditional compares the same word of all members with a value, and
- * is true if all match.
+ * Words per group in each member's adapter, initially 0. The member's host writes them. A network
+ * conditional compares the same word of all members with a value, and is true if all match.
  * Source: QsNet III §IV-A.
  */
 #define EMU_WORDS 16
@@ -113,11 +98,8 @@ static inline bool emu_word_is(uint64_t word, uint64_t value, unsigned test)
 enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
 
 enum emu_test_until {
-    EMU_TEST_ONCE, /* test once; any NACK makes the conditional false */
-    /*
-     * test again until true. The answer false means that the adapter has too many such tests; retry
-     */
-    EMU_TEST_UNTIL,
+    EMU_TEST_ONCE,     /* test once; any NACK makes the conditional false */
+    EMU_TEST_UNTIL,    /* test until true; false: the adapter has too many such tests, so retry */
     EMU_TEST_TAKE_BACK /* cancel the test with the number hdr.seq */
 };
 
@@ -134,22 +116,17 @@ static_assert(sizeof(struct emu_word) == 16, "wire format");
 struct emu_hdr {
     uint32_t dst; /* node; collective kinds: address of the group */
     uint32_t src; /* sending node, written by the fabric's end of the host interface */
-    /* collective kinds: sequence number in the group's stream; unicast: for adapters */
-    uint32_t seq;
+    uint32_t seq; /* collectives: number in the group's stream; unicasts: used by adapters */
     uint8_t kind; /* enum emu_kind, and with acknowledgments enum emu_kind_bits */
     uint8_t len;  /* payload bytes, 0 to EMU_PAYLOAD_BYTES */
-    /*
-     * op and type. In a process's unicasts: lowest bytes of the receiver's and the sender's
-     * incarnation
-     */
-    uint8_t op;   /* reductions: enum emu_op */
-    uint8_t type; /* reductions: enum emu_type */
+    uint8_t op;   /* reductions: enum emu_op; unicasts: low byte of the receiver's incarnation */
+    uint8_t type; /* reductions: enum emu_type; unicasts: low byte of the sender's incarnation */
 };
 static_assert(sizeof(struct emu_hdr) == EMU_HDR_BYTES, "the header is 16 bytes");
 
 /**
- * emu_hdr_from - return @word, the first word of a header, with its source replaced by @src. The
- * header is made as a whole word because loading a word after storing a part of it stalls. Pure.
+ * emu_hdr_from - return @word, the first word of a header, with its source replaced by @src. (To
+ * store only the source, and then load the word, would stall the processor.) Pure.
  */
 static inline uint64_t emu_hdr_from(uint64_t word, uint32_t src)
 {
@@ -159,9 +136,9 @@ static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LI
               "the source is the upper half");
 
 /*
- * A header as two words, for code that makes or compares many. Writing fields to memory and then
- * loading the words stalls on store forwarding: 13 % of the time of a stream's sender and its
- * worker on one core.
+ * A header as two words, for code that makes or compares many headers. Writing fields to memory and
+ * then loading the words stalls on store forwarding: this took 13 % of the time of a stream's
+ * sender and its worker on one core.
  */
 struct emu_hdr_words {
     uint64_t ends;   /* dst, and src in the upper half */
@@ -191,10 +168,7 @@ static inline uint64_t emu_hdr_fields(uint8_t kind, uint8_t len, uint8_t op, uin
     return (uint64_t)(kind | (uint32_t)len << 8 | (uint32_t)op << 16 | (uint32_t)type << 24) << 32;
 }
 
-/**
- * emu_hdr_next - return @fields, the second word of a header, with seq increased by 1, modulo 2^32.
- * Pure.
- */
+/** emu_hdr_next - return @fields, the second word of a header, with seq increased by 1. Pure. */
 static inline uint64_t emu_hdr_next(uint64_t fields)
 {
     return (fields & ~(uint64_t)UINT32_MAX) | (uint32_t)(fields + 1);
@@ -232,10 +206,7 @@ static_assert(sizeof(struct emu_seg) == EMU_SEG_BYTES, "a segment is 256 bytes")
  */
 extern void *emu_copy(void *to, const void *from, size_t bytes) __asm__("memcpy");
 
-/*
- * Copy a segment with @len bytes of payload, in whole cache lines. @to and @from are aligned to a
- * line.
- */
+/* Copy a segment with @len bytes of payload. @to and @from are aligned to a cache line. */
 static inline void emu_seg_copy(struct emu_seg *to, const struct emu_seg *from, uint32_t len)
 {
     void *dst = __builtin_assume_aligned(to, EMU_LINE);

@@ -5,12 +5,12 @@
  *
  * The receiver has a slot of 256 bytes per channel and a shared pool of slots (QsNet III §IV-B).
  * The first segment of a channel at the receiver uses the channel's own slot; its further segments
- * use slots of the pool. The number of open channels is the number of pending acknowledgments. It
- * is the load that adaptive routing compares.
+ * use slots of the pool. The number of open channels, which is the number of pending
+ * acknowledgments, is the load that adaptive routing compares.
  *
  * A broadcast of several segments is sent only when all of its segments have slots
- * (switch/channel/allocate.h says why). Its channel *collects* slots, which are then reserved for
- * it, and sends the head when it has enough. Only one channel at a time collects. Meanwhile no
+ * (switch/channel/allocate.h explains why). Its channel *collects* slots, which are then reserved
+ * for it, and sends the head when it has enough. Only one channel at a time collects. Meanwhile no
  * other channel takes slots of the pool, so the collecting channel waits only for segments that are
  * already at the receiver.
  */
@@ -24,31 +24,28 @@
 #include "emu/util/bits.h"
 
 #define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
-/* with at least so many channels, one is kept for packets above bulk priority */
-#define EMU_VCS_KEPT_OF 8u
+#define EMU_VCS_KEPT_OF    8u  /* of this many channels or more, one is kept for non-bulk packets */
 
 struct emu_vcs {
-    uint32_t open; /* bit per channel: open from the packet's head until its reply */
-    /* bit per channel that exists: profile->channels */
-    uint32_t usable;
-    uint32_t occupied;   /* bit per channel whose `used` is not 0 */
-    uint32_t paid;       /* bit per channel that has collected all slots for its segments */
-    uint8_t last_opened; /* channel opened last */
-    bool turns;          /* true: open the channels round robin; false: the lowest closed one */
-    uint8_t pool;        /* free slots of the receiver's pool; 0 while collecting */
-    uint8_t collector;   /* channel that collects slots; EMU_VCS: none */
-    uint8_t need;        /* slots that the collector still needs */
-    /* by channel: slots in use by segments at the receiver or on their way, or reserved */
-    uint8_t used[EMU_VCS];
-    uint8_t promised[EMU_VCS]; /* those of `used` that are reserved for segments not yet sent */
-    uint32_t tag[EMU_VCS];     /* of the packet on an open channel */
+    uint32_t open;         /* bit per channel: open from the packet's head until its reply */
+    uint32_t usable;       /* bit per channel that exists: profile->channels */
+    uint32_t occupied;     /* bit per channel whose `used` is not 0 */
+    uint32_t paid;         /* bit per channel that has collected all slots for its segments */
+    uint8_t last_opened;   /* channel opened last */
+    bool turns;            /* true: open the channels round robin; false: the lowest closed one */
+    uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
+    uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
+    uint8_t need;          /* slots that the collector still needs */
+    uint8_t used[EMU_VCS]; /* by channel: slots of segments without a credit yet, or reserved */
+    uint8_t promised[EMU_VCS]; /* by channel: slots reserved for segments not yet sent */
+    uint32_t tag[EMU_VCS];     /* by open channel: the packet's tag */
 };
 
 /**
- * emu_vcs_init - all channels are closed. @count: channels, 1 to EMU_VCS. @pool: slots of the pool.
- * @turns: open the channels round robin. Otherwise only few different channels are used, whose
- * state stays in the caches at both ends: on clock raw, a hop of a packet of five segments takes
- * 0.88 of the time.
+ * emu_vcs_init - close all channels. @count: channels, 1 to EMU_VCS. @pool: slots of the pool.
+ * @turns: open the channels round robin. With false only few channels are used, whose state stays
+ * in the caches at both ends: on clock raw, a packet of five segments passes a switch in 0.88 of
+ * the time.
  */
 static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32_t pool, bool turns)
 {
@@ -60,8 +57,8 @@ static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32
 
 /**
  * emu_vcs_open - open a channel for packet @tag and return it; -1: all are open. Prefers a channel
- * whose own slot is free, because after a time-out a segment of a closed channel may still be at
- * the receiver.
+ * whose own slot is free: after a time-out a segment of a closed channel may still be at the
+ * receiver.
  */
 static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
 {
@@ -78,10 +75,7 @@ static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
     return channels->last_opened;
 }
 
-/**
- * emu_vcs_close - close channel @c, because the reply to packet @tag has arrived. Returns false if
- * the reply is stale.
- */
+/** emu_vcs_close - close channel @c on the reply to packet @tag. Returns false if it is stale. */
 static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t tag)
 {
     if (!(channels->open >> c & 1) || channels->tag[c] != tag)
@@ -98,23 +92,20 @@ static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/**
- * emu_vcs_room - one bit per channel, set if there is a slot for its next segment. Not valid for
- * the channel that collects.
- */
+/** emu_vcs_room - bit per channel whose next segment has a slot; not valid for the collector. */
 static inline uint32_t emu_vcs_room(const struct emu_vcs *channels)
 {
     return channels->pool ? UINT32_MAX : ~channels->occupied | channels->paid;
 }
 
-/* Use one more slot for channel @c. There must be one. */
+/* Use one more slot for channel @c. A slot must be free. */
 static inline void emu_vcs_take_slot(struct emu_vcs *channels, uint32_t c)
 {
     channels->pool = (uint8_t)(channels->pool - (channels->used[c]++ != 0));
     channels->occupied |= 1u << c;
 }
 
-/* Reserve free slots for the channel that collects. */
+/* Reserve free slots for the collector, until it has all that it needs. */
 static inline void emu_vcs_collect(struct emu_vcs *channels)
 {
     uint32_t c = channels->collector;
@@ -129,28 +120,19 @@ static inline void emu_vcs_collect(struct emu_vcs *channels)
     channels->paid |= 1u << c;
 }
 
-/**
- * emu_vcs_room_for - number of segments of channel @c that have slots now. The channel has no
- * reserved slots.
- */
+/** emu_vcs_room_for - number of segments for which channel @c, without reservations, has slots. */
 static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t c)
 {
     return channels->pool + !channels->used[c];
 }
 
-/**
- * emu_vcs_room_new - number of segments that have slots now, for a packet on a newly opened
- * channel.
- */
+/** emu_vcs_room_new - the same for the channel that emu_vcs_open() would open. */
 static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
 {
     return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
 }
 
-/**
- * emu_vcs_spend_all - send @count segments, 1 or more, of channel @c, which has slots for them but
- * none reserved.
- */
+/** emu_vcs_spend_all - use slots for @count (at least 1) segments of @c: see emu_vcs_room_for(). */
 static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->pool = (uint8_t)(channels->pool - (count - !channels->used[c]));
@@ -158,7 +140,7 @@ static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint3
     channels->occupied |= 1u << c;
 }
 
-/** emu_vcs_spend - send a segment of channel @c. There must be a slot for it. */
+/** emu_vcs_spend - use a slot, free or reserved, for a segment of channel @c. There must be one. */
 static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 {
     if (!(channels->paid >> c & 1))
@@ -167,19 +149,13 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
-/**
- * emu_vcs_has_promised - return whether slots are reserved for exactly @count unsent segments of
- * channel @c.
- */
+/** emu_vcs_has_promised - are exactly @count slots reserved for channel @c? */
 static inline bool emu_vcs_has_promised(const struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     return channels->paid >> c & 1 && channels->promised[c] == count;
 }
 
-/**
- * emu_vcs_spend_promised - send @count segments, 1 or more, of channel @c, for which slots are
- * reserved.
- */
+/** emu_vcs_spend_promised - use reserved slots for @count (at least 1) segments of channel @c. */
 static inline void emu_vcs_spend_promised(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->promised[c] = (uint8_t)(channels->promised[c] - count);
@@ -195,10 +171,7 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
         emu_vcs_collect(channels);
 }
 
-/**
- * emu_vcs_return_all - handle @count credits that have come back for channel @c. Returns how many
- * of them were impossible and ignored.
- */
+/** emu_vcs_return_all - the same for @count credits. Returns the number of impossible ones. */
 static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     uint32_t due = (uint32_t)channels->used[c] - channels->promised[c];
@@ -215,17 +188,15 @@ static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, 
     return count - good;
 }
 
-/**
- * emu_vcs_collecting - return whether a channel collects slots. Then no other channel may begin to.
- */
+/** emu_vcs_collecting - does a channel collect slots? Meanwhile no other channel may begin to. */
 static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 {
     return channels->collector != EMU_VCS;
 }
 
 /**
- * emu_vcs_promise - reserve slots for the @segments segments of open channel @c, now or as they
- * become free. No other channel may be collecting. @segments: at most the pool's slots plus 1.
+ * emu_vcs_promise - begin to collect slots for the @segments segments of open channel @c. No other
+ * channel may be collecting. @segments: at most the pool's slots plus 1.
  */
 static inline void emu_vcs_promise(struct emu_vcs *channels, uint32_t c, uint32_t segments)
 {

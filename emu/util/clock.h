@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * clock.h - the fabric's clock: raw, real or virtual. Real and virtual are called timed clocks, or
- * clocks with times.
- */
+/* clock.h - the fabric's clock: raw, real or virtual. Real and virtual are called timed clocks. */
 #ifndef EMU_CLOCK_H
 #define EMU_CLOCK_H
 
@@ -14,20 +11,17 @@
 #define EMU_NEVER UINT64_MAX /* ps: no event is due */
 
 /*
- * An entry has 63 bits for a time, which are 106 days. So clock real is *rebased* whenever it
- * reaches EMU_REBASE_PS: while the workers are stopped, the manager subtracts EMU_REBASE_BY_PS (13
- * days) from the clock and from all stored times (fabric/drive.c). Older times become 0, which
- * keeps their order. While no process is attached, nobody rebases, but no segment moves either.
- * When the first process attaches, the missed rebases are done. Clock virtual ends at EMU_LAST_PS,
- * 53 days.
+ * An entry of a ring has 63 bits for a time, which are enough for 106 days. So clock real is
+ * *rebased* whenever it reaches EMU_REBASE_PS: while the workers are stopped, the manager subtracts
+ * EMU_REBASE_BY_PS (13 days) from the clock and from all stored times (fabric/drive.c). Times
+ * before the new zero become 0. While no process is attached, the clock is not rebased, and no
+ * segment moves. When the first process attaches, the missed rebases are done. Clock virtual ends
+ * at EMU_LAST_PS, 53 days.
  *
  * Processes are not stopped for a rebase. So times in a host interface are those of a clock that is
  * never rebased, modulo 2^64, and are compared by their difference.
  */
-/*
- * A multiple of 2^32 ns, so that emu_entry.born_ns, which has the low 32 bits of a time, stays
- * valid
- */
+/* A multiple of 2^32 ns, so that emu_entry.born_ns, the low 32 bits of a time, stays valid. */
 #define EMU_REBASE_BY_PS ((uint64_t)1000 << 50)
 #define EMU_REBASE_PS    (2 * EMU_REBASE_BY_PS)
 #define EMU_LAST_PS      ((uint64_t)1 << 62)
@@ -61,10 +55,7 @@ static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
     return at_ps > by_ps ? at_ps - by_ps : 0;
 }
 
-/**
- * emu_clock_rebase - subtract @by_ps, which is a multiple of 1000, from the clock. Thread: the
- * clock's owner.
- */
+/** emu_clock_rebase - subtract @by_ps, a multiple of 1000. Thread: the clock's owner. */
 static inline void emu_clock_rebase(struct emu_clock *clock, uint64_t by_ps)
 {
     clock->origin_ns += by_ps / 1000u;
@@ -78,8 +69,8 @@ static inline uint64_t emu_host_ps(uint64_t origin_ns)
 }
 
 /**
- * emu_clock_now - return the time up to which devices are to be stepped, in ps; raw: 0. Not for
- * clock virtual. Thread: any.
+ * emu_clock_now - return the time in ps up to which devices are to be stepped; clock raw: 0. Not
+ * for clock virtual. Thread: any.
  */
 static inline uint64_t emu_clock_now(const struct emu_clock *clock)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * combine.h - the arithmetic of reductions, for combine units and for the adapter at the root of a
- * reduction.
- */
+/* combine.h - the arithmetic of reductions, for combine units and adapters. */
 #ifndef EMU_COMBINE_H
 #define EMU_COMBINE_H
 
@@ -62,10 +59,7 @@ static inline bool emu_combine_ok(unsigned op, unsigned type)
     return op < EMU_OPS && type < EMU_TYPES && emu_combine_bytes[op][type];
 }
 
-/**
- * emu_combine_takes - return whether @op applies to @type and @bytes are one or more whole
- * elements. Pure.
- */
+/** emu_combine_takes - do @bytes contain only whole elements (at least one) for @op? Pure. */
 static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
 {
     return emu_combine_ok(op, type) && bytes && !(bytes & (emu_combine_bytes[op][type] - 1u));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * count.h - counters with one writer, readable by any thread. With one writer, no locked
- * instruction is needed. All accesses are relaxed on purpose, because a counter never orders other
- * accesses.
+ * count.h - counters with one writer, readable by any thread. One writer needs no locked
+ * instruction. All accesses are relaxed, because a counter never orders other accesses.
  */
 #ifndef EMU_COUNT_H
 #define EMU_COUNT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json.c - JSON objects, one per line, over a stream socket, with descriptors. */
+/* json.c - JSON objects, one per line, and file descriptors over a stream socket. */
 #include "emu/util/json.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@ static char *buf_end(const struct emu_json_buf *buf)
 }
 
 /*
- * Make space for @more bytes. Move the used bytes to the front only if at least as many bytes are
- * free there, so that moving costs no more than reading did.
+ * Make space for @more bytes. The used bytes are moved to the front only if at least as many bytes
+ * are free there. So moving costs no more than reading those bytes did.
  */
 static int buf_reserve(struct emu_json_buf *buf, size_t more)
 {
@@ -47,9 +47,7 @@ static int buf_reserve(struct emu_json_buf *buf, size_t more)
     return 0;
 }
 
-/*
- * Remove bytes from the front. A buffer that is empty then does not keep the memory of a long line.
- */
+/* Remove bytes from the front. An empty buffer does not keep the memory of a long line. */
 static void buf_consume(struct emu_json_buf *buf, size_t bytes)
 {
     buf->bytes -= bytes;
@@ -130,7 +128,7 @@ static struct json_object *parse_object(const char *line, size_t bytes)
     return NULL;
 }
 
-/* Return 1 if there is a whole line, 0 if not, or -EMSGSIZE. *@bytes: length of the line so far. */
+/* Return 1 if there is a whole line, 0 if not, or -EMSGSIZE. @bytes: gets its length so far. */
 static int line_find(const struct emu_json_buf *in, size_t line_max, size_t *bytes)
 {
     char *line = in->bytes ? buf_start(in) : NULL;
@@ -219,7 +217,6 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 
 /* --- the socket --------------------------------------------------------------------- */
 
-/* Space for the descriptors that are sent or received with a message. */
 union fds_space {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(EMU_JSON_FDS * sizeof(int))];
@@ -298,8 +295,7 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
     if (ret) {
         *ret = (struct emu_json_fds){.fd = EMU_JSON_NONE};
         msg.msg_control = space.bytes;
-        msg.msg_controllen =
-            CMSG_LEN(EMU_JSON_FDS * sizeof(int)); /* descriptors beyond these are lost */
+        msg.msg_controllen = CMSG_LEN(EMU_JSON_FDS * sizeof(int)); /* further ones are lost */
     }
     if (err)
         return err;
@@ -317,7 +313,6 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
 
 /* --- fields ------------------------------------------------------------------------- */
 
-/* Return a field of an object, or NULL if it is absent or of another type. */
 static struct json_object *field_of(struct json_object *message, const char *field, json_type type)
 {
     struct json_object *value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * json.h - JSON objects, one per line, over a stream socket, with descriptors: the protocol of the
- * fabric's control socket (docs/control.md). The fabric and the commands use it without blocking
- * (apps/control/conn.h); libfabemu blocks (nic/host/control/control.c).
+ * json.h - JSON objects, one per line, and file descriptors over a stream socket: the protocol of
+ * the fabric's control socket (docs/control.md). The fabric and the commands use non-blocking
+ * sockets (apps/control/conn.h), libfabemu a blocking one (nic/host/control/control.c).
  */
 #ifndef EMU_JSON_H
 #define EMU_JSON_H
@@ -15,10 +15,7 @@
 
 #define EMU_JSON_KEEP 16384u /* most bytes of memory that an empty buffer keeps */
 
-/*
- * A buffer of bytes that were received and not yet taken, or that wait to be sent. Owned by one
- * thread.
- */
+/* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {
     char *data;
     size_t at;    /* offset of the used bytes in data */
@@ -26,7 +23,7 @@ struct emu_json_buf {
     size_t room;
 };
 
-/* Most descriptors sent with a line. The first -1 ends the list. */
+/* A line is sent with at most so many descriptors. The first -1 ends the list. */
 #define EMU_JSON_FDS 3
 #define EMU_JSON_NONE \
     {                 \
@@ -35,8 +32,7 @@ struct emu_json_buf {
 
 struct emu_json_fds {
     int fd[EMU_JSON_FDS];
-    /* after a read: a received descriptor was lost, because this process has too many open */
-    bool lost;
+    bool lost; /* a received descriptor was lost, because this process has too many open */
 };
 
 /** emu_json_free - free a buffer's memory. The buffer is empty then and can be used again. */
@@ -47,8 +43,8 @@ size_t emu_json_excess(const struct emu_json_buf *buf);
 
 /**
  * emu_json_parse - parse all of @text. @bytes: the length of @text; -1: up to its NUL. Returns a
- * value that the caller puts. Returns NULL if the value is null, or if the text is invalid for the
- * reason in *@bad.
+ * value, which the caller frees by json_object_put(). Returns NULL if the text is "null", or if it
+ * is invalid; *@bad tells the reason.
  */
 struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad);
 
@@ -58,31 +54,22 @@ struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokene
  */
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most);
 
-/**
- * emu_json_put_line - queue a line that is given as text without its newline. Errors as
- * emu_json_put().
- */
+/** emu_json_put_line - queue a line given as text without newline. Errors: as emu_json_put(). */
 int emu_json_put_line(struct emu_json_buf *out, const char *line, size_t bytes, size_t most);
 
-/**
- * emu_json_put_text - queue a part of a line. @ends: it is the last part of the line. Errors as
- * emu_json_put().
- */
+/** emu_json_put_text - queue a part of a line. @ends: the last part. Errors: as emu_json_put(). */
 int emu_json_put_text(struct emu_json_buf *out, const char *text, size_t bytes, bool ends,
                       size_t most);
 
 /**
- * emu_json_send - send the first @bytes bytes of @out by one sendmsg(), and remove those that were
- * sent. @fds: descriptors to send with the first byte; NULL: none. Returns the number of bytes
+ * emu_json_send - send the first @bytes bytes of @out by one sendmsg(), and remove the bytes that
+ * were sent. @fds: descriptors to send with the first byte; NULL: none. Returns the number of bytes
  * sent, or -errno.
  */
 ssize_t emu_json_send(struct emu_json_buf *out, int fd, size_t bytes,
                       const struct emu_json_fds *fds, int flags);
 
-/**
- * emu_json_write - write @out to a file or pipe by one write(), and remove the bytes that were
- * written. Returns their number, or -errno.
- */
+/** emu_json_write - emu_json_send() for a file or pipe: all bytes of @out, by one write(). */
 ssize_t emu_json_write(struct emu_json_buf *out, int fd);
 
 /**
@@ -93,7 +80,7 @@ ssize_t emu_json_write(struct emu_json_buf *out, int fd);
 ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret, int flags);
 
 /**
- * emu_json_next - take the next whole line and parse it. The caller puts *ret.
+ * emu_json_next - take the next whole line and parse it. The caller frees *ret: json_object_put().
  * @containers_max: the largest number of lists and objects that the line may contain. json-c needs
  * up to 750 bytes of memory for `{},`, but only 40 for any other byte of a line.
  * Returns 1; 0 if there is no whole line yet; -EBADMSG if the line is not a JSON object or contains
@@ -110,11 +97,10 @@ int emu_json_next(struct emu_json_buf *in, size_t line_max, size_t containers_ma
 int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t *bytes);
 
 /**
- * emu_json_peek_line - look at the next line without taking it. *text points to at most @most bytes
- * of it, and is valid until the buffer changes. *ends: whether these bytes are the whole line.
- * Returns their number.
- * emu_json_drop - remove the @bytes bytes at which the caller has looked, and if @ends also the
- * newline.
+ * emu_json_peek_line - look at the next line without taking it. *text points to its first bytes, at
+ * most @most, until the buffer changes. @ends: gets whether they are the whole line. Returns their
+ * number.
+ * emu_json_drop - remove @bytes bytes and, if @ends, the newline behind them.
  */
 size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text,
                           bool *ends);
@@ -127,9 +113,8 @@ double emu_json_double(struct json_object *message, const char *field, double ot
 bool emu_json_true(struct json_object *message, const char *field);
 
 /**
- * emu_json_count, emu_json_at - number of elements of a list, and element @i. @list may be any
- * value from another program: if it is not a list, these functions return 0 and NULL, while
- * json-c's own functions abort the process.
+ * emu_json_count, emu_json_at - number of elements of a list, and element @i. If @list is no list,
+ * because another program sent it, they return 0 and NULL; json-c's functions abort the process.
  */
 size_t emu_json_count(struct json_object *list);
 struct json_object *emu_json_at(struct json_object *list, size_t i);

@@ -7,13 +7,8 @@
 #include <stddef.h>
 
 struct emu_list {
-    /*
-     * next and previous object, or in a head the first and last; NULL in an object that is on no
-     * list
-     */
-    struct emu_list *next, *prev;
-    /* may_alias, because requests have their links in opaque words of the caller */
-} __attribute__((may_alias));
+    struct emu_list *next, *prev; /* in a head: first and last object; NULL: on no list */
+} __attribute__((may_alias));     /* because libfabemu's requests have links in opaque words */
 
 #define emu_list_entry(at, type, member) ((type *)(void *)((char *)(at)-offsetof(type, member)))
 
@@ -35,13 +30,13 @@ static inline void emu_list_add(struct emu_list *head, struct emu_list *at)
     head->prev = at;
 }
 
-/* Add @at as the first object. (emu_list_add() adds it as the last.) */
+/* Add @at as the first object; emu_list_add() adds it as the last. */
 static inline void emu_list_push(struct emu_list *head, struct emu_list *at)
 {
     emu_list_add(head->next, at);
 }
 
-/* Remove @at from its list. It may be on no list. */
+/* @at may be on no list. */
 static inline void emu_list_del(struct emu_list *at)
 {
     if (!at->next)
@@ -53,7 +48,7 @@ static inline void emu_list_del(struct emu_list *at)
 
 /**
  * emu_each_listed - loop over each @at (declared here, a type *) on the list @head, in order. The
- * body may add objects behind @at. It must not remove @at.
+ * body may add objects behind @at, but not remove @at.
  */
 #define emu_each_listed(type, at, head, member)                                        \
     for (type *at = emu_list_entry((head)->next, type, member); &at->member != (head); \

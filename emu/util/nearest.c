@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nearest.c - the known name that is most similar to a misspelt word. */
+/* nearest.c - find the known name that is most similar to a misspelt word. */
 #include "emu/util/nearest.h"
 
 #include <stdio.h>
@@ -12,10 +12,7 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/*
- * Return the optimal string alignment distance: how many letters to change, add, drop or swap with
- * a neighbour.
- */
+/* Return the optimal string alignment distance: letters to change, add, drop or swap. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     unsigned row[3][LETTERS_MAX + 1]; /* row i % 3: for the first i letters of @a */
@@ -55,12 +52,10 @@ void nearest_try(struct nearest *nearest, const char *name)
     }
 }
 
-/* Return the question for one word of @length letters. */
 static struct nearest_text ask_for(const char *word, size_t length, const char *names)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
-    char wanted[LETTERS_MAX + 2],
-        name[2][LETTERS_MAX + 1]; /* the nearest so far, and the next candidate */
+    char wanted[LETTERS_MAX + 2], name[2][LETTERS_MAX + 1]; /* nearest so far; next candidate */
 
     snprintf(wanted, sizeof wanted, "%.*s", (int)length, word);
     struct nearest nearest = nearest_to(wanted);

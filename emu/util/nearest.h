@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nearest.h - the known name that is most similar to a misspelt word. */
+/* nearest.h - find the known name that is most similar to a misspelt word. */
 #ifndef EMU_NEAREST_H
 #define EMU_NEAREST_H
 
@@ -21,7 +21,7 @@ struct nearest_text {
 };
 
 /**
- * nearest_question - "; did you mean '--name'?", or "" if no name is similar to the word.
+ * nearest_question - return "; did you mean '--name'?", or "" if no name is similar to the word.
  * @before: the text before the name, such as "--".
  */
 struct nearest_text nearest_question(const struct nearest *nearest, const char *before);

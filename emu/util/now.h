@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* now.h - the host's clocks as integers. The fabric's clock: clock.h. */
+/* now.h - the host's clocks as integers. (clock.h is the fabric's clock.) */
 #ifndef EMU_NOW_H
 #define EMU_NOW_H
 
 #include <stdint.h>
 #include <time.h>
 
-/** emu_time_ns - read @clock. Thread: any. */
 static inline uint64_t emu_time_ns(clockid_t clock)
 {
     struct timespec ts;
@@ -15,18 +14,13 @@ static inline uint64_t emu_time_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/**
- * emu_now_ns - return the time of the monotonic clock, which is the same in all processes of the
- * host. Thread: any.
- */
+/** emu_now_ns - time of the monotonic clock, which all processes of a host share. Thread: any. */
 static inline uint64_t emu_now_ns(void)
 {
     return emu_time_ns(CLOCK_MONOTONIC);
 }
 
-/**
- * emu_now_ms - return the time of the monotonic clock in ms, for limits on waiting. Thread: any.
- */
+/** emu_now_ms - emu_now_ns() in ms. Thread: any. */
 static inline int64_t emu_now_ms(void)
 {
     return (int64_t)(emu_now_ns() / 1000000u);

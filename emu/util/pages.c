@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pages.c - grow the heap once, with huge pages. A block of the total size is allocated and freed
- * without being touched, and later allocations are taken from its memory. Rejected: memory outside
- * the heap, which would need its own free().
+ * pages.c - grow the heap once, with huge pages: a block of the total size is allocated and freed
+ * untouched, and later allocations are parts of it. Rejected: memory outside the heap, which would
+ * need its own free().
  */
 #include "emu/util/pages.h"
 

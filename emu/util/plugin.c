@@ -8,10 +8,7 @@
 
 #include "emu/util/plugin_build.h"
 
-/*
- * Folders of an installation: relative to the program, since the prefix may have been moved; then
- * in the configured prefix.
- */
+/* The first is relative to the running program, because the prefix may have been moved. */
 static const char *const installed[] = {PLUGIN_BESIDE, PLUGIN_INSTALLED};
 
 static bool holds(const char *dir, const char *file)

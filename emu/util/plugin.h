@@ -8,10 +8,10 @@
 
 /**
  * emu_plugin_dir - find the folder that contains @file, a plug-in or another file of this program,
- * and write it to @ret. Three places are searched. In a build folder: @built, below the folder of
- * the running program or below its parent. In an installation, which may have been moved: the
- * folder fabemu among the libraries of the program's prefix. Last, the folder that was configured
- * at build time. Returns false if none has the file. Thread: any.
+ * and write it to @ret. Searches the folder @built below the running program's folder or below its
+ * parent (for a program in a build folder), then the folder fabemu among the libraries of the
+ * prefix in which the program is installed, then the folder that was configured at build time.
+ * Returns false if none has the file. Thread: any.
  */
 bool emu_plugin_dir(char *ret, size_t ret_bytes, const char *file, const char *built);
 

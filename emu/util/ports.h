@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ports.h - sets of a switch's ports, or of its rows or outputs (where combine units count as well
- * as ports).
+ * ports.h - sets of a switch's ports, or of its rows or outputs, which include combine units.
  *
  * A set has EMU_PORT_WORDS words: one in the program `fabemu`, for switches of up to 60 ports, and
- * four in `fabemu-wide`, built from the same sources for larger switches (docs/topo.md, "Large
- * switches"). With four words, small networks reach only half to two thirds of the hops a second on
- * clock raw.
+ * four in `fabemu-wide`, which is built from the same sources for larger switches (docs/topo.md,
+ * "Large switches"). With four words, small networks are only half to two thirds as fast on clock
+ * raw.
  *
- * Sets are combined by &, |, ^ and ~, as words are. Use the functions below for everything else;
- * all are pure. With one word, each function is one or two instructions.
+ * Sets are combined by &, |, ^ and ~. Use the functions below for everything else; all are pure.
+ * With one word, each function is one or two instructions.
  */
 #ifndef EMU_PORTS_H
 #define EMU_PORTS_H
@@ -32,13 +31,13 @@ static inline emu_ports emu_port(uint32_t n)
     return emu_bit(n);
 }
 
-/** emu_port_if - the set of @n if @so, else the empty set. Without a branch. */
+/** emu_port_if - the set of @n if @so, else the empty set; computed without a branch. */
 static inline emu_ports emu_port_if(uint32_t n, bool so)
 {
     return (uint64_t)so << n;
 }
 
-/** emu_ports_if - @set if @so, else the empty set. Without a branch. */
+/** emu_ports_if - @set if @so, else the empty set; computed without a branch. */
 static inline emu_ports emu_ports_if(emu_ports set, bool so)
 {
     return -(uint64_t)so & set;
@@ -56,13 +55,11 @@ static inline bool emu_ports_any(emu_ports set)
     return set;
 }
 
-/** emu_ports_has - return whether @n is in @set. */
 static inline bool emu_ports_has(emu_ports set, uint32_t n)
 {
     return set >> n & 1;
 }
 
-/** emu_ports_equal - return whether the two sets are equal. */
 static inline bool emu_ports_equal(emu_ports a, emu_ports b)
 {
     return a == b;
@@ -74,7 +71,6 @@ static inline bool emu_ports_several(emu_ports set)
     return emu_bits_several(set);
 }
 
-/** emu_ports_count - return how many numbers are in @set. */
 static inline uint32_t emu_ports_count(emu_ports set)
 {
     return (uint32_t)__builtin_popcountll(set);
@@ -86,9 +82,7 @@ static inline uint32_t emu_ports_first(emu_ports set)
     return emu_bits_first(set);
 }
 
-/**
- * emu_ports_nth - the number in @set that has exactly @n others of the set below it. It must exist.
- */
+/** emu_ports_nth - the number in @set that has exactly @n smaller ones in it. It must exist. */
 static inline uint32_t emu_ports_nth(emu_ports set, uint32_t n)
 {
     return emu_bits_nth(set, n);
@@ -112,9 +106,7 @@ static inline uint64_t emu_ports_signals(emu_ports set)
     return set;
 }
 
-/**
- * emu_ports_word, emu_ports_word_set - read or write word @w of @set: the numbers from 64 * @w on.
- */
+/** emu_ports_word, emu_ports_word_set - read or write word @w of @set: numbers from 64 * @w on. */
 static inline uint64_t emu_ports_word(emu_ports set, uint32_t w)
 {
     (void)w;
@@ -134,9 +126,8 @@ static inline void emu_ports_word_set(emu_ports *set, uint32_t w, uint64_t word)
 typedef uint64_t emu_ports __attribute__((vector_size(8 * EMU_PORT_WORDS), aligned(8)));
 
 /*
- * Words are written at constant indexes, so that a set stays in registers. A set that is assembled
- * in memory word by word would be loaded before its stores have completed, which stalls the
- * processor.
+ * Words are written at constant indexes, so that a set stays in registers. If a set were written to
+ * memory word by word, the load of the whole set would have to wait for all these stores.
  */
 static inline emu_ports emu_port_if(uint32_t n, bool so)
 {
@@ -261,7 +252,7 @@ static inline void emu_ports_word_set(emu_ports *set, uint32_t w, uint64_t word)
 /* The ports that emu_each_port() has not visited yet. */
 struct emu_ports_left {
     uint64_t word[EMU_PORT_WORDS];
-    uint32_t at; /* words before this one are empty */
+    uint32_t at; /* the words before word `at` are empty */
     bool more;   /* false: the loop is over */
 };
 
@@ -294,8 +285,8 @@ static inline bool emu_ports_take(struct emu_ports_left *left, uint32_t *ret)
 #define EMU_NO_PORTS ((emu_ports){0})
 
 /**
- * emu_port_signal - the bit of a port in a device's words of signals (emu/dev/dev.h). Ports
- * whose numbers differ by 64 share a bit: after a signal the device must check all of them.
+ * emu_port_signal - the bit of a port in a device's words of signals (emu/dev/dev.h). Ports whose
+ * numbers differ by 64 share a bit: after a signal the device must check all of them.
  */
 static inline uint64_t emu_port_signal(uint32_t n)
 {
@@ -309,10 +300,9 @@ static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 }
 
 /**
- * emu_least - return the members of @from that have the smallest load: one, or several with equal
- * loads. Pure.
- * @load: returns the load of member @one; must be a constant, so that it is inlined. @of: passed to
- * @load.
+ * emu_least - return the members of @from (one or more) that have the smallest load. Pure.
+ * @load: returns the load of member @one. It must be a constant, so that it is inlined. @of: passed
+ * to @load.
  */
 static inline __attribute__((always_inline)) emu_ports emu_least(
     emu_ports from, uint32_t (*load)(const void *of, uint32_t one), const void *of)

@@ -5,8 +5,7 @@
 
 #include <stdint.h>
 
-/* 2^64 / the golden ratio */
-#define EMU_GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+#define EMU_GOLDEN UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / the golden ratio */
 
 /** emu_spread - spread neighbouring numbers over the upper bits: Fibonacci hashing. Pure. */
 static inline uint64_t emu_spread(uint64_t n)
@@ -14,10 +13,7 @@ static inline uint64_t emu_spread(uint64_t n)
     return n * EMU_GOLDEN;
 }
 
-/**
- * emu_mix - mix @z so that each bit of the result depends on all bits of @z (splitmix64's mixer).
- * Pure.
- */
+/** emu_mix - make each bit of the result depend on all bits of @z: splitmix64's mixer. Pure. */
 static inline uint64_t emu_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -6,7 +6,7 @@
 
 int emu_spawn(pthread_t *ret, const char *name, void *(*body)(void *), void *argument)
 {
-    char shown[16]; /* NUL included: Linux refuses longer names */
+    char shown[16]; /* Linux refuses longer names of threads */
     pthread_attr_t attr;
     int err;
 

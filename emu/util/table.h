@@ -46,9 +46,7 @@ void emu_table_clear(_Atomic(struct emu_table *) *table, uint32_t id);
 /** emu_table_taken - number of used slots. Thread: the manager. */
 uint32_t emu_table_taken(const _Atomic(struct emu_table *) *table);
 
-/**
- * emu_table_free - free the table, but not its objects. Thread: any, while the workers are stopped.
- */
+/** emu_table_free - free the table, not its objects. Thread: any, while the workers are stopped. */
 void emu_table_free(_Atomic(struct emu_table *) *table);
 
 #endif

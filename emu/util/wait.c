@@ -12,10 +12,10 @@
 
 #include "emu/util/now.h"
 
-/* one in so many yields is timed; while spinning, the clock is read once in so many rounds */
+/* one yield in so many is timed; while spinning, the clock is read in one round in so many */
 #define WAIT_UNTIMED 16u
-#define WAIT_SWITCH_NS \
-    1500u /* a yield that takes longer included a context switch; one without it takes 400 ns */
+/* A yield that takes longer included a context switch. A yield without one takes 400 ns. */
+#define WAIT_SWITCH_NS 1500u
 
 static inline void cpu_pause(void)
 {
@@ -32,14 +32,11 @@ static _Thread_local struct {
     unsigned yields;  /* yields since the last timed one */
     bool away;        /* its last timed yield gave its core to another thread */
     bool all_timed;
-    uint64_t spin_end_ns; /* its current wait may spin until then */
-    unsigned spin_rounds; /* its current wait spins before this round, and yields from it on */
+    uint64_t spin_end_ns; /* when its current wait stops spinning */
+    unsigned spin_rounds; /* the round in which its current wait stops spinning */
 } wait;
 
-/*
- * Return whether to time the next yield. Not all are timed: reading the clock twice would add a
- * twentieth to the time slice of a thread that only polls.
- */
+/* Not every yield is timed: that would make the time slice of a polling thread 5 % longer. */
 static bool wait_is_timed(void)
 {
     if (wait.all_timed)
@@ -83,10 +80,7 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/*
- * Return whether the wait still spins in round @rounds. A wait inside another one overwrites the
- * limits of the outer one, which at worst ends or prolongs the outer one's spinning.
- */
+/* A wait inside another wait overwrites its limits, so the outer one may spin shorter or longer. */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)
@@ -123,7 +117,7 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed)
 
 struct emu_waiter {
     int epoll;
-    int bell; /* eventfd of this process, which the sleeper reads */
+    int bell; /* eventfd by which emu_waiter_ring() wakes the sleeper, who reads it */
 };
 
 int emu_waiter_add(struct emu_waiter *waiter, int bell)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* oversub.c - oversubscription: when a worker yields, and its affinity. See oversub.h. */
+/* oversub.c - the only worker of a fabric while more threads than cores are busy. */
 #include "emu/worker/oversub.h"
 
 #include "emu/hostif/fabric/fabric.h"
@@ -14,7 +14,7 @@ enum owed {
     OWED_FROM_HERE       /* by a process that may wait for this core */
 };
 
-/* Return 1 + the number of this thread's core; 0: unknown. */
+/* Cores are numbered from 1; 0: unknown. */
 static uint32_t own_core(void)
 {
     return (uint32_t)sched_getcpu() + 1;
@@ -25,7 +25,6 @@ static bool is_sole_oversubscribed(const struct emu_worker *worker)
     return atomic_load_explicit(&worker->sole_oversubscribed, memory_order_relaxed);
 }
 
-/* Return which processes owe a reply. A process owes one from its notification until it posts. */
 static enum owed oversub_owed(const struct emu_worker *worker)
 {
     const struct emu_hostif_list *list =
@@ -43,10 +42,7 @@ static enum owed oversub_owed(const struct emu_worker *worker)
     return away ? OWED_FROM_ELSEWHERE : OWED_BY_NOBODY;
 }
 
-/*
- * Return whether to wait for the next reply. While no wait brings a reply, only one in
- * EMU_OVERSUB_SKIPS + 1 calls returns true.
- */
+/* After EMU_OVERSUB_MISSES waits without a reply, allow only one wait in EMU_OVERSUB_SKIPS + 1. */
 static bool oversub_may_wait(struct emu_oversub *oversub)
 {
     if (oversub->misses < EMU_OVERSUB_MISSES ||
@@ -103,8 +99,7 @@ bool emu_oversub_keeps_core(struct emu_worker *worker)
 
 /*
  * Count into @on, by core, the processes that posted since the last check. Returns false if one of
- * them receives a stream, because then the stream's sender decides on which core the worker runs
- * (affinity.h).
+ * them receives a stream: the stream's sender then determines the worker's core (affinity.h).
  */
 static bool oversub_count(struct emu_worker *worker, uint16_t on[CPU_SETSIZE])
 {

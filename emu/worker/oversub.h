@@ -8,26 +8,25 @@
  * owes a reply may need the worker's core, the worker yields. Otherwise the threads of this core
  * compute, sleep or begin something new, and no traffic in flight waits for them. Then the worker
  * keeps its core if one of these events comes before a yield would return:
- * - A process on another core may reply. Before this rule, with 7 ranks on the worker's core and 9
+ * - A process on another core may reply. Without this rule, with 7 ranks on the worker's core and 9
  * on the other, a reply often came just after the worker had yielded, and waited until all 7 had
- * run. All-reduces of 16 ranks took 45 us, not 28.
- * - A device is due within 2 us (plus 0.5 us for reading the clock and polling). Before this rule,
- * a conditional that was queried just before the last process arrived was to be queried again 1 us
- * later, but was queried only after all other threads had run. Barriers of 8 ranks took 20 us, not
- * 14.
+ * run. All-reduces of 16 ranks took 45 us instead of 28.
+ * - A device is due within 2 us (plus 0.5 us for reading the clock and polling). Without this rule,
+ * a link engine that was to repeat a network conditional 1 us later repeated it only after all
+ * other threads had run. Barriers of 8 ranks took 20 us instead of 14.
  *
- * A worker runs as often as any process, so it counts as a thread of its core: it migrates only to
- * a core with at least two fewer posting processes. The scheduler would balance the cores, too, but
- * takes a tenth of a second.
+ * The worker counts as one thread of its core. So that it does not migrate back and forth, it
+ * migrates only to a core with at least two fewer posting processes. The scheduler would balance
+ * the cores, too, but takes a tenth of a second.
  *
  * A fabric with several workers does none of this, because another worker may need the core.
  *
- * Processes report their cores themselves. A process with a false report can do two things at most.
- * If it owes a reply, claims to be on another core and never posts, the worker waits for 5 us once
- * after each pass that moves segments: 8 times in a row, then one time in 16, as long as nothing
- * moves during a wait. If two or more processes report false cores, they can make the worker
- * migrate once in EMU_OVERSUB_SLICES of its time slices. (A *time slice* of the worker begins when
- * it has its core again after another thread ran.)
+ * Processes report their cores themselves. False reports can do two kinds of harm. A process that
+ * owes a reply, claims to be on another core and never posts makes the worker wait for 5 us after a
+ * pass that moved segments: after 8 such passes in a row, then after one in 16, until a wait brings
+ * a segment. Two or more processes can make the worker migrate once in EMU_OVERSUB_SLICES of its
+ * time slices. (A *time slice* of the worker begins when it has its core again after another thread
+ * ran.)
  *
  * Thread: the worker's own.
  */
@@ -38,15 +37,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * How long to wait for a reply from another core: about as long as two processes run there. 12 us
- * is no better.
- */
+/* How long to wait for a reply from another core. Two processes run there in this time. */
 #define EMU_OVERSUB_ANSWER_NS 5000u
-#define EMU_OVERSUB_MISSES    8u  /* after this many waits in a row without a reply, */
-#define EMU_OVERSUB_SKIPS     15u /* skip this many waits, then wait once */
-/* time slices of the worker between two checks of its core: some milliseconds */
-#define EMU_OVERSUB_SLICES 256u
+#define EMU_OVERSUB_MISSES    8u   /* so many waits without a reply are allowed in a row */
+#define EMU_OVERSUB_SKIPS     15u  /* then so many waits are skipped before each further one */
+#define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: some ms */
 
 struct emu_worker;
 
@@ -71,7 +66,7 @@ bool emu_oversub_keeps_core(struct emu_worker *worker);
 
 /**
  * emu_oversub_pick_core - return the best core for a worker on @own, given the processes that have
- * posted since the last call. Returns @own if one of them receives a stream.
+ * posted since the last call. Returns @own if one of them receives a stream of segments.
  */
 uint32_t emu_oversub_pick_core(struct emu_worker *worker, uint32_t own);
 

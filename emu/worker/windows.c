@@ -2,8 +2,8 @@
 /*
  * windows.c - how workers agree on the next window of simulated time, and how they wait for it.
  *
- * The last worker to finish a window opens the next one. The driver (the thread that advances the
- * clock) opens the first window of each advance. When simulated time has reached the end of the
+ * The last worker to finish a window opens the next window. The driver (the thread that advances
+ * the clock) opens the first window of each advance. When simulated time has reached the end of the
  * advance, the workers *pause*. A worker that waits for a window spins, then yields, then sleeps
  * (wait.h).
  */
@@ -22,23 +22,19 @@
 #include "emu/worker/worker.h"
 
 /*
- * How many CPU pauses a worker that waits for a window makes before it yields, if each worker has a
- * core. They take some 10 us; most of the time the other workers finish earlier than that. A yield
- * takes 0.4 to 1.2 us even if no other thread runs, and slows the code after it (TLB misses). When
- * workers yielded at once, each of two needed 20.0 us for its devices in a window; with this many
- * pauses, 18.5 us.
+ * If each worker has a core, a worker that waits for a window makes so many CPU pauses before it
+ * yields. They take some 10 us; most of the time the other workers finish earlier. A yield takes
+ * 0.4 to 1.2 us even if no other thread runs, and slows the code after it (TLB misses). Two workers
+ * that yielded at once needed 20.0 us for their devices in a window; with pauses they need 18.5 us.
  */
 #define WINDOW_SPINS 500u
 
 #define WINDOW_IDLE EMU_NEVER
 #define WINDOW_STOP (EMU_NEVER - 1)
 
-/*
- * A worker, as the windows know it. Other threads write `asleep`, so each has its own cache line.
- */
+/* Other threads write `asleep`, so each worker has its own cache line. */
 struct window_worker {
-    /* 1: whoever opens a window rings the worker's bell */
-    alignas(EMU_LINE) _Atomic uint32_t asleep;
+    alignas(EMU_LINE) _Atomic uint32_t asleep; /* 1: to be woken when a window opens */
     struct emu_windows *windows;
     struct emu_worker *worker;
     pthread_t thread;
@@ -48,8 +44,7 @@ struct window_worker {
 struct emu_windows {
     /* Written once. */
     uint32_t workers;
-    /* more workers than cores: do not spin, because the awaited worker may need this core */
-    bool oversubscribed;
+    bool oversubscribed; /* more workers than cores: the awaited worker may need this core */
     uint64_t lookahead_ps;
     struct emu_windows_hosts hosts; /* agree NULL: there are no other hosts */
     struct window_worker *at;       /* by worker */
@@ -57,22 +52,21 @@ struct emu_windows {
     /* Written by the driver while the workers pause: the end of the current advance. */
     uint64_t limit_ps;
 
-    /* One cache line. Each worker writes both fields once, when it finishes a window. */
+    /* Both fields are in one cache line, because each worker that finishes a window writes both. */
     alignas(EMU_LINE) _Atomic uint64_t next_ps; /* time of the earliest event of all workers */
     _Atomic uint32_t arrived;                   /* workers that have finished the window */
 
     /*
-     * Written by the thread that opens a window or pause, before it publishes it in `number`.
-     * until_ps[number % 2] belongs to the latest one. There are two elements because a slow worker
-     * may still read the element of a pause while the driver writes the one of the next window. The
-     * element of the pause is written again only after all workers have finished this window.
+     * Written by the thread that opens a window or pause, which then increments `number`. Window or
+     * pause n uses until_ps[n % 2]. There are two elements because a slow worker may still read the
+     * end of a pause while the driver writes the end of the next window. The first element is
+     * written again only after all workers have finished this window.
      */
     alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses published so far */
-    uint64_t until_ps[2];                      /* end of the window, or WINDOW_IDLE, WINDOW_STOP */
-    uint64_t count;                            /* windows published so far */
+    uint64_t until_ps[2]; /* end of the window; WINDOW_IDLE: a pause; WINDOW_STOP */
+    uint64_t count;       /* windows published so far */
 };
 
-/* Lower next_ps to @at_ps, the time of a worker's next event. */
 static void windows_next(struct emu_windows *windows, uint64_t at_ps)
 {
     uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed);
@@ -103,7 +97,7 @@ static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
     }
 }
 
-/* Return the time of the next event on this host or any other. All workers have arrived. */
+/* Return the time of the next event on all hosts. All workers have finished the window. */
 static uint64_t windows_agree(struct emu_windows *windows)
 {
     uint64_t next_ps = atomic_load_explicit(&windows->next_ps, memory_order_relaxed); /* V5 */
@@ -113,10 +107,7 @@ static uint64_t windows_agree(struct emu_windows *windows)
     return next_ps;
 }
 
-/*
- * Open the window that begins at @from_ps. If that is after the end of the advance, make the
- * workers pause instead. All workers have arrived.
- */
+/* Open the window that begins at @from_ps, or a pause if this is after the end of the advance. */
 static void windows_open(struct emu_windows *windows, uint64_t from_ps)
 {
     uint64_t until_ps = WINDOW_IDLE;
@@ -131,10 +122,7 @@ static void windows_open(struct emu_windows *windows, uint64_t from_ps)
     windows_publish(windows, until_ps);
 }
 
-/*
- * Sleep until a window or pause after number @seen is published. V3: the worker announces its
- * sleep, checks the number once more, and only then sleeps.
- */
+/* V3: the worker announces its sleep, checks `number` once more, and only then sleeps. */
 static void windows_sleep(struct emu_windows *windows, struct window_worker *at, uint64_t seen)
 {
     atomic_exchange_explicit(&at->asleep, 1, memory_order_seq_cst); /* V3 */
@@ -159,10 +147,7 @@ static uint64_t windows_wait(struct emu_windows *windows, struct window_worker *
     return windows->until_ps[number % 2];
 }
 
-/*
- * Step this worker's devices through the open window. The last worker to finish it opens the next
- * one. V5 pairs with itself: the last worker sees all that the others wrote.
- */
+/* V5 pairs with itself: the last worker to finish the window sees all that the others wrote. */
 static void windows_step(struct emu_windows *windows, struct window_worker *at, uint64_t until_ps)
 {
     windows_next(windows, emu_worker_window(at->worker, until_ps));
@@ -195,12 +180,12 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
     if (from_ps > until_ps)
-        return; /* publish no second pause: until_ps[] needs a window between two */
+        return; /* until_ps[] has no room for two pauses without a window between them */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)
         windows_step(windows, own, window_ps);
-    for (uint32_t i = 0; i < windows->workers; i++) /* O2: V5 */
+    for (uint32_t i = 0; i < windows->workers; i++) /* O2 pairs with V5 */
         emu_outbox_settle(windows->at[i].worker);
 }
 
@@ -220,7 +205,7 @@ uint64_t emu_windows_count(const struct emu_windows *windows)
     return windows->count;
 }
 
-/* Start threads for all workers but the first, which the driver steps. */
+/* The driver steps the first worker. */
 static int windows_start(struct emu_windows *windows)
 {
     int err = 0;

@@ -2,11 +2,11 @@
 /*
  * windows.h - clock virtual: workers move through simulated time in windows.
  *
- * A window begins at the earliest time at which anything happens and is as long as the lookahead:
- * the least time in which one device can act on another (emu_profile_lookahead_ps()). So within a
- * window each device can be stepped alone, through all of its events in order of time, and whatever
- * it sends arrives in a later window. Times without events are skipped. Where windows begin does
- * not affect the results, because a device handles its events in the order of their times only.
+ * A window begins at the time of the next event and is as long as the lookahead: the least time in
+ * which one device can act on another (emu_profile_lookahead_ps()). So within a window each device
+ * can be stepped alone, through all of its events in order of time, and everything that it sends
+ * arrives in a later window. Where windows begin does not affect the results, because a device
+ * handles its events in the order of their times only.
  *
  * The *driver*, the thread that advances the clock, steps the devices of worker 0. Each other
  * worker has its own thread. Before a window opens, all workers have finished the previous one.
@@ -59,7 +59,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps);
  */
 uint64_t emu_windows_next_ps(struct emu_windows *windows);
 
-/** emu_windows_count - return the number of windows so far. Thread: the driver. */
+/** emu_windows_count - number of windows so far. Thread: the driver. */
 uint64_t emu_windows_count(const struct emu_windows *windows);
 
 #endif

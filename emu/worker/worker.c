@@ -19,16 +19,16 @@
 #include "emu/worker/oversub.h"
 
 /*
- * Devices are prefetched in groups, before they are stepped. Consecutive groups are one stage of
- * enum emu_fetch apart, because a cache line takes longer to arrive than one device's step.
+ * Devices are prefetched in groups of GROUP, in the stages of enum emu_fetch, before they are
+ * stepped. While a group is in one stage, the group before it is in the next stage, because a cache
+ * line takes longer to arrive than one device's step.
  */
-#define GROUP  2u
-#define GROUPS 8u /* EMU_FETCHES + 2 are used */
-/* prefetch if a worker has this many devices; fewer stay in the cache */
-#define AHEAD_FROM      1024u
+#define GROUP           2u
+#define GROUPS          8u        /* slots for groups; EMU_FETCHES + 2 are in use */
+#define AHEAD_FROM      1024u     /* the devices of a worker with fewer stay in the cache */
 #define WORKER_NEAR_PS  50000000u /* for an event sooner than 50 us a worker yields, not sleeps */
 #define WORKER_ONCE_PS  1000u     /* a device that is due sooner polls continuously */
-#define WORKER_FEW_SEGS 8u /* up to this many segments in a round are few messages, no stream */
+#define WORKER_FEW_SEGS 8u        /* no second round follows if the first one moved more */
 
 static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0,
               "group numbers are taken modulo GROUPS");
@@ -131,7 +131,7 @@ static uint32_t worker_step_raw(struct emu_worker *worker, uint32_t i)
     return moved;
 }
 
-/* Return the time until some device must be stepped even without a signal, or EMU_NEVER. */
+/* Return the time from now until a device must be stepped even without a signal, or EMU_NEVER. */
 static uint64_t worker_max_sleep_ps(const struct emu_worker *worker)
 {
     if (worker->clock.mode == EMU_CLOCK_RAW)
@@ -141,7 +141,6 @@ static uint64_t worker_max_sleep_ps(const struct emu_worker *worker)
     return worker->next_ps > worker->now_ps ? worker->next_ps - worker->now_ps : 0;
 }
 
-/* Mark the devices that are due at @now_ps as signalled. */
 static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
 {
     uint64_t next_ps = EMU_NEVER, bits = 0;
@@ -161,7 +160,6 @@ static void worker_wake_due(struct emu_worker *worker, uint64_t now_ps)
     worker->next_ps = next_ps;
 }
 
-/* Move the signals that other workers have sent to device @i into `taken`. */
 static void worker_take_remote(struct emu_worker *worker, uint32_t i)
 {
     struct emu_dev *dev = worker->dev[i];
@@ -174,9 +172,8 @@ static void worker_take_remote(struct emu_worker *worker, uint32_t i)
 }
 
 /*
- * Return the signalled devices of word @w, and clear their bits. The bits of devices and ports are
- * taken before the devices read their rings. So an entry that is published after a ring was read
- * sets the bits again.
+ * Return the signalled devices of word @w, and clear their bits. The bits must be cleared before
+ * the devices read their rings. An entry that is published after a ring was read sets them again.
  */
 static uint64_t worker_take(struct emu_worker *worker, uint32_t w)
 {
@@ -196,9 +193,7 @@ static void worker_poll_hostifs(struct emu_worker *worker)
     const struct emu_hostif_list *list =
         atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 pairs with E2 */
 
-    if (list &&
-        /* interfaces may be gone: rebuild the list of those to notify */
-        list->serial != worker->seen) {
+    if (list && list->serial != worker->seen) { /* rebuild the list of interfaces to notify */
         worker->seen = list->serial;
         worker->unnotified = NULL;
         for (uint32_t i = 0; list && i < list->count; i++) {
@@ -211,8 +206,8 @@ static void worker_poll_hostifs(struct emu_worker *worker)
 }
 
 /*
- * Return those devices of @bits in word @w that have not been stepped in this pass, and clear their
- * signals. On timed clocks `stepped` is not kept, and all of @bits are returned.
+ * Return the devices of @bits in word @w that have not been stepped in this pass, and clear their
+ * signals. `stepped` is empty on timed clocks, where all of @bits are returned.
  */
 static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, uint64_t bits)
 {
@@ -222,10 +217,9 @@ static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, u
 }
 
 /*
- * Step the devices @bits of word @w. A device that is signalled by an earlier one in the list still
- * runs in the same pass. Host links come after all switches in the list. So segments that took
- * different paths reach a host link in one pass, and go in one frame. Always inlined with a
- * constant @raw.
+ * Step the devices @bits of word @w, and the devices behind them in the word that they signal. Host
+ * links come after all switches. So segments that take different paths reach a host link in the
+ * same pass and leave in one frame. Always inlined with a constant @raw.
  */
 static inline __attribute__((always_inline)) uint32_t worker_step_word(struct emu_worker *worker,
                                                                        uint32_t w, uint64_t bits,
@@ -256,7 +250,7 @@ static uint32_t worker_step_timed(struct emu_worker *worker)
     return moved;
 }
 
-/* Return whether a later device in the list has signalled one that was not stepped in this pass. */
+/* Return whether a device is signalled that has not been stepped in this pass. */
 static bool worker_goes_round(const struct emu_worker *worker)
 {
     for (uint32_t w = 0; w < worker->words; w++)
@@ -265,9 +259,7 @@ static bool worker_goes_round(const struct emu_worker *worker)
     return false;
 }
 
-/*
- * Begin a pass for word @w. A device's request to be stepped in the next pass holds for one pass.
- */
+/* A device's request to be stepped in the next pass holds for that pass only. */
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
@@ -277,11 +269,11 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 
 /*
  * Step all signalled devices, each at most once per pass. If few segments have moved, a second
- * round steps the devices that a later one in the list has signalled. Otherwise a switch's segment
- * for a link engine earlier in the list would wait until the host interfaces have been polled. (If
- * many segments move, a device that waits for the next pass has more to do at a time: a second
- * round cost a tree full of packets 8 % of its hops.) Devices that only poll for a time come last,
- * because no other device waits for them.
+ * round steps the devices that were signalled by devices behind them. Without it, a link engine
+ * that a switch behind it has signalled would wait until the host interfaces have been polled. If
+ * many segments move, no second round follows, because devices that wait for the next pass handle
+ * more segments at a time. (A second round made a tree full of packets 8 % slower.) Devices that
+ * asked to be stepped without a signal come last, because no other device waits for them.
  */
 static uint32_t worker_step_raw_all(struct emu_worker *worker)
 {
@@ -332,13 +324,11 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
     return next_ps;
 }
 
-/* A device about to be stepped, and the result of its last fetch(). */
 struct ahead {
     const struct emu_dev *dev;
-    uint64_t kept;
+    uint64_t kept; /* result of its last fetch() */
 };
 
-/* Devices that are stepped one after the other. */
 struct group {
     uint32_t count;
     struct ahead at[GROUP];
@@ -356,8 +346,8 @@ static inline __attribute__((always_inline)) void group_fetch(struct group *grou
 }
 
 /*
- * Prefetch the next stage for group @n, which is complete, and for each group before it. Then step
- * the devices of the oldest group, and empty it.
+ * Prefetch the first stage of group @n, which is complete, and the next stage of each group before
+ * it. Then step the devices of the oldest group, and empty it.
  */
 static void groups_step(struct emu_worker *worker, struct group *groups, uint32_t n,
                         uint64_t until_ps)
@@ -372,9 +362,9 @@ static void groups_step(struct emu_worker *worker, struct group *groups, uint32_
 }
 
 /*
- * Step all signalled devices while prefetching those that follow. With 4096 nodes, whose switches
- * do not fit into a cache, prefetching makes the hops per second 1.7 to 2.4 times as many. Where
- * the switches fit, it costs more than it gains.
+ * Step all signalled devices, and meanwhile prefetch the devices that follow. With 4096 nodes,
+ * whose switches do not fit into the cache, segments pass 1.7 to 2.4 times as many switches per
+ * second. For devices that fit into the cache, prefetching costs more than it gains.
  */
 static void window_step_ahead(struct emu_worker *worker, uint64_t until_ps)
 {
@@ -432,9 +422,7 @@ bool emu_worker_quiet(const struct emu_worker *worker)
     return true;
 }
 
-/*
- * Request or cancel the bells of all host interfaces. Returns whether one of them has work already.
- */
+/* Request or cancel the bells of all host interfaces. Returns whether one has work already. */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =
@@ -446,10 +434,7 @@ static bool worker_bells(struct emu_worker *worker, bool wanted)
     return busy;
 }
 
-/*
- * Sleep for at most @max_sleep_ps. The worker announces its sleep, checks once more for work, and
- * only then sleeps.
- */
+/* The worker announces its sleep before it checks once more for work, so no signal is lost. */
 static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
 {
     uint64_t timeout_ns = UINT64_MAX;
@@ -471,10 +456,9 @@ static void worker_sleep(struct emu_worker *worker, uint64_t max_sleep_ps)
 }
 
 /*
- * Wait a little after an empty pass: keep polling, yield or sleep. @rounds: empty passes in a row.
- * If a device polls without signals, the worker yields once after each progress and may then poll
- * for a while, because two context switches take longer than many polls and delay what arrives
- * meanwhile.
+ * Keep polling, yield or sleep after an empty pass. @rounds: empty passes in a row. If a device
+ * polls without signals, the worker yields once after each pass that moved segments and may then
+ * poll for a while. More yields would delay segments that arrive during the context switches.
  */
 static void worker_idle(struct emu_worker *worker, unsigned *rounds)
 {
@@ -524,7 +508,6 @@ void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
     }
 }
 
-/* Wait until emu_threads_resume() is called. */
 static void thread_wait_paused(struct emu_thread *thread)
 {
     emu_rcu_offline();
@@ -538,7 +521,7 @@ static void thread_wait_paused(struct emu_thread *thread)
     emu_rcu_online();
 }
 
-/* Make the thread see @stop before its next pass. Wakes it if it sleeps. */
+/* Set worker->stop, which the thread reads before each pass, and wake the thread if it sleeps. */
 static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
 {
     atomic_store_explicit(&thread->worker->stop, stop, memory_order_seq_cst);

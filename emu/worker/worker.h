@@ -10,7 +10,7 @@ struct emu_hostif;
 
 /* The host interfaces that a worker polls; immutable while published. */
 struct emu_hostif_list {
-    uint64_t serial; /* identifies the list: an address may be reused */
+    uint64_t serial; /* identifies the list, because its address may be reused */
     uint32_t count;
     struct emu_hostif *hostif[];
 };
@@ -24,8 +24,8 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
 void emu_worker_destroy(struct emu_worker *worker);
 
 /**
- * emu_worker_pass - poll the host interfaces and step every device that is ready, once. Returns
- * segments moved. Thread: the worker's own, or a test without threads.
+ * emu_worker_pass - poll the host interfaces and step every device that is ready, once. Returns the
+ * number of segments moved. Thread: the worker's own, or a test without threads.
  */
 uint32_t emu_worker_pass(struct emu_worker *worker);
 
@@ -33,21 +33,16 @@ uint32_t emu_worker_pass(struct emu_worker *worker);
  * emu_worker_window - clock virtual: step each device that has events up to @until_ps once, through
  * all these events. Entries that it sends arrive in later windows, because no device can affect
  * another in less than a window's length. Returns the time of the next event of the worker's
- * devices and of the devices to which they sent. Thread: the worker's own; accesses only its own
- * devices.
+ * devices and of the devices to which they sent. Thread: the worker's own.
  */
 uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 
-/**
- * emu_worker_due_ps - the earliest next_ps of the worker's devices. Thread: any, while the worker
- * is stopped.
- */
+/** emu_worker_due_ps - the earliest next_ps of its devices. Thread: any, while it is stopped. */
 uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 
 /** emu_worker_quiet - return whether no device is ready. Thread: the worker's own. */
 bool emu_worker_quiet(const struct emu_worker *worker);
 
-/* A thread that runs a worker. */
 struct emu_thread;
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
 /**
@@ -59,10 +54,7 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
 void emu_threads_pause(struct emu_thread *const *thread, uint32_t count);
 void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);
 
-/**
- * emu_worker_rebase - subtract @by_ps from all times. Thread: the manager, while the worker is
- * stopped.
- */
+/** emu_worker_rebase - subtract @by_ps from all times. Thread: any, while the worker is stopped. */
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
 
 /** emu_thread_stop - end the thread and wait for it. */
@@ -70,8 +62,8 @@ void emu_thread_stop(struct emu_thread *thread);
 
 /**
  * emu_worker_hostifs - publish a new list of host interfaces, wake the worker, and wait until it no
- * longer uses the old list. Then the old list, and the interfaces that are not in the new one,
- * belong to the caller again. Sets the new list's serial. Thread: the manager.
+ * longer uses the old list. The caller may then free the old list, and interfaces that are not in
+ * the new one. Sets the new list's serial. Thread: the manager.
  */
 void emu_worker_hostifs(struct emu_worker *worker, struct emu_hostif_list *list);
 

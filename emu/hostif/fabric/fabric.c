@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - the fabric's end of a host interface: move segments in and out.
- *
- * Labels of orderings: X1 to X6 are at this end (X2 and X4 in notify.c), Y1 to Y8 at the adapter's
- * (hostif/nic.c).
+ * fabric.c - the fabric's end of a host interface: move segments in and out. The labels of
+ * orderings (X1 to X6 at this end, Y1 to Y8 at the process's) are explained in hostif/nic.c.
  */
 #include "emu/hostif/fabric/fabric.h"
 
@@ -21,15 +19,12 @@
 #include <immintrin.h>
 #endif
 
-#define HOSTIF_PAST_PS  1000000000000u /* a post dated more than 1 s back counts as posted now */
+#define HOSTIF_PAST_PS  1000000000000u /* a post dated more than 1 s ago counts as posted now */
 #define HOSTIF_SCAN_MAX 64u            /* segments read per pass, valid or not */
 
 #define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
-/*
- * Fill in the fields that the process reads. The process's clock is never rebased, so it gets the
- * original time 0.
- */
+/* The process's times are never rebased, so it gets the original time 0. */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
                                bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -109,7 +104,7 @@ void emu_hostif_rebase(struct emu_hostif *hostif, uint64_t by_ps)
 
 void emu_hostif_set_incarnation(struct emu_hostif *hostif, uint32_t node, uint64_t word)
 {
-    /* X5: Y7 */
+    /* X5 pairs with Y7 */
     atomic_store_explicit(&hostif->shared->incarnations[node], word, memory_order_release);
     if (!emu_incarnation_attached(word))
         atomic_fetch_add_explicit(&hostif->shared->endings, 1, memory_order_release); /* X6: Y8 */
@@ -117,7 +112,7 @@ void emu_hostif_set_incarnation(struct emu_hostif *hostif, uint32_t node, uint64
 
 uint32_t emu_hostif_left(const struct emu_hostif *hostif)
 {
-    /* X1: Y2 */
+    /* X1 pairs with Y2 */
     uint32_t tail = atomic_load_explicit(&hostif->shared->up_tail, memory_order_acquire);
     uint32_t left = tail - emu_hostif_taken(hostif);
 
@@ -126,8 +121,8 @@ uint32_t emu_hostif_left(const struct emu_hostif *hostif)
 
 #if defined(__x86_64__)
 /*
- * Copy a whole segment, one cache line per instruction. A core can have only a few cache misses
- * outstanding; with loads and stores of whole lines, each line takes only one of them.
+ * Copy a whole segment, one cache line per instruction. A core can wait for only a few cache misses
+ * at a time; an instruction for a whole line takes only one of them.
  */
 __attribute__((target("avx512f"))) static void hostif_copy_lines(void *to, const void *from)
 {
@@ -140,7 +135,6 @@ __attribute__((target("avx512f"))) static void hostif_copy_lines(void *to, const
 }
 #endif
 
-/* Do emu_seg_copy() by the widest instructions that the processor has. */
 static inline void hostif_seg_copy(struct emu_seg *to, const struct emu_seg *from, uint32_t len)
 {
 #if defined(__x86_64__)
@@ -180,7 +174,7 @@ void emu_hostif_poll(struct emu_hostif *hostif)
     }
 }
 
-/* Return whether there is a segment to copy in. An impossible tail is counted and ignored. */
+/* Is there a segment to copy into the fabric? An impossible tail is counted and ignored. */
 static bool hostif_has(struct emu_hostif *hostif)
 {
     uint32_t tail;
@@ -199,9 +193,9 @@ static bool hostif_has(struct emu_hostif *hostif)
 }
 
 /*
- * Convert @due_ps, the time at which the process says that it posted, to this worker's clock, and
- * limit it to values near @now_ps, the start of this pass. If the post seems too late, the clock is
- * read again, because this thread may have waited for a core.
+ * Convert @due_ps, the time at which the process says that the segment reaches the wire, to this
+ * worker's clock, and limit it to values near @now_ps, the start of this pass. If the post seems to
+ * be in the future, the clock is read again, because this thread may have waited for a core.
  */
 static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uint64_t now_ps)
 {
@@ -221,10 +215,7 @@ static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uin
     return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
 }
 
-/*
- * Return when a segment that was posted for @due_ps leaves. It waits for the wire and for a credit,
- * whatever time the process claims.
- */
+/* Return when a segment leaves: after @due_ps, and when the wire is free and a credit is there. */
 static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *hdr, uint64_t due_ps,
                               uint64_t now_ps, uint32_t *born_ns)
 {
@@ -243,7 +234,7 @@ static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *h
     return depart_ps;
 }
 
-/* Copy the payload into a pool buffer. Returns false if no buffer is free. */
+/* Returns false if no buffer is free. */
 static bool hostif_copy_in(struct emu_worker *worker, const struct emu_seg *seg, uint32_t len,
                            uint32_t *buf)
 {
@@ -293,10 +284,7 @@ static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
     return true;
 }
 
-/*
- * The number of segments read is limited, not only the number of valid ones. Otherwise a process
- * that posts invalid segments as fast as they are dropped would stop this worker.
- */
+/* Invalid segments count, too: a process that posts them endlessly must not stop this worker. */
 bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
 {
     uint32_t credits = hostif->credits->count;
@@ -349,8 +337,8 @@ bool emu_hostif_take(struct emu_hostif *hostif, const struct emu_seg *seg, struc
 }
 
 /*
- * Read the two header words of the front segment once, into @words. Return whether the first is
- * @first and the second has the fields @shape. The sequence number may be any.
+ * Read the two header words of the front segment once, into @words. Return whether the first word
+ * is @first and the second has the fields @shape, with any sequence number.
  */
 static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t first, uint32_t shape,
                                    struct emu_hdr_words *words)
@@ -362,10 +350,7 @@ static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t fir
     return words->ends == first && words->fields >> 32 == shape;
 }
 
-/*
- * Return whether the last checked segment was a full one of @kind, so that all like it to @dst are
- * valid, too.
- */
+/* Was the last checked segment a full one of @kind? Then all similar segments to @dst are valid. */
 static inline bool hostif_runs(const struct emu_hostif *hostif, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};
@@ -374,7 +359,6 @@ static inline bool hostif_runs(const struct emu_hostif *hostif, uint8_t kind, ui
            (kind != EMU_UNICAST || dst < hostif->nodes);
 }
 
-/* Spend the credits of @run segments. */
 static inline void hostif_spend(struct emu_hostif *hostif, uint32_t run)
 {
     hostif->credits->first += run;
@@ -420,10 +404,7 @@ uint32_t emu_hostif_take_run(struct emu_hostif *hostif, uint8_t kind, uint32_t d
 
 /* --- out of the fabric -------------------------------------------------------------- */
 
-/*
- * Note that the down ring is full and blocks the network, or no longer is. On clock real, add up
- * the time for which it was.
- */
+/* @blocked: the down ring is full and blocks the network. times.full: see emu_hostif_full_ns(). */
 static void hostif_block(struct emu_hostif *hostif, bool blocked)
 {
     uint64_t twice = 2 * (hostif->dev->worker->now_ps / 1000u);
@@ -445,10 +426,7 @@ static bool hostif_poll_down(struct emu_hostif *hostif)
     return true;
 }
 
-/*
- * Return the number of slots that the process has not read. Refreshes down_head only if the ring
- * looks full.
- */
+/* Refreshes down_head only if the ring looks full. */
 static uint32_t hostif_used(struct emu_hostif *hostif)
 {
     if (hostif->down_tail - hostif->down_head == EMU_HOSTIF_SLOTS && !hostif_poll_down(hostif))
@@ -464,7 +442,7 @@ uint32_t emu_hostif_room(struct emu_hostif *hostif)
         if (hostif->blocked)
             hostif_block(hostif, false);
         atomic_store_explicit(&hostif->stuck, 0, memory_order_relaxed);
-        return UINT32_MAX; /* emu_hostif_send() drops them */
+        return UINT32_MAX; /* emu_hostif_send() drops the segments */
     }
     used = hostif_used(hostif);
     if (hostif->blocked != (used == EMU_HOSTIF_SLOTS))
@@ -505,10 +483,7 @@ static void hostif_lag(struct emu_hostif *hostif, const struct emu_entry *entry)
     emu_count(&hostif->times.actual_ns, ideal_ns + late_ns);
 }
 
-/*
- * Return whether @count segments may be written. After a cut-off they may not, and count as
- * dropped.
- */
+/* Returns false, and counts the @count segments as dropped, if the process was cut off. */
 static bool hostif_gets(struct emu_hostif *hostif, uint32_t count)
 {
     if (!atomic_load_explicit(&hostif->cut, memory_order_relaxed))
@@ -517,10 +492,7 @@ static bool hostif_gets(struct emu_hostif *hostif, uint32_t count)
     return false;
 }
 
-/*
- * Write the next segment to slot @at, which hostif_down_slot() has returned. Call that only once
- * per segment.
- */
+/* @at: from hostif_down_slot(), which must be called only once per segment. */
 static inline void hostif_put(struct emu_hostif *hostif, uint32_t at, const struct emu_hdr *hdr,
                               const struct emu_seg *payload)
 {
@@ -631,9 +603,8 @@ void emu_hostif_refer(struct emu_hostif *hostif, uint32_t on, uint32_t count)
 }
 
 /*
- * Return whether an unread segment is in @block. The last segment in the block is unread if the
- * process's head has not passed it. mcast_buf_last[] is then 1 to EMU_HOSTIF_SLOTS ahead of the
- * head. Any other distance means that the segment was read long ago.
+ * A block has an unread segment if the process's head has not passed the last reference to it, that
+ * is, if mcast_buf_last[] is 1 to EMU_HOSTIF_SLOTS ahead of the head.
  */
 static bool hostif_reads(const struct emu_hostif *hostif, uint32_t block)
 {

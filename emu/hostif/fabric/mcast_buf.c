@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mcast_buf.c - memory shared by the fabric and processes. */
+/* mcast_buf.c - create memory that the fabric shares with processes. */
 #include "emu/hostif/fabric/mcast_buf.h"
 
 #include <errno.h>
@@ -40,9 +40,8 @@ close_fd:
 
 int emu_mcast_buf_create(struct emu_mcast_buf **ret, uint32_t first)
 {
-    struct emu_mcast_buf *mcast_buf =
-        /* on cache lines of its own, because the worker writes it */
-        aligned_alloc(EMU_LINE, sizeof *mcast_buf);
+    /* in cache lines of its own, because the worker writes it */
+    struct emu_mcast_buf *mcast_buf = aligned_alloc(EMU_LINE, sizeof *mcast_buf);
     int err;
 
     if (!mcast_buf)

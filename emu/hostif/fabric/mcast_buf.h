@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mcast_buf.h - the shared multicast buffer of a switch: memory to which a multicast segment is
- * written once, and in which all processes at the switch read it.
+ * mcast_buf.h - the shared multicast buffer of a switch.
  *
- * With a copy in each process's ring, every cache line of every copy would travel to another core.
- * Instead the switch's worker writes the segment to this buffer, which all processes at the switch
- * map read-only, and their rings refer to its slots. The buffer is circular and consists of blocks.
- * A block is reused once no process has unread segments in it. If the next block cannot be reused
- * because a process does not read, segments are copied to the rings. Segments that are not full are
- * always copied. A process that asks to detach has finished reading the buffer. A process that was
- * cut off may still read it, so the manager retires the buffer: nothing is written to it any more,
- * processes that map it get copies, and new processes get a new buffer.
+ * If each process's ring got a copy of a multicast segment, every cache line of every copy would
+ * travel to another core. Instead the switch's worker writes the segment once to this buffer, which
+ * all processes at the switch map read-only, and their rings refer to its slots. The buffer is
+ * circular and consists of blocks. A block is reused once no process has unread segments in it. If
+ * the next block cannot be reused because a process does not read, segments are copied to the
+ * rings. Segments that are not full are always copied.
+ *
+ * A process that asks to detach has finished reading the buffer. A process that was cut off may
+ * still read it. The manager (the thread that attaches and detaches processes) then retires the
+ * buffer: nothing is written to it any more, processes that map it get copies, and new processes
+ * get a new buffer.
  *
  * Security: a process can read full multicast segments that were sent to other processes at its
  * switch, even before it attached.
@@ -30,21 +32,18 @@
 struct emu_mcast_buf {
     /* Owned by the switch's worker, once created. */
     alignas(EMU_LINE) struct emu_mcast_buf_shared *shared;
-    int memfd;     /* sealed, so that no process can map it writable */
-    uint32_t next; /* slots written, free-running */
-    /* number of slots that may be written, free-running; a multiple of a block's slots */
-    uint32_t end;
-    uint32_t refused; /* failed checks whether the next block can be reused */
+    int memfd;        /* sealed, so that no process can map it writable */
+    uint32_t next;    /* slots written, free-running */
+    uint32_t end;     /* value that `next` must not pass: the end of a block */
+    uint32_t refused; /* how often in a row the next block could not be reused */
 
-    /* Set to 1 by the manager when a process may read the buffer for ever. */
-    _Atomic uint32_t retired;
-    /* references, counted by the manager: its creator's, and one per host interface */
-    uint32_t users;
+    _Atomic uint32_t retired; /* set to 1 by the manager; see emu_mcast_buf_retire() */
+    uint32_t users;           /* references of the creator and host interfaces; the manager's */
 };
 
 /**
- * emu_mcast_buf_create - create a buffer. @first: where its indexes begin. The caller gets a
- * reference.
+ * emu_mcast_buf_create - create a buffer, with one reference to it. Its indexes begin at @first,
+ * rounded down to a block.
  * Errors: -ENOMEM, -EMFILE, -EFBIG; -errno of fcntl().
  */
 int emu_mcast_buf_create(struct emu_mcast_buf **ret, uint32_t first);
@@ -55,15 +54,13 @@ static inline void emu_mcast_buf_hold(struct emu_mcast_buf *mcast_buf)
     mcast_buf->users++;
 }
 
-/**
- * emu_mcast_buf_drop - drop a reference; the last one frees it. May be NULL. Thread: the manager.
- */
+/** emu_mcast_buf_drop - drop a reference; the last frees it. May be NULL. Thread: the manager. */
 void emu_mcast_buf_drop(struct emu_mcast_buf *mcast_buf);
 
 /**
- * emu_mcast_buf_retire - call before a process that may still read the buffer is detached. The
- * store E4, by which the manager detaches the process, must follow: see emu_mcast_buf_is_retired().
- * Thread: the manager.
+ * emu_mcast_buf_retire - stop writing to the buffer, because a process that is about to be detached
+ * may still read it. The manager then detaches the process by the store E4, which makes the worker
+ * see `retired`: see emu_mcast_buf_is_retired(). Thread: the manager.
  */
 static inline void emu_mcast_buf_retire(struct emu_mcast_buf *mcast_buf)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notify.c - the fabric's end of a host interface: notifications to and from the process.
- *
- * Labels of orderings: X2, X4 and Y6, and Y5 for the bell. See hostif/nic.c.
+ * notify.c - the fabric's end of a host interface: notifications to and from the process. The
+ * labels (X2, X4, Y5, Y6) are explained in hostif/nic.c and docs/ORDERING.md.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -12,11 +11,11 @@
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/util/count.h"
 
-#define HOSTIF_NOTIFY_SEGS   64u  /* notify after this many segments, */
-#define HOSTIF_NOTIFY_STREAM 256u /* during a stream after this many, */
-#define HOSTIF_NOTIFY_PASSES 4u   /* and in any case after this many passes */
+#define HOSTIF_NOTIFY_SEGS   64u  /* notify a process after so many segments */
+#define HOSTIF_NOTIFY_STREAM 256u /* the same, during a stream */
+#define HOSTIF_NOTIFY_PASSES 4u   /* notify it after so many passes even if segments are few */
 
-/* Move the worker to the core of a process that sends it a stream (dev/affinity.h). */
+/* Move the worker to the core of a process that sends a stream (dev/affinity.h). */
 static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
 {
     struct emu_hostif_shared *shared = hostif->shared;
@@ -32,10 +31,7 @@ static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
     }
 }
 
-/*
- * Note on which core a notified process may soon post a reply. Where the receiver of a stream will
- * reply is not predicted.
- */
+/* Note on which core the process may reply. The receiver of a stream may reply on any core. */
 static void hostif_expect_answer(struct emu_hostif *hostif)
 {
     uint32_t core = atomic_load_explicit(&hostif->shared->post_core, memory_order_relaxed);
@@ -47,7 +43,6 @@ static void hostif_expect_answer(struct emu_hostif *hostif)
  * Publish the segments written. X4 pairs with Y3: a process that sees the tail sees the segments.
  * The caller continues with emu_hostif_shown() and emu_hostif_wake(). Then either this thread sees
  * that the adapter sleeps, or the adapter sees the tail before it sleeps (emu_hostif_nic_sleep()).
- * Returns false if there is nothing new to publish.
  */
 static bool hostif_show(struct emu_hostif *hostif)
 {
@@ -95,7 +90,6 @@ void emu_hostif_mark(struct emu_hostif *hostif)
     worker->unnotified = hostif;
 }
 
-/* Return the next interface in a list, or NULL. */
 static struct emu_hostif *hostif_next_unnotified(const struct emu_hostif *hostif)
 {
     return hostif->unnotified == hostif ? NULL : hostif->unnotified;
@@ -107,7 +101,7 @@ void emu_hostif_done(struct emu_hostif *hostif, uint32_t moved)
     emu_hostif_mark(hostif);
 }
 
-/* Return whether the unpublished segments are a short message rather than part of a stream. */
+/* Are the unpublished segments a short message, not part of a stream? */
 static bool hostif_has_few(const struct emu_hostif *hostif)
 {
     return hostif->down_tail - hostif->down_published - 1 < EMU_HOSTIF_FEW && !hostif->streams;
@@ -118,10 +112,7 @@ bool emu_hostif_show_few(struct emu_hostif *hostif)
     return hostif_has_few(hostif) && hostif_show(hostif);
 }
 
-/*
- * Return whether so much is unpublished that the process is to be notified although the worker has
- * more to do.
- */
+/* Is so much unpublished that the process must be notified although the worker has more to do? */
 static bool hostif_has_much(const struct emu_hostif *hostif)
 {
     uint32_t down = hostif->down_tail - hostif->down_published;
@@ -161,8 +152,9 @@ void emu_hostif_notify_all(struct emu_worker *worker, bool now)
 }
 
 /*
- * Y5: this thread requests the bell, then checks the indexes once more. The adapter publishes its
- * index, then reads the request. So at least one of them sees what the other wrote.
+ * Y5: this thread requests the bell and then checks the indexes once more, while the adapter
+ * publishes its index and then reads the request. So at least one of the two threads sees what the
+ * other has written.
  */
 bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted)
 {

@@ -46,7 +46,7 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
         pool += vcs->used[c] > 1 ? vcs->used[c] - 1u : 0;
     }
     if (pool != slots)
-        return "slots of a pool were lost or made";
+        return "slots of a pool were lost or duplicated";
     return emu_link_check_segments(rx);
 }
 

@@ -24,7 +24,7 @@ const char *switch_little_check(const struct switch_dev *sw, const struct switch
     uint64_t area_ps = little->area_ps + little->held * (now_ps - little->last_ps);
 
     if (held != little->held)
-        return "segments were lost or made in a switch";
+        return "segments were lost or duplicated in a switch";
     if (sw->dev.worker->clock.mode == EMU_CLOCK_VIRTUAL && area_ps != little->waited_ps + waited_ps)
         return "Little's law does not hold";
     return NULL;

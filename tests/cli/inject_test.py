@@ -465,7 +465,8 @@ class InjectTest(FabemuCase):
             with self.subTest(options=options):
                 made = self.traffic("at=30us credit-forge link=0:4<\n", "--load", "0.7", *options,
                                     status=1)
-                self.assertIn("switch 0 port 4 (cable to switch 4 port 0): credits were made",
+                self.assertIn("switch 0 port 4 (cable to switch 4 port 0): there are "
+                              "more credits than buffers on the cable to here",
                               made["digest"])
 
     def test_lost_credits__are_found_under_a_program(self):

@@ -354,7 +354,7 @@ static void credits__lost_and_forged_are_found(void)
     expect_finding(&d, where, "credits were lost");
     CU_ASSERT_EQUAL(d.audit.found, 1);
     add_credits(&d, &tx->credits, 2);
-    expect_finding(&d, where, "credits were made");
+    expect_finding(&d, where, "there are more credits than buffers on the cable to here");
     add_credits(&d, &tx->credits, -1u);
 
     hostif =
@@ -541,10 +541,10 @@ static void engines__damage_is_found(void)
     at = &d.w.graph->node[1].link[0];
     ch = (struct switch_channels *)(void *)d.fabric->sw[at->sw];
     ch->port[at->port].vcs.pool--;
-    expect_finding(&d, "node 1 link 0", "slots of a pool were lost or made");
+    expect_finding(&d, "node 1 link 0", "slots of a pool were lost or duplicated");
     ch->port[at->port].vcs.pool++;
     add_credits(&d, &engine_rx(fabric_engine(d.fabric, 1), ENGINE_HOST)->credits->count, 1);
-    expect_finding(&d, "node 1: ", "credits were made");
+    expect_finding(&d, "node 1: ", "there are more credits than buffers on the cable to here");
     add_credits(&d, &engine_rx(fabric_engine(d.fabric, 1), ENGINE_HOST)->credits->count, -1u);
 
     top = d.group->engines->at[0].group;

@@ -289,6 +289,22 @@ static bool reap(const pid_t *pids, uint32_t count)
     return failed;
 }
 
+static int usage(FILE *out, int status)
+{
+    fputs("usage: demo NODES [SECONDS [PACE]]\n"
+          "\n"
+          "Keep a fabric busy, so that there is something to see on its page. demo starts one\n"
+          "process for each of NODES nodes itself. It is no MPI program, so do not start it with\n"
+          "mpirun: fabemu run --web --nodes 16 -- demo 16 60\n"
+          "\n"
+          "  NODES    number of processes, 2 or more; the fabric needs as many nodes\n"
+          "  SECONDS  end after this time (default 0: do not end)\n"
+          "  PACE     seconds for each kind of work: all-reduces, a hot spot, exchanges\n"
+          "           (default 6)\n",
+          out);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     uint32_t count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
@@ -297,10 +313,10 @@ int main(int argc, char **argv)
     pid_t *pids;
     bool failed;
 
-    if (count < 2 || seconds < 0 || pace <= 0) {
-        fprintf(stderr, "usage: demo NODES [SECONDS [PACE]]\n");
-        return 2;
-    }
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return usage(stdout, 0);
+    if (count < 2 || seconds < 0 || pace <= 0)
+        return usage(stderr, 2);
     quiet = mmap(NULL, sizeof *quiet, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (quiet == MAP_FAILED) {
         perror("demo: mmap");

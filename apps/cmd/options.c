@@ -235,12 +235,15 @@ static_assert(ROWS <= 64, "struct options.given has one bit for each row");
 int options_usage_error(const char *command, const char *format, ...)
 {
     char what[512];
+    bool question;
     va_list args;
 
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    print_message("%s; try: fabemu%s%s --help", what, *command ? " " : "", command);
+    question = *what && what[strlen(what) - 1] == '?';
+    print_message("%s%s: fabemu%s%s --help", what, question ? " Try" : "; try", *command ? " " : "",
+                  command);
     return EXIT_USAGE;
 }
 

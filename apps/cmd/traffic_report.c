@@ -313,7 +313,7 @@ static void open_text(FILE *out, const struct traffic_result *result,
             result->steady || result->saturated ? "" : "; not steady: it was still changing");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
-            result->saturated ? ": more than the network can carry" : "");
+            result->saturated ? "; saturated: the network cannot carry more" : "");
     rates_text(out, result);
     latency_text(out, "latency", &result->latency);
     if (result->multicast)

@@ -49,7 +49,7 @@ struct capture_writer {
     uint64_t first, last; /* earliest and latest time of a record */
 
     struct capture_files *files;
-    uint64_t in_file[CAPTURE_FILES_MOST]; /* records in each file of the ring */
+    uint64_t in_file[CAPTURE_FILES_MOST]; /* by file: records in it */
     uint64_t overwritten;                 /* records in files that were overwritten */
     bool full;                            /* no file has space for another record */
     struct pcapng file;                   /* the file that is being written */
@@ -315,7 +315,10 @@ bool capture_writer_ended(const struct capture_writer *writer)
     return writer->full || writer->records >= writer->most;
 }
 
-/* The workers no longer change the counters. */
+/*
+ * Count the records in the files and those that are not. The capture has stopped, so the workers no
+ * longer change the counters.
+ */
 static struct capture_written written_of(const struct capture_writer *writer)
 {
     struct capture_written written = {.overwritten = writer->overwritten, .full = writer->full};

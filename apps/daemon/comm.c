@@ -11,8 +11,8 @@
 #include "emu/packet/kind.h"
 
 #define KIND(emu_kind) ((emu_kind)-EMU_MULTICAST)
-#define LINES_MOST     8u /* most lines about collectives, each for one kind and size */
-#define HEAVY_MOST     3u /* most pairs of nodes that the summary names */
+#define LINES_MOST     8u /* limit of lines about collectives, each for one kind, size and place */
+#define HEAVY_MOST     3u /* limit of pairs of nodes that the summary names */
 
 /* Return the name of a kind of collective. @kind: index in struct fabric_comm. */
 static const char *kind_name(uint32_t kind)

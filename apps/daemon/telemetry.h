@@ -42,8 +42,8 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                                struct json_object *request);
 
 /**
- * telemetry_serve_record - write ten snapshots a second to the file of the daemon's configuration,
- * and one at the end. Errors: -ENOMEM, -EMFILE.
+ * telemetry_serve_record - write ten snapshots a second to the file of --record, and one at the
+ * end. Errors: -ENOMEM, -EMFILE.
  */
 int telemetry_serve_record(struct daemon *daemon);
 
@@ -59,15 +59,17 @@ void telemetry_serve_run(struct daemon *daemon);
 /**
  * telemetry_serve_receive - take counters that another host has sent, as telemetry_receive() does.
  * Returns false if they are invalid. telemetry_serve_received_all() - all queried hosts have
- * replied or are lost: take the snapshot. telemetry_serve_host_lost() - a host is lost.
+ * replied or are lost: take the snapshot. telemetry_serve_host_lost() - wait no
+ * longer for @host; take the snapshot if no other host is left to wait for.
  */
 bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece);
 void telemetry_serve_received_all(struct daemon *daemon);
 void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host);
 
 /**
- * telemetry_serve_close - the fabric ends: send a last snapshot to each reader. Wait until the
- * readers have read it, for at most 500 ms, and at most 50 ms after a reader last read something.
+ * telemetry_serve_close - the fabric ends: send a last snapshot to each reader that has
+ * received its last line. Wait until they have read it, for at most 500 ms, and at most 50 ms after
+ * a reader last read something.
  */
 void telemetry_serve_close(struct daemon *daemon);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* kinds.c - the kinds of fault (kinds.def): checks of their text and of networks, and notes. */
+/*
+ * kinds.c - the kinds of fault (kinds.def): check that the keys of a fault fit together and that
+ * the network can have it, and tell the user of unexpected effects.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,8 +149,8 @@ static void note_credit_loss(const struct fault_check *c)
 static void note_credit_forge(const struct fault_check *c)
 {
     snprintf(c->text, c->text_bytes,
-             "the sender may now overrun the receiver's buffer, which drops segments without "
-             "space%s",
+             "the sender may now send more than the receiver has space for, and the receiver "
+             "drops the rest%s",
              emu_profile_acknowledged(c->network->profile) ? "" : "; they are not retransmitted");
 }
 

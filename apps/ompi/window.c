@@ -14,8 +14,9 @@
  * If a call waits already, it is ended by longjmp() out of opal_progress(), which calls
  * window_progress() in each of its rounds. That is safe while only osc/pt2pt waits: its requests
  * are on the heap and stay there, and a lost member sends nothing more that could be written into
- * the caller's memory. A call that involves all members flushes the others one by one before it
- * returns the error, or is ended after a time limit. A fence or a free is never ended in this way,
+ * the caller's memory. Calls that flush all members first flush the others one by one, and then
+ * return the error. Other calls that wait for all members are ended when the bound `silence` has
+ * passed. A fence or a free is never ended in this way,
  * because Open MPI's collectives may wait in it with requests on the stack. If it cannot complete,
  * the process ends with an error message.
  *
@@ -227,7 +228,8 @@ static bool window_lacks_ack(struct window *w)
 /*
  * Return whether a call involves a lost member, or waits for an acknowledgment that a lost member
  * owes. Such a call may still complete if it does not need that member.
- * @acks: the call waits for all acknowledgments. A call to this process itself also does.
+ * @acks: the call waits for all acknowledgments. In osc/pt2pt, a put, get or accumulate to this
+ * process itself waits for them, too.
  */
 static bool involves_loss(struct window *w, int target, bool acks)
 {

@@ -18,7 +18,7 @@ struct virtual_cable {
     bool joined;
     bool channels;
     uint32_t peer, number;
-    /* by channel, or 0: segments sent whose credits have not returned */
+    /* by channel (without channels [0]): segments sent whose credits have not returned */
     uint32_t unpaid[EMU_VCS];
     uint64_t last_ps; /* time of the last received entry */
     const struct emu_profile *profile;
@@ -37,7 +37,7 @@ struct emu_virtual {
     uint32_t nodes;
     uint32_t peers;
     struct virtual_peer *peer;
-    uint64_t window_ps; /* end of the last window that first_ps of the peers is about */
+    uint64_t window_ps; /* end of the window (windows.h) after which first_ps was cleared */
 };
 
 /* A step only clears the events: emu_virtual_agree() reads the cables at the end of each window. */
@@ -177,9 +177,9 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event. Returns NULL, or why it is impossible. Entries and credits
- * that a host has sent are events: a window that began after one of them would deliver it in the
- * past.
+ * Read the time of @host's next event. Returns NULL, or why it is impossible. It must not be later
+ * than the earliest entry or credit that the host has sent: the next window begins at the earliest
+ * event of all hosts, and otherwise could begin after that entry or credit is due.
  */
 static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *its_ps)
 {
@@ -197,7 +197,10 @@ static const char *virtual_next(const struct emu_virtual *link, uint32_t host, u
     return NULL;
 }
 
-/* After a window, what was received before it belongs to the devices here. */
+/*
+ * Forget the times of entries and credits that arrived before a window that has run since. They are
+ * now events of this host's own devices.
+ */
 static void virtual_follow_window(struct emu_virtual *link)
 {
     if (link->window_ps == link->dev.worker->now_ps)
@@ -242,8 +245,8 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
 }
 
 /*
- * Return the most bytes that the other host may send for a cable in two supersteps: in each of them
- * an entry and a credit per slot.
+ * Return the most bytes that the other host may send for a cable in two supersteps (barrier.h; a
+ * superstep is one window): in each of them at most one entry and one credit per slot of the ring.
  */
 static size_t cable_bytes(const struct virtual_cable *cable)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * send.h - packets that an engine sends, from their first host segment until they are acknowledged
- * or dropped.
+ * or dropped. A *host segment* is one that the host posted. Several may form a packet, which is cut
+ * into other segments on the wire.
  *
  * Owner: the engine's worker. A packet is in one list at a time: it is free, waits for a channel
- * (one list per priority), awaits its reply, is in backoff until its next try, or is back until the
- * host is notified. While the host is being notified of it (host.h), it is in no list. A packet
- * holds a reference to the buffer of each of its host segments.
+ * (one list per priority), awaits its reply, is in backoff until its next try, or waits until the
+ * host can be notified of it (ENGINE_BACK). While the host is being notified of it (host.h), it is
+ * in no list. A packet holds a reference to the buffer of each of its host segments.
  */
 #ifndef NIC_ENGINE_SEND_H
 #define NIC_ENGINE_SEND_H
@@ -57,14 +58,17 @@ enum engine_notice {
 struct engine_packet {
     /* if it awaits its reply or is in backoff: when its timer is due; orders these lists */
     uint64_t due_ps;
-    /* awaiting its reply: when its latest segment was sent; due_ps is updated only when reached */
+    /*
+     * awaiting its reply: when its latest segment was sent. engine_send_due() corrects due_ps by
+     * it, but only once due_ps is reached.
+     */
     uint64_t active_ps;
     /* the conditional that is repeated until true and uses this packet; else NULL */
     struct engine_query *query;
     /* engine_host.process when the packet was begun: the process that is notified of it */
     uint32_t process;
     uint32_t dst;   /* node, or a group's address */
-    uint32_t seq;   /* assigned at the first try */
+    uint32_t seq;   /* assigned at the first try; a conditional has it from the start */
     uint32_t tag;   /* tag of the current try */
     uint32_t crc;   /* CRC-32 of the payload; valid if has_crc */
     uint16_t bytes; /* bytes of payload */
@@ -76,7 +80,7 @@ struct engine_packet {
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
-    /* reported to the host: in state ENGINE_BACK, next; in other states, once it is acknowledged */
+    /* the notice for the host; before state ENGINE_BACK: the one for when it is acknowledged */
     enum engine_notice back;
     uint8_t answer; /* enum emu_test_answer */
     bool bulk;      /* has the lowest priority even if it has one segment */
@@ -91,8 +95,8 @@ struct engine_packet {
 };
 
 struct engine_sending {
-    uint32_t first_seq;   /* first sequence number */
-    uint32_t tests;       /* conditionals sent so far; the next one gets its number from this */
+    uint32_t first_seq; /* number of the first packet of each flow (config.first_seq) */
+    uint32_t tests;     /* first_seq + conditionals begun; the next one gets its number from this */
     uint32_t waiting_any; /* bit per priority: packets wait */
     struct engine_list waiting[EMU_PRIORITIES];
     struct engine_list awaiting; /* ordered by due_ps, like backing_off */
@@ -122,7 +126,7 @@ static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 /** engine_sending_init - put all packets into the free list. */
 void engine_sending_init(struct engine_sending *send);
 
-/** engine_ready - let packet @i wait for a channel; @first: in front of all other packets. */
+/** engine_ready - let packet @i wait for a channel; @first: before all of its priority. */
 void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
 
 /**
@@ -134,7 +138,8 @@ void engine_waiting_drop(struct engine *e, uint16_t i);
 void engine_await(struct engine *e, uint16_t i);
 
 /**
- * engine_replied - handle the end of a try of packet @i, which is in no list. @taken: by an ACK.
+ * engine_replied - handle the end of a try of packet @i, which is in no list. @taken: an ACK ended
+ * it. False: the try failed, for example by a NACK or a time-out.
  */
 void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 

@@ -8,8 +8,9 @@
  * FIFO moves to its crosspoints as they have space. Each copy of a multicast moves independently,
  * once per output. When the last copy has moved, the slot is free and the credit returns. The
  * segments behind the first one wait for it: head-of-line blocking is the price of this design.
- * Modelling choice: moving takes no time, because an output-queued crossbar needs an internal
- * speed-up anyway, by which it can move a whole FIFO when there is space.
+ * Modelling choice: moving a segment to its crosspoints takes no time. An output-queued crossbar
+ * must be faster inside than its links anyway. At that speed it can move a whole FIFO when there is
+ * space.
  *
  * buffers=input is the router with which the paper compares: input/slots.c.
  *
@@ -21,12 +22,12 @@
  * slots, which in turn wait for credits of the next cables. Segments behind it in the FIFO wait for
  * the same. (3) A copy takes one whole slot of the next input at a time, and holds nothing else
  * while it waits for another slot. So there is no hold and wait among the outputs of a switch, and
- * no copy waits for the other copies of its segment. (A multicast without fanout splitting, which
- * claims outputs one by one, would be wrong here.) (4) The last cables lead to adapters, which take
- * everything. Combine units take everything, too: their results wait in the unit's own list. So,
- * from the end of the order backwards, every first segment moves at some time. All this needs (1):
- * routes that go up again after going down, or trees with two tops, could deadlock, and nothing
- * here would detect it.
+ * no copy waits for the other copies of its segment. (A multicast without fanout splitting claims
+ * its outputs one by one, and holds some while it waits for others. It could deadlock.) (4) The
+ * last cables lead to adapters, which take everything. Combine units take everything, too: their
+ * results wait in the unit's own list. So, from the end of the order backwards, every first segment
+ * moves at some time. All this needs (1): routes that go up again after going down, or trees with
+ * two tops, could deadlock, and nothing here would detect it.
  */
 #include "switch/input/fifo.h"
 

@@ -34,7 +34,7 @@ void fabemu_event_close(struct fabemu_event *event)
     nic_lock(fab);
     nic_region_forget_event(fab, event);
     nic_event_end(fab, nic_event_of(event));
-    nic_unlock(fab); /* this also removes the event from fab->fired */
+    nic_unlock(fab); /* removes the event from fab->fired: no operation is armed on it any more */
 }
 
 int fabemu_event_add(struct fabemu_event *event, uint64_t n)

@@ -9,13 +9,13 @@
  * attaches to the node next.
  *
  * The query is repeated until it is answered; queries and answers may overtake each other. A
- * process that detaches also waits for the answers to all its queries, so that none of them arrives
- * at an empty node. Both processes of a pair may detach at the same time. A process that has
- * answered needs nothing more from its peer. But two kinds of segments may still be in flight: its
- * answers, and queries that the peer repeated before the answer reached it. NIC_DISCONNECT_DONE
- * says how many queries there are. The process waits for these segments for at most
- * fab->farewell_limit_ns. If one arrives later, the fabric counts it as dropped, but it carries no
- * data.
+ * process that detaches also waits until its peers have confirmed all its queries, so that none of
+ * them arrives at an empty node. Both processes of a pair may detach at the same time. After a peer
+ * has answered this process, two kinds of its segments may still be on the way here: more answers,
+ * and, if it detaches too, queries that it repeated before our answer reached it.
+ * NIC_DISCONNECT_DONE says how many queries there are. This process waits for the segments for at
+ * most fab->farewell_limit_ns. If one arrives later, the fabric counts it as dropped, but it
+ * carries no data.
  */
 #include "nic/host/api/open.h"
 

@@ -45,13 +45,19 @@ int nic_control_watch(struct nic_control *control, struct fabemu *fab,
                                     struct json_object *object));
 /**
  * nic_control_request - send a request and wait for the reply. Consumes the reference to @request.
- * Errors: -errno with which the fabric refused it.
+ * Errors: -errno with which the fabric refused it; errors of sending; -ENOTCONN.
  */
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);
-/* nic_control_detach - give the node back, free @control. @goodbyes_late: from nic_leave(). */
+/**
+ * nic_control_detach - give the node back, free @control. @goodbyes_late: result of nic_leave(),
+ * the number of peers that may lack data; the fabric reports it.
+ */
 void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
-/** nic_control_exits - tell the fabric that the process exits without detaching. */
+/**
+ * nic_control_exits - notify the fabric that the process exits without detaching, unless another
+ * request is in progress.
+ */
 void nic_control_exits(struct nic_control *control);
 /** nic_control_forked - close the socket in a forked child. */
 void nic_control_forked(struct nic_control *control);

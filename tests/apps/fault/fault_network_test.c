@@ -308,7 +308,8 @@ static void fault_check__notes_unrepaired_damage(void)
     static const struct odd rows[] = {
         {"kary:4,2", "oq2004", NULL, "credit-loss link=any", "", "never returns"},
         {"kary:4,2", "oq2004", NULL, "credit-forge link=any", "", "not retransmitted"},
-        {"qsnet:64", "qsnet3", NULL, "credit-forge link=any", "", "overrun the receiver"},
+        {"qsnet:64", "qsnet3", NULL, "credit-forge link=any", "",
+         "more than the receiver has space for"},
         {"kary:4,2", "oq2004", "combine_check=none", "combine-flip top", "", "without any error"},
         {"kary:4,2", "oq2004", NULL, "combine-flip top", NULL, NULL},
         {"qsnet:64", "qsnet3", NULL, "loss link=any", NULL, NULL},

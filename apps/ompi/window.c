@@ -354,7 +354,8 @@ static int call_ends(int rc)
 /*
  * Define a wrapper of osc/pt2pt's function @name. A nested call (such as one that completes
  * operations while a window is freed) is a part of the outer one.
- * @acks: the call waits for all outstanding acknowledgments.
+ * @acks: the call waits for all outstanding acknowledgments. In osc/pt2pt, calls that move no data,
+ * and a flush of this process itself, do not wait for them.
  */
 #define GUARDED_BY(name, call, leave, acks, target, params, ...) \
     static int guarded_##name params                             \
@@ -399,15 +400,15 @@ GUARDED(compare_and_swap, "MPI_Compare_and_swap", LEAVE_ONE, target,
         from, compare, result, type, target, disp, win)
 GUARDED(rput, "MPI_Rput", LEAVE_ONE, target, (ORIGIN, TARGET, WIN, ompi_request_t **req), from,
         count, type, target, disp, its_count, its_type, win, req)
-GUARDED_ACKS(rget, "MPI_Rget", LEAVE_ONE, target,
-             (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to,
-             count, type, target, disp, its_count, its_type, win, req)
+GUARDED_BY(rget, "MPI_Rget", LEAVE_ONE, count &&its_count, target,
+           (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to,
+           count, type, target, disp, its_count, its_type, win, req)
 GUARDED(raccumulate, "MPI_Raccumulate", LEAVE_ONE, target,
         (ORIGIN, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type, target, disp,
         its_count, its_type, op, win, req)
-GUARDED_ACKS(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, target,
-             (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
-             result, got, got_type, target, disp, its_count, its_type, op, win, req)
+GUARDED_BY(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, got &&its_count, target,
+           (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
+           result, got, got_type, target, disp, its_count, its_type, op, win, req)
 GUARDED(fence, "MPI_Win_fence", LEAVE_NEVER, -1, (int assertion, WIN), assertion, win)
 GUARDED(start, "MPI_Win_start", LEAVE_LATE, -1, (ompi_group_t * group, int assertion, WIN), group,
         assertion, win)
@@ -421,7 +422,8 @@ GUARDED(lock, "MPI_Win_lock", LEAVE_ONE, target, (int kind, int target, int asse
 GUARDED(unlock, "MPI_Win_unlock", LEAVE_ONE, target, (int target, WIN), target, win)
 GUARDED(lock_all, "MPI_Win_lock_all", LEAVE_LATE, -1, (int assertion, WIN), assertion, win)
 GUARDED_ACKS(unlock_all, "MPI_Win_unlock_all", LEAVE_FLUSH, -1, (WIN), win)
-GUARDED_ACKS(flush, "MPI_Win_flush", LEAVE_ONE, target, (int target, WIN), target, win)
+GUARDED_BY(flush, "MPI_Win_flush", LEAVE_ONE, target != w->rank, target, (int target, WIN), target,
+           win)
 GUARDED_ACKS(flush_all, "MPI_Win_flush_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN), target, win)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)

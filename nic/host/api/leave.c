@@ -192,9 +192,9 @@ static bool peer_is_unconfirmed(const struct fabemu *fab, const struct nic_peer 
            ((silent && !peer_has_all(fab, peer)) || peer->unreported_incarnation == peer->first);
 }
 
-static uint32_t leave_report(const struct fabemu *fab, uint64_t limit_ns)
+static uint32_t leave_report(const struct fabemu *fab, uint64_t began_ns)
 {
-    unsigned long long ms = limit_ns / 1000000u;
+    unsigned long long ms = (emu_now_ns() - began_ns) / 1000000u;
     uint32_t unconfirmed = 0;
 
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
@@ -253,7 +253,7 @@ uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
             nic_sleep(fab, seen);
     }
     nic_lock(fab);
-    unconfirmed = leave_report(fab, limit_ns);
+    unconfirmed = leave_report(fab, began);
     nic_unlock(fab);
     return unconfirmed;
 }

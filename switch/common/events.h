@@ -19,7 +19,7 @@ struct switch_little {
 
 static_assert(TOPO_PORTS_MAX <= (int)SWITCH_ROWS_MAX, "every port can have an arrival in a step");
 
-/* Which outputs will act, and when. */
+/* The outputs of a switch *act*: they send a segment, or begin or end work of a combine unit. */
 struct switch_agenda {
     emu_ports due;     /* outputs that are scheduled to act */
     emu_ports stalled; /* outputs that have a segment and wait for a credit (EMU_EVENT_CREDIT) */
@@ -77,7 +77,7 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
     return event;
 }
 
-/* Callbacks of switch_events_run(), which passes @own to them. Their times may be EMU_NEVER. */
+/* Callbacks of switch_events_run(); @own is its argument. The times may be EMU_NEVER. */
 struct switch_events {
     /* Add the arrivals up to @until_ps to @arrivals. Returns the time of the next arrival. */
     uint64_t (*begin)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);

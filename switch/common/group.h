@@ -50,12 +50,13 @@ struct switch_results {
 /* The state of one sequence number of a group. It is one cache line if the switch has one unit. */
 struct switch_state {
     emu_ports have; /* ports that have contributed, at any unit */
-    /* output ports of the result, empty until decided; if not active, of the previous result */
+    /* output ports of the result (if not active, of the last one); empty until they are decided */
     emu_ports outs;
     struct emu_hdr hdr; /* header of the first contribution; the others must match it */
     uint32_t born_ns;   /* when the first contribution was posted, in ns */
     bool active;        /* an operation is in progress */
-    bool used;          /* hdr is valid: that of the operation in progress, or of the last one */
+    /* hdr is valid: of the operation in progress, or if there is none, of the last operation */
+    bool used;
     /* units with parity: set of units with a part in which a fault has flipped a bit */
     uint16_t flipped;
     struct switch_partial part[]; /* one for each unit */

@@ -16,7 +16,6 @@
 #include "emu/buffer/ring.h"
 #include "switch/common/device.h"
 
-/* The number of a slot. */
 #if EMU_PORT_WORDS == 1
 typedef uint16_t switch_slot;
 #define SWITCH_NO_SLOT UINT16_MAX

@@ -37,7 +37,7 @@ static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
 }
 
 /*
- * Return the outputs of the result of @state once the ports @have have contributed; empty: none
+ * Return the outputs of @state's result once the ports @have have contributed; empty: no result
  * yet.
  */
 static inline emu_ports combine_outs(const struct switch_group *group,
@@ -140,7 +140,7 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
     results->pending = true;
 }
 
-/* Send the result of state @i now, if no other one waits before it. False: it must be queued. */
+/* Send the result of state @i now, if no other result waits before it. False: it must be queued. */
 static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
@@ -163,9 +163,7 @@ static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints 
     return true;
 }
 
-/*
- * Let unit @u read its part of @state. False: it is damaged, which only an injected fault can do.
- */
+/* Let unit @u read its part of @state. False: an injected fault has damaged the part. */
 static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
                                 const struct switch_state *state, uint32_t u)
 {
@@ -191,7 +189,6 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
 
 /* --- progress of a state ------------------------------------------------------------ */
 
-/* Return the ports that leaf @u serves. */
 static emu_ports combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
 {
     return emu_ports_range(u * xp->leaf_ports, xp->leaf_ports);
@@ -555,9 +552,9 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
 }
 
 /*
- * Units act in the order of leaves, then the root, so that the root finds the partial results of
- * the leaves. Results that stay at a unit, or reach the root only after it has acted, wait for the
- * next pass. The switch requests this pass itself, because no other device would wake it.
+ * The leaves act first, then the root, so that the root finds the partial results of the leaves.
+ * Results that stay at a unit, or reach the root only after it has acted, wait for the next pass.
+ * The switch requests this pass itself, because no other device would wake it.
  */
 uint32_t switch_combine(struct switch_crosspoints_raw *raw)
 {

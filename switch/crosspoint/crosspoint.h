@@ -20,7 +20,8 @@
 #include "switch/common/crossbar.h"
 
 /*
- * limit of groups in a unit's list: twice those that can combine, because removed ones may be left
+ * limit of ids in a unit's list of groups: twice the groups that can combine, because ids of
+ * removed groups may be left
  */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
 static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexes may wrap");
@@ -33,11 +34,11 @@ static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexe
  *     credits of the sender + credits and segments on the wire + segments in the fullest crosspoint
  *         = xpoint_slots
  *
- * So an arrival that does not make the fullest crosspoint fuller owes the sender its credit at
- * once, and a departure that makes the fullest crosspoint less full owes one. Timed clocks update
- * the levels of a row at every event (switch_level()). Clock raw settles a row once a pass, for any
- * number of arrivals and departures: it owes the number of arrivals minus the growth of the fullest
- * crosspoint.
+ * So after an arrival that does not make the fullest crosspoint fuller, the row owes the sender the
+ * credit at once, and after a departure that makes the fullest crosspoint less full, it owes one.
+ * Timed clocks update the levels of a row at every event (switch_level()). Clock raw *settles* a
+ * row once a pass, for any number of arrivals and departures: the row owes the number of arrivals
+ * minus the growth of the fullest crosspoint.
  */
 struct switch_settling {
     uint32_t arrived; /* segments that arrived since the row was last settled */
@@ -247,13 +248,12 @@ void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
-/* Return whether units are stalled. Units that are out of service are not: they drop all. */
+/* Return whether units are stalled. Units out of service are not: they drop all. */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
     return __builtin_expect(xp->impaired != NULL, 0) && xp->impaired->stalled && !xp->impaired->out;
 }
 
-/* Return the unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)
 {
     return row < xp->bar.sw.ports && xp->units > 1 ? row / xp->leaf_ports : xp->units - 1;

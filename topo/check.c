@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdarg.h>
 
-#define LOOKUPS_MAX (UINT64_C(1) << 28) /* a network with more lookups is checked by levels */
+/* if more lookups are needed and all tables are regular, the check goes by levels */
+#define LOOKUPS_MAX (UINT64_C(1) << 28)
 
 int check_fail(const struct check *c, const char *format, ...)
 {
@@ -120,7 +121,9 @@ static int check_route(struct check *c, uint32_t s)
  * switch on the way up, and for a lower switch on the way down.
  */
 
-/* Does a port lead to a lower switch with the @span nodes from @first on, or to the only node? */
+/*
+ * Does a port lead to a lower switch with the @span nodes from @first on, or to node @first alone?
+ */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)
 {

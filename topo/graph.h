@@ -40,8 +40,8 @@ void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint
 /* Missing routes. */
 struct topo_gap {
     uint64_t pairs; /* of a switch with nodes and a destination to which it has no route */
-    uint32_t src;   /* the first pair: a node at its switch */
-    uint32_t dst;   /* the first pair: its destination */
+    uint32_t src;   /* a node at the switch of the first pair */
+    uint32_t dst;   /* the destination of the first pair */
 };
 
 /**

@@ -108,7 +108,7 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* A node's links lead to different chassis with APART_CHASSIS. These chassis are a row. */
+/* Size the lower stage. With APART_CHASSIS, a node's links lead to different chassis: a *row*. */
 static void qsnet_lower(struct qsnet *q)
 {
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
@@ -187,7 +187,7 @@ static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, u
     rail->graph->parts.backplane += lowers * STAGE * PAIR;
 }
 
-/* Links out of a chassis are spread evenly over its upper routers. @j: number of the link. */
+/* Return where link @j out of chassis @c begins. The upper routers have equally many such links. */
 static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
 {
     uint32_t u = j * STAGE / rail->q->tops;

@@ -66,7 +66,7 @@ struct topo_route {
     uint32_t set_count;  /* general: number of sets */
     uint32_t nodes;      /* general: elements of where[]; other nodes have no route */
     emu_ports elsewhere; /* empty: other nodes are unreachable, or the table is general */
-    emu_ports *sets;     /* regular: by block; general: for set_of[]. Switches may share sets */
+    emu_ports *sets;     /* regular: by block; general: by set_of[]. Switches may share sets */
     /* general, by cluster: index of its set; with TOPO_PER_MEMBER, index of its first node's set */
     const uint16_t *set_of;
     const uint32_t *where; /* general, by node: cluster << TOPO_MEMBER_BITS | index in it */
@@ -294,7 +294,8 @@ struct topo_checked {
     uint64_t routes;   /* pairs of a switch and a destination node */
     uint64_t channels; /* directions of cables between switches */
     uint64_t waits;    /* pairs of channels of which the first may wait for the second */
-    bool by_levels;    /* too large to list its waits, but all routes go up, then down */
+    /* the waits were too many to list; instead, all routes were found to go up, then down */
+    bool by_levels;
 };
 
 /**
@@ -305,7 +306,7 @@ struct topo_checked {
  * @what: gets what the check covered; may be NULL.
  * Cost: switches x nodes lookups and switches x clusters x ports steps: below 1 s for 16384 nodes.
  * If more than 2^28 lookups would be needed and all routes are regular, the check tests each set of
- * ports only once: if all routes go up, then down, there is no cycle.
+ * ports only once, because there is no cycle if all routes go up, then down.
  * Errors: -EINVAL, -EDEADLK, -ENOMEM with one line in @error.
  * Source: Dally and Seitz, deadlock-free routing; here with candidates, multicast and combining.
  */

@@ -27,7 +27,7 @@ struct telemetry_group {
     uint32_t number;    /* number of the only device, or TELEMETRY_MANY */
     uint32_t level;     /* level of the switches */
     uint32_t low, high; /* lowest and highest node in or below the group; low > high: none */
-    uint32_t from, to;  /* of switches: the node groups that have the nodes @low and @high */
+    uint32_t from, to;  /* for switches: the node groups with the nodes `low` and `high` */
     uint32_t block;
     uint32_t closed; /* the closed aggregation's group that is or contains this one */
 };
@@ -105,7 +105,7 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
 /**
  * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add the counters
- * of cable @i to it. Of the states of its cables, a trunk has the last in enum telemetry_link.
+ * of cable @i to it. A trunk has that state of its cables which is last in enum telemetry_link.
  */
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
 void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,

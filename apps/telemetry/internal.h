@@ -6,7 +6,7 @@
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/telemetry.h"
 
-/* Tables of counters. DIRECTIONS: rows 2i and 2i + 1 are cable i to and from its first end. */
+/* Tables of counters. Rows 2i and 2i + 1 of DIRECTIONS are cable i to and from its first end. */
 enum { TELEMETRY_DIRECTIONS, TELEMETRY_SWITCHES, TELEMETRY_NODES, TELEMETRY_TABLES };
 
 struct telemetry_table {
@@ -50,7 +50,7 @@ struct telemetry_finished {
     uint64_t changed;
 };
 
-/* A line without its first fields, which differ by reader, so that readers can share it. */
+/* A line without its first fields, which differ between readers. All readers share the rest. */
 struct telemetry_body {
     struct text_buf text;
     uint64_t sample, since; /* the line's fields of these names; sample 0: no line */

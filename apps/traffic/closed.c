@@ -24,9 +24,9 @@ struct closed_run {
     struct traffic_coll coll;
     struct traffic_pending operations; /* incomplete operations */
     struct traffic_stats *latency;     /* batches (stats.h) divide operations by number, not time */
-    uint64_t completed;                /* of all groups */
+    uint64_t completed;                /* number of complete operations of all groups */
     uint64_t *got;     /* reduce: for each group, number of result segments at its root */
-    const char *wrong; /* about the logs or memory; NULL: no error */
+    const char *wrong; /* error about the logs or memory; NULL: none */
 };
 
 /*
@@ -203,7 +203,7 @@ static int announce(struct closed_run *closed, bool *moved)
     return 0;
 }
 
-/* Check the nodes of this host themselves, because the logs of other hosts are not trusted. */
+/* Check the nodes of this host directly, because the logs of other hosts are not trusted. */
 static int check_here(struct closed_run *closed)
 {
     uint32_t node = traffic_coll_unfinished(&closed->coll);

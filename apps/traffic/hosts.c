@@ -228,7 +228,7 @@ int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
 
 /* --- the start of a run ------------------------------------------------------------------ */
 
-/* The digest covers the traffic. The hosts have already compared the other settings. */
+/* Return a digest of the traffic's settings. The hosts have already compared all other settings. */
 static uint64_t config_digest(const struct traffic_config *config)
 {
     const struct traffic_pattern *pattern = &config->pattern;

@@ -60,7 +60,7 @@ void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t n
 
 /**
  * traffic_hosts_logs - pass the logs of all nodes on all hosts to @take, in several pieces, and
- * clear them. Errors: -ENOMEM, some entries are missing.
+ * clear them. Errors: -ENOMEM: @take lacks some entries.
  */
 int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
                        void (*take)(void *ctx, const struct traffic_part *part, size_t count),

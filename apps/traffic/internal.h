@@ -52,7 +52,7 @@ void traffic_run_begin(struct traffic_run *run);
 /** traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user interrupts. */
 int traffic_run_progress(struct traffic_run *run, double done);
 
-/** traffic_run_check - stop the wall time, read totals, check conservation. Errors: -EPROTO. */
+/** traffic_run_check - take the wall time, read totals, check the fabric. Errors: -EPROTO. */
 int traffic_run_check(struct traffic_run *run);
 
 /** traffic_run_wrong - set the run's error text, and send it to all other hosts. Returns @err. */

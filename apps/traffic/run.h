@@ -25,7 +25,7 @@ struct traffic_hosts;
  * between two windows of simulated time.
  */
 struct traffic_viewer {
-    /* a run of @fabric begins, with snapshots every @every_ns; NULL pointers: the run has ended */
+    /* a run begins, with snapshots every @every_ns; if @fabric is NULL, the run has ended */
     void (*run)(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                 uint64_t every_ns);
     /*
@@ -47,8 +47,8 @@ struct traffic_config {
     uint64_t load;   /* of each source: fraction of its links' rate, times TRAFFIC_LOAD_UNIT */
     bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
-    uint64_t warmup_ps; /* 0: traffic_phases_choose() */
-    /* 0: traffic_phases_choose() and, if warmup_ps is 0, measure until the traffic is steady */
+    uint64_t warmup_ps; /* 0: chosen by traffic_phases_choose() */
+    /* 0: chosen, too; if warmup_ps is also 0, measure again until the traffic is steady */
     uint64_t measure_ps;
     uint64_t window_ps; /* for the series of delivered bytes; 0: no series; needs measure_ps */
     double fanout;      /* multicast: mean number of destinations; 0: open_build.c chooses */
@@ -145,7 +145,7 @@ struct traffic_result {
     uint32_t members;
 
     /* Open loop and collectives. */
-    uint64_t bytes; /* traffic_config.bytes, rounded up as used */
+    uint64_t bytes; /* traffic_config.bytes; of a collective, rounded up to a multiple of 8 */
     struct traffic_latency latency;
     uint64_t virtual_ps;
     uint64_t segments; /* number of segments that nodes have sent */

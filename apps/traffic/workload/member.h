@@ -28,7 +28,10 @@ struct traffic_member {
      */
     uint64_t *seen_ps;
     uint64_t last_ps; /* when the latest segment of `got_op` was in memory */
-    /* by sequence number modulo EMU_WINDOW: when its result was consumed. NULL: not needed */
+    /*
+     * for each sequence number modulo EMU_WINDOW, when the member consumed its result. NULL: this
+     * is a reduction, or all operations fit into a window
+     */
     uint64_t *freed_ps;
     uint64_t digest;
     uint64_t noise_phase_ps;

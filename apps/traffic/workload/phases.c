@@ -36,7 +36,7 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
     *measure_ps = measure < TRAFFIC_PHASE_MOST_PS ? (uint64_t)measure : TRAFFIC_PHASE_MOST_PS;
 }
 
-/* Return whether the mean of the batches from @from on is above its confidence interval. */
+/* Return whether the mean of the batches from @from on is above 0 by more than its interval. */
 static bool above_zero(const double *value, uint32_t from)
 {
     double part[TRAFFIC_BATCHES];
@@ -65,7 +65,7 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
 #define MATTER 0.005 /* a drift above this, as a fraction of the latency, is relevant */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/* Return whether the last third differs from the first, by the standard error within thirds. */
+/* Return whether the last third differs from the first; the error is that within the thirds. */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

@@ -123,7 +123,7 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/* Find, by bisection, the probability of a node for which non-empty sets have the wanted mean. */
+/* Find by bisection the probability of each node for which non-empty sets have the wanted mean. */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;

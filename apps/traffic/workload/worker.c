@@ -8,7 +8,9 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-/* A packet has @whole full segments, and one segment of @rest bytes of payload (0: none). */
+/*
+ * Return the wire bytes of a packet of @whole full host segments and one of @rest bytes (0: none).
+ */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
     uint32_t bytes = (uint32_t)(whole * EMU_SEG_BYTES + (rest ? EMU_HDR_BYTES + rest : 0));

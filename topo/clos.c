@@ -113,9 +113,9 @@ static const char *clos_options(struct clos *c, const char *at)
     if (wrong)
         return wrong;
     if (!radix && ups != c->levels - 1)
-        return "up is a number for each level but the top, one less than down has";
+        return "up is a number for each level except the top, one number less than down";
     if (cables && cables != c->levels - 1)
-        return "cables is a number for each level but the lowest, one less than down has";
+        return "cables is a number for each level except the lowest, one number less than down";
     memcpy(c->cables + 1, list, cables * sizeof list[0]);
     return NULL;
 }
@@ -133,7 +133,7 @@ static const char *clos_size(struct clos *c)
         if (c->down[l] > TOPO_PORTS_WIDE || c->up[l] > TOPO_PORTS_WIDE - c->down[l])
             return "a switch has at most " TEXT(TOPO_PORTS_WIDE) " ports, down and up";
         if (c->down[l] % c->cables[l] || c->up[l] % above)
-            return "cables must divide the ports: those down, and those up of the level below";
+            return "cables must divide the ports down, and the ports up of the level below";
         c->children[l] = c->down[l] / c->cables[l];
         c->parents[l] = c->up[l] / above;
         c->ports = c->down[l] + c->up[l] > c->ports ? c->down[l] + c->up[l] : c->ports;
@@ -156,7 +156,7 @@ static const char *clos_size(struct clos *c)
             return "too large: at most 1048576 switches";
     }
     if ((uint64_t)c->all * c->switches[0] > TOPO_ROUTES_MAX)
-        return "too large: the number of switches times the number of those with nodes is at "
+        return "too large: the number of switches times the number of switches with nodes is at "
                "most " TEXT(TOPO_ROUTES_MAX);
     return NULL;
 }

@@ -79,9 +79,7 @@ static uint8_t lower_rate(uint8_t a, uint8_t b)
     return topo_rate_ps(a) >= topo_rate_ps(b) ? a : b;
 }
 
-/*
- * Keep one end per port. Drop cables to devices that are not emulated, and from a device to itself.
- */
+/* Keep one end per port. Drop cables to devices that are not emulated, or to the device itself. */
 static int ends_merge(struct file *file, struct topo_parts *parts)
 {
     uint32_t kept = 0;

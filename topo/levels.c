@@ -33,7 +33,7 @@ struct quality {
     /* pairs of a switch with nodes and a cluster (route.h) that have no route */
     uint64_t unreachable;
     uint64_t hops;    /* sum of the distances of all other pairs */
-    uint64_t choices; /* sum of the numbers of candidate ports at the first switch */
+    uint64_t choices; /* sum over all pairs of the number of candidate ports at the switch */
     bool flat;        /* some cable joins switches of equal height */
 };
 

@@ -43,11 +43,12 @@ struct qsnet {
     enum apart apart;
 
     uint32_t chassis;
-    uint32_t lowers;      /* lower routers, which have nodes, per network */
-    uint32_t last_lowers; /* of the last chassis; APART_CHASSIS: of each of the last `links` ones */
+    uint32_t lowers; /* lower routers, which have nodes, per network */
+    /* lower routers of the last chassis; APART_CHASSIS: of each one in the last row */
+    uint32_t last_lowers;
     bool has_uppers;
-    uint32_t per_router;  /* top switches per router; 0: they are chassis, or there are none */
-    uint32_t per_chassis; /* top switches per chassis; 0: they are not chassis */
+    uint32_t per_router;  /* top switches per router; 0 if they are chassis or there are none */
+    uint32_t per_chassis; /* top switches per chassis; 0 if they are not chassis */
     uint32_t top_lowers;  /* lower routers of a top switch that is a chassis or half a chassis */
     uint32_t switches;    /* switches per network */
 };
@@ -97,7 +98,7 @@ static const char *qsnet_wrong(const struct qsnet *q)
     if (q->apart && q->links == 1)
         return "apart is for several links into one network: say links=2 too";
     if (q->tops < 1 || q->tops > M)
-        return "tops is 1 to 128: 128 top switches are full bandwidth, 64 half of it";
+        return "tops is 1 to 128: 128 top switches give full bandwidth, 64 give half of it";
     if (q->nodes * q->links > M * CHASSIS_MAX)
         return "too large: nodes times links is at most 16384, 128 chassis of 128";
     return NULL;

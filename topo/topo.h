@@ -20,8 +20,7 @@
 
 /*
  * Most ports of a switch: TOPO_PORTS_WIDE in fabemu-wide, the program for large switches, and
- * TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports also have room for a few combine
- * units.
+ * TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports can also contain combine units.
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1
@@ -120,7 +119,7 @@ struct topo_parts {
 
 /*
  * Names of a switch or node in a file. The texts are UTF-8 without control characters, of at most
- * TOPO_NAME_MAX bytes. Each field but guid is the offset of a text in label_text.
+ * TOPO_NAME_MAX bytes. Each field except guid is the offset of a text in label_text.
  */
 struct topo_label {
     uint32_t name;  /* unique name for people: host, title or identity; see file_label.c */
@@ -238,7 +237,7 @@ void topo_rates(const struct topo_graph *graph, struct topo_rates *ret);
 
 /**
  * topo_spec_for_nodes - write the SPEC of a k-ary n-tree for at least @nodes nodes: with two levels
- * and the least k if k <= 16 suffices, else with k = 16 and more levels. Errors: -EINVAL with one
+ * and the least k if k <= 16 suffices, else with k = 16 and more levels. Errors: -EINVAL, with a
  * line in @error.
  */
 int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *error,
@@ -341,7 +340,7 @@ struct topo_at {
 int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
                  uint32_t count, uint64_t *unreachable);
 
-/** topo_hops - number of switches on a path from @src's first link to @dst; 0: there is no path. */
+/** topo_hops - return the number of switches on a path from @src's first link to @dst, or 0. */
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
 
 /* One switch of a collective tree. */
@@ -371,7 +370,7 @@ struct topo_tree {
 int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, const uint32_t *members,
                     uint32_t count, const uint32_t *load);
 
-/** topo_tree_link - link by which @node is in the tree; TOPO_NONE: it is not in the tree. */
+/** topo_tree_link - return the link by which @node is in the tree; TOPO_NONE: it is not in it. */
 uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
                         uint32_t node);
 

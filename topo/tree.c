@@ -27,7 +27,7 @@ struct grow {
     uint32_t *index; /* by switch of the graph: 1 + its index in switches[]; 0: not in the tree */
 };
 
-/* Return the port in @set with the least loaded neighbour, the lowest of several; -1: none. */
+/* Return the lowest port in @set with the least loaded neighbour; -1 if @set is empty. */
 static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
 {
     uint32_t least = 0;

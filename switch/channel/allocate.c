@@ -17,9 +17,7 @@ static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64
     }
 }
 
-/*
- * Return whether a packet *collects* slots: it needs a slot for every segment before it sends one.
- */
+/* Return whether a packet *collects* slots: it needs one for each segment before it sends any. */
 static bool allocate_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;

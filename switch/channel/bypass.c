@@ -23,9 +23,7 @@
  */
 #include "switch/channel/stages.h"
 
-/*
- * Return how many of @wanted segments channel @c of @o has credits for; 0: a segment waits at @o.
- */
+/* Return how many of @wanted segments channel @c of @o has credits for. Nothing may wait at @o. */
 static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint32_t c,
                                    uint32_t wanted)
 {

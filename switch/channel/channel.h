@@ -47,9 +47,7 @@
 enum switch_channel_state {
     CHANNEL_CLOSED,
     CHANNEL_OPEN, /* the packet has copies, or waits for channels */
-    /*
-     * no output leads to its destination: its segments are dropped, and it is answered with a NACK
-     */
+    /* no output leads to its destination, so its segments are dropped and it gets a NACK */
     CHANNEL_DRAINED,
     CHANNEL_REPLIED /* all copies have their replies; the packet's own reply waits for the wire */
 };
@@ -247,7 +245,7 @@ static inline uint32_t switch_channel_relabel_cont(const struct switch_channels 
     return (from ^ to) | (uint32_t)ch->cont_crc[from ^ to] << 16;
 }
 
-/* Change a header of channel @from, which was checked, into one of channel @to. */
+/* Change a checked header of channel @from into one of channel @to. */
 static inline void switch_channel_relabel(const struct switch_channels *ch,
                                           struct emu_packet_hdr *hdr, uint32_t from, uint32_t to)
 {

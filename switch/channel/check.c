@@ -97,9 +97,7 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
                 : NULL;
 }
 
-/*
- * Return whether a head (or, if @reply, a reply) with @tag and channel @c is on the cable to @rx.
- */
+/* Return whether a head (if @reply, a reply) with @tag and channel @c is on the cable to @rx. */
 static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
 {
     const struct emu_ring_end *data = &rx->tx->data;
@@ -181,9 +179,7 @@ static const char *check_copies(const struct switch_channels *ch, uint32_t v)
     return copies == in->unsettled ? NULL : "a packet's count of missing replies is wrong";
 }
 
-/*
- * Check the queue of packet @v; add its segments to *@held and their waiting times to *@waited_ps.
- */
+/* Check the queue of packet @v. Add its segments to *@held, their waiting times to *@waited_ps. */
 static const char *check_queue(const struct switch_channels *ch, uint32_t v, uint64_t now_ps,
                                uint64_t *held, uint64_t *waited_ps)
 {
@@ -209,9 +205,7 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
-/*
- * Return whether `stopped`, `open_of` and `served` agree, with one input per channel in `stopped`.
- */
+/* Return whether `stopped`, `open_of` and `served` agree, and each channel is of one input. */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {
     uint32_t open = 0;

@@ -110,10 +110,7 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 
 /* --- a packet ends without its replies ---------------------------------------------- */
 
-/*
- * Detach the copies of @v, so that replies to them are ignored. Returns outputs with a closed
- * channel.
- */
+/* Detach the copies of @v, so that replies to them are ignored. Returns where channels closed. */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
     emu_ports closed = EMU_NO_PORTS;

@@ -206,8 +206,7 @@ static inline struct switch_group *switch_group_of(const struct switch_dev *sw, 
  * Return the outputs of a collective segment that arrived at @row (§2.1); empty: drop it. The
  * result of an all-reduce comes down from the top of the group's tree, and is a multicast from
  * there on.
- * @unit: the output of the combine unit for contributions from @row, as a set; empty if there is no
- * unit.
+ * @unit: the output of the combine unit for contributions from @row, as a set; may be empty.
  */
 static inline emu_ports switch_group_outs(const struct switch_group *group, uint32_t row,
                                           const struct emu_hdr *hdr, emu_ports unit)

@@ -23,9 +23,7 @@ struct switch_row {
 
 struct switch_out {
     alignas(EMU_LINE) emu_ports waiting; /* rows that have a segment for this output */
-    /*
-     * segments for this output in all rows, plus SWITCH_OUT_DOWN if it is down; read by any thread
-     */
+    /* segments for this output, plus SWITCH_OUT_DOWN if its link is down; read by any thread */
     uint32_t queued;
     uint8_t last; /* the row that was served last, for round robin */
     struct emu_tx tx;
@@ -164,8 +162,7 @@ static inline struct switch_routes switch_routes_of(const struct switch_crossbar
  * Return the outputs that a unicast to @dst may take from a row with these @routes; empty: none. A
  * segment that came down from a higher switch never goes up again, even while the manager changes
  * the routing tables. It keeps to its original route, and waits if a link of that route is down
- * (switch_reroute_in_flight()). So every route goes up first and then down, and no cycle of waits
- * can form.
+ * (switch_reroute_in_flight()). So every route goes up, then down, and no cycle of waits can form.
  */
 static inline emu_ports switch_unicast_outs(struct switch_crossbar *bar,
                                             const struct switch_routes *routes, uint32_t dst)

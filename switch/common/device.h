@@ -38,7 +38,7 @@ struct switch_counts {
     _Atomic uint64_t multicasts; /* segments that were copied to more than one port */
     /* segments dropped because they came from outside the group's tree or violated the protocol */
     _Atomic uint64_t bad;
-    _Atomic uint64_t late; /* dropped: their group does not exist here (any more) */
+    _Atomic uint64_t late; /* dropped, because their group does not exist here (any more) */
     /* unicasts without a route: dropped, refused, or waiting for a link */
     _Atomic uint64_t trapped;
     _Atomic uint32_t trapped_dst; /* destination of the last unicast without a route */
@@ -92,8 +92,8 @@ void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
 /**
- * switch_bufs - return how many references to pool buffers the switch and the cables to it hold,
- * without those that groups hold. Thread: the driver, while all workers are stopped.
+ * switch_bufs - return how many references to pool buffers the switch and the cables to it hold.
+ * References of groups do not count. Thread: the driver, while all workers are stopped.
  */
 uint32_t switch_bufs(struct switch_dev *sw);
 
@@ -127,10 +127,10 @@ int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch
 
 /* The ends of rings that are directly at the cable of a port, for a capture. */
 struct switch_cable_ends {
-    /* sends on the cable: that of the port, or of its replay buffer (link-level retry) */
+    /* the sending end of the port or, with link-level retry, of its replay buffer */
     struct emu_tx *tx;
-    struct emu_rx *rx; /* that of the port; returns credits */
-    /* receives for link-level retry, and returns acknowledgments; NULL: no retry */
+    struct emu_rx *rx; /* the receiving end of the port; returns credits */
+    /* with link-level retry, the end that receives and acknowledges; otherwise NULL */
     struct emu_rx *answers;
 };
 
@@ -244,8 +244,7 @@ void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, ui
  * switch.
  * @first: number of the first unit, as a destination; nodes have lower numbers.
  * @own: the port of this switch's unit.
- * @at: for each port, the number of the unit behind it, which is this switch's or a neighbour's; 0:
- * none. Borrowed.
+ * @at: for each port, the number of the unit behind it, here or at a neighbour; 0: none. Borrowed.
  */
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
 
@@ -253,8 +252,7 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
  * switch_check_cable - check the cable into @port from a device that is not a switch, as
  * switch_check() checks others. Returns an error, or NULL.
  * @vcs: the sender's count of the buffer slots.
- * @promised: by channel, slots that are reserved for segments that the sender has not sent yet;
- * NULL: none.
+ * @promised: by channel, slots that are reserved for segments that are not sent yet; NULL: none.
  */
 const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
@@ -325,9 +323,7 @@ bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_
 /** switch_groups_count - return the number of groups in the switch's table. */
 uint32_t switch_groups_count(const struct switch_dev *sw);
 
-/**
- * switch_group_is_idle - return whether no operation of the group is in progress. While stopped.
- */
+/** switch_group_is_idle - return whether the group has no operation in progress. While stopped. */
 bool switch_group_is_idle(const struct switch_group *group);
 
 /**

@@ -27,8 +27,8 @@ struct switch_agenda {
 };
 
 /*
- * events.c: initialize an agenda for @outs outputs. False: no memory. The caller frees acts.event
- * in either case.
+ * events.c: initialize an agenda for @outs outputs. The caller always frees acts.event. False: no
+ * memory.
  */
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
 size_t switch_agenda_bytes(uint32_t outs);
@@ -40,8 +40,7 @@ static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 
 /*
  * events.c: check `held`, and on clock virtual Little's law at @now_ps. @held, @waited_ps: the
- * segments found in the switch by counting, and the sum of their waiting times. Returns an error,
- * or NULL.
+ * segments found in the switch by counting, and their waiting times. Returns an error, or NULL.
  */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps);

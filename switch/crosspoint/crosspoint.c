@@ -238,9 +238,7 @@ static bool row_init(struct switch_dev *sw)
     return row->settling;
 }
 
-/*
- * check_row() of the kind. All segments are at crosspoints, so @held and @waited_ps do not change.
- */
+/* check_row() of the kind. All segments are at crosspoints, so nothing is added to the sums. */
 static const char *row_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
                              uint64_t *waited_ps)
 {

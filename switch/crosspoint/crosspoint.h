@@ -8,9 +8,9 @@
  * (counter.c) it returns when the last copy of its segment has left. A *pass* is one step of the
  * switch on clock raw.
  *
- * A device is one of these structs and begins with the common part, struct switch_crosspoints. The
- * plain counter and the router of input/fifo.c extend them. The switch's worker owns all of it. A
- * segment enters by admit.c (or cut_through.c) and leaves by send.h on clock raw, or timed.h on
+ * A device is one of the structs below and begins with the common part, struct switch_crosspoints.
+ * The plain counter and the router of input/fifo.c extend them. The switch's worker owns all of it.
+ * A segment enters by admit.c (or cut_through.c) and leaves by send.h on clock raw, or timed.h on
  * timed clocks. Contributions to a reduction go from admit.c to combine.c.
  */
 #ifndef SWITCH_CROSSPOINT_H
@@ -100,11 +100,10 @@ struct switch_access {
     switch_dequeue_fn dequeue;
     /*
      * Count @copies of a multicast from port @r, which the caller will put next. Returns the @share
-     * of these copies, from 1 on; other segments have @share 0. NULL: this kind does not count
-     * copies.
+     * of these copies, from 1 on; other segments have 0. NULL: this kind counts no copies.
      */
     uint8_t (*share)(struct switch_crosspoints *xp, uint32_t r, uint32_t copies);
-    /* send a result as soon as it is complete, if no other one waits in front of it */
+    /* send a result as soon as it is complete, if no other result waits in front of it */
     bool fast_path;
 };
 
@@ -191,9 +190,7 @@ bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_p
 /* sane() of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
-/*
- * Return the bytes of a device with @slots slots, and how many segments its crosspoints can hold.
- */
+/* Return the bytes of a device with @slots slots, or how many segments its crosspoints can hold. */
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
@@ -239,16 +236,14 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
 
 /* --- the path of a segment ---------------------------------------------------------- */
 
-/*
- * admit.c, clock raw with the row guarantee: let a segment enter. Does not account for its credit.
- */
+/* admit.c, clock raw, row guarantee: let a segment enter, without accounting for its credit. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
-/* Return whether units are stalled. Units out of service are not: they drop all. */
+/* Return whether units are stalled. Units out of service are not stalled: they drop all. */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
     return __builtin_expect(xp->impaired != NULL, 0) && xp->impaired->stalled && !xp->impaired->out;

@@ -66,7 +66,8 @@ static __attribute__((noinline)) bool mcast_buf_next_block(struct switch_crosspo
         struct emu_tx *tx = &xp->bar.out[o].tx;
         struct emu_hostif *hostif =
             tx->kind == EMU_LINK_HOSTIF
-                ? atomic_load_explicit(&tx->plug.hostif, memory_order_acquire) /* E3: E4 */
+                /* E3 pairs with E4 */
+                ? atomic_load_explicit(&tx->plug.hostif, memory_order_acquire)
                 : NULL;
 
         if (hostif && hostif->mcast_buf == mcast_buf &&
@@ -199,9 +200,7 @@ static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uin
     emu_count(&xp->bar.sw.counts.multicasts, count);
 }
 
-/*
- * Return the outputs of the full-size result that a contribution with @hdr from row @r completes.
- */
+/* Return the outputs of the full-size result that contribution @hdr from row @r completes. */
 static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t r,
                                          const struct cut_through_path *path,
                                          const struct emu_hdr *hdr)

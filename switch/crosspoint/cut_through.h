@@ -2,8 +2,8 @@
 /*
  * cut_through.h - clock raw: cut-through of segments that need not wait at a crosspoint. Used by
  * the switch's worker only. An output is *open* if the next segment for it may skip its crosspoint.
- * Outputs that *copy out* lead to processes (or to no device): a payload is copied into the
- * process's ring.
+ * Outputs that *copy out* lead to processes (or to no device): payloads are copied into their
+ * rings.
  */
 #ifndef SWITCH_CUT_THROUGH_H
 #define SWITCH_CUT_THROUGH_H
@@ -22,7 +22,7 @@ bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o);
 /*
  * Return whether the next segment for output @o may skip its crosspoint. On clock raw nothing takes
  * time: a segment leaves in the pass in which it arrived if nothing waits at its output and there
- * is a credit. Its credit returns as if the segment had been queued.
+ * is a credit. The sender gets its own credit back as if the segment had been queued.
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {

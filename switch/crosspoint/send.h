@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
 }
 
 /*
- * Send from all outputs in `runnable`. Returns how many segments. Inlined with constant @dequeue.
+ * Send from all outputs in `runnable`. Returns how many segments were sent. @dequeue: a constant.
  */
 static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)

@@ -23,14 +23,9 @@
 
 #include "switch/crosspoint/combine.h"
 
-/*
- * The parts of event handling that differ between kinds. Always a constant, to avoid indirect
- * calls.
- */
+/* Parts of event handling that differ between kinds. Always a constant, so calls are direct. */
 struct switch_timed {
-    /*
-     * lets a segment enter at its arrival time; calls switch_little_until() before `held` changes
-     */
+    /* lets a segment enter when it arrives; calls switch_little_until() before `held` changes */
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
     switch_dequeue_fn dequeue; /* as in struct switch_access */
     /* moves segments out of the input's buffer after a departure from row @r; NULL: no buffers */
@@ -69,9 +64,7 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
-/*
- * Return when the oldest segment of @row has completely arrived at unit @u, which needs all of it.
- */
+/* Return when the oldest segment of @row has arrived completely at unit @u, which needs it all. */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)
 {

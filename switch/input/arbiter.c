@@ -103,9 +103,7 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, 
     return best;
 }
 
-/*
- * Match each row, from the heaviest to the lightest, with all free outputs of its first multicast.
- */
+/* Match each row, heaviest first, with all free outputs of its first multicast. */
 static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
     emu_ports rows = EMU_NO_PORTS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slots.c - buffers=input: an input-queued switch, the paper's baseline.
+ * slots.c - buffers=input: an input-queued switch, the baseline of the paper on output-queued
+ * routers.
  *
  * Segments wait at their input: unicasts in one queue per output, multicasts in one FIFO. All of
  * them are in the input's buffer, of which a credit is one slot. The arbiter (arbiter.c) runs once
@@ -179,8 +180,7 @@ static uint32_t slots_queued(const void *of, uint32_t o)
 /*
  * Choose the candidate output for which input @r has the fewest segments. If it compared the loads
  * of whole outputs instead, it would often choose the output that has just sent one of its segments
- * again. Its segments would wait for few outputs, and it would permanently get a smaller share than
- * other inputs.
+ * again. Its segments would wait for few outputs, and it would permanently get a smaller share.
  */
 static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs)
 {
@@ -191,7 +191,8 @@ static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs
 }
 
 /*
- * Queue a segment. It is no contribution, because switch_groups_set() refuses groups that combine.
+ * Queue a segment. There are no contributions, since switch_groups_set() refuses groups that
+ * combine.
  */
 static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_entry *entry)
 {

@@ -46,8 +46,7 @@ static uint32_t span_of(const struct topo_switch *sw)
 
 /*
  * Return the sort key of switch @s. Switches of one level above at most @block nodes are grouped by
- * the range of @block numbers that has these nodes; other switches are grouped with those above the
- * same nodes.
+ * the range of @block numbers that has these nodes; other switches, by the nodes below them.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)

@@ -20,7 +20,7 @@
 #define TELEMETRY_AGGREGATE_MOST 4096u
 #define TELEMETRY_OPEN_MOST      16384u
 
-#define TELEMETRY_MANY UINT32_MAX /* instead of the number of a device: there are several */
+#define TELEMETRY_MANY UINT32_MAX /* in place of a device's number if there are several devices */
 
 struct telemetry_group {
     uint32_t count;
@@ -57,7 +57,7 @@ struct telemetry_aggregate {
     struct telemetry_trunk *trunk;
     uint32_t blocks;
     bool *is_open; /* by block; NULL: this is the closed aggregation */
-    /* Group of each switch and node, trunk of each cable; NULL after telemetry_open(). */
+    /* Group of each switch and node, trunk of each cable; NULL if blocks are open. */
     uint32_t *of_sw, *of_node, *of_cable;
     bool *reversed; /* by cable: its first end is at the trunk's second end */
     /* with open blocks: the cables of trunks that the closed aggregation lacks */

@@ -17,7 +17,7 @@ struct builder {
     const struct telemetry *t;
     /* for each closed group, its new number; for an open one, that of its next device */
     uint32_t *sw, *node;
-    /* key.number is that of a cable or, for a closed trunk, its own plus the number of cables */
+    /* key.number: a cable's number or, for a closed trunk, its number plus that of all cables */
     struct telemetry_key *key;
     uint32_t keys;
 };

@@ -22,7 +22,7 @@ static inline uint64_t *telemetry_values(const struct telemetry_table *table, ui
 }
 
 /**
- * telemetry_tables_create - allocate zeroed tables. Free them even after an error. Errors: -ENOMEM.
+ * telemetry_tables_create - allocate zeroed tables. Free them after errors, too. Errors: -ENOMEM.
  */
 int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
                             uint32_t switches, uint32_t nodes);
@@ -62,7 +62,7 @@ struct telemetry_aggregate;
 struct telemetry {
     struct telemetry_source source;
     uint64_t samples; /* number of samples taken */
-    uint64_t at;      /* time of the last sample since source.origin; ns, virtual: ps */
+    uint64_t at;      /* time of the last sample since source.origin, in ns (clock virtual: ps) */
     struct fabric_totals totals;
     struct telemetry_table table[TELEMETRY_TABLES];
     /* Sums of the counters that other hosts have sent, if source.hosts is set. */

@@ -18,7 +18,7 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
     text_puts(text, "]");
 }
 
-/* A row: level, index in the level, first and last node below (0 and -1 if there is none). */
+/* Write each switch's level, index in it, first and last node below (0 and -1 if there is none). */
 static void put_switches(const struct topo_graph *graph, struct text_buf *text)
 {
     uint32_t of_level[64] = {0};
@@ -82,7 +82,7 @@ static void put_names(const struct topo_graph *graph, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* Write the GUIDs in the network's file, first of switches, then of nodes. "": no GUID. */
+/* Write the GUIDs in the network's file, first of switches, then of nodes. "" if there is none. */
 static void put_guids(const struct topo_graph *graph, struct text_buf *text)
 {
     char guid[24];

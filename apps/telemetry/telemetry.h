@@ -139,8 +139,8 @@ int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *tel
 void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate);
 
 /**
- * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - telemetry_shape() and
- * telemetry_line() of an aggregation. @open: from telemetry_open(); NULL: no block is open.
+ * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - do as telemetry_shape() and
+ * telemetry_line(), for an aggregation. @open: from telemetry_open(); NULL: no block is open.
  */
 void telemetry_aggregate_put_shape(const struct telemetry *telemetry,
                                    const struct telemetry_aggregate *open, uint64_t every_ns,

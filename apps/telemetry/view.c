@@ -28,7 +28,7 @@ struct row {
     struct json_object *list;
 };
 
-/* Returns false if element @i is not a list of @columns or more elements. */
+/* Get row @i of @list. Returns false if it is not a list of @columns or more elements. */
 static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
 {
     ret->list = emu_json_at(list, i);

@@ -39,9 +39,7 @@ struct traffic_hosts {
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of);
 
-/**
- * traffic_hosts_error - return the error that has ended the run, or 0. Sets the run's error text.
- */
+/** traffic_hosts_error - return the error that has ended the run, or 0. Sets its error text. */
 int traffic_hosts_error(struct traffic_run *run);
 
 /** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */

@@ -80,9 +80,7 @@ void traffic_faults_result(struct traffic_run *run);
 /** traffic_faults_busy - return whether the manager is testing a link or computing tables. */
 bool traffic_faults_busy(const struct traffic_run *run);
 
-/**
- * traffic_faults_will_revert - return whether an active fault, which may block traffic, will end.
- */
+/** traffic_faults_will_revert - return whether an active fault (it may block traffic) will end. */
 bool traffic_faults_will_revert(const struct traffic_run *run);
 
 /** traffic_faults_advance - advance to run->now_ps, applying faults at their times. */

@@ -202,7 +202,7 @@ static void merge(struct open_run *open)
     traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
-/* Return whether the warm-up is too short for queues to fill, so that the network accepts less. */
+/* Return whether the warm-up is too short for queues to fill, which would look like saturation. */
 static bool warmup_too_short(const struct open_run *open)
 {
     return open->nodes.plan.phase.start_ps < open->longest_ps;

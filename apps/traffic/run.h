@@ -161,10 +161,10 @@ struct traffic_result {
 };
 
 /**
- * traffic_run - build the fabric, run and measure the traffic, check conservation, and free the
- * fabric. After it has returned 0, call traffic_result_release(). On several hosts, each host calls
- * it with the same traffic, and each gets the whole result. An error on one host ends the run on
- * all hosts: -EHOSTDOWN, a host is lost; -ECONNABORTED, another host had an error.
+ * traffic_run - build the fabric, run and measure the traffic, check that nothing was lost, and
+ * free the fabric. After it has returned 0, call traffic_result_release(). On several hosts, each
+ * host calls it with the same traffic, and each gets the whole result. An error on one host ends
+ * the run on all hosts: -EHOSTDOWN, a host is lost; -ECONNABORTED, another host had an error.
  * Errors: -EINVAL, invalid configuration; -ENOMEM; -EPROTO, a check of the fabric or of a result
  *         failed; -EINTR, progress() returned false; -ENOTSUP, -ENOSPC, the profile cannot support
  *         the groups; others of fabric_start(); with one line in @error.

@@ -132,7 +132,7 @@ static bool sums(const struct traffic_member *member)
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* Begin the next operation when the program has the core (traffic_noise). False: none posted. */
+/* Begin the next operation when the program has the core (coll.h). False: none was posted. */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;

@@ -46,9 +46,7 @@ static inline uint64_t traffic_member_awake(const struct traffic_member *member,
     return traffic_noise_after(&member->all->plan.noise, member->noise_phase_ps, at_ps);
 }
 
-/**
- * traffic_member_post_ps - return when the member's program may post operation member->op. Pure.
- */
+/** traffic_member_post_ps - return when the member's program may post member->op. Pure. */
 uint64_t traffic_member_post_ps(const struct traffic_member *member);
 
 /**

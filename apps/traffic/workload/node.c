@@ -10,7 +10,7 @@
 
 #define NODE_SLOTS     256u /* initial size of the table of incomplete messages of a node */
 #define SLICE_PS       UINT64_C(20000000) /* maximum between two calls of the driver: 20 us */
-#define PARTS_IN_SLICE 256 /* if there are tables or logs: maximum segments per link in a slice */
+#define PARTS_IN_SLICE 256 /* maximum segments per link in a slice, if there are tables or logs */
 /* limit of the mean gap; a drawn gap, at most 44 times the mean, fits 63 bits */
 #define GAP_MOST_PS (UINT64_C(1) << 57)
 
@@ -540,7 +540,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
     }
 }
 
-/* Count messages up to @now_ps. Those in the delay of the adapter are born, but do not wait yet. */
+/* Count messages up to @now_ps. Messages in the adapter's delay are born, but do not wait. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
     uint64_t send_ps = node->all->times.send_ps;

@@ -78,9 +78,8 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 }
 
 /*
- * Batches have different numbers of messages, so the mean is a ratio of two sums. The value of a
- * batch is the mean plus its excess over the sum expected for its messages, per message of an
- * average batch.
+ * Batches have different numbers of messages, so the mean is a ratio of two sums. A batch's value
+ * is the mean plus (its sum - expected sum) / (messages of an average batch).
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {

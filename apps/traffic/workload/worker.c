@@ -9,7 +9,7 @@
 #include "emu/util/alloc.h"
 
 /*
- * Return the wire bytes of a packet of @whole full host segments and one of @rest bytes (0: none).
+ * Return the wire bytes of a packet: @whole full host segments, and one of @rest bytes (0: none).
  */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
@@ -24,8 +24,8 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 /*
  * Return the bytes on the wire of a message, divided into packets as by a link engine
  * (nic/engine/post.c). Each packet has as many full segments as it may have. A short last segment
- * becomes a packet of its own if that takes only one segment on the wire, or if it does not fit
- * into the last packet.
+ * gets its own packet if that takes one segment on the wire, or if it does not fit into the last
+ * packet.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)
 {

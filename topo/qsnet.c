@@ -21,11 +21,12 @@
 
 #include "topo/graph.h"
 
-#define RADIX       32
-#define HALF        16  /* ports of a router in each of the two directions */
-#define STAGE       8   /* routers of a stage of a chassis */
-#define PAIR        2   /* links between a lower and an upper router of the same chassis */
-#define M           128 /* links of a chassis to nodes, and also links out. M is the paper's name */
+#define RADIX 32
+#define HALF  16 /* ports of a router in each of the two directions */
+#define STAGE 8  /* routers of a stage of a chassis */
+#define PAIR  2  /* links between a lower and an upper router of the same chassis */
+/* links of a chassis to nodes, and as many out of it; named as in the paper */
+#define M           128
 #define CHASSIS_MAX 128
 #define CARDS       8 /* routers with top switches that fit into one chassis */
 
@@ -44,7 +45,7 @@ struct qsnet {
 
     uint32_t chassis;
     uint32_t lowers; /* lower routers, which have nodes, per network */
-    /* lower routers of the last chassis; APART_CHASSIS: of each one in the last row */
+    /* lower routers of the last chassis; APART_CHASSIS: of each of the last `links` chassis */
     uint32_t last_lowers;
     bool has_uppers;
     uint32_t per_router;  /* top switches per router; 0 if they are chassis or there are none */

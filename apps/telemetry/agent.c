@@ -21,7 +21,7 @@
 
 /* The first number of a record is its type. The comments list the numbers after it. */
 enum record {
-    /* a type below TELEMETRY_TABLES is that of a table of counters: row, counters of the row */
+    /* types below TELEMETRY_TABLES are tables of counters: row, counters of the row */
     /* group, number, kind, bytes, members, ns since the begin and since the end */
     RECORD_FINISHED = TELEMETRY_TABLES,
     RECORD_FINISHED_SUMS, /* completions counted, completions missed */

@@ -45,8 +45,9 @@ static uint32_t span_of(const struct topo_switch *sw)
 }
 
 /*
- * Return the sort key of switch @s. Switches of one level above at most @block nodes are grouped by
- * the range of @block numbers that has these nodes; other switches, by the nodes below them.
+ * Return the sort key of switch @s. Node numbers are divided into ranges of @block. Switches of one
+ * level form a group if each is above at most @block nodes that begin in the same range, or if they
+ * are above the same nodes.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)

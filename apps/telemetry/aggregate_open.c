@@ -15,9 +15,9 @@ struct builder {
     struct telemetry_aggregate *aggregate;
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
-    /* for each closed group, its new number; for an open one, that of its next device */
+    /* by group of `closed`: its new number or, if its block is open, that of its next device */
     uint32_t *sw, *node;
-    /* key.number: a cable's number or, for a closed trunk, its number plus that of all cables */
+    /* key.number: a cable's or, for a trunk of `closed`, the number of cables plus the trunk's */
     struct telemetry_key *key;
     uint32_t keys;
 };

@@ -48,7 +48,7 @@ struct traffic_config {
     bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
     uint64_t warmup_ps; /* 0: chosen by traffic_phases_choose() */
-    /* 0: chosen, too; if warmup_ps is also 0, measure again until the traffic is steady */
+    /* 0: chosen as well; if both are 0, measurements are repeated until the traffic is steady */
     uint64_t measure_ps;
     uint64_t window_ps; /* for the series of delivered bytes; 0: no series; needs measure_ps */
     double fanout;      /* multicast: mean number of destinations; 0: open_build.c chooses */

@@ -10,7 +10,8 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->vcs.promised[c])
-        ch->news |= emu_port(o); /* other packets may use the slots that were promised to it */
+        /* other packets may use the slots that were promised to this copy */
+        ch->news |= emu_port(o);
     emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;

@@ -9,7 +9,7 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-/* Least |1 - load| in the relaxation time, which would be infinite at load 1. */
+/* Least |1 - load| in the formula of the relaxation time, which is infinite at load 1. */
 #define MARGIN_LEAST 0.02 /* for loads below 1 */
 #define MARGIN_ABOVE 0.05 /* for loads from 1 on, which have no true relaxation time */
 #define RELAX_TIMES  20   /* relaxation times in a measurement */

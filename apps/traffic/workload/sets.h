@@ -54,7 +54,7 @@ struct traffic_sets {
     uint32_t per_source;
     uint32_t count;   /* number of sets of all sources */
     uint32_t *source; /* by set: the node that sends to it */
-    /* by set: its first index in member[]; one more entry has the end */
+    /* by set: index of its first node in member[]; one more entry has the end */
     uint32_t *first;
     uint32_t *member;    /* destinations of all sets, without the source, in random order */
     uint32_t *group;     /* by set: its collective address, once it has one */

@@ -101,6 +101,7 @@ return Promise.all([import("./model.js"), import("./caption.js")]).then(
   ([{ Model }, { captionOf }]) => {
     const model = new Model(shape);
     lines.forEach((line) => model.take(line));
+    model.average();
     return captionOf(model);
   });
 """
@@ -361,8 +362,8 @@ class Live(InBrowser):
                      f"forwarded {report['segments']['hops']:,} times by switches",
                      f"{report['credit_stalls']:,} waits for a credit, "
                      f"{report['dropped']:,} segment",
-                     f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} in the "
-                     "network, 0 as messages", "most time in all-reduce of up to",
+                     f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} collectives "
+                     "in the network, 0 as messages", "most time in all-reduce of up to",
                      f"{report['communication']['messages']['messages']:,} messages of "):
             self.assertTrue(any(text in line for line in lines), (text, lines))
         self.browser.shot("summary")
@@ -625,6 +626,8 @@ class Live(InBrowser):
             "s.dispatchEvent(new Event('input')); return fabemu.model.totals.hops"
         last = self.browser.run(seek, 1000)
         self.assertEqual(last, max(line["totals"]["hops"] for line in self.recorded(record)))
+        self.assertRegex(self.browser.text("#caption"), r"^The recording has ended, \S+ s after ")
+        self.assertIn(f"forwarded {last:,} times by switches", self.browser.text("#summary"))
         middle = self.browser.run(seek, 500)
         self.assertLess(middle, last)
         self.browser.keys(" ")
@@ -886,10 +889,13 @@ class Played(InBrowser):
             self.plays(look, links=[[4, down, 0, 2, 0], [5, up, stalls, 7, 0]])
         self.selects("edge switch 0|switch 2")
         self.assertEqual(self.drawn_history(), [[0, 0, 0, 1000, 4000, 0], [0, 0, 0, 0, 500, 0]])
-        rows = self.browser.run("return [...document.querySelectorAll('#selection tbody tr')]"
-                                ".map((row) => row.innerText.split(/\\s*\\t/))")
-        self.assertIn(["segments up", "200", "0"], rows)
-        self.assertIn(["waits for a credit up", "50", "0"], rows)
+        rows = self.browser.until(  # rates: the mean of all snapshots so far
+            "const rows = [...document.querySelectorAll('#selection tbody tr')]"
+            ".map((row) => row.innerText.split(/\\s*\\t/));"
+            "return rows.some(([name, , rate]) => name === 'segments up' && rate === '400')"
+            " && rows")
+        self.assertIn(["segments up", "200", "400"], rows)
+        self.assertIn(["waits for a credit up", "50", "100"], rows)
         self.assertIn(["segments queued down", "2", ""], rows)
 
     def drawn_history(self):
@@ -926,6 +932,19 @@ class Played(InBrowser):
         self.browser.keys("ESCAPE", "?")
         self.browser.until("return document.getElementById('keys').open")
 
+    def test_all_texts_show_rates_of_the_same_snapshots(self):
+        """The header, the sentence and the margin, also if the traffic has just changed."""
+        for look, sent in enumerate((0, 100, 300, 1000), 1):
+            self.plays(look, links=[[0, sent, sent // 1000, 0, 0], [1, 0, 0, 0, 0]],
+                       totals={"hops": sent, "sent": sent, "credit_stalls": sent // 1000})
+        caption, *shown = self.browser.until(
+            "const [text, ...others] = ['#caption', '#hops', '#stalls', '.counters tbody td + td']"
+            ".map((place) => document.querySelector(place).textContent);"
+            "return text.startsWith('1 node sends 3.33 k segments/s') && [text, ...others]")
+        self.assertEqual(shown, ["3.33 k", "3.3", "3.33 k"])
+        self.assertTrue(caption.endswith("few segments wait for a credit."), caption)
+        self.assertIn("mean of the last 10 snapshots (1.00 s)", self.browser.text("#selection"))
+
     def test_captions(self):
         """One sentence about what happens and why, from the counters of the last second."""
         nodes = 8
@@ -960,12 +979,15 @@ class Played(InBrowser):
         called = {"kind": "barrier", "name": "MPI_COMM_WORLD", "members": 4, "for_ns": 6 * 10**9}
         for given, lines, wanted in (
                 (shape, looks(), "The fabric is idle: no process is attached to it."),
-                (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (700"
-                 " k segments/s), so segments wait for credits at the nodes."),
+                (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (it "
+                 "receives 700 k segments/s), so segments wait for credits at the nodes."),
+                ({**shape, "queue": "packets"}, looks(**hot), "Node 0 is the hot spot: 7 nodes send "
+                 "more than it takes (it receives 700 k segments and replies/s), so segments wait "
+                 "for credits at the nodes."),
                 (shape, looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
                               nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # blocked
-                 "Node 0 is the hot spot: 7 nodes send more than it takes (200 k segments/s), so "
-                 "segments wait for credits at the nodes."),
+                 "Node 0 is the hot spot: 7 nodes send more than it takes (it receives 200 k "
+                 "segments/s), so segments wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
                  "segments/s, most of them to node 0: the busiest link carries 700 k segments/s, "
                  "and no segment waits for a credit."),
@@ -976,8 +998,8 @@ class Played(InBrowser):
                  " the busiest link carries 51 % of its capacity, and no segment waits for a "
                  "credit."),
                 (shape, looks(**{**hot, "states": [[3, 3, 1]]}), "Node 0 is the hot spot: 7 nodes "
-                 "send more than it takes (700 k segments/s), so segments wait for credits at the "
-                 "nodes; 1 link is out of use."),
+                 "send more than it takes (it receives 700 k segments/s), so segments wait for "
+                 "credits at the nodes; 1 link is out of use."),
                 (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
                               finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
                  "8 processes do collectives, which 1 switch combines: the last one, all-reduce of "
@@ -1114,17 +1136,22 @@ class Played(InBrowser):
                              {"hits": 3, "hits_are": "packets hit"},
                              {"hits": 4, "hits_are": "packets hit"}],
                   "links": {"new_tables": 2, "partitioned": 0}, "standstill_ns": 7 * 10**9,
-                  "processes": {"attached": 64, "died": 0}}
+                  "processes": {"attached": 64, "died": 0},
+                  "collectives": {"allreduce": {"in_switch": 2420, "elsewhere": 3}},
+                  "communication": {"collectives": [{"kind": "allreduce", "calls": 36896,
+                                                     "time_ns": {"sum": 1, "mean": 2000}}]}}
         self.plays(1)
         text = self.browser.run("""
             const [report] = arguments;
             return import("./summary.js").then(({ renderSummary }) => {
               const place = document.createElement("div");
-              renderSummary(place, fabemu.model, report);
+              renderSummary(place, fabemu.model, true, report);
               return place.textContent;
             });""", report)
         self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; traffic was "
                       "rerouted 2 times", text)
+        self.assertIn("all-reduce: 2,420 collectives in the network, 3 as messages", text)
+        self.assertIn("36,896 calls (one for each member), 2.00 µs on average", text)
         self.assertIn("nothing moved for 7.00 s", text)
         self.assertIn("64 processes attached", text)
         self.assertNotIn("died", text)

@@ -604,6 +604,10 @@ class Live(InBrowser):
         self.browser.keys("m")
         self.browser.until("return document.getElementById('matrix').open")
         self.assertIn(f"{messages['messages']:,} messages", self.browser.text("#matrixsum"))
+        for axis in "columns", "rows":
+            self.assertEqual(self.browser.run(
+                "return [...document.getElementById(arguments[0]).children].map((tick) =>"
+                " Number(tick.textContent))", axis), list(range(0, 64, 8)))
         most = max(bytes_ for *_, bytes_ in messages["matrix"])
         first = self.browser.run("return [...document.querySelectorAll('#pairs tbody tr')]"
                                  ".map((row) => row.innerText.match(/\\d+/g).map(Number))")[0]
@@ -630,6 +634,12 @@ class Live(InBrowser):
         self.assertIn(f"forwarded {last:,} times by switches", self.browser.text("#summary"))
         middle = self.browser.run(seek, 500)
         self.assertLess(middle, last)
+        self.assertNotIn("has ended", self.browser.text("#caption"))
+        self.assertFalse(self.browser.run(
+            "return document.getElementById('summary').checkVisibility()"))
+        self.browser.keys("m")
+        self.assertIn("A recording has no counts of messages", self.browser.text("#feed"))
+        self.assertFalse(self.browser.run("return document.getElementById('matrix').open"))
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
         look = self.browser.run("return fabemu.model.sample")
@@ -1594,11 +1604,13 @@ class Recorded(InBrowser):
         self.browser.until("return /^4 nodes send/.test("
                            "document.getElementById('caption').textContent)")
         self.browser.shot("recording")
-        self.browser.keys("m")
-        self.browser.until("return document.getElementById('matrix').open")
-        self.assertIn("A recording has no counts of messages between nodes.",
-                      self.browser.text("#matrixsum"))
-        self.browser.keys("ESCAPE")
+        self.assertIn("A run in simulated time has no matrix", self.browser.run(
+            "const { disabled, title } = document.getElementById('who'); return disabled && title"))
+        self.browser.run("const s = document.getElementById('seek'); s.value = 1000;"
+                         "s.dispatchEvent(new Event('input'))")
+        self.assertRegex(self.browser.text("#caption"), "^The recording has ended, ")
+        self.assertRegex(self.browser.text("#summary"),
+                         "Summary of the recording.* of simulated time")
         self.check_no_complaints()
         with open(record, "w") as f:
             f.write("{}\n")

@@ -489,14 +489,21 @@ class Page {
       renderSummary($("summary"), this.model, feed.live, this.report);
     this.dirty = this.dirtySide = true; /* the sentence depends on the state */
     this.renderFaultsAbsence();
-    $("who").disabled = Boolean(feed.live && this.model?.virtual);
-    $("who").title = $("who").disabled ? "A run in simulated time has no matrix of messages."
-      : "How much each node has sent to each other node (M)";
+    this.renderMatrixAbsence();
     if (feed.live) return;
     $("replayname").textContent = feed.name;
     $("seek").value = String(Math.round(1000 * (feed.at - feed.first) /
       (feed.last - feed.first || 1)));
     $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
+  }
+
+  /* If there is no matrix, disable its button and give the reason. */
+  renderMatrixAbsence() {
+    const why = this.model?.virtual ? "A run in simulated time has no matrix of messages."
+      : this.feed.live ? "" : "A recording has no counts of messages between nodes. The report " +
+        "of the run (fabemu run --report FILE) has them in communication.messages.";
+    $("who").disabled = Boolean(why);
+    $("who").title = why || "How much each node has sent to each other node (M)";
   }
 
   /* If faults cannot be injected, show the reason instead of the form. */
@@ -670,9 +677,12 @@ class Page {
     this.listFaults();
   }
 
-  /* Show the matrix of the fabric, even while a recording is replayed. */
   async showMatrix() {
-    if ($("matrix").open || $("who").disabled) return;
+    if ($("matrix").open) return;
+    if ($("who").disabled) {
+      this.flash($("who").title);
+      return;
+    }
     $("matrix").showModal();
     this.renderMatrix();
     if (this.asksReports) return; /* the loop of the last call still runs */
@@ -690,16 +700,8 @@ class Page {
     if (!$("matrix").open) return;
     const { report } = this;
     this.matrix.take(report?.communication?.messages || null, report?.nodes || 0);
-    this.matrix.render(this.painter.theme, this.matrixNote());
-  }
-
-  /* Return the note of the matrix: whose data it shows, or why there is no data. */
-  matrixNote() {
-    if (!this.report)
-      return this.served ? "A recording has no counts of messages between nodes. The report of " +
-        "the run (fabemu run --report FILE) has them in communication.messages."
-        : this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.";
-    return this.feed.live ? "" : "Data of the fabric, not of this recording: ";
+    this.matrix.render(this.painter.theme,
+      this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.");
   }
 
   /* While no segment moves, list which process waits for which. */

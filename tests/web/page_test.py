@@ -1205,10 +1205,13 @@ class Played(InBrowser):
         self.fabric.say(self.stream, still)
         self.browser.until("return !document.getElementById('standstill').hidden")
         self.assertEqual(self.marks(), (True, True))
+        self.assertIn("missing in a collective", self.browser.find("#legend").text)
         self.assertIn("it waits for node 1", self.browser.text("#alarm"))
+        self.assertIn("Nothing has moved for 6.00 s", self.browser.text("#caption"))
         self.fabric.say(self.stream, {"event": "standstill"})
         self.browser.until("return document.getElementById('standstill').hidden")
         self.assertEqual(self.marks(), (False, False))
+        self.assertNotIn("missing in a collective", self.browser.find("#legend").text)
         self.assertEqual(self.browser.text("#alarm"), "")
 
     def marks(self):
@@ -1219,7 +1222,8 @@ class Played(InBrowser):
         theme = self.browser.run("return fabemu.drawn().theme")
         wait, down = {"dark": ("#f2b134", "#ff5c8a"), "light": ("#a86400", "#c2255c")}[theme]
         ring = self.browser.run(INK, to["x"], to["y"] - to["h"] / 2 - 3, 2)
-        arrow = self.browser.run(INK, to["x"], to["y"] + to["h"] / 2 + 7, 2)
+        text = self.browser.run("return parseFloat(getComputedStyle(document.body).fontSize)")
+        arrow = self.browser.run(INK, to["x"], to["y"] + to["h"] / 2 + 12 + 0.85 * text, 2)
         self.assertLess(from_["x"], to["x"])
         return ink(down) in ring, ink(wait) in arrow
 
@@ -1679,7 +1683,10 @@ class Recorded(InBrowser):
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
         call = {"kind": "all-reduce", "name": evil, "members": 3, "for_ns": 6 * 10**9}
         stands = {"event": "standstill", "s": 1, "attached": [
-            {"node": 1, "call": call, "receive": op}, {"node": 3, "receive": op}],
+            {"node": 1, "rank": 1, "call": call, "receive": op},
+            {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 32) + 8, "ignore": 3 << 60},
+             "unexpected": 1, "first_unexpected": {
+                 "kind": "receive", "state": "unmatched", "node": 2, "tag": 7, "bytes": 4}}],
                   "standstill": {"for_ns": 6 * 10**9, "collectives": [
                       {"group": 65537, "number": 2, "kind": "barrier", "members": 4,
                        "arrived": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}}
@@ -1695,8 +1702,10 @@ class Recorded(InBrowser):
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' waits in '))"), [
-                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: no "
-                "matching message has arrived"])
+                f"{evil} (rank 3) waits in a receive from {evil} (rank 0), tag 8 of communicator "
+                "2, 4 bytes at most, for 6.00 s: no matching message has arrived; 1 message has "
+                f"arrived that matches no receive, the first from {evil} (rank 2), tag 7, "
+                "4 bytes"])
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
         self.browser.until("return fabemu.feed.live && fabemu.model.sample > 0 &&"

@@ -710,6 +710,7 @@ class Page {
       ? standstillLines(standstill, this.model.numbered) : [];
     this.painter.still = standstill ? standstillMarks(standstill) : null;
     $("standstill").hidden = !lines.length;
+    $("legend").classList.toggle("still", Boolean(standstill));
     /* screen readers get the first line only once, since the list changes each second */
     if (!lines.length) $("alarm").textContent = "";
     else if (!$("alarm").textContent) $("alarm").textContent = `Nothing moves. ${lines[0]}`;

@@ -429,6 +429,12 @@ export class Painter {
 
   /* --- arrows from a waiting node to its peer, while nothing moves --- */
 
+  /* Return the lower end of an item, with the number below a node. */
+  endOf(item) {
+    const below = item.kind === "node" ? 7 + 0.85 * this.text : 2;
+    return item.y + item.h / 2 + below;
+  }
+
   drawWaits() {
     if (!this.still) return;
     const { ctx, theme, layout, model } = this;
@@ -437,21 +443,21 @@ export class Painter {
         layout.items[layout.ofNode[model.partOf.get(number) ?? -1] ?? -1]);
       if (!from || !to || from === to) continue;
       const deep = Math.min(24 + Math.abs(to.x - from.x) * 0.08, 40);
-      const lowest = 2 * (this.height - 3) - (from.y + from.h / 2); /* of the control point */
+      const [start, end] = [this.endOf(from), this.endOf(to)];
+      const lowest = 2 * (this.height - 3) - start; /* of the control point */
       ctx.strokeStyle = theme.wait;
       ctx.lineWidth = 1.4;
       ctx.setLineDash([4, 3]);
       ctx.beginPath();
-      ctx.moveTo(from.x, from.y + from.h / 2 + 2);
-      ctx.quadraticCurveTo((from.x + to.x) / 2, Math.min(from.y + deep * 2, lowest), to.x,
-        to.y + to.h / 2 + 4);
+      ctx.moveTo(from.x, start);
+      ctx.quadraticCurveTo((from.x + to.x) / 2, Math.min(from.y + deep * 2, lowest), to.x, end + 2);
       ctx.stroke();
       ctx.setLineDash([]);
       ctx.fillStyle = theme.wait;
       ctx.beginPath();
-      ctx.moveTo(to.x, to.y + to.h / 2 + 2);
-      ctx.lineTo(to.x - 4, to.y + to.h / 2 + 9);
-      ctx.lineTo(to.x + 4, to.y + to.h / 2 + 9);
+      ctx.moveTo(to.x, end);
+      ctx.lineTo(to.x - 4, end + 7);
+      ctx.lineTo(to.x + 4, end + 7);
       ctx.fill();
     }
   }

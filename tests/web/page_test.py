@@ -105,6 +105,18 @@ return Promise.all([import("./model.js"), import("./caption.js")]).then(
     return captionOf(model);
   });
 """
+# The texts that are drawn on the canvas within some frames.
+CANVAS_TEXTS = """
+const { fillText } = CanvasRenderingContext2D.prototype, texts = [];
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  texts.push(text);
+  return fillText.call(this, text, ...where);
+};
+return new Promise((done) => setTimeout(done, 300)).then(() => {
+  CanvasRenderingContext2D.prototype.fillText = fillText;
+  return texts;
+});
+"""
 # The sizes of all visible texts in pixels: of elements, and those drawn on the canvas.
 SIZES = """
 const { fillText } = CanvasRenderingContext2D.prototype, sizes = new Map();
@@ -954,6 +966,11 @@ class Played(InBrowser):
         self.assertEqual(shown, ["3.33 k", "3.3", "3.33 k"])
         self.assertTrue(caption.endswith("few segments wait for a credit."), caption)
         self.assertIn("mean of the last 10 snapshots (1.00 s)", self.browser.text("#selection"))
+
+    def test_a_combining_switch_has_its_number(self):
+        self.plays(1)
+        self.plays(2, links=[[0, 100, 0, 0, 0]], switches=[[2, 100, 0, 0, 0]])
+        self.assertLessEqual({"Σ", "2"}, set(self.browser.run(CANVAS_TEXTS)))
 
     def test_captions(self):
         """One sentence about what happens and why, from the counters of the last second."""

@@ -303,10 +303,27 @@ export class Painter {
     ctx.fillStyle = combines ? theme.combine : theme.faint;
     ctx.font = combines ? this.font(0.95, "bold") : this.font(0.85);
     const number = this.model.switchNumber(s), name = this.model.shape.names?.[s];
-    const text = combines ? "Σ" : number >= 0 ? String(number) : "";
+    const text = number >= 0 ? String(number) : "";
     if (ctx.measureText(text).width <= item.w - 2) ctx.fillText(text, item.x, item.y - 2);
+    if (combines) this.badge(item);
     if (name && name !== `switch ${number}`)
       this.label([name], item.x, item.y - item.h / 2 - 8 * this.zoom, item.room - 4);
+  }
+
+  /* Draw Σ at the corner of a switch that combines contributions, beside its number. */
+  badge(item) {
+    const { ctx, theme } = this;
+    ctx.font = this.font(0.95, "bold");
+    const half = ctx.measureText("Σ").width / 2 + 2 * this.zoom;
+    const [x, y] = [item.x + item.w / 2, item.y - item.h / 2];
+    ctx.fillStyle = theme.ground;
+    ctx.beginPath();
+    ctx.arc(x, y, half, 0, 7);
+    ctx.fill();
+    ctx.fillStyle = theme.combine;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillText("Σ", x, y);
   }
 
   /* Draw light around a switch. A shadow would take ten times as long. */

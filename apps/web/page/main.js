@@ -163,7 +163,7 @@ class Page {
 
   /* --- simulated time --- */
 
-  /** Return whether this is a run in simulated time, whose pace pages control. */
+  /** Return whether this page can control the pace of simulated time. */
   get steers() {
     return this.feed.live && this.model?.virtual && !this.ended;
   }
@@ -178,7 +178,7 @@ class Page {
     this.pacing = setTimeout(() => this.pace(), PACE_MS);
   }
 
-  /* End the request for the pace, because the page is closed. */
+  /* Withdraw the request for the pace, because the page is about to close. */
   releasePace() {
     if (!this.steers) return;
     const request = JSON.stringify({ cmd: "pace", who: this.who, for_ms: 0 });
@@ -646,8 +646,8 @@ class Page {
   }
 
   /*
-   * Show the active faults. Adding and removing other rows keeps the element of a fault's row,
-   * because the user may be about to click in it, or have the keyboard focus in it.
+   * Show the active faults. A fault that stays active keeps its row element, because the user may
+   * be about to click in it, or have the keyboard focus in it.
    */
   renderFaults(faults) {
     const active = faults.filter((fault) => fault.state !== "over");

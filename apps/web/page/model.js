@@ -19,7 +19,7 @@ const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* number of recent collectives that are kept */
 const EVENTS = 200; /* number of recent events that are kept */
 const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
-const WITH_REPLIES = 3; /* of a short message: two segments, and a reply the other way */
+const WITH_REPLIES = 3; /* counted segments of a short message: two, and one for the reply */
 const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all ways */
 
 /* The values, rates and means of the counters in @list, for @count parts of one kind. */
@@ -335,7 +335,7 @@ export class Model {
     return this.countsReplies ? 0 : this.linkRate;
   }
 
-  /** Return the upper end of the scale of loads, in segments per second; 0: that of clock raw. */
+  /** Return the upper end of the scale of loads, in segments per second; 0: clock raw, no limit. */
   get scaleEnd() {
     return this.linkRate * (this.countsReplies ? WITH_REPLIES : 1);
   }

@@ -13,7 +13,7 @@ import { counted } from "./words.js";
 const HOP_S = 0.42; /* time that a dot takes along one line */
 const HELD = 0.6; /* weight of earlier snapshots in the moving average */
 const HELD_SNAPSHOTS = 6; /* a rate is shown as 0 after so many snapshots without segments */
-const CELL_PX = 15;
+const CELL_PX = 15; /* largest size of a cell in a box or bundle */
 const WAIT_S = 2.5; /* longer waits are marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 

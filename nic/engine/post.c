@@ -248,7 +248,8 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
 }
 
 /*
- * Return how many full segments fit into the packet that is being formed, if it goes to @to, or 0.
+ * Return how many full segments fit into the packet that is being formed; 0 if it does not go to
+ * @to.
  */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
@@ -465,7 +466,7 @@ static bool take_one(struct engine *e, struct emu_hostif *hostif, const struct e
                      struct emu_entry *entry)
 {
     if (take_is_early(e, &entry->hdr)) {
-        e->host.in_full = true; /* checked before the segment is copied */
+        e->host.in_full = true; /* as in engine_take(), but before the segment is copied */
         return false;
     }
     if (!emu_hostif_take(hostif, seg, entry))

@@ -56,7 +56,7 @@ enum engine_notice {
 } __attribute__((packed));
 
 struct engine_packet {
-    /* when its timer (for the reply, or of the backoff) is due; the order of these two lists */
+    /* when the timer of its reply or backoff is due; orders the lists awaiting and backing_off */
     uint64_t due_ps;
     /*
      * awaiting its reply: when its latest segment was sent. engine_send_due() corrects due_ps by

@@ -21,7 +21,7 @@
 
 /*
  * Burst of answers to a process with which we have no handshake. It is larger than the number of
- * queries that such a process sends in 10 s, because that process waits for its last answer.
+ * queries that such a process sends in 10 s, because it waits until the last query is answered.
  */
 #define DISCONNECT_AHEAD 256u
 
@@ -73,7 +73,7 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
-/* Handle a query whose check is not the pair's: it was answered or its sender is unknown. */
+/* Handle a query without the pair's current check: it was answered, or its sender is unknown. */
 static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
                                     const struct nic_wire_disconnect *ask)
 {

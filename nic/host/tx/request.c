@@ -11,7 +11,7 @@
 
 #define NIC_PEER_BURST 32u /* segments per peer and burst */
 
-/* Return whether the message, whose first segment is due, is sent eagerly rather than by RTS. */
+/* Return whether to send the message eagerly, rather than announce it by an RTS (base/wire.h). */
 static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
                           const struct nic_op *op)
 {

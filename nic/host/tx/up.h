@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.h - claim slots for segments in the up ring, or in the loop to this process itself.
+ * up.h - claim slots for segments in the up ring (to the fabric), or in the loop to this process.
  *
  * Every segment into the fabric gets its slot here. If a group member has set words
  * (fabemu_group_set()), these are sent first, so that nothing that the member sends later overtakes

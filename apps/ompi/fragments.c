@@ -50,7 +50,7 @@ static struct {
     size_t count, room;
 } fragments;
 
-/* req_free() of an incomplete receive whose window is freed before it was started again. */
+/* req_free() of an incomplete receive whose window is freed before the receive is started again. */
 static int broken_freed(ompi_request_t **req)
 {
     size_t i = 0;

@@ -12,7 +12,6 @@
  * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
  * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
-
  */
 #include "nic/ofi/ofi.h"
 

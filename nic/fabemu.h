@@ -69,7 +69,7 @@ struct fabemu_info {
     uint32_t nodes;          /* number of nodes of the fabric */
     double link_bytes_per_s; /* bandwidth of the emulated link */
     uint32_t hop_limit;      /* switches on the longest route */
-    /* ordinal of this process among those that have attached to its node, from 1; see
+    /* ordinal, from 1, of this process among all processes that have attached to its node; see
        "incarnations" below */
     uint64_t incarnation;
     uint64_t fabric_id; /* random; differs at every start of a fabric */

@@ -37,7 +37,7 @@
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
 
-/* Why a collective runs over messages: enum fabemu_why, or one of these. */
+/* Why a collective runs over messages: enum fabemu_why, or one of these two values. */
 #define COLL_FABEMU_NOTHING (-1) /* there is no reason: the collective runs in the switches */
 #define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
 
@@ -155,7 +155,7 @@ void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t
 /**
  * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
  * @size: number of members of the communicator.
- * Call it when all members have joined the group. Then they are on one fabric and find the same.
+ * Call it when all members have joined the group. Then all are on one fabric and get equal sizes.
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 

@@ -385,7 +385,7 @@ static uint32_t timed_room(struct engine *e, uint64_t at_ps)
     return t->out_ps <= at_ps;
 }
 
-/* Hand over a segment. It is in memory recv_ps later, but not before those handed over earlier. */
+/* Hand over a segment. It is in memory recv_ps later, and not before earlier segments. */
 static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);

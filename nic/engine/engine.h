@@ -190,8 +190,8 @@ void engine_audit(const struct engine *engine, const struct emu_found *found);
 const char *engine_check(const struct engine *engine);
 
 /**
- * engine_held - return how many references to pool buffers the engine and the cables to it hold,
- * without those that groups hold. Thread: as engine_check().
+ * engine_held - return how many references to pool buffers the engine and the cables to it hold.
+ * References of groups are not counted. Thread: as engine_check().
  */
 uint32_t engine_held(const struct engine *engine);
 
@@ -279,10 +279,10 @@ const struct emu_mismatch *engine_group_mismatch(const struct engine_group *grou
 bool engine_group_failed(const struct engine_group *group);
 
 /**
- * engine_group_gave_up - return whether the engine has dropped a segment for good for which other
- * members may wait. A combine unit has no host that could be notified, so the group has failed
- * there. A node's host is notified, unless it has left the group. @group may be NULL. Thread: as
- * engine_group_held().
+ * engine_group_gave_up - return whether the engine has dropped for good a segment for which other
+ * members may wait. If the engine is a combine unit, the group has failed there, because the unit
+ * has no host that could be notified. A node's host is notified, unless it has left the group.
+ * @group may be NULL. Thread: as engine_group_held().
  */
 bool engine_group_gave_up(const struct engine_group *group);
 
@@ -296,7 +296,7 @@ void engine_groups_clear(struct engine *engine, uint32_t id);
 
 /**
  * engine_group_relink - set the link that connects the node to the tree of switches of group @id.
- * From @at_ps on, all packets to the group use this link, including those that wait already.
+ * From @at_ps on, all packets to the group use this link, even packets that wait already.
  * Thread: manager, while the worker is paused.
  */
 void engine_group_relink(struct engine *engine, uint32_t id, uint32_t link, uint64_t at_ps);

@@ -11,7 +11,7 @@
  *
  * Owner: the manager creates a group and frees it. From its publication (engine_groups_set()) until
  * the end of the RCU grace period after its removal it belongs to the engine's worker. The manager
- * frees it only when none of its states is in a queue of the engine (`waiting`).
+ * frees it only when no state of it is in a queue of the engine (`waiting`).
  */
 #ifndef NIC_ENGINE_GROUP_H
 #define NIC_ENGINE_GROUP_H

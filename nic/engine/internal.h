@@ -191,8 +191,8 @@ static inline void engine_host_refresh(struct engine *e)
 
 /**
  * engine_next_link - return the link that sends next, if it can send by @until_ps; otherwise NULL.
- * This is the link that can send earliest. Among equal ones it is the link with the fewest packets
- * that await a reply, and among these the next one in turn.
+ * This is the link that can send earliest. Of several such links it is the one with the fewest
+ * packets that await a reply, and of several such links the next in turn.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {

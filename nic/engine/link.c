@@ -4,8 +4,8 @@
  *
  * A link sends replies first. Then it serves the highest priority that can send. Within a priority
  * it continues the packet that it served last. If there is no space for the next segment of that
- * packet, it continues another packet that it has started. It starts a new packet only if it can
- * continue none. So the segments of several packets interleave if one of them has to wait, and a
+ * packet, it continues another packet that it has started. It starts a new packet only if it cannot
+ * continue any. So the segments of several packets interleave if one of them has to wait, and a
  * packet of a higher priority waits for one segment at most.
  * Source: QsNet III §III, §IV-B; the choice among several started packets is ours.
  */

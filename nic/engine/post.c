@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - segments that the host posts: this file gathers them into packets, or hands them to the
- * part of this adapter that handles them.
+ * post.c - segments that the host posts: this file gathers them into packets, or hands them to
+ * tree.c (contributions), group.c (words) or query.c (conditionals).
  *
  * A packet grows while it waits for a channel. So segments that are posted at one time form one
  * packet, and so do segments that are posted faster than the links send them. No packet is delayed
@@ -155,7 +155,7 @@ static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
 /*
  * Report as failed a segment whose group this adapter does not know: all members have left it, it
  * never existed, or this node is not in it. The host may have posted the segment, for example a
- * token (a barrier of the adapters) or a probe, before it left the group.
+ * token (a barrier of the adapters), before it left the group.
  */
 static bool take_for_no_group(struct engine *e, uint32_t buf, uint64_t at_ps)
 {

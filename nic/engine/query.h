@@ -79,7 +79,7 @@ void engine_query_barrier(struct engine *e, struct engine_coll *state, uint64_t 
 
 /**
  * engine_tested - handle the reply to the conditional in packet @i, which is in no list. @agreed:
- * it is true at all members. Otherwise it was false at one of them, or the reply is overdue.
+ * it is true at all members. Otherwise it was false at a member, or the reply is overdue.
  */
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
 

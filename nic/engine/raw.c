@@ -224,7 +224,7 @@ static uint32_t raw_take_host(struct engine_raw *r)
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_HOSTIF_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
-        r->more |= emu_bit(ENGINE_HOST); /* more segments are there, or no pool buffer was free */
+        r->more |= emu_bit(ENGINE_HOST); /* the host may have more, or no pool buffer was free */
     return moved;
 }
 

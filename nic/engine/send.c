@@ -31,7 +31,7 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Packets of one segment overtake longer ones. */
+/* Packets of one segment overtake longer packets. */
 static uint8_t packet_priority(const struct engine_packet *p)
 {
     return p->segs == 1 && !p->bulk;

@@ -110,8 +110,8 @@ static void contribution_mismatch(struct engine_tree *tree, const struct engine_
 }
 
 /*
- * Return the header that the fault functions see. A contribution without payload has length 0
- * there, because it has no bits that could flip.
+ * Return the header for the fault functions. In it, a contribution without payload has length 0,
+ * because it has no bits that could flip.
  */
 static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 {

@@ -161,7 +161,7 @@ static inline void run_fetch(struct engine *e, const struct vector_run *run, uin
 }
 
 /*
- * Take those of @count contributions that belong to the run and can be taken now. Returns how many.
+ * Take contributions, up to @count, that belong to the run and can be taken now. Returns how many.
  */
 static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)

@@ -322,7 +322,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 {
     struct ofi_av *av;
 
-    /* not supported: tables with a name, which are shared, and asynchronous ones (FI_EVENT) */
+    /* not supported: shared tables, which have a name, and asynchronous tables (FI_EVENT) */
     if (attr->name || attr->flags & FI_EVENT)
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);

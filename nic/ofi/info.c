@@ -66,8 +66,8 @@ static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
 }
 
 /*
- * Return the capabilities that the hints request, with those that they imply. Without a request,
- * return all that can be offered.
+ * Return the capabilities that the hints request or imply. Without a request, return all that can
+ * be offered.
  */
 static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
 {

@@ -99,7 +99,7 @@ struct ofi_op;
 /*
  * The lock of an object, for threads of the application; the adapter's callbacks take none. It does
  * nothing if the application promises never to make two calls on one domain at the same time
- * (FI_THREAD_DOMAIN). Open MPI promises that, unless MPI_THREAD_MULTIPLE is used.
+ * (FI_THREAD_DOMAIN). Open MPI promises this, unless MPI_THREAD_MULTIPLE is used.
  */
 struct ofi_lock {
     pthread_mutex_t mutex;

@@ -84,7 +84,7 @@ struct nic_counts {
 
 /* What the fabric's transport offers; open.c has one for each transport. */
 struct nic_transport {
-    /* the network reports segments that it has dropped and, on request, those it has delivered */
+    /* the network reports each segment that it drops and, on request, each that it delivers */
     bool reports_delivery;
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };

@@ -22,7 +22,7 @@ struct nic_recv;
 
 /* A request that arrived before requests with lower numbers. */
 struct nic_early {
-    struct nic_early *next; /* next entry in the list of unused ones */
+    struct nic_early *next; /* next entry in fab->early_free */
     struct emu_seg seg;
 };
 
@@ -68,7 +68,7 @@ struct nic_peer {
     uint64_t awaits_ns;
     uint32_t awaits_epoch; /* the epoch of that hello */
     uint32_t epoch;        /* epoch of the pair; a part of tx_check and rx_check */
-    bool must_notify;      /* we have raised the epoch, and the peer may not know that yet */
+    bool must_notify;      /* we have raised the epoch, and the peer may not have the new one */
     /* a hello of ours is in flight, and the network will report whether it was delivered */
     bool hello_pending;
     /* if not 0: data sent to this incarnation may be lost, and no operation has ended with an error

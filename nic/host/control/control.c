@@ -67,9 +67,9 @@ struct nic_control {
 /* --- lines of JSON on the socket ---------------------------------------------------- */
 
 /*
- * Move @fd above standard input, output and error. A program that has closed one of these three may
- * still write to its number, and must not write to our socket then. Returns -1 with errno if no
- * descriptor is free.
+ * Move @fd above standard input, output and error. A program may close one of these three and still
+ * write to its number. Then it must not write to our socket. Returns -1 with errno if no descriptor
+ * is free.
  */
 static int above_standard(int fd)
 {

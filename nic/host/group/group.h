@@ -63,7 +63,7 @@ enum nic_alarm {
 /* number of latest operations that a group remembers, to report mismatches */
 #define NIC_GROUP_RECENT 4u
 
-/* What is reported about an operation if the members have called different ones. */
+/* What is reported about an operation if the members have called different operations. */
 struct nic_recent {
     uint64_t first; /* number of its first segment in the stream */
     uint32_t root;

@@ -308,8 +308,8 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * Receive those of the @count segments from @index on that are in the reorder buffer. All @count
- * are in one half window.
+ * Receive the segments @index to @index + @count - 1 as far as they are in the reorder buffer. All
+ * @count are in one half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {

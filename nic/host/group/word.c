@@ -28,7 +28,7 @@
 /* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
 #define AGAIN_NS 1000000u
 
-/* Send @condition to the link engine, or remove it there. Returns false if the up ring is full. */
+/* Send @condition to the link engine, or remove it there. Returns false if there is no space. */
 static bool condition_put(const struct nic_condition *condition, enum emu_test_until until)
 {
     struct emu_word ask = {.value = condition->value,

@@ -6,7 +6,8 @@
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 
-struct nic_set { /* its begin() completes it */
+/* An operation that sets a word. Its begin() completes it. */
+struct nic_set {
     struct nic_op op;
     struct fabemu_group *group;
     uint64_t value;

@@ -124,9 +124,8 @@ static void disconnect_note_last_query(struct nic_peer *peer,
 }
 
 /*
- * Notify the peer, which has answered, that we send no more queries. It needs to know that if it
- * detaches, too, because it then waits for our last query. A peer that has received an answer of
- * ours knows that already.
+ * Notify the peer, which has answered, that we send no more queries. If the peer detaches, too, it
+ * waits for our last query. An answer of ours says the same, so after one no notice is needed.
  */
 static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
 {

@@ -65,8 +65,9 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * The pair's streams break. Pending operations report that by their status. If no operation was
- * pending, the next one must report it, because data whose send had completed may not have arrived.
+ * End all operations, because the pair's streams break. Their status reports the break. If no
+ * operation was pending, the next operation must report it, because data of a completed send may
+ * not have arrived.
  */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 {

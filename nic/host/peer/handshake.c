@@ -24,7 +24,7 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/* burst of hellos that answer hellos, which a process repeats quickly when it begins a handshake */
+/* burst of answers to hellos; a process repeats its hellos quickly when it begins a handshake */
 #define ANSWER_AHEAD 16u
 
 /* burst of hellos that answer other segments of a process that does not know us or our epoch */
@@ -144,7 +144,8 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
  * core, as counted by the fabric's manager. So that waiting comes to an end, a part of each still
  * counts as silence: an eighth of the bound for each late scan, and the part that emu_starved_ns()
  * never excludes. The manager may count a time that this process has already noticed by its own
- * clock. So at most the time since the last subtraction is subtracted.
+ * clock. So that no time is excluded twice, the result is limited to the time since the last scan
+ * that excluded some.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -375,7 +376,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
     if (hello_is_premature(fab, peer, hello))
         return;
     if (fab->leaving && !peer->incarnation)
-        return; /* it is too late for a handshake */
+        return; /* this process detaches, so it is too late for a handshake */
     peer_learn(fab, peer, hello);
     knows = hello->known == fab->incarnation && hello->epoch == peer->epoch;
     if (knows)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* answer.h - send short answers to peers; queued ones go before other segments. Lock: held. */
+/* answer.h - send short answers to peers; queued answers go before other segments. Lock: held. */
 #ifndef NIC_ANSWER_H
 #define NIC_ANSWER_H
 

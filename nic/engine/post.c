@@ -315,7 +315,7 @@ static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32
 
 /*
  * Take up to @most full segments of a long message or vector into the packet that is being formed,
- * if it goes to @to. They are checked together, by one header. Returns how many.
+ * if it goes to @to. They must have the kind and destination of @hdr. Returns how many.
  */
 static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)

@@ -3,7 +3,7 @@
  * ofi.h - the objects of the libfabric provider, and which threads may access their fields.
  *
  * The objects form a tree: fabric -> domain -> { av, cq, cntr, mr, ep }. Each object counts the
- * objects that were opened on it, and refuses to close before them (-FI_EBUSY). A domain holds a
+ * objects that were opened on it, and cannot be closed before them (-FI_EBUSY). A domain holds a
  * reference to the process's adapter. An endpoint opens two queues of the adapter, one for untagged
  * and one for tagged messages, so that a message of one kind cannot match a receive of the other.
  *
@@ -188,7 +188,7 @@ struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
-    /* before the endpoint is enabled, the requested address; then its own */
+    /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
     bool enabled;
     _Atomic bool closing; /* the endpoint is being closed, so completions are dropped */
@@ -219,7 +219,7 @@ struct ofi_op {
     uint64_t flags;                 /* flags of the entry, such as FI_SEND | FI_TAGGED */
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
-    bool wanted;                    /* report also success; errors are always reported */
+    bool wanted;                    /* success must be reported, too, not only an error */
     enum ofi_kind kind;
     _Atomic bool cancellable;                /* a posted receive that fi_cancel() may cancel */
     unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that could not be sent at once */

@@ -429,7 +429,7 @@ void comm_samples_settle(struct comm_samples *samples)
     samples->count = kept;
 }
 
-/* Make space for one more report, if necessary by dropping those of incomplete collectives. */
+/* Make space for one more report, if necessary by dropping reports of incomplete collectives. */
 static bool samples_reserve(struct comm_samples *samples)
 {
     uint32_t capacity = samples->capacity ? 2 * samples->capacity : SAMPLES_LEAST;

@@ -115,7 +115,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config)
     return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
-/* Return the memory of all outboxes if every cable between switches connects two workers. */
+/* Return the limit of the memory of outboxes (emu/dev/outbox.h): one per direction of a cable. */
 static uint64_t outbox_bytes(const struct topo_graph *graph)
 {
     uint64_t directions = 0;

@@ -126,7 +126,7 @@ bool fabric_has_time(const struct fabric *fabric)
     return fabric->config.clock != EMU_CLOCK_RAW;
 }
 
-/* In thousandths of the profile's time; rounded down, because emu_slow_set() rounds up. */
+/* Return a cable's slowness; the profile's is 1000. Rounded down, as emu_slow_set() rounds up. */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
     const struct topo_at *at = &fabric->links.cable[i].at;

@@ -379,7 +379,6 @@ static int combining_create(struct fabric *fabric, const struct fabric_group_cal
                         group, error, error_bytes);
 }
 
-/* Remove a group by removing all its members. */
 static void group_undo(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);

@@ -39,10 +39,10 @@ enum fabric_watcher { FABRIC_WATCH_TELEMETRY = 1, FABRIC_WATCH_TIMELINE = 2 };
 /** fabric_watch - let processes report finished collectives while any watcher has set @watched. */
 void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched);
 
-/** fabric_watch_messages - let them also report messages of at least @bytes. Thread: manager. */
+/** fabric_watch_messages - also report messages of at least @bytes. Thread: manager. */
 void fabric_watch_messages(struct fabric *fabric, uint64_t bytes);
 
-/* A reader's position in the reports of the process at a node. Zeros: before the first report. */
+/* A reader's position in the reports of the process at a node. All 0: before the first report. */
 struct fabric_finished_at {
     uint64_t incarnation; /* emu_incarnation_state() of the node when its reports were read */
     uint64_t next;        /* number of the next report to read */

@@ -41,7 +41,7 @@ bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pendi
 
 /* --- contributions to a collective -------------------------------------------------- */
 
-/* Upper limit of the switches or adapters at which contributions to @group are combined. */
+/* Return the limit of the switches or adapters at which contributions to @group are combined. */
 static uint32_t arrived_max(const struct fabric_group *group)
 {
     return group->engines ? group->engines->count : group->tree.count;
@@ -65,7 +65,6 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/* The results of fabric_arrived() on all hosts. */
 struct arrived {
     struct fabric_arrived *at;
     uint32_t count;

@@ -142,7 +142,7 @@ static bool agents_why(const void *links, char *text, size_t bytes)
     return links_launch_why(links, hosts_launch_failed, text, bytes);
 }
 
-/* Start the fabric. On several hosts, the coordinator first starts the others; all open ports. */
+/* Start the fabric. On the coordinator, first start the other hosts. Open the ports to them. */
 static int host_begin(struct fabric_process *process, const struct host_plan *plan,
                       const char *name, char *error, size_t error_bytes)
 {

@@ -498,7 +498,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
     to->print(line.text);
 }
 
-/* Print stopped and silent processes. Only in a standstill: a silence is normal at other times. */
+/* Print stopped and silent processes in a standstill. At other times a short silence is normal. */
 static void print_absent(const struct printing *to)
 {
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
@@ -665,7 +665,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
     add_calls(graph, to, vertex);
 }
 
-/* Print a cycle of waiting processes, the same one as the web page (page/standstill.js). */
+/* Print a cycle of waiting processes: the cycle that the web page shows (page/standstill.js). */
 static void print_cycle(const struct printing *to, struct json_object *collectives)
 {
     struct json_object *nodes = json_object_new_array();

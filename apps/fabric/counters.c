@@ -245,7 +245,7 @@ static void totals_add_links(struct fabric_totals *to, struct engine *engine, ui
         to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
 }
 
-/* @hosts: the engine's node is inside the fabric, so that no host interface counts its segments. */
+/* @hosts: the engine's node is inside the fabric, so that no host interface counts for it. */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);
@@ -263,7 +263,7 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     }
 }
 
-/* @hosts: the nodes at the switch are inside the fabric, so that no host interface counts them. */
+/* @hosts: the switch's nodes are inside the fabric, so that no host interfaces count for them. */
 static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
                               bool hosts, const struct topo_end *end)
 {

@@ -67,7 +67,7 @@ static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *
 /*
  * Queue a loss. The segments between two processes may use several cables, and be lost on each of
  * them. So a further loss between the same two processes is only counted in the entry of the first,
- * if `recent` still has that entry; otherwise it gets another entry.
+ * if `recent` still has that entry; otherwise the loss gets another entry.
  */
 static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 {
@@ -369,7 +369,7 @@ static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
     return sum.overrun;
 }
 
-/* Return whether a switch has units, in service, that a fault may have stopped. */
+/* Return whether a switch has units that are in service and that a fault may have stopped. */
 static bool unit_can_be_stuck(const struct fabric *fabric, uint32_t sw)
 {
     bool units = fabric_has_states(&fabric->config) || fabric_has_units(&fabric->config);

@@ -30,8 +30,9 @@
  * On several hosts each host does this for the cables that end there. Segments on a cable between
  * two hosts wait at the receiving host, in the replay buffer of its host link. Rule (1) gives them
  * to the receiving switch. Rule (2) sends them back to the sending host through the receiving
- * switch, as if that switch had sent them. They use at most the space of the sending switch less
- * one segment. For segments that come back to the sending host in this way there is one more rule:
+ * switch, as if that switch had sent them. Such segments use at most the space of the sending
+ * switch less one segment. For segments that come back to the sending host in this way there is one
+ * more rule:
  *
  * (4) If neither switch can forward such a segment in up-then-down order, the switch to which the
  * segment came back gets it, provided that this switch has any route for it. The link comes up only

@@ -56,7 +56,7 @@ struct fabric_group {
     uint32_t sources; /* upper limit of members that send to it */
     struct topo_tree tree;
     struct switch_group **part;           /* one for each of tree.switches; NULL: on another host */
-    struct fabric_group_engines *engines; /* NULL: without link engines */
+    struct fabric_group_engines *engines; /* NULL: there are no link engines */
     uint64_t bufs;                        /* buffers of the pool that are reserved for it */
     struct fabric_group *next;            /* next in the list fabric.retired */
     uint32_t members;                     /* members that have not left */
@@ -86,7 +86,7 @@ struct fabric_drive {
 
 /* The link engines (engines.c). */
 struct fabric_engines {
-    uint32_t count; /* fabric_engine_numbers(); 0: the fabric has no engines */
+    uint32_t count; /* number of engines on all hosts; 0: the fabric has none */
     /* by number: the engines of nodes, then the units of switches; NULL: on another host */
     struct engine **at;
     uint32_t *units; /* by switch and port: number of the neighbour's unit; see switch_units() */
@@ -113,7 +113,7 @@ struct fabric_links {
     /* two per cable: to its first end, and from it; NULL: it never had faults */
     struct emu_faults **faults;
     struct emu_slow **slow;     /* two per cable, like `faults`; NULL: it was never slow */
-    struct emu_fault_log **log; /* by worker: hits of its devices' faults; NULL: none yet */
+    struct emu_fault_log **log; /* by worker: hits by faults of its devices; NULL: no log yet */
 };
 
 /* Added to the tree load of a switch whose units are out of service, so that trees avoid it. */
@@ -127,7 +127,7 @@ struct fabric_combine {
 
     /* written by each scan of the switch in drops.c */
     uint64_t taken;    /* contributions that its units have taken */
-    uint64_t since_ps; /* time of the first scan since which contributions wait and none is taken */
+    uint64_t since_ps; /* first scan after which contributions waited and none was taken */
     bool waits;        /* some contribution waited */
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments dropped for want of space */
@@ -190,12 +190,12 @@ struct fabric {
     uint32_t groups;              /* slots taken */
     uint32_t combining;           /* slots taken by groups that can combine */
     uint32_t last_slot;           /* slot allocated last; the search for a free one starts there */
-    uint32_t generation;          /* of the collective address made last */
+    uint32_t generation;          /* of the newest collective address */
     const struct fabric_mirror *mirror; /* NULL: one host, or not the coordinator */
     struct emu_mismatch mismatch;       /* result of fabric_mismatch() if there is a mirror */
     struct fabric_moved *moved;         /* stalls.c: by link, last sample; NULL until needed */
     struct fabric_taps *taps;           /* taps.c; NULL: no capture */
-    struct fabric_comm_past *comm;      /* comm.c; NULL until needed */
+    struct fabric_comm_past *comm;      /* statistics (comm.c); NULL until needed */
     /* sums over the host interfaces that were destroyed */
     struct fabric_totals past;
     uint64_t past_ideal_ns;
@@ -476,7 +476,7 @@ struct fabric_group_plan {
     uint32_t sources; /* members that send to it */
     bool combines;
     bool wide;   /* with a wide window */
-    uint32_t id; /* its address; TOPO_NONE: the next free one. Replicas use the coordinator's */
+    uint32_t id; /* its address: that of the coordinator's group; TOPO_NONE: the next free one */
 };
 
 /*

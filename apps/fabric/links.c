@@ -466,7 +466,7 @@ bool fabric_can_reroute(const struct fabric *fabric)
 
 /* --- routing tables ----------------------------------------------------------------- */
 
-/* Make the graph without the cables for which @routed is false; parameters of fabric_reroute(). */
+/* Make the graph without the cables for which @routed is false. Parameters as fabric_reroute(). */
 static int graph_without(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
                          uint64_t *partitioned)
 {

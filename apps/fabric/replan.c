@@ -146,7 +146,7 @@ static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *g
                                                                                : REPLANNED;
 }
 
-/* Return whether the switches of its tree have no segments or partial results of the group. */
+/* Return whether no switch of the group's tree has segments or partial results of the group. */
 static bool group_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
     for (uint32_t i = 0; i < group->tree.count; i++)

@@ -70,7 +70,7 @@ struct arrived {
     uint32_t count;
 };
 
-/* Collect fabric_arrived() of all hosts; none if out of memory. The caller frees @ret->at. */
+/* Collect the results of fabric_arrived() on all hosts; 0 if out of memory. Free @ret->at later. */
 static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
                                  uint32_t seq, struct arrived *ret)
 {

@@ -136,7 +136,7 @@ static uint32_t targets_hit(const struct fault_check *c)
     return hit;
 }
 
-/* Check that a fault of cables can hit at least one of them, and a crash each of its switches. */
+/* Check that a fault of cables can hit at least one cable, and that a crash can hit each switch. */
 static int check_effect(const struct fault_check *c)
 {
     uint32_t hit = targets_hit(c);

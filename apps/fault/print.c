@@ -145,7 +145,7 @@ static void put_value(struct fault_writer *writer, const struct fault_key_row *r
     }
 }
 
-/* Write each of @keys whose value differs from the default in @plain, between the given texts. */
+/* Write each of @keys whose value is not the default, between the texts @before and @behind. */
 static void put_keys(struct fault_writer *writer, const struct fault *fault,
                      const struct fault *plain, uint64_t keys, const char *before,
                      const char *behind)

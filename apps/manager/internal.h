@@ -42,7 +42,7 @@ struct manager {
     uint32_t tests;           /* used elements of `test` */
 
     /* Times at which something is due; EMU_NEVER: never. */
-    uint64_t *no_link;       /* by node: next fabric_node_no_link(), if it has no link */
+    uint64_t *no_link;       /* by node: when its adapter gives up packets, if it has no link */
     uint64_t no_link_ps;     /* the earliest time in no_link[] */
     uint64_t cut_off_ps;     /* next fabric_cut_off() */
     uint64_t links_ps;       /* the earliest link.due_ps */

@@ -109,7 +109,7 @@ struct fabric_hosts {
  * calls concern devices on their own host, and do and find nothing for devices of other hosts.
  */
 
-/** fabric_switch_host, fabric_node_host - return the host of @sw, of @node; 0 if only one. Pure. */
+/** fabric_switch_host, fabric_node_host - return the host of @sw, @node; on one host: 0. Pure. */
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 

@@ -48,10 +48,7 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/*
- * Return whether to list a cable from @sw to @end. A cable is listed only by the switch at its
- * lower end, so that it is listed once.
- */
+/* Return whether @sw lists its cable to @end. Only a cable's lower end lists it, so only once. */
 static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                         bool with_nodes)
 {

@@ -33,7 +33,7 @@ struct inject_event {
     const struct fault *fault;
     bool begins; /* false: the fault ends */
     uint64_t at_ps;
-    uint32_t targets; /* number of its targets */
+    uint32_t targets;
 };
 
 /* A call from the coordinator's injector to those of other hosts (injector_apply_call()). */
@@ -77,12 +77,11 @@ struct inject_config {
 
 /* Sums over the faults that are over and no longer listed. */
 struct inject_past {
-    uint64_t faults; /* number of these faults */
-    uint64_t times;  /* how often they began */
-    uint64_t hits;   /* their hits, with those that other hosts had reported by then */
+    uint64_t faults;
+    uint64_t times; /* how often they began */
+    uint64_t hits;  /* their hits, with those that other hosts had reported by then */
 };
 
-/* State of a listed fault. */
 struct inject_state {
     uint32_t id; /* its number */
     const struct fault *fault;

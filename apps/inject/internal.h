@@ -15,7 +15,6 @@
 #define OVER_KEPT      1000u   /* at least this many faults stay listed after they are over */
 #define LISTED_MOST    131072u /* limit of listed faults */
 
-/* A listed fault. */
 struct injection {
     uint32_t id; /* its number, from 1, in the order in which faults were added */
     struct fault fault;

@@ -23,7 +23,6 @@
 
 struct manager;
 
-/* State of a link. */
 enum manager_link {
     MANAGER_UP,       /* in use */
     MANAGER_LOST,     /* no signal */

@@ -33,8 +33,9 @@ static struct short_text brief(double number)
 }
 
 struct span {
-    const struct telemetry_view *now, *before; /* before NULL: the start of the fabric */
-    double s;                                  /* seconds between them */
+    const struct telemetry_view *now,
+        *before; /* `before` is NULL for a span from the fabric's start */
+    double s;    /* seconds between them */
 };
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
@@ -193,7 +194,7 @@ static struct duration time_between(const struct telemetry_view *view, uint64_t 
     return duration_of_ns(to > from ? ns : 0);
 }
 
-/* Write for whom a process waits and since when: "barrier 3, 1.2 s" (group or node 3). */
+/* Write what a process waits for, and how long: "barrier 3, 1.2 s"; 3 is the group or the node. */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {
     const struct telemetry_view_node *node = &span->now->node[n];
@@ -259,7 +260,7 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
     row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
 }
 
-/* Return for each switch the sums of the counters of what it sends. The caller frees them. */
+/* Return for each switch the sums of the counters at its sending ports. The caller frees them. */
 static struct fabric_direction_sample *sums_out(const struct telemetry_view *view)
 {
     struct fabric_direction_sample *out = calloc(view->switches + 1u, sizeof *out);

@@ -324,7 +324,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.files = NULL};
-    struct capture_files files = {.path = NULL}; /* those of --capture */
+    struct capture_files files = {.path = NULL}; /* the files of --capture */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;

@@ -15,7 +15,7 @@
 #define BYTES_MOST   (UINT64_C(1) << 30)
 #define SNAPSHOTS_PS 1000000u
 
-/* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all but the barrier. */
+/* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all except barrier. */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
 static bool scan_load(const char **at, uint64_t *ret)

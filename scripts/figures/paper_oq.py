@@ -215,7 +215,7 @@ def saved(results, pair, loads):
 
 
 def saved_more(more, less, xs):
-    """The mean over the loads of the time saved with @more over that saved with @less."""
+    """The time that @more saves, divided by the time that @less saves: mean over the loads."""
     def measure(results):
         loads = results.effort.pick(xs)
         ask(results, [*more, *less], loads)

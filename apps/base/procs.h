@@ -17,8 +17,8 @@ int procs_check(char *error, size_t error_bytes);
 void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
- * procs_pidfd - return a pidfd of process @pid, which has connected to @socket; -1: none. From Linux
- * 6.16 on, the socket provides it even after the parent of the process has reaped it.
+ * procs_pidfd - return a pidfd of process @pid, which has connected to @socket; -1: none. From
+ * Linux 6.16 on, the socket provides it even after the parent of the process has reaped it.
  */
 int procs_pidfd(int socket, pid_t pid);
 

@@ -353,8 +353,8 @@ class CliTest(FabemuCase):
             done = self.fabemu("traffic", "--topo", "kary:2,2", "--json", *options)
             self.assertEqual(done.returncode, 0, done.stderr)
             return json.loads(done.stdout)["digest"]
-        fixed = ("--warmup", "1000")
-        self.assertEqual(digest(*fixed, "--measure", "20000", "--load", "0.5", "--bytes", "1024"),
+        fixed = ("--warmup", "1000ns")
+        self.assertEqual(digest(*fixed, "--measure", "20000ns", "--load", "0.5", "--bytes", "1024"),
                          digest(*fixed, "--measure", "20us", "--load", "50%", "--bytes", "1K"))
         self.assertEqual(digest(*fixed, "--measure", "20us", "--pattern", "hotspot:1:0.25"),
                          digest("--warmup", "1us", "--measure", "0.02ms", "--pattern",

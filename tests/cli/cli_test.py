@@ -276,6 +276,12 @@ class CliTest(FabemuCase):
             self.assertIn(":SYSTEM_DEFAULT:USER_DEFAULT", once)
             self.assertEqual("/mine " in once, bool(before))
 
+    def test_env__sets_each_variable_once(self):
+        self.up("e")
+        names = re.findall(r"^export (\w+)=", self.fabemu("env", "e").stdout, re.M)
+        self.assertIn("FI_PROVIDER", names)
+        self.assertEqual(sorted(names), sorted(set(names)))
+
     def with_mounts(self, line, *args):
         """Runs fabemu @args after the shell's @line, which may mount something that no other
         process sees; $D is a folder for sockets."""

@@ -135,6 +135,17 @@ class InjectTest(FabemuCase):
         self.assertRegex(done.stderr, r"(?m)^  fault 1 +link-down link=0:2: 1 time, packets hit in "
                          r"transit: \d+; traffic was rerouted$")
 
+    def test_hits__are_segments_without_acknowledgments(self):
+        network = ("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
+        self.start_fabric(*network)
+        client = self.client(self.socket_path("mine"))
+        self.assertTrue(client.ask("fault", fault="link-down link=0:2")["ok"])
+        fault, = client.ask("faults")["faults"]
+        self.assertEqual(fault["hits_are"], "segments hit in transit")
+        path = self.write("at=1us for=1us link-down link=0:2\n")
+        done = self.fabemu("traffic", *network, "--measure", "5us", "--faults", path)
+        self.assertRegex(done.stdout, r"(?m)^  faults       hit \d+ segments; ")
+
     def test_node_kill__reports_empty_nodes(self):
         self.start_fabric(*NETWORK)
         client = self.client(self.socket_path("mine"))

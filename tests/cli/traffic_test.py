@@ -308,6 +308,7 @@ class TrafficTest(FabemuCase):
         done = self.fabemu("traffic", "--load", "0.1,0.2", "--warmup", "1ns", "--measure", "1ns")
         rows = self.table(done.stdout)
         self.assertEqual([row.split()[3:7] for row in rows], [["-"] * 4] * 2)
+        self.assertTrue(all(float(row.split()[7]) > 0 for row in rows), rows)
 
     def test_steady__is_reported(self):
         args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000ns", "--measure", "60000ns")

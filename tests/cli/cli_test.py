@@ -370,7 +370,7 @@ class CliTest(FabemuCase):
                 (("traffic", "--measure", "2s"), "a time from 1ns to 1s"),
                 (("traffic", "--bytes", "1mb"), "a size from 0 to 1GiB"),
                 (("traffic", "--bytes", "0.5B"), "a size from 0 to 1GiB"),
-                (("traffic", "--load", "2000%"), "fractions of the link rate"),
+                (("traffic", "--load", "2000%"), "share of the link rate"),
                 (("traffic", "--pattern", "hotspot:0:101%"), "hotspot:0:10%"),
                 (("run", "--standstill", "0s", "--", "true"), "a time from 1s to 24h"),
                 (("run", "--standstill", "5s:fin", "--", "true"), "a time from 1s to 24h"),

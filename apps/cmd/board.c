@@ -42,14 +42,15 @@ static struct short_text label(const struct telemetry_view *view, bool node, uin
 {
     const char *name = telemetry_view_name(view, node, number);
     size_t bytes = name ? strlen(name) : 0;
+    const char *end = bytes > NAME_COLUMNS ? name + bytes - (NAME_COLUMNS - 1) : name;
     struct short_text ret;
 
-    if (!name)
-        snprintf(ret.text, sizeof ret.text, "%u", number);
-    else if (bytes <= NAME_COLUMNS)
-        snprintf(ret.text, sizeof ret.text, "%s", name);
+    while (name && (*end & 0xc0) == 0x80) /* in the middle of a UTF-8 character */
+        end++;
+    if (name)
+        snprintf(ret.text, sizeof ret.text, "%s%s", bytes > NAME_COLUMNS ? "~" : "", end);
     else
-        snprintf(ret.text, sizeof ret.text, "~%s", name + bytes - (NAME_COLUMNS - 1));
+        snprintf(ret.text, sizeof ret.text, "%u", number);
     return ret;
 }
 

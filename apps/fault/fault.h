@@ -145,8 +145,11 @@ struct fault {
 const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 
-/** fault_hits_are - return what is counted as hits of this kind of fault: "packets hit". Pure. */
-const char *fault_hits_are(enum fault_kind kind);
+/**
+ * fault_hits_are - return what hits of this kind of fault count, such as "packets hit". @packets:
+ * the profile has packets, so they are hit in place of single segments. Pure.
+ */
+const char *fault_hits_are(enum fault_kind kind, bool packets);
 
 /**
  * fault_packet_name - return the name of a kind of packet on a cable, as in the text of a fault, or

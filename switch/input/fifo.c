@@ -293,7 +293,7 @@ static const char *fifo_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps
     if (!wrong && fifo->queued &&
         (!emu_ports_has(fifos->backed, r) ||
          emu_ports_any(fifo_room(xp, r, fifos->in.outs[fifo->list.first]))))
-        wrong = "a fifo waits though its crosspoints have space";
+        wrong = "a fifo with segments is not marked as such, or its crosspoints have space";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
 }
 

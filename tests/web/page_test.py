@@ -1282,7 +1282,7 @@ class Large(InBrowser):
 
     def test_folded_network_is_drawn_as_counted(self):
         run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02", "--measure",
-                         "100000000", "--web")
+                         "100000000ns", "--web")
         self.browser.open(page_of(run.stderr.readline()).address)
         self.browser.until("return window.fabemu?.model?.sample > 0")
         folded = self.browser.run(KEEP_SUMS)
@@ -1343,7 +1343,7 @@ class Opened(InBrowser):
 
     def starts(self, topo):
         """A run in simulated time, its page in the browser, and the path of its socket."""
-        run = self.start("traffic", "--topo", topo, "--load", "0.02", "--measure", "100000000",
+        run = self.start("traffic", "--topo", topo, "--load", "0.02", "--measure", "100000000ns",
                          "--web")
         self.browser.open(page_of(run.stderr.readline()).address)
         self.browser.until("return window.fabemu?.model?.totals.hops > 100000")
@@ -1542,8 +1542,8 @@ class Opened(InBrowser):
 class Recorded(InBrowser):
     def test_a_thousand_nodes_are_legible(self):
         record = os.path.join(self.dir, "record")
-        done = self.fabemu("traffic", "--topo", "kary:10,3", "--load", "0.5", "--warmup", "1000",
-                           "--measure", "3000", "--telemetry", record, "--every", "500ns")
+        done = self.fabemu("traffic", "--topo", "kary:10,3", "--load", "0.5", "--warmup", "1000ns",
+                           "--measure", "3000ns", "--telemetry", record, "--every", "500ns")
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
@@ -1609,8 +1609,8 @@ class Recorded(InBrowser):
     def test_a_recording_without_a_fabric(self):
         """`fabemu web FILE`: the page replays it, and sends no request to a fabric."""
         record = os.path.join(self.dir, "record")
-        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.5", "--warmup", "2000",
-                           "--measure", "40000", "--telemetry", record)
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.5", "--warmup", "2000ns",
+                           "--measure", "40000ns", "--telemetry", record)
         self.assertEqual(done.returncode, 0, done.stderr)
         web = self.start("web", record)
         line = web.stdout.readline().split()
@@ -1640,8 +1640,8 @@ class Recorded(InBrowser):
 
     def test_several_runs_in_a_recording(self):
         record = os.path.join(self.dir, "record")
-        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2000",
-                           "--measure", "4000", "--telemetry", record)
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2us",
+                           "--measure", "4000ns", "--telemetry", record)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(record) as f:
             lines = [json.loads(line) for line in f]
@@ -1730,8 +1730,8 @@ class Recorded(InBrowser):
         self.check_no_complaints()
 
     def test_simulated_time_is_paused_and_slowed_down(self):
-        run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000",
-                         "--measure", "20000", "--every", "500ns", "--web", "--json")
+        run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000ns",
+                         "--measure", "20000ns", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
         self.faults_are_not_offered("In simulated time, faults are part of the run, so that it can "

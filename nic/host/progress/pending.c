@@ -121,7 +121,11 @@ static void peers_scan(struct scan *scan)
     }
 }
 
-/* Count the queue's unexpected messages, and note the first. */
+/*
+ * Count the queue's unexpected messages, and note the first. Messages that Open MPI sends for its
+ * collectives, for example to form a group, would hide those of the program. They count only if
+ * there are no others.
+ */
 static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {
     struct emu_pending *pending = scan->pending;
@@ -130,7 +134,13 @@ static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected && left;
          at = at->next, left--) {
         const struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
+        uint64_t internal = msg->tag & EMU_PENDING_INTERNAL;
 
+        if (pending->unexpected && (pending->early.tag & EMU_PENDING_INTERNAL) != internal) {
+            if (internal)
+                continue;
+            pending->unexpected = 0;
+        }
         if (!pending->unexpected++)
             pending->early = (struct emu_pending_op){.tag = msg->tag,
                                                      .bytes = msg->bytes,

@@ -95,8 +95,8 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  *
  * For the producer, wait-free:
  * NAME_has_slot   - return whether the current slot is empty. R1 pairs with R4: the consumer has
- *                   finished reading an empty slot. On a cable without channels a credit
- *                   guarantees that, so senders do not check.
+ *                   finished reading an empty slot. On a cable without channels a sender does not
+ *                   check, because its credit stands for an empty slot.
  * NAME_show       - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
  *
  * For the consumer, wait-free:

@@ -2,7 +2,7 @@
 /*
  * dev.h - a *device* (a switch, a link engine, a host link) is a step function, which a worker
  * calls when the device was signalled. A *worker* is a thread that steps its devices. Each
- * iteration of its loop is a *pass*.
+ * iteration of its loop is a *pass*. The *manager* is the thread that controls the fabric.
  *
  * To signal a device, set two bits. The first is the bit of the port: of the receiving port if an
  * entry has arrived (DATA), or of the sending port if a credit has returned (CREDIT). The second is
@@ -98,7 +98,7 @@ struct emu_peer {
 
 /* State of a worker that shares its core with other threads: worker/oversub.h. */
 struct emu_oversub {
-    bool asked;  /* it was decided whether to wait, and nothing has moved since */
+    bool asked;  /* the worker has decided whether to wait, and nothing has moved since */
     bool answer; /* the worker waits for the reply of a process, and not for a device */
     /* replies in a row that did not come in time, or for which the worker did not wait */
     uint32_t misses;
@@ -115,7 +115,7 @@ struct emu_worker {
     _Atomic uint32_t stop; /* enum emu_worker_stop */
     /* 1: this host has more busy threads than cores */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t sole_oversubscribed; /* 1: as above, and this is the fabric's only worker */
+    _Atomic uint32_t sole_oversubscribed; /* 1: oversubscribed, and the fabric's only worker */
 
     /* Owned by the worker. */
     alignas(EMU_LINE) struct emu_signals signalled; /* signals for the next pass or window */

@@ -45,8 +45,8 @@ enum emu_comm_where {
 struct emu_comm_cell {
     alignas(32) _Atomic uint64_t calls;
     _Atomic uint64_t bytes;
-    _Atomic uint64_t ns;         /* total duration, scaled up from those that were timed */
-    _Atomic uint64_t longest_ns; /* longest duration of those that were timed */
+    _Atomic uint64_t ns;         /* total duration of all calls, estimated from the timed ones */
+    _Atomic uint64_t longest_ns; /* longest duration of a timed call */
 };
 
 /* Messages to one node, counted by emu_hostif_sent(). */
@@ -79,7 +79,8 @@ static inline uint64_t emu_comm_size_most(uint32_t size)
 struct emu_comm_draw {
     bool timed;
     uint8_t weight_bits; /* if timed, it counts for 2^weight_bits collectives */
-    uint8_t report_bits; /* one in 2^report_bits is recorded; EMU_COMM_UNREPORTED: not this one */
+    /* it is recorded, as one in 2^report_bits; EMU_COMM_UNREPORTED: it is not recorded */
+    uint8_t report_bits;
 };
 
 /** emu_comm_draw - how to count collective @number (from 0) of a kind and size in a group. Pure. */

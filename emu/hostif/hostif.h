@@ -43,7 +43,7 @@
  */
 #define EMU_HOSTIF_SLOTS 4096
 /*
- * A writer that finds its ring empty after at least so many slots continues at the first slot.
+ * A writer that has reached this slot and finds its ring empty continues at the first slot.
  * Otherwise light traffic would use all slots in turn, with a page fault in both processes for each
  * 16 segments (2 us in one, 1 us in the other).
  */
@@ -91,7 +91,7 @@ static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint3
         emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
-/* Numbers of collectives. The process writes them; the fabric copies them when it detaches. */
+/* Numbers of collectives. The process writes them; the fabric copies them when it has detached. */
 struct emu_hostif_stats {
     _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* run in the network; by enum fabemu_coll */
     /* not run in the network; by enum fabemu_coll and enum fabemu_why */
@@ -156,12 +156,13 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
     /* Written by the fabric, rarely. */
-    alignas(EMU_LINE) _Atomic uint32_t cut_off; /* 1: the process does not take its segments */
-    _Atomic uint32_t endings; /* ended processes of all nodes; changes after incarnations[] */
+    /* 1: the fabric drops the process's segments, because the process does not take them */
+    alignas(EMU_LINE) _Atomic uint32_t cut_off;
+    _Atomic uint32_t endings; /* number of ended processes, any node; set after incarnations[] */
     _Atomic uint32_t oversubscribed; /* 1: threads outnumber cores, so waiting threads yield */
     _Atomic uint32_t watched;        /* 1: a client watches finished collectives */
     _Atomic uint64_t watched_bytes;  /* 1 + least size of recorded messages; 0: none are recorded */
-    /* Written about once a second by the fabric's manager. */
+    /* Written about once a second by the manager, the thread that controls the fabric. */
     _Atomic uint64_t starved_ns; /* how long the host's threads had no core: fabric_starved() */
     _Atomic uint64_t counted_ns; /* emu_now_ns() of the last update; 0: this is not counted */
 
@@ -169,8 +170,8 @@ struct emu_hostif_shared {
 
     /*
      * Written by the adapter: the finished collectives that emu_comm_draw() selects. The fabric
-     * reads the count once a second. The count is in the first page, whose other fields are in use;
-     * in a page of its own it cost 1 ms for 256 nodes.
+     * reads the count once a second. The count is in the first page, which is in use anyway. With
+     * the count in a page of its own, 256 nodes took 1 ms more.
      */
     struct emu_finished_shared drawn;
 
@@ -368,7 +369,7 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 }
 
 #define EMU_STARVED_SHARE   32u /* 1/32 of the time counts as silence even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if it is later */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if this late */
 
 /**
  * emu_starved_ns - return how much of a time of @since_ns does not count for bounds on silence, if
@@ -425,7 +426,7 @@ static inline uint32_t emu_on_slot(uint32_t on)
     return (on >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
-/* Returns NULL for a segment in the shared multicast buffer if that is no longer read. */
+/* Returns NULL for a segment in the shared multicast buffer if the buffer is no longer read. */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {

@@ -2,9 +2,10 @@
 /*
  * pending.h - what a process waits for: a block in the host interface's memory.
  *
- * The process's library writes it about once a second from its other data, never per segment
- * (nic/host/progress/pending.c). The fabric copies and checks it: invalid values become "unknown".
- * A process can lie here about itself and others; the only effect is a misleading line in a report.
+ * The process's library writes the block about once a second from its other data, never per segment
+ * (nic/host/progress/pending.c). Each such time it takes a *sample*. The fabric copies and checks
+ * the block: invalid values become "unknown". A process can lie here about itself and others; the
+ * only effect is a misleading line in a report.
  *
  * A sequence lock protects the block. The writer makes `sequence` odd, writes the words, and makes
  * it even again. If a reader finds the same even number before and after it copies the words, the
@@ -22,7 +23,7 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_PENDING_GROUPS 64u /* a process lists at most so many groups */
+#define EMU_PENDING_GROUPS 64u /* a process lists at most this many groups */
 #define EMU_PENDING_NAME   40u /* bytes of a group's name with its NUL */
 #define EMU_PENDING_ANY    UINT32_MAX
 
@@ -78,7 +79,7 @@ struct emu_pending_group {
     char name[EMU_PENDING_NAME]; /* the program's name for the group; may be "" */
 };
 
-/* A collective call that waits while its communicator forms a group by messages (not shown). */
+/* A collective call that waits while its communicator forms a group. */
 struct emu_pending_call {
     uint64_t since_ns; /* since when the call waits; 0: there is none */
     uint32_t members;  /* members of the communicator */
@@ -131,7 +132,7 @@ void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);
 
-/** emu_pending_check - correct invalid values, as above, in a copy that another host has sent. */
+/** emu_pending_check - correct a copy that another host has sent, as emu_pending_read() does. */
 void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
 
 /**

@@ -52,7 +52,7 @@ struct hostlink_cable {
     uint32_t pays;          /* channels whose paid[] is above 0, by bit */
     /* with channels: ring slots that our switch has emptied, free-running */
     uint32_t emptied_at;
-    uint32_t emptied;        /* slots of emptied_at that were not yet reported to the peer */
+    uint32_t emptied;        /* emptied slots that were not yet reported to the peer */
     uint32_t waiting;        /* entries that wait for a pool buffer */
     struct emu_entry *queue; /* up to `depth` entries that wait until our switch has credits */
     uint32_t queue_mask;     /* number of slots of `queue`, a power of two, minus 1 */
@@ -89,7 +89,7 @@ struct hostlink_peer {
     uint32_t cables;
     struct hostlink_cable *cable;
 
-    /* enum emu_hostlink_phase; also written by emu_hostlink_bring_up() and others */
+    /* enum emu_hostlink_phase; emu_hostlink_bring_up() and _take_down() write it, too */
     _Atomic uint32_t phase;
     /* result of emu_hostlink_is_closed(); written by the device, read by any thread */
     _Atomic bool closed;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kind.h - properties of each kind of segment (enum emu_kind), and of the collective that uses this
- * kind. Code that runs for each segment compares kinds: a comparison is cheaper than a load.
+ * kind. Code that runs for each segment does not use this table. It compares the kind with
+ * constants, which costs less than a load from memory.
  */
 #ifndef EMU_KIND_H
 #define EMU_KIND_H

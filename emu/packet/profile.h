@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* profile.h - the parameters of a machine: rates, delays, buffers, policies. */
+/*
+ * profile.h - the parameters of the emulated hardware: rates, delays, buffers, policies. A number
+ * in the comment of a field is its value in the built-in profile oq2004.
+ */
 #ifndef EMU_PROFILE_H
 #define EMU_PROFILE_H
 
@@ -30,7 +33,8 @@ enum emu_buffers {
 
 /* What a credit of crosspoint buffers stands for (docs/ARCHITECTURE.md, section 4). */
 enum emu_credit_policy {
-    EMU_CREDIT_ROW, /* a slot in every crosspoint of the input; returns when the fullest has one */
+    /* a slot in every crosspoint of the input; returns when the fullest of them has a free slot */
+    EMU_CREDIT_ROW,
     EMU_CREDIT_COUNTER /* a segment at the switch; returns when its last copy has left */
 };
 
@@ -101,8 +105,8 @@ struct emu_profile {
     uint64_t link_ps_per_byte;  /* 800 at 10 Gb/s */
     uint64_t channel_ps;        /* delay of a cable: 20 ns */
     uint64_t switch_ps;         /* delay of a switch, from header in to header out: 90 ns */
-    uint64_t nic_send_ps;       /* from post to wire; latency, not occupancy */
-    uint64_t nic_recv_ps;       /* from wire to memory; latency, not occupancy */
+    uint64_t nic_send_ps;       /* from post to wire; other segments may overlap with this time */
+    uint64_t nic_recv_ps;       /* from wire to memory; other segments may overlap with this time */
     uint64_t credit_ps;         /* from a freed slot to a usable credit at the sender */
     uint64_t combine_header_ps; /* time of a combine unit per contribution: lookup, state, update */
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
@@ -127,7 +131,7 @@ struct emu_profile {
     uint32_t raw_packet_bytes; /* the same on clock raw, where each packet costs time: 3840 */
     uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;     /* slots of a link's shared pool, in addition to one per channel: 16 */
-    uint32_t raw_pool_slots; /* the same on clock raw, enough for six packets per pass: 90 */
+    uint32_t raw_pool_slots; /* the same on clock raw: 90, enough for six packets at a time */
     uint32_t light_pending;  /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps; /* after this time without a reply, it or the packet was lost */
     uint64_t retry_ps;         /* delay before a packet is sent again, doubled each time */
@@ -211,9 +215,9 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
 
 /**
  * emu_profile_node_ps - return the delay that replaces switch_ps on a cable from a switch to a node
- * inside the fabric: the delay of a switch or, if it is shorter, the time in which the shortest
- * segment is in memory, because then the node may forward it. With link engines no cable leads from
- * a switch to a node. Pure.
+ * inside the fabric: the delay of a switch or, if that is shorter, the time until the shortest
+ * segment is in memory, because from then on the node may forward it. With link engines no cable
+ * leads from a switch to a node. Pure.
  */
 static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
 {

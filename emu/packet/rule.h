@@ -101,7 +101,7 @@ struct emu_fault_rule {
     uint32_t rate; /* share of the matching entries that are hit, as a part of EMU_FAULT_ONE */
     struct emu_fault_aim aim;
     uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: all */
-    uint64_t most;             /* hit at most so many entries; 0: no limit */
+    uint64_t most;             /* hit at most this many entries; 0: no limit */
     uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY */
 };
 

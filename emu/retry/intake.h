@@ -67,7 +67,7 @@ struct emu_intake {
     /* the sending half; NULL: no retry. Not accessed while workers run */
     const struct emu_replay *remote;
     bool requested;         /* resend was requested, and `expected` has not arrived since */
-    enum emu_answer answer; /* answer to be sent; raw: in emu_intake_give() */
+    enum emu_answer answer; /* pending answer; raw: emu_intake_give() sends it */
     uint32_t expected;      /* sequence number of the next segment to take */
     /* sequence numbers by slot of the cable's ring; the sender writes them */
     const uint32_t *number;

@@ -137,11 +137,11 @@ struct emu_reroute {
 
 /**
  * emu_replay_reroute - reroute the segments that wait for a cable that is down, in order. Segments
- * that have arrived but were not acknowledged are not sent again. A segment that is returned needs
- * a credit of the remote device, because it takes space at this device; without a credit it waits.
- * If this device is on another host, the remote device sends the segment there, and that host
- * reroutes it. Returns how many segments left. Thread: any, while both devices are stopped; wake
- * both afterwards.
+ * that have arrived but were not acknowledged are not sent again. A segment that goes back to the
+ * sending device needs a credit of the remote device, because it takes space at the sending device;
+ * without a credit it waits. If the sending device is on another host, the remote device sends the
+ * segment there, and that host reroutes it. Returns how many segments left. Thread: any, while both
+ * devices are stopped; wake both afterwards.
  */
 uint32_t emu_replay_reroute(const struct emu_reroute *carry);
 

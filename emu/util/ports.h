@@ -94,7 +94,7 @@ static inline uint32_t emu_ports_next(emu_ports set, uint32_t last)
     return emu_bits_next(set, last);
 }
 
-/** emu_ports_signalled - the ports to which a word of signals may belong: emu_port_signal(). */
+/** emu_ports_signalled - all ports whose emu_port_signal() is in the word @signals. */
 static inline emu_ports emu_ports_signalled(uint64_t signals)
 {
     return signals;
@@ -301,8 +301,8 @@ static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 
 /**
  * emu_least - return the members of @from (one or more) that have the smallest load. Pure.
- * @load: returns the load of member @one. It must be a constant, so that it is inlined. @of: passed
- * to @load.
+ * @load: returns the load of member @one. Pass a constant, so that the function is inlined. @of:
+ * passed to @load.
  */
 static inline __attribute__((always_inline)) emu_ports emu_least(
     emu_ports from, uint32_t (*load)(const void *of, uint32_t one), const void *of)

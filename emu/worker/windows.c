@@ -22,7 +22,7 @@
 #include "emu/worker/worker.h"
 
 /*
- * If each worker has a core, a worker that waits for a window makes so many CPU pauses before it
+ * If each worker has a core, a worker that waits for a window makes this many CPU pauses before it
  * yields. They take some 10 us; most of the time the other workers finish earlier. A yield takes
  * 0.4 to 1.2 us even if no other thread runs, and slows the code after it (TLB misses). Two workers
  * that yielded at once needed 20.0 us for their devices in a window; with pauses they need 18.5 us.
@@ -59,8 +59,8 @@ struct emu_windows {
     /*
      * Written by the thread that opens a window or pause, which then increments `number`. Window or
      * pause n uses until_ps[n % 2]. There are two elements because a slow worker may still read the
-     * end of a pause while the driver writes the end of the next window. The first element is
-     * written again only after all workers have finished this window.
+     * element of a pause while the driver writes the element of the next window. The element of the
+     * pause is written again only after all workers have finished that window.
      */
     alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses published so far */
     uint64_t until_ps[2]; /* end of the window; WINDOW_IDLE: a pause; WINDOW_STOP */
@@ -205,7 +205,7 @@ uint64_t emu_windows_count(const struct emu_windows *windows)
     return windows->count;
 }
 
-/* The driver steps the first worker. */
+/* Start the threads of all workers except the first, which the driver steps. */
 static int windows_start(struct emu_windows *windows)
 {
     int err = 0;

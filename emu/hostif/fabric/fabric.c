@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - the fabric's end of a host interface: move segments in and out. The labels of
+ * fabric.c - the fabric's end of a host interface: move segments in and out. If a process is *cut
+ * off*, because it does not take its segments, the segments for it are dropped. The labels of
  * orderings (X1 to X6 at this end, Y1 to Y8 at the process's) are explained in hostif/nic.c.
  */
 #include "emu/hostif/fabric/fabric.h"
@@ -24,7 +25,7 @@
 
 #define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
-/* The process's times are never rebased, so it gets the original time 0. */
+/* Times in this memory are never rebased (clock.h), so origin_ns is that of the first time 0. */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
                                bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -122,7 +123,7 @@ uint32_t emu_hostif_left(const struct emu_hostif *hostif)
 #if defined(__x86_64__)
 /*
  * Copy a whole segment, one cache line per instruction. A core can wait for only a few cache misses
- * at a time; an instruction for a whole line takes only one of them.
+ * at a time, and an instruction for a whole line causes only one.
  */
 __attribute__((target("avx512f"))) static void hostif_copy_lines(void *to, const void *from)
 {
@@ -284,7 +285,7 @@ static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
     return true;
 }
 
-/* Invalid segments count, too: a process that posts them endlessly must not stop this worker. */
+/* Invalid segments count as looked at, so a process that posts many cannot stop this worker. */
 bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
 {
     uint32_t credits = hostif->credits->count;
@@ -350,7 +351,10 @@ static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t fir
     return words->ends == first && words->fields >> 32 == shape;
 }
 
-/* Was the last checked segment a full one of @kind? Then all similar segments to @dst are valid. */
+/*
+ * Return whether the last checked segment was a full one of @kind. If so, all segments to @dst with
+ * the same kind, length, operation and type are valid.
+ */
 static inline bool hostif_runs(const struct emu_hostif *hostif, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};

@@ -58,7 +58,7 @@ struct emu_frame {
     /* sent_ns of the last received frame, plus the time since its arrival; 0: none */
     uint32_t echo_ns;
     uint32_t needless;   /* frames that its sender has received in several transmissions */
-    uint32_t newest;     /* low bits of the highest packet number received; gives echo_ns */
+    uint32_t newest;     /* low bits of the highest packet number received: the one of echo_ns */
     const uint8_t *body; /* points into the frame */
 };
 
@@ -72,8 +72,8 @@ struct emu_frame_offer {
 };
 
 /**
- * emu_frame_parse - parse @frame. Returns false if it is too short, not a host link's, or has
- * inconsistent lengths. Does not check the version. Pure.
+ * emu_frame_parse - parse @frame. Returns false if it is too short, has inconsistent lengths, or is
+ * not a frame of a host link. Does not check the version. Pure.
  */
 bool emu_frame_parse(const struct emu_hostframe *frame, struct emu_frame *ret);
 

@@ -70,7 +70,7 @@ struct session_handshake {
     uint64_t yours;
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
-    uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM that answers nothing */
+    uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM without being asked */
     uint64_t wait_ns;      /* interval from that frame to the one after it */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
@@ -81,7 +81,7 @@ struct session_handshake {
      * session was up; 0: none.
      */
     _Atomic uint64_t impostor;
-    /* a host was rejected in this incarnation, which therefore knows `next` */
+    /* a host was rejected in this incarnation and has learned `next`, which must be replaced */
     bool impostor_seen;
     /* handshake frames with a key although we have none, or without a key although we have one */
     _Atomic uint64_t key_mismatches;

@@ -96,7 +96,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     return own;
 }
 
-/* Returns whether the buffer has a payload. Barriers have none, nor do segments for length only. */
+/* Returns whether the buffer has a payload. Barriers have none; some hosts send only lengths. */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
@@ -132,7 +132,6 @@ static inline uint32_t emu_kept_slots(emu_ports all)
     return emu_ports_count(all);
 }
 
-/** emu_kept_at - return the element of input @at. */
 static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 {
     assert(emu_ports_has(kept.all, at));

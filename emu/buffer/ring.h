@@ -179,8 +179,8 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
         atomic_store_explicit(&NAME##_next(end)->stamp, 0, memory_order_release); /* R4 */       \
     }
 
-EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
-EMU_RING(emu_credit, emu_credit) /* credits */
+EMU_RING(emu_ring, emu_entry) /* segments, and replies on cables with channels */
+EMU_RING(emu_credit, emu_credit)
 
 /** emu_ring_after - return the slot after a side's current one. Thread: that side. */
 static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *end)

@@ -53,7 +53,7 @@ static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t 
 /** emu_affinity_migrate - move this thread to core @core - 1, if it may run there. */
 void emu_affinity_migrate(uint32_t core);
 
-/** emu_affinity_cores - return how many cores this thread may use; unknown: how many are online. */
+/** emu_affinity_cores - return how many cores this thread may use or, if unknown, are online. */
 uint32_t emu_affinity_cores(void);
 
 #endif

@@ -49,8 +49,8 @@ typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
  * overlap. Each stage reads only what the stage before has prefetched.
  */
 enum emu_fetch {
-    EMU_FETCH_SELF,    /* the rest of the device, whose first line is already there */
-    EMU_FETCH_PORTS,   /* the ports of the device */
+    EMU_FETCH_SELF, /* the rest of the device, whose first line is already there */
+    EMU_FETCH_PORTS,
     EMU_FETCH_RINGS,   /* the rings to which these ports point */
     EMU_FETCH_OUTPUTS, /* the ports by which the device will send, according to its input */
     EMU_FETCH_ENDS,    /* the rings to which those ports point */
@@ -159,7 +159,7 @@ struct emu_worker {
     struct emu_affinity affinity;  /* from which core streams come */
     struct emu_hostif *unnotified; /* list of host interfaces whose processes must be notified */
     struct emu_oversub oversub;    /* used when there are more threads than cores */
-    uint64_t seen;                 /* value of `published` at the last pass */
+    uint64_t seen;                 /* serial number of `hostifs` at the last pass */
     struct emu_waiter *waiter;     /* what the worker sleeps on: wait.h */
     /* clock real: largest delay of an event; any thread may read it */
     _Atomic uint64_t worst_lag_ps;

@@ -30,7 +30,7 @@
 #include "emu/packet/rule.h"
 #include "emu/util/count.h"
 
-#define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; further ones arrive in time */
+#define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; no further ones are delayed */
 #define EMU_FAULT_UNIT    1000000u /* the rates below are per this number of entries */
 
 /* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
@@ -198,7 +198,6 @@ uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets);
 
 /** emu_faults_bufs - return the number of pool buffers of delayed entries. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/** emu_faults_rebase - subtract @by_ps from all times. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
 /** emu_faults_drop - drop all delayed entries and rules. */

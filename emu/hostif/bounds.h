@@ -52,7 +52,6 @@ struct emu_bounds {
     uint64_t retries; /* transmissions of a packet before it is dropped; 0: as in the profile */
 };
 
-/** emu_bounds_filled - replace each 0 by its default. Pure. */
 static inline struct emu_bounds emu_bounds_filled(struct emu_bounds bounds)
 {
 #define EMU_BOUND_FILL(field, name, ms, what) \

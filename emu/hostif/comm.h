@@ -34,7 +34,6 @@
 #define EMU_COMM_REPORTED   32u
 #define EMU_COMM_UNREPORTED UINT8_MAX
 
-/* Where a collective was executed. */
 enum emu_comm_where {
     EMU_COMM_NETWORK,   /* in switches or adapters */
     EMU_COMM_ELSEWHERE, /* by messages between processes */
@@ -59,7 +58,6 @@ struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** emu_comm_size - the class of a size in bytes. Pure. */
 static inline uint32_t emu_comm_size(uint64_t bytes)
 {
     uint32_t size = bytes <= 8 ? bytes > 0 : (64u - (uint32_t)__builtin_clzll(bytes - 1) + 1) / 2;

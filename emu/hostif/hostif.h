@@ -112,7 +112,6 @@ static inline uint64_t emu_incarnation_state(uint64_t incarnation, bool attached
     return 2 * incarnation - attached;
 }
 
-/** emu_incarnation_attached - return whether the node's last process is still attached. Pure. */
 static inline bool emu_incarnation_attached(uint64_t word)
 {
     return word & 1;
@@ -196,7 +195,6 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) _Atomic uint64_t incarnations[];
 };
 
-/** emu_hostif_bytes - size of the region in a fabric of @nodes nodes. Pure. */
 static inline size_t emu_hostif_bytes(uint32_t nodes)
 {
     return sizeof(struct emu_hostif_shared) +
@@ -336,7 +334,6 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
 
 /** emu_hostif_nic_stream - publish on which core this thread posts a stream. */
 void emu_hostif_nic_stream(struct emu_hostif_nic *nic);
-/** emu_hostif_nic_streamed - publish that the stream has ended. */
 static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 {
     if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
@@ -420,7 +417,6 @@ static inline uint32_t emu_on(uint32_t index)
     return index << 1 | 1;
 }
 
-/** emu_on_slot - the inverse of emu_on(). Pure. */
 static inline uint32_t emu_on_slot(uint32_t on)
 {
     return (on >> 1) % EMU_MCAST_BUF_SLOTS;
@@ -471,7 +467,6 @@ static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *n
     return seg ? seg : emu_hostif_nic_skip(nic, now_ps);
 }
 
-/** emu_hostif_nic_pop - remove the peeked segment. */
 static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
 {
     nic->down_head++;

@@ -82,19 +82,19 @@ struct emu_pending_group {
 /* A collective call that waits while its communicator forms a group. */
 struct emu_pending_call {
     uint64_t since_ns; /* since when the call waits; 0: there is none */
-    uint32_t members;  /* members of the communicator */
-    uint8_t kind;      /* enum emu_kind */
+    uint32_t members;
+    uint8_t kind; /* enum emu_kind */
     uint8_t spare[3];
-    char name[EMU_PENDING_NAME]; /* the communicator's name */
+    char name[EMU_PENDING_NAME];
 };
 
 /* The first time that this process saw members of a group call different collectives. */
 struct emu_pending_mismatch {
-    uint32_t group;  /* the group's id */
+    uint32_t group;
     uint32_t node;   /* sender of the segment that did not match; EMU_PENDING_ANY: no mismatch */
     uint64_t number; /* number of the collective, or of a later one */
     struct emu_pending_what mine, other;
-    char name[EMU_PENDING_NAME]; /* the group's name */
+    char name[EMU_PENDING_NAME];
 };
 
 struct emu_pending {

@@ -56,8 +56,8 @@ struct barrier_peer {
     uint64_t incarnation; /* incarnation of the session; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
-    size_t most_bytes;       /* most bytes of `in`: records of two supersteps */
-    struct byte_array in;    /* received records */
+    size_t most_bytes; /* most bytes of `in`: records of two supersteps */
+    struct byte_array in;
     size_t taken;            /* number of bytes of `in` that a sync has read */
     struct byte_array given; /* the peer's bytes for all hosts in the last superstep */
 };

@@ -109,7 +109,7 @@ int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
  */
 void emu_barrier_destroy(struct emu_barrier *barrier);
 
-/** emu_barrier_taker - deliver cable records to @taker from now on. NULL: they are violations. */
+/** emu_barrier_taker - deliver cable records to @taker from now on. NULL: none may arrive. */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
 /** emu_barrier_expect - let @peer send @bytes more in two supersteps, for cable records. */

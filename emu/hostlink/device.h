@@ -96,12 +96,12 @@ struct hostlink_peer {
 
     /* incarnation of the session to which the state below belongs; 0: no session */
     uint64_t incarnation;
-    bool up;             /* the cables are up */
-    bool broken;         /* the peer violated the protocol, so the session must end */
-    bool full;           /* the session's window is full, so nothing can be sent */
-    bool ready_sent;     /* READY was sent in this incarnation */
-    bool ready_received; /* READY was received in this incarnation */
-    uint32_t announces;  /* the cable whose OLD records are sent next */
+    bool up;     /* the cables are up */
+    bool broken; /* the peer violated the protocol, so the session must end */
+    bool full;   /* the session's window is full, so nothing can be sent */
+    bool ready_sent;
+    bool ready_received;
+    uint32_t announces; /* the cable whose OLD records are sent next */
     /* round robin: number of the cable that may send now; `cables`: the control channel */
     uint32_t turn;
     uint32_t left; /* entries that it may still send before the next cable is served */
@@ -199,7 +199,6 @@ int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
                        const struct emu_hostlink_peer *config);
 void hostlink_peer_free(struct hostlink_peer *peer);
 
-/* Processes a frame from the peer. */
 void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *frame);
 
 /* Takes the cables down or brings them up, if the session or the requested phase has changed. */
@@ -262,7 +261,6 @@ static inline uint32_t hostlink_born_ns(uint32_t born_ns, uint64_t by_ns)
     return born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* Notes that the cable may have entries to send. */
 static inline void hostlink_set_active(struct hostlink_cable *cable)
 {
     hostlink_mark(cable->peer->active, cable->number);

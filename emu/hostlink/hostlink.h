@@ -132,7 +132,7 @@ struct emu_hostlink_counts {
 
 /* Counters of the port, over all peers. */
 struct emu_hostlink_port_counts {
-    _Atomic uint64_t frames;    /* received frames */
+    _Atomic uint64_t frames;
     _Atomic uint64_t foreign;   /* frames of another fabric, or between other hosts */
     _Atomic uint64_t malformed; /* frames with our EtherType that are not in our format */
 };
@@ -218,8 +218,8 @@ void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer);
 
 /**
  * emu_hostlink_control - use socket @fd as the control channel of @peer, in the next session if the
- * current one already has a channel. Returns -1, or a socket from an earlier call that was not used
- * yet; the caller owns that again. Thread: any.
+ * current one already has a channel. Returns -1, or a socket from an earlier call that was not
+ * used; the caller then owns that socket again. Thread: any.
  */
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
 

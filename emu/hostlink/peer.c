@@ -17,7 +17,7 @@
 #define PEER_CLOCK_NS 50000000u /* interval of CLOCK records while entries flow */
 /* if no entries have moved for this long, CLOCK records are sent at this interval */
 #define PEER_IDLE_NS UINT64_C(1000000000)
-/* polling interval for space in the session's window and for empty ring slots: no event tells */
+/* polling interval for space in the session's window and for empty ring slots, without an event */
 #define PEER_POLL_NS  50000u
 #define PEER_OWED_NS  50000u   /* longest time that credits wait for a frame with entries */
 #define PEER_STUCK_NS 1000000u /* interval of polling a control socket that is full */

@@ -140,7 +140,7 @@ static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32
     emu_count(&peer->counts.waited, 1);
 }
 
-/* cable_may_rx(), after collecting the credits of our switch if necessary */
+/* Return cable_may_rx(), after collecting the credits of our switch if necessary. */
 static inline bool cable_allows(struct hostlink_cable *cable)
 {
     if (cable->ends.tx.credits && cable_may_rx(cable))

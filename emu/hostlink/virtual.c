@@ -14,7 +14,7 @@
 /* The device's ends of a local cable. */
 struct virtual_cable {
     struct emu_tx tx; /* to the switch or link engine on this host */
-    struct emu_rx rx; /* from it */
+    struct emu_rx rx; /* from that switch or link engine */
     bool joined;
     bool channels;
     uint32_t peer, number;

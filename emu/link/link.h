@@ -626,7 +626,6 @@ static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
 }
 
-/** emu_rx_skip - remove the front segment. */
 static inline void emu_rx_skip(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL) {

@@ -375,9 +375,10 @@ static int file_name(struct emu_profile *profile, struct json_object *value, cha
 
     if (!json_object_is_type(value, json_type_string) || length >= (int)sizeof profile->name ||
         !name_ok(name, name + length))
-        return wrong(error, error_bytes,
-                     "\"name\" must be a string of up to %zu characters, none of control",
-                     sizeof profile->name - 1);
+        return wrong(
+            error, error_bytes,
+            "\"name\" must be a string of up to %zu characters, without control characters",
+            sizeof profile->name - 1);
     snprintf(profile->name, sizeof profile->name, "%s", name);
     return 0;
 }

@@ -71,7 +71,7 @@ enum emu_transport {
 
 /* How a cable between two switches recovers lost segments; only with EMU_TRANSPORT_NONE. */
 enum emu_link_retry {
-    EMU_LINK_RETRY_NONE,     /* not at all */
+    EMU_LINK_RETRY_NONE,
     EMU_LINK_RETRY_GO_BACK_N /* its ends number segments and send them again: emu/retry/replay.h */
 };
 
@@ -88,7 +88,7 @@ enum emu_barrier_by {
     EMU_BARRIER_BY_TREE /* adapters combine in a tree; better if members do not arrive together */
 };
 
-/* What the manager does if a switch has no route for a packet (a trap). Source: QsNet III §III. */
+/* What the fabric does if a switch has no route for a packet (a trap). Source: QsNet III §III. */
 enum emu_trap {
     EMU_TRAP_EDIT,   /* change the tables of all other switches, as after a change of links */
     EMU_TRAP_ISOLATE /* take down the links of the switch as well */
@@ -112,7 +112,7 @@ struct emu_profile {
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
     uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
     uint32_t xpoint_slots;      /* buffers of a crosspoint, in segments: 4 */
-    uint32_t raw_xpoint_slots;  /* the same on clock raw; 0: chosen by the network's size */
+    uint32_t raw_xpoint_slots;  /* xpoint_slots on clock raw; 0: chosen by the network's size */
     uint32_t input_slots;       /* buffers of an input, in segments, if inputs have any: 8 */
     uint32_t combine_states;    /* partial results per switch */
     uint32_t light_slots;       /* an output with fewer waiting segments is lightly loaded */
@@ -128,10 +128,10 @@ struct emu_profile {
     /* Acknowledged transport. */
     enum emu_transport transport;
     uint32_t packet_bytes;     /* payload per packet: 1024; at most 4096 */
-    uint32_t raw_packet_bytes; /* the same on clock raw, where each packet costs time: 3840 */
+    uint32_t raw_packet_bytes; /* packet_bytes on clock raw, where each packet costs time: 3840 */
     uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;     /* slots of a link's shared pool, in addition to one per channel: 16 */
-    uint32_t raw_pool_slots; /* the same on clock raw: 90, enough for six packets at a time */
+    uint32_t raw_pool_slots; /* pool_slots on clock raw: 90, enough for six packets at a time */
     uint32_t light_pending;  /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps; /* after this time without a reply, it or the packet was lost */
     uint64_t retry_ps;         /* delay before a packet is sent again, doubled each time */

@@ -186,7 +186,6 @@ static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
     return hdr->kind & EMU_KIND_MASK;
 }
 
-/** emu_hdr_is_token - return whether the segment is a group's token. Pure. */
 static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
 {
     uint32_t last = emu_window(hdr->dst) / 2 - 1;
@@ -194,7 +193,6 @@ static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
     return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
 }
 
-/** emu_hdr_is_of - return whether the segment belongs to group @id. Pure. */
 static inline bool emu_hdr_is_of(const struct emu_hdr *hdr, uint32_t id)
 {
     return emu_hdr_kind(hdr) != EMU_UNICAST && hdr->dst == id;

@@ -27,11 +27,11 @@
 #define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep one for non-bulk packets */
 
 struct emu_vcs {
-    uint32_t open;         /* bit per channel: open from the packet's head until its reply */
-    uint32_t usable;       /* bit per channel that exists: profile->channels */
-    uint32_t occupied;     /* bit per channel whose `used` is not 0 */
-    uint32_t paid;         /* bit per channel that has collected all slots for its segments */
-    uint8_t last_opened;   /* channel opened last */
+    uint32_t open;     /* bit per channel: open from the packet's head until its reply */
+    uint32_t usable;   /* bit per channel that exists: profile->channels */
+    uint32_t occupied; /* bit per channel whose `used` is not 0 */
+    uint32_t paid;     /* bit per channel that has collected all slots for its segments */
+    uint8_t last_opened;
     bool turns;            /* true: open the channels round robin; false: the lowest closed one */
     uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
     uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
@@ -84,7 +84,6 @@ static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t 
     return true;
 }
 
-/** emu_vcs_pending - number of open channels, which is the number of pending acknowledgments. */
 static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 {
     return (uint32_t)__builtin_popcount(channels->open);
@@ -149,7 +148,6 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
-/** emu_vcs_has_promised - are exactly @count slots reserved for channel @c? */
 static inline bool emu_vcs_has_promised(const struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     return channels->paid >> c & 1 && channels->promised[c] == count;

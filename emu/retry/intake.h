@@ -49,8 +49,8 @@ struct emu_intake {
 
     /*
      * Without retry: free slots of the device. A segment that was sent with a forged credit may
-     * find no free slot. Then the intake drops it, and returns no credit, because the forged credit
-     * does not exist.
+     * find no free slot. Then the intake drops it, and returns no credit, because a forged credit
+     * stands for no slot.
      */
     uint32_t room;
     /* headers of segments without a free slot, until they are reported: emu_intake_overruns() */

@@ -157,7 +157,6 @@ uint32_t emu_replay_bufs(const struct emu_replay *replay);
 /** emu_replay_holds - return whether a segment of group @id is kept or waiting. */
 bool emu_replay_holds(const struct emu_replay *replay, uint32_t id);
 
-/** emu_replay_rebase - subtract @by_ps from all times. */
 void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps);
 
 #endif

@@ -18,8 +18,8 @@
 /* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {
     char *data;
-    size_t at;    /* offset of the used bytes in data */
-    size_t bytes; /* used */
+    size_t at; /* offset of the used bytes in data */
+    size_t bytes;
     size_t room;
 };
 

@@ -25,7 +25,6 @@
 
 typedef uint64_t emu_ports;
 
-/** emu_port - the set of @n only. */
 static inline emu_ports emu_port(uint32_t n)
 {
     return emu_bit(n);
@@ -49,7 +48,6 @@ static inline emu_ports emu_ports_below(uint32_t n)
     return emu_bits_below(n);
 }
 
-/** emu_ports_any - return whether @set has any number. */
 static inline bool emu_ports_any(emu_ports set)
 {
     return set;
@@ -65,7 +63,6 @@ static inline bool emu_ports_equal(emu_ports a, emu_ports b)
     return a == b;
 }
 
-/** emu_ports_several - return whether @set has more than one number. */
 static inline bool emu_ports_several(emu_ports set)
 {
     return emu_bits_several(set);

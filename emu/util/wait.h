@@ -59,7 +59,6 @@ enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
  */
 bool emu_wait_spin(void);
 
-/** emu_wait_yield - let another thread run. */
 void emu_wait_yield(void);
 
 void emu_wait_time_all(void);

@@ -46,7 +46,7 @@ struct emu_windows {
     uint32_t workers;
     bool oversubscribed; /* more workers than cores: the awaited worker may need this core */
     uint64_t lookahead_ps;
-    struct emu_windows_hosts hosts; /* agree NULL: there are no other hosts */
+    struct emu_windows_hosts hosts; /* agree is NULL if there are no other hosts */
     struct window_worker *at;       /* by worker */
 
     /* Written by the driver while the workers pause: the end of the current advance. */
@@ -63,7 +63,7 @@ struct emu_windows {
      * pause is written again only after all workers have finished that window.
      */
     alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses published so far */
-    uint64_t until_ps[2]; /* end of the window; WINDOW_IDLE: a pause; WINDOW_STOP */
+    uint64_t until_ps[2]; /* end of the window; WINDOW_IDLE: a pause; WINDOW_STOP: threads end */
     uint64_t count;       /* windows published so far */
 };
 

@@ -57,7 +57,6 @@ void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);
 /** emu_worker_rebase - subtract @by_ps from all times. Thread: any, while the worker is stopped. */
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
 
-/** emu_thread_stop - end the thread and wait for it. */
 void emu_thread_stop(struct emu_thread *thread);
 
 /**

@@ -77,7 +77,6 @@ static inline bool emu_mcast_buf_is_retired(const struct emu_mcast_buf *mcast_bu
     return atomic_load_explicit(&mcast_buf->retired, memory_order_relaxed);
 }
 
-/** emu_mcast_buf_block - the block of slot @index. Pure. */
 static inline uint32_t emu_mcast_buf_block(uint32_t index)
 {
     return index % EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS;

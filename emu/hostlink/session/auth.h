@@ -57,7 +57,6 @@ void emu_auth_destroy(struct emu_auth *auth); /* NULL: does nothing */
 /** emu_auth_checks - return the supported checks of data frames, as bits by enum emu_auth_check. */
 uint32_t emu_auth_checks(const struct emu_auth *auth);
 
-/** emu_auth_handshake_check - return the check of handshake frames. */
 uint8_t emu_auth_handshake_check(const struct emu_auth *auth);
 
 /**

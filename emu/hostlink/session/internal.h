@@ -38,7 +38,7 @@ struct session_slot {
     uint16_t body_bytes;
     uint8_t state; /* enum slot_state */
     bool again;    /* was sent at least once */
-    /* was sent several times, so an acknowledgment may be for any of them (Karn's algorithm) */
+    /* was sent several times, so that acknowledgments give no round trip (Karn's algorithm) */
     bool twice;
 };
 
@@ -218,7 +218,6 @@ void session_handshake_restart(struct emu_session *s);
 /** session_handshake - process a handshake frame, whose tag was verified. */
 void session_handshake(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
-/** session_handshake_send - send the handshake frames that are due. */
 void session_handshake_send(struct emu_session *s, uint64_t now_ns);
 
 /* send.c */
@@ -250,7 +249,6 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
 
 void session_loss_begin(struct emu_session *s);
 
-/** session_loss_sent - note that the frame of @slot was sent. */
 void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
 /** session_loss_trip - adapt the time-out to a measured round trip. */

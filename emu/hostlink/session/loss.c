@@ -12,7 +12,7 @@
  */
 #include "emu/hostlink/session/internal.h"
 
-#define LOSS_LEAST_NS UINT64_C(1000000) /* shortest time-out; wires are short */
+#define LOSS_LEAST_NS UINT64_C(1000000) /* shortest time-out, longer than most round trips */
 /* longest time-out, which limits how long recovery takes after an outage */
 #define LOSS_MOST_NS     UINT64_C(250000000)
 #define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */

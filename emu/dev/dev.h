@@ -2,7 +2,8 @@
 /*
  * dev.h - a *device* (a switch, a link engine, a host link) is a step function, which a worker
  * calls when the device was signalled. A *worker* is a thread that steps its devices. Each
- * iteration of its loop is a *pass*. The *manager* is the thread that controls the fabric.
+ * iteration of its loop is a *pass*; on clock virtual it has *windows* of simulated time instead
+ * (worker/windows.h). The *manager* is the thread that controls the fabric.
  *
  * To signal a device, set two bits. The first is the bit of the port: of the receiving port if an
  * entry has arrived (DATA), or of the sending port if a credit has returned (CREDIT). The second is

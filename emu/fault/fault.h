@@ -70,8 +70,8 @@ struct emu_fault_seen {
 /* A rule that is active on a cable. */
 struct emu_fault_armed {
     struct emu_fault_rule rule;
-    uint32_t fault;              /* number of the fault, for the log */
-    uint64_t seed;               /* seed of the rule's random numbers */
+    uint32_t fault; /* number of the fault, for the log */
+    uint64_t seed;
     uint64_t aimed;              /* entries that the rule matched so far */
     struct emu_fault_seen *seen; /* EMU_FAULT_SEE: array of EMU_FAULT_SEEN elements; else NULL */
     _Atomic uint64_t hits;       /* matched entries to which the rule was applied */

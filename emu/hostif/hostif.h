@@ -54,7 +54,7 @@
 #define EMU_MCAST_BLOCK_SLOTS 1024u
 #define EMU_MCAST_BLOCKS      (EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS)
 
-#define EMU_HOSTIF_RING_DATA 1u /* ring the bell when the up ring gains an entry */
+#define EMU_HOSTIF_RING_DATA 1u /* ring the bell (an eventfd) when the up ring gains an entry */
 #define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
 
 struct emu_hostif_slot {

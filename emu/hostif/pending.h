@@ -66,7 +66,6 @@ struct emu_pending_what {
     uint8_t spare;
 };
 
-/* A group of the process. */
 struct emu_pending_group {
     uint64_t begun;    /* collectives that the process has begun in the group */
     uint64_t number;   /* number of the oldest unfinished collective, from 1 */
@@ -98,15 +97,15 @@ struct emu_pending_mismatch {
 };
 
 struct emu_pending {
-    uint64_t written_ns;           /* when the block was last written; 0: never */
-    uint64_t quiet_ns;             /* since when no operation has begun, progressed or completed */
-    uint32_t waits;                /* 1: the program polls for completions and finds none */
-    uint32_t groups;               /* number of entries in group[] */
-    uint32_t more;                 /* 1: further groups did not fit */
-    uint32_t unexpected;           /* number of received messages that no receive has matched */
-    struct emu_pending_op send;    /* the oldest send, put, get or atomic */
-    struct emu_pending_op receive; /* the oldest receive */
-    struct emu_pending_op early;   /* the oldest unexpected message */
+    uint64_t written_ns;        /* when the block was last written; 0: never */
+    uint64_t quiet_ns;          /* since when no operation has begun, progressed or completed */
+    uint32_t waits;             /* 1: the program polls for completions and finds none */
+    uint32_t groups;            /* number of entries in group[] */
+    uint32_t more;              /* 1: further groups did not fit */
+    uint32_t unexpected;        /* number of received messages that no receive has matched */
+    struct emu_pending_op send; /* the oldest send, put, get or atomic */
+    struct emu_pending_op receive;
+    struct emu_pending_op early; /* the oldest unexpected message */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];

@@ -124,9 +124,9 @@ struct emu_hostlink {
     struct emu_hostport *port;
     uint32_t peers;
     struct hostlink_peer *peer;
-    uint32_t first;                /* index of the peer that is served first in the next step */
-    uint32_t cables;               /* number of cables of all peers */
-    struct hostlink_cable **cable; /* all cables of all peers */
+    uint32_t first;  /* index of the peer that is served first in the next step */
+    uint32_t cables; /* number of cables of all peers */
+    struct hostlink_cable **cable;
     /* by bit: cables whose ring to our switch was written in this step */
     uint64_t touched[HOSTLINK_WORDS(HOSTLINK_ALL_MAX)];
     uint64_t now_ns;      /* start of this step on the monotonic clock */

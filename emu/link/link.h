@@ -29,9 +29,9 @@ enum emu_link_kind {
 
 /* Counters of a sender. Written by its device only. */
 struct emu_port_counts {
-    _Atomic uint64_t segments; /* sent */
-    _Atomic uint64_t stalls;   /* how often a segment waited for a credit */
-    _Atomic uint64_t dropped;  /* segments sent while no process was attached */
+    _Atomic uint64_t segments;
+    _Atomic uint64_t stalls;  /* how often a segment waited for a credit */
+    _Atomic uint64_t dropped; /* segments sent while no process was attached */
 };
 
 /* The process that is attached to a hostif link. Its interface replaces the two rings. */
@@ -90,7 +90,7 @@ struct emu_rx {
     uint8_t port;
     uint32_t owed; /* credits not yet returned */
     struct {
-        _Atomic uint64_t segments; /* received */
+        _Atomic uint64_t segments;
     } counts;
     union {
         struct {                          /* EMU_LINK_LOCAL */

@@ -11,9 +11,9 @@
 
 /* The role of the root of a collective. */
 enum emu_root {
-    EMU_ROOT_NONE,    /* no root: all members send and receive */
-    EMU_ROOT_SENDS,   /* only the root sends */
-    EMU_ROOT_RECEIVES /* only the root receives */
+    EMU_ROOT_NONE, /* no root: all members send and receive */
+    EMU_ROOT_SENDS,
+    EMU_ROOT_RECEIVES
 };
 
 struct emu_kind_traits {

@@ -16,7 +16,7 @@
 #include "emu/util/alloc.h"
 
 #define EMU_SEG_BYTES     256 /* a whole segment on the wire */
-#define EMU_HDR_BYTES     16  /* its header */
+#define EMU_HDR_BYTES     16
 #define EMU_PAYLOAD_BYTES 240 /* its payload, at most */
 
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload has no buffer */

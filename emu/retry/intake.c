@@ -200,9 +200,9 @@ static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
  * answer is sent. A later answer will include this one, or the sender resends after its time-out.
  *
  * In simulated time, whether there is a free slot must not depend on how far the sender's worker
- * has advanced. Therefore a slot is used again only if its last answer reached the sender before
- * the current window, so that the sender has certainly read it. On clock raw there_ps[] is 0, which
- * skips this test.
+ * has advanced. Therefore a slot is used again only if its last answer reached the sender so long
+ * ago that the sender has certainly read it: before the current window of simulated time. On clock
+ * raw there_ps[] is 0, which skips this test.
  */
 static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
 {

@@ -46,8 +46,8 @@ static bool replay_simulates(const struct emu_replay *replay)
 }
 
 /*
- * Set the time-out to two round trips, each with the time to send a full window. On clocks raw and
- * real this is only the initial value and the lower limit, because the time-out follows measured
+ * Set the time-out to two round trips, each with the time to send a full replay buffer. On clocks
+ * raw and real this is only the initial value and lower limit, as the time-out follows measured
  * round trips.
  */
 static void replay_set_timeout(struct emu_replay *replay)
@@ -331,7 +331,7 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         left_ps = emu_ring_front(&replay->from.data)->time_ps - replay->flight_ps;
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
-    /* One lookahead after its last entry arrived, the slot is certainly empty (intake.c). */
+    /* After this time since its last entry arrived, the slot is certainly empty (intake.c). */
     if (there_ps && there_ps + replay->lookahead_ps > at_ps)
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;

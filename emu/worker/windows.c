@@ -180,7 +180,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
     if (from_ps > until_ps)
-        return; /* until_ps[] has no room for two pauses without a window between them */
+        return; /* publish no pause: until_ps[] has no element for a second pause in a row */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)

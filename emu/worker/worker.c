@@ -218,9 +218,9 @@ static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, u
 
 /*
  * Step the devices @bits of word @w, and the devices that these signal if they have higher numbers
- * in the word. Host links have higher numbers than all switches. So segments that take different
- * paths reach a host link in the same pass and leave in one frame. Always inlined with a constant
- * @raw.
+ * in the word. Host links (cables to other hosts) have higher numbers than all switches. So
+ * segments that take different paths reach a host link in the same pass and leave in one frame.
+ * Always inlined with a constant @raw.
  */
 static inline __attribute__((always_inline)) uint32_t worker_step_word(struct emu_worker *worker,
                                                                        uint32_t w, uint64_t bits,
@@ -423,7 +423,7 @@ bool emu_worker_quiet(const struct emu_worker *worker)
     return true;
 }
 
-/* Request or cancel the bells of all host interfaces. Returns whether one has work already. */
+/* Let processes wake this worker by their bells, or not. Returns whether one has posted already. */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker.h - threads that step devices. The *manager* is the thread that controls the fabric. */
+/*
+ * worker.h - threads that step devices. A *pass* is one iteration of a worker's loop. On clock
+ * virtual a worker has *windows* of simulated time instead (windows.h). The *manager* is the thread
+ * that controls the fabric.
+ */
 #ifndef EMU_WORKER_H
 #define EMU_WORKER_H
 

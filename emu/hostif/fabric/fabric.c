@@ -21,7 +21,7 @@
 #endif
 
 #define HOSTIF_PAST_PS  1000000000000u /* a post dated more than 1 s ago counts as posted now */
-#define HOSTIF_SCAN_MAX 64u            /* segments read per pass, valid or not */
+#define HOSTIF_SCAN_MAX 64u            /* segments read per step of the device, valid or not */
 
 #define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
@@ -195,8 +195,9 @@ static bool hostif_has(struct emu_hostif *hostif)
 
 /*
  * Convert @due_ps, the time at which the process says that the segment reaches the wire, to this
- * worker's clock, and limit it to values near @now_ps, the start of this pass. If the post seems to
- * be in the future, the clock is read again, because this thread may have waited for a core.
+ * worker's clock, and limit it to values near @now_ps, when the worker last read the clock. If the
+ * post seems to be in the future, read the clock again, because this thread may have waited for a
+ * core.
  */
 static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uint64_t now_ps)
 {
@@ -249,7 +250,7 @@ static bool hostif_copy_in(struct emu_worker *worker, const struct emu_seg *seg,
     return true;
 }
 
-/* Make the worker step the device again in the next pass. */
+/* Make the worker step the device again, in the next iteration of its loop. */
 static void hostif_again(struct emu_hostif *hostif)
 {
     emu_dev_signal(hostif->dev, hostif->dev->worker, EMU_EVENT_DATA, emu_port_signal(hostif->port));

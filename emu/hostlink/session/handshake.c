@@ -2,10 +2,11 @@
 /*
  * handshake.c - the handshake of two hosts: HELLO, REPLY, CONFIRM.
  *
- * Each host has a random session number for its next incarnation. HELLO contains the sender's
- * number. REPLY returns it, together with the replying host's number. CONFIRM returns the number of
- * the replying host. A host that gets its own number back knows that the peer is active now, and
- * that nobody replays old frames. Only then does an incarnation begin or end. A HELLO alone changes
+ * A handshake begins an *incarnation* of the session, which ends when the session goes down. Each
+ * host has a random session number for its next incarnation. HELLO contains the sender's number.
+ * REPLY returns it, together with the replying host's number. CONFIRM returns the number of the
+ * replying host. A host that gets its own number back knows that the peer is active now, and that
+ * nobody replays old frames. Only then does an incarnation begin or end. A HELLO alone changes
  * nothing and is only answered. At most SESSION_ANSWERS of them are answered per step.
  *
  * While the session is up, a HELLO is answered with the number of the next incarnation. If the peer

@@ -5,7 +5,8 @@
  *
  * Data frames have sequence numbers modulo 2^32, of which only differences are compared. Arrays
  * with one element per sequence number have `window` elements, and are indexed by number & mask.
- * Each transmission of a frame is a *packet* with a number of its own, which is never reused.
+ * Each transmission of a frame is a *packet* with a number of its own, which is never reused. An
+ * *incarnation* of a session lasts from a handshake until the session goes down.
  */
 #ifndef EMU_HOSTLINK_INTERNAL_H
 #define EMU_HOSTLINK_INTERNAL_H

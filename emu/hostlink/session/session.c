@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* session.c - create, step and query a session. */
+/*
+ * session.c - create, step and query a session. An *incarnation* of a session lasts from a
+ * handshake until the session goes down.
+ */
 #include "emu/hostlink/session/internal.h"
 
 #include <errno.h>

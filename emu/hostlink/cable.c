@@ -18,7 +18,7 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* so many credits, or a quarter of the depth, do not wait for a frame with entries */
+/* this many credits, or a quarter of the depth, do not wait for a frame with entries */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */
@@ -116,7 +116,7 @@ static uint32_t cable_channel(const struct hostlink_cable *cable, const struct e
     return cable->channels ? entry->packet.channel % EMU_VCS : 0;
 }
 
-/* Return how many forged credits a channel has received: those beyond the segments that it sent. */
+/* Return how many forged credits a channel has received. They make `unpaid` negative. */
 static uint32_t cable_forged(int32_t unpaid)
 {
     return unpaid < 0 ? (uint32_t)-unpaid : 0;

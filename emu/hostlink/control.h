@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.h - a *control channel*: connects a local socket to a socket on another host. It sends
- * the bytes that it reads from the socket in CONTROL records, and writes the bytes of received
- * records to the socket.
+ * control.h - a *control channel*, which connects a local socket to a socket on another host. It
+ * sends the bytes that it reads from the socket in CONTROL records, and writes the bytes of
+ * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
  * them. The peer never sends more than that beyond what the host has reported as written to the

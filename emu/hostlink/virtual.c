@@ -13,8 +13,8 @@
 
 /* The device's ends of a local cable. */
 struct virtual_cable {
-    struct emu_tx tx; /* to our switch */
-    struct emu_rx rx; /* from our switch */
+    struct emu_tx tx; /* to the switch or link engine on this host */
+    struct emu_rx rx; /* from that switch or link engine */
     bool joined;
     bool channels;
     uint32_t peer, number;
@@ -27,7 +27,7 @@ struct virtual_cable {
 struct virtual_peer {
     uint32_t cables;
     struct virtual_cable **cable; /* array of `cables`, by cable number; NULL: no such cable */
-    /* earliest entry or credit received since the last window; EMU_NEVER: none */
+    /* time of the earliest entry or credit received since the last window; EMU_NEVER: none */
     uint64_t first_ps;
 };
 

@@ -61,7 +61,7 @@ struct emu_hostlink_record {
             uint64_t credit_ps; /* CREDIT_AT: simulated time */
         };
         struct {
-            const uint8_t *bytes; /* CONTROL, STEP; when received, in the frame */
+            const uint8_t *bytes; /* CONTROL, STEP; in a received record, part of the frame */
             uint32_t length;      /* 0 to EMU_HOSTLINK_CONTROL_BYTES */
         };
         struct {                  /* CLOCK; each host uses its own monotonic clock */

@@ -48,7 +48,7 @@ struct proc {
     pid_t pid;
     pid_t parent;
     char state;
-    int exit_code; /* of a zombie: the status that wait() will return */
+    int exit_code; /* if the process is a zombie: the status that wait() will return */
     bool below;    /* procs_descendants() has marked it as a descendant of the root */
 };
 

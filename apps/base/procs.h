@@ -46,9 +46,9 @@ struct procs_stop {
 bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns);
 
 /*
- * A list of processes that faults stop, permanently or at intervals. The fabric and its supervisor
- * both have a list, and add a process before it is stopped. So if the fabric or the supervisor is
- * killed, the other one resumes the process.
+ * A list of processes that injected faults stop, permanently or at intervals. The fabric and its
+ * supervisor both have a list, and add a process to it before the process is stopped. So if one of
+ * the two is killed, the other one resumes the process.
  */
 struct procs_frozen {
     struct procs_frozen_one {
@@ -67,7 +67,10 @@ struct procs_frozen {
 int procs_freeze(struct procs_frozen *frozen, pid_t pid);
 void procs_thaw(struct procs_frozen *frozen);
 
-/** procs_descendants - find running descendants of @root except @except. Returns their number. */
+/**
+ * procs_descendants - find the descendants of @root that have not ended. Leaves out @except and its
+ * descendants. Returns their number.
+ */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 
 /** procs_child_has_socket - return whether a child of @parent has the socket @inode open. */

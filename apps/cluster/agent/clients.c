@@ -41,8 +41,8 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
 }
 
 /*
- * End a process's connection, and with @notify send "end" to the coordinator. The process's exit
- * status may become available a moment later.
+ * End a process's connection, and with @notify send "end" to the coordinator. The structure is kept
+ * for a moment, because the exit status may become available later.
  */
 static void agent_process_end(struct agent *agent, struct agent_process *process, bool notify)
 {
@@ -186,7 +186,7 @@ static void agent_process_acknowledge(struct agent *agent, struct agent_process 
     agent_send(agent, json_add_number(agent_process_message(process), "taken", taken));
 }
 
-/* Send output, acknowledge text, forward requests, end the connection: whatever is possible now. */
+/* Send output, acknowledge text, forward requests and end the connection, as far as possible. */
 static void agent_process_settle(struct agent *agent, struct agent_process *process)
 {
     int err = conn_flush(&process->conn);
@@ -414,7 +414,7 @@ int agent_process_wait_ms(const struct agent *agent)
 {
     emu_each_listed (struct agent_process, process, &agent->processes, link)
         if (process->ended)
-            return 10; /* until the exit status is known */
+            return 10; /* check again whether the exit status is known */
     return -1;
 }
 

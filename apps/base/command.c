@@ -239,9 +239,10 @@ static char capital_i(void)
 static void set_in_each_locale(const struct walk *walk, const char *suffix, const char *value)
 {
     const char letters[] = {'I', 'i', capital_i()};
+    size_t count = letters[2] == 'I' ? 2 : 3;
     char name[32];
 
-    for (size_t i = 0; i < sizeof letters; i++) {
+    for (size_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "FI_PROV%cDER%s", letters[i], suffix);
         walk->each(walk->context, name, value);
     }

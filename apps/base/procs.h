@@ -17,9 +17,16 @@ int procs_check(char *error, size_t error_bytes);
 void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
+ * procs_pidfd - return a pidfd of process @pid, which has connected to @socket; -1: none. From
+ * Linux 6.16 on, the socket provides it even after the parent of the process has reaped it.
+ */
+int procs_pidfd(int socket, pid_t pid);
+
+/**
  * procs_exit_reason - process @pid has closed its connection: describe in @how, as far as it is
- * known, how the process has ended. @pidfd: its pidfd; -1: none. @exits: it had announced its exit.
- * Returns false if it still runs. Never waits.
+ * known, how the process has ended. @pidfd: from procs_pidfd(). @exits: it had announced its exit.
+ * Returns false if it still runs. Never waits. From Linux 6.16 on, the kernel always knows the exit
+ * status. Older kernels forget it when the parent reaps the process.
  */
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 

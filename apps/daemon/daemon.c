@@ -65,6 +65,8 @@ static void free_gone(struct daemon *daemon)
         next = at->next;
         if (!client->gone)
             continue;
+        if (client->died >= 0 && !client->remote)
+            client->pidfd = procs_pidfd(client->conn.fd, client->pid);
         daemon_client_close(daemon, client);
         if (client->died >= 0)
             daemon_exiting_add(daemon, client);

@@ -16,15 +16,14 @@
  * are on the heap and stay there, and a lost member sends nothing more that could be written into
  * the caller's memory. Calls that flush all members first flush the others one by one, and then
  * return the error. Other calls that wait for all members are ended when the bound `silence` has
- * passed. A fence or a free is never ended in this way,
- * because Open MPI's collectives may wait in it with requests on the stack. If it cannot complete,
- * the process ends with an error message.
+ * passed. A fence or a free is never ended in this way, because Open MPI's collectives may wait in
+ * it with requests on the stack. If it cannot complete, the process ends with an error message.
  *
  * Between MPI_Win_lock_all() and MPI_Win_unlock_all(), osc/pt2pt has a single count of outstanding
  * acknowledgments for all members. The acknowledgments of a lost member stay in that count forever.
- * So from then on a call that waits for the count returns an error, whichever member it addresses.
- * The program cannot end that epoch, nor begin another. Calls that do not wait for the count
- * continue. Locks of single members have a count each.
+ * So after the loss each call that waits for the count returns an error, whichever member it
+ * addresses. The program cannot end that epoch, nor begin another. Calls that do not wait for the
+ * count continue. Locks of single members have a count each.
  *
  * Thread: osc/pt2pt does not support MPI_THREAD_MULTIPLE, so only one thread at a time runs this
  * code.
@@ -272,7 +271,7 @@ static bool is_late(void)
     return silence_ms != FABEMU_FOREVER && now >= windows.late_s;
 }
 
-/* Probe the members once a second: a process that only waits sends nothing that could fail. */
+/* Probe the members once a second, because a waiting process sends nothing that could fail. */
 static void window_probe(struct window *w)
 {
     double now;
@@ -354,7 +353,8 @@ static int call_ends(int rc)
 /*
  * Define a wrapper of osc/pt2pt's function @name. A nested call (such as one that completes
  * operations while a window is freed) is a part of the outer one.
- * @acks: the call waits for all outstanding acknowledgments.
+ * @acks: the call waits for all outstanding acknowledgments. In osc/pt2pt, calls that move no data,
+ * and a flush of this process itself, do not wait for them.
  */
 #define GUARDED_BY(name, call, leave, acks, target, params, ...) \
     static int guarded_##name params                             \
@@ -399,15 +399,15 @@ GUARDED(compare_and_swap, "MPI_Compare_and_swap", LEAVE_ONE, target,
         from, compare, result, type, target, disp, win)
 GUARDED(rput, "MPI_Rput", LEAVE_ONE, target, (ORIGIN, TARGET, WIN, ompi_request_t **req), from,
         count, type, target, disp, its_count, its_type, win, req)
-GUARDED_ACKS(rget, "MPI_Rget", LEAVE_ONE, target,
-             (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to,
-             count, type, target, disp, its_count, its_type, win, req)
+GUARDED_BY(rget, "MPI_Rget", LEAVE_ONE, count &&its_count, target,
+           (void *to, int count, ompi_datatype_t *type, TARGET, WIN, ompi_request_t **req), to,
+           count, type, target, disp, its_count, its_type, win, req)
 GUARDED(raccumulate, "MPI_Raccumulate", LEAVE_ONE, target,
         (ORIGIN, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type, target, disp,
         its_count, its_type, op, win, req)
-GUARDED_ACKS(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, target,
-             (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
-             result, got, got_type, target, disp, its_count, its_type, op, win, req)
+GUARDED_BY(rget_accumulate, "MPI_Rget_accumulate", LEAVE_ONE, got &&its_count, target,
+           (ORIGIN, RESULT, TARGET, ompi_op_t *op, WIN, ompi_request_t **req), from, count, type,
+           result, got, got_type, target, disp, its_count, its_type, op, win, req)
 GUARDED(fence, "MPI_Win_fence", LEAVE_NEVER, -1, (int assertion, WIN), assertion, win)
 GUARDED(start, "MPI_Win_start", LEAVE_LATE, -1, (ompi_group_t * group, int assertion, WIN), group,
         assertion, win)
@@ -421,13 +421,14 @@ GUARDED(lock, "MPI_Win_lock", LEAVE_ONE, target, (int kind, int target, int asse
 GUARDED(unlock, "MPI_Win_unlock", LEAVE_ONE, target, (int target, WIN), target, win)
 GUARDED(lock_all, "MPI_Win_lock_all", LEAVE_LATE, -1, (int assertion, WIN), assertion, win)
 GUARDED_ACKS(unlock_all, "MPI_Win_unlock_all", LEAVE_FLUSH, -1, (WIN), win)
-GUARDED_ACKS(flush, "MPI_Win_flush", LEAVE_ONE, target, (int target, WIN), target, win)
+GUARDED_BY(flush, "MPI_Win_flush", LEAVE_ONE, target != w->rank, target, (int target, WIN), target,
+           win)
 GUARDED_ACKS(flush_all, "MPI_Win_flush_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN), target, win)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
 
-/* Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded, so nothing is owed. */
+/* Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded: no acknowledgment is owed. */
 static int note_lock_all(ompi_win_t *win, bool all, int rc)
 {
     struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;

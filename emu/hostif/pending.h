@@ -96,16 +96,19 @@ struct emu_pending_mismatch {
     char name[EMU_PENDING_NAME]; /* the group's name */
 };
 
+#define EMU_PENDING_INTERNAL (UINT64_C(1) << 31) /* in tags of messages of Open MPI's collectives */
+
 struct emu_pending {
     uint64_t written_ns;           /* when the block was last written; 0: never */
     uint64_t quiet_ns;             /* since when no operation has begun, progressed or completed */
     uint32_t waits;                /* 1: the program polls for completions and finds none */
     uint32_t groups;               /* number of entries in group[] */
     uint32_t more;                 /* 1: further groups did not fit */
-    uint32_t unexpected;           /* number of received messages that no receive has matched */
+    uint32_t unexpected;           /* number of received messages that no receive has matched,
+                                      without those of EMU_PENDING_INTERNAL if there are others */
     struct emu_pending_op send;    /* the oldest send, put, get or atomic */
     struct emu_pending_op receive; /* the oldest receive */
-    struct emu_pending_op early;   /* the oldest unexpected message */
+    struct emu_pending_op early;   /* the oldest of these */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];

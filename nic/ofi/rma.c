@@ -21,7 +21,7 @@ struct rma_remote {
     fi_addr_t addr;
     uint64_t offset;
     uint64_t key;
-    size_t bytes; /* must equal the local size; RMA_AS_LOCAL: the call gives only that size */
+    size_t bytes; /* must equal the local size; RMA_AS_LOCAL if the call gives only the latter */
 };
 #define RMA_AS_LOCAL SIZE_MAX
 

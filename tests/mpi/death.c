@@ -88,15 +88,18 @@ static bool fails(int rc, const char *call)
  */
 static int flush_others(int rank)
 {
+    MPI_Request get;
     int one = 1;
 
     if (rank == 2)
         answer();
     MPI_Put(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win);
-    if (!fails(MPI_Win_flush(1, win), "flush of the lost one"))
+    if (MPI_Win_flush(0, win) || /* these two calls do not wait for rank 1 */
+        MPI_Rget(buf, 0, MPI_INT, 2, 0, 0, MPI_INT, win, &get) || MPI_Wait(&get, MPI_STATUS_IGNORE))
         return MPI_ERR_UNKNOWN;
     MPI_Put(&one, 1, MPI_INT, 2, COUNT, 1, MPI_INT, win);
     if (!fails(MPI_Win_flush(2, win), "flush of another") ||
+        !fails(MPI_Win_flush(1, win), "flush of the lost one") ||
         !fails(MPI_Put(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, win), "put to oneself") ||
         !fails(MPI_Win_flush_all(win), "flush_all") ||
         !fails(MPI_Win_unlock_all(win), "unlock_all"))

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,9 +48,9 @@ static void agent_process_end(struct agent *agent, struct agent_process *process
 {
     if (notify)
         agent_send(agent, json_add_number(agent_process_message(process), "end", 1));
+    process->pidfd = procs_pidfd(process->conn.fd, process->pid);
     conn_close(&process->conn);
     process->ended = true;
-    process->pidfd = pidfd_open(process->pid, 0);
     process->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
 }
 
@@ -322,7 +321,7 @@ void agent_process_report_exits(struct agent *agent)
     for (struct emu_list *at = agent->processes.next, *next; at != &agent->processes; at = next) {
         struct agent_process *process = emu_list_entry(at, struct agent_process, link);
         struct json_object *message;
-        char how[48];
+        char how[96];
 
         next = at->next;
         if (!process->ended ||

@@ -26,7 +26,7 @@ struct nic_thread {
     bool stop; /* protected by lock */
 };
 
-/* Sleep for @ns (0: do not), or until the thread must stop. Returns whether it must stop. */
+/* Sleep for @ns, which may be 0, or until the thread must stop. Returns whether it must stop. */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)
 {
     bool stop;

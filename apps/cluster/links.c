@@ -635,7 +635,6 @@ static struct json_object *pair_report(const struct links *links, const struct p
                {"timeouts", &frames->timeouts},
                {"doubles", &frames->doubles},
                {"out_of_order", &frames->out_of_order},
-               {"malformed", &frames->malformed},
                {"foreign", &frames->foreign},
                {"forged", &frames->forged},
                {"bad", &counts->bad},
@@ -647,6 +646,8 @@ static struct json_object *pair_report(const struct links *links, const struct p
 
     json_add_text(ret, "host", links->cluster->host[pair->host].name);
     json_add_number(ret, "cables", pair->port->peer[pair->peer].cables);
+    json_add_number(ret, "malformed", /* frames, and records in frames */
+                    emu_count_read(&frames->malformed) + emu_count_read(&counts->malformed));
     for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
         json_add_number(ret, all[c].name, emu_count_read(all[c].count));
     return add_clock(json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session)),

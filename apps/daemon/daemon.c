@@ -224,8 +224,7 @@ static void tick(struct daemon *daemon)
     tick_stopped(daemon);
     daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
-    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* the array holds only 64 */
-    for (uint32_t i = 0; i < count && i < 64; i++)
+    for (uint32_t i = 0; i < count; i++)
         daemon_cut_off(daemon, nodes[i]);
     daemon_remote_tick(daemon);
     if (daemon->admission.paused) {

@@ -14,7 +14,7 @@
 #include "emu/util/clock.h"
 
 #define EMU_XPOINT_MAX     64  /* most buffers of a crosspoint */
-#define EMU_RAW_SLOTS      16  /* default of raw_xpoint_slots, for clock raw */
+#define EMU_RAW_SLOTS      16  /* raw_xpoint_slots of profiles that leave it 0 */
 #define EMU_INPUT_MAX      255 /* most buffers of an input; at a hostif link EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16

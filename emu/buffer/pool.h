@@ -22,9 +22,9 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* most references that are collected to be dropped late */
+#define EMU_POOL_LATE  64u /* most references that emu_pool_drop_late() collects */
 
-/* A buffer. Without channels the header in it is unused, because it is in the descriptor. */
+/* A buffer. On cables without channels its header is unused: the descriptor has the header. */
 struct emu_buf {
     alignas(EMU_LINE) struct emu_seg seg;
 };

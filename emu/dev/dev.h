@@ -157,7 +157,7 @@ struct emu_worker {
     uint64_t sent_ps;
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* captures on its devices' links (link/tap.h); NULL: none */
-    struct emu_affinity affinity;  /* from which core streams come */
+    struct emu_affinity affinity;  /* from which core streams of segments come: affinity.h */
     struct emu_hostif *unnotified; /* list of host interfaces whose processes must be notified */
     struct emu_oversub oversub;    /* used when there are more threads than cores */
     uint64_t seen;                 /* serial number of `hostifs` at the last pass */

@@ -7,9 +7,9 @@
  *   Y2 pairs with X1 (up_tail): the fabric sees the segments below the tail.
  *   Y3 pairs with X4 (down_tail): the process sees the segments below the tail.
  *   Y4 pairs with X3 (down_head): the process has finished reading the segments below the head.
- *   Y5 (bell): the process stores an index, then reads bell_wanted, with a fence between; the
- *   fabric stores bell_wanted, then reads the index. All of these except the process's store are
- *   seq_cst, so at least one side sees the other side's store.
+ *   Y5 (bell, an eventfd that wakes the fabric's worker): the process stores an index, then reads
+ *   bell_wanted, with a fence between; the fabric stores bell_wanted, then reads the index. All of
+ *   these except the process's store are seq_cst, so at least one side sees the other side's store.
  *   Y6 (futex): the process stores asleep, then reads down_tail; the fabric stores down_tail, then
  *   reads asleep, with a fence between. Again at least one side sees the other side's store.
  *   Y7, Y8 pair with X5, X6: see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().

@@ -53,7 +53,7 @@ struct barrier_peer {
     /* 0, or why received records were dropped: -EPROTO, too many bytes; -ENOMEM */
     int refused;
     bool ended;           /* the peer has ended the current superstep */
-    uint64_t incarnation; /* incarnation of the session; 0: not connected yet */
+    uint64_t incarnation; /* number of the session's connection; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
     size_t most_bytes; /* most bytes of `in`: records of two supersteps */
@@ -192,7 +192,7 @@ static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t n
     return all;
 }
 
-/* Note that the peer is lost if its session was up and is now down or in another incarnation. */
+/* Note that the peer is lost if its session was up, and is now down or was connected anew. */
 static void peer_check(struct barrier_peer *peer)
 {
     bool up = emu_session_state(peer->session) == EMU_SESSION_UP;

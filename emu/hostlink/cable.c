@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cable.c - a cable to another host: sending, and the counts of both directions. rx.c receives.
+ * "Our switch" is the switch or link engine at this host's end of the cable.
  *
- * Invariant, per channel and within one incarnation of the session: `unpaid` (our segments whose
- * credits have not returned) plus `old` (segments of earlier incarnations in the remote switch)
+ * Invariant, per channel, while the session is up: `unpaid` (our segments whose credits have not
+ * returned) plus `old` (segments in the remote switch from before the session last went down)
  * equals the remote host's `open` (segments for which its switch has not returned credits) plus the
  * segments and credits in flight. A cable without channels uses channel 0.
  */

@@ -8,7 +8,7 @@
  * them. The peer never sends more than that beyond what the host has reported as written to the
  * socket (CONTROL_TAKEN). Therefore a socket that nobody reads blocks its control channel, but
  * nothing else. When the session ends the host link closes the socket, so that its user notices.
- * The next incarnation of the session needs a new socket.
+ * When the session comes up again, it needs a new socket.
  *
  * Owner: the host link's device, except for `next`.
  */

@@ -3,7 +3,8 @@
  * device.h - the inside of the host link (hostlink.h): cables (cable.c, rx.c), peers (peer.c), and
  * the device that owns both (hostlink.c). Only the device's thread uses the contents, except where
  * a comment says otherwise. "Our switch" is the switch or link engine on this host to which a cable
- * leads.
+ * leads. An *incarnation* of a session lasts from a handshake until the session goes down. Its
+ * *window* limits the frames in flight. Records (OLD, READY, TAKEN, ...) are described in wire.h.
  */
 #ifndef EMU_HOSTLINK_DEVICE_H
 #define EMU_HOSTLINK_DEVICE_H

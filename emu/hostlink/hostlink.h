@@ -23,10 +23,10 @@
  *
  * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
  *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
- *   Entries received minus credits returned by our switch never exceed the cable's credits. Credits
- *   received never exceed entries sent. However, faults may forge up to EMU_INTAKE_FORGED credits
- *   per direction of a cable, so the host link accepts this many more, and the rings have slots for
- *   them.
+ *   Entries received minus credits returned by the switch here ("our switch") never exceed the
+ *   cable's credits. Credits received never exceed entries sent. However, faults may forge up to
+ *   EMU_INTAKE_FORGED credits per direction of a cable, so the host link accepts this many more,
+ *   and the rings have slots for them.
  * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
  *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
  *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.

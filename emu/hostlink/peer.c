@@ -2,7 +2,8 @@
 /*
  * peer.c - another host: follow the session with it through its *incarnations* (each lasts from a
  * handshake until the session goes down), process received records, and decide what to send next.
- * The *manager* is the thread that lets cables come up and takes them down (hostlink.h).
+ * The *manager* is the thread that lets cables come up and takes them down (hostlink.h). The
+ * session's *window* limits its frames in flight.
  */
 #include "emu/hostlink/device.h"
 

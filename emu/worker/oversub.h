@@ -66,7 +66,7 @@ bool emu_oversub_keeps_core(struct emu_worker *worker);
 
 /**
  * emu_oversub_pick_core - return the best core for a worker on @own, given the processes that have
- * posted since the last call. Returns @own if one of them receives a stream of segments.
+ * posted since the last call. Returns @own if one of them receives a stream (dev/affinity.h).
  */
 uint32_t emu_oversub_pick_core(struct emu_worker *worker, uint32_t own);
 

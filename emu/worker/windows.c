@@ -80,7 +80,7 @@ static void windows_next(struct emu_windows *windows, uint64_t at_ps)
 /*
  * Publish the next window or pause. V2 pairs with V1: a worker that sees the new number also sees
  * the window's end. V4 pairs with V3: either this thread sees that a worker is about to sleep and
- * rings its bell, or the worker sees the new number.
+ * wakes it, or the worker sees the new number.
  */
 static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
 {

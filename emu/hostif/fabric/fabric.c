@@ -25,7 +25,7 @@
 
 #define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
-/* Times in this memory are never rebased (clock.h), so origin_ns is that of the first time 0. */
+/* Times in this memory are never rebased (clock.h), so undo the rebases in the clock's origin. */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
                                bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -286,7 +286,7 @@ static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
     return true;
 }
 
-/* Invalid segments count as looked at, so a process that posts many cannot stop this worker. */
+/* HOSTIF_SCAN_MAX counts invalid segments, too, so that a process cannot keep this worker busy. */
 bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
 {
     uint32_t credits = hostif->credits->count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notify.c - the fabric's end of a host interface: notifications to and from the process. The
- * labels (X2, X4, Y5, Y6) are explained in hostif/nic.c and docs/ORDERING.md.
+ * notify.c - the fabric's end of a host interface: notifications to and from the process, which
+ * wakes the worker by a *bell* (an eventfd) if the worker has requested it. The labels (X2, X4, Y5,
+ * Y6) are explained in hostif/nic.c and docs/ORDERING.md.
  */
 #include <linux/futex.h>
 #include <sched.h>

@@ -48,7 +48,7 @@ struct emu_frame {
     uint16_t to;
     uint16_t body_bytes;
     uint64_t fabric;
-    /* packet number, unique within the incarnation; each retransmission has a new one */
+    /* packet number, unique until the next handshake; each retransmission has a new one */
     uint64_t packet;
     uint64_t yours;   /* session number of the receiver; 0: unknown */
     uint64_t mine;    /* session number of the sender */

@@ -53,7 +53,7 @@ uint32_t emu_session_record_max(const struct emu_session *session)
     return session->body_max;
 }
 
-/* Begin to fill the next frame. Return false if the window is full or no frame is free. */
+/* Begin to fill the next frame. Return false if too many are in flight or no frame is free. */
 static bool send_open(struct emu_session *s)
 {
     struct session_send *send = &s->send;

@@ -20,7 +20,7 @@
 
 #include "topo/graph.h"
 
-#define CUT_ROUNDS 16u   /* limit of rounds; a round tries all exchanges */
+#define CUT_ROUNDS 16u   /* limit of rounds of exchanges */
 #define CUT_EVEN   256u  /* with more switches, exchanges are not tried for evenness alone */
 #define CUT_GROWN  4096u /* with more switches, no second order is built */
 
@@ -337,7 +337,11 @@ static int64_t cut_above(const struct cut *c, uint32_t h, const uint32_t *bound)
     return (int64_t)c->has[h] - bound[h];
 }
 
-/* Move a switch from a host with too many to a host with too few. Returns false if none moved. */
+/*
+ * Move a switch without nodes to the host that is furthest below its limit: from a host above
+ * `least` if that host is below `least`, else from a host above `most`. Returns false if none was
+ * moved.
+ */
 static bool cut_balance(struct cut *c)
 {
     uint32_t poor = 0;

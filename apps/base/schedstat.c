@@ -6,9 +6,9 @@
  * reads one small file per thread, and adds the difference from the thread's last count.
  *
  * The kernel adds a wait to its count only when the wait ends. If a thread is runnable now and has
- * not run since the last sample, it has waited all that time. A sample counts that time at once,
- * and a later sample subtracts it when the kernel has counted the wait. A stopped process is not
- * runnable.
+ * not run since the last sample, we assume that it has waited all that time. A sample counts that
+ * time at once, and a later sample subtracts it when the kernel has counted the wait. A stopped
+ * process is not runnable.
  *
  * Rejected: taskstats, which includes ended threads but needs CAP_NET_ADMIN; /proc/PID/schedstat,
  * which has only the first thread.
@@ -24,7 +24,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Several ticks. As each updates ran_ns, a thread whose ran_ns stays equal for them has not run. */
+/*
+ * Several timer ticks. At each tick the kernel updates ran_ns of the running thread, so a thread
+ * whose ran_ns has not changed for this long has not run.
+ */
 #define WAITING_LEAST_NS 20000000u
 
 struct thread {

@@ -2,8 +2,8 @@
 /*
  * capture.h - captures the traffic of a whole run (option --capture of run, up and traffic).
  *
- * A thread of the fabric's process writes the file. The command `fabemu capture` (cmd/capture.c)
- * does not use this file: it reads the rings in its own process.
+ * A thread of the fabric's process writes the capture. The command `fabemu capture` does not use
+ * this thread: its own process reads the rings into which the workers put records.
  */
 #ifndef APPS_CAPTURE_CAPTURE_H
 #define APPS_CAPTURE_CAPTURE_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CAPTURE_SNAP_MOST 240u /* maximum of snap_bytes: records have the whole payload */
+#define CAPTURE_SNAP_MOST 240u /* maximum of snap_bytes; with it, records have the whole payload */
 
 struct capture_files;
 struct fabric;

@@ -179,7 +179,7 @@ void telemetry_board_release(struct telemetry_board *board)
 
 /* --- rows --------------------------------------------------------------------------- */
 
-/* The values that determine a row's place in each order, and its tone. */
+/* The values by which rows of devices are ordered, and which determine a row's tone. */
 struct worth {
     double traffic, waiting, errors, combining;
 };
@@ -206,8 +206,8 @@ static bool contains(const char *text, const char *filter)
 }
 
 /*
- * Keep the last row, unless it is filtered out. The filter may match the row's text, or @a or @b,
- * which may be NULL: names that the row may show in part only.
+ * Keep the last row, unless it is filtered out. @a, @b: names that the row may show only in part,
+ * or NULL; the filter may match one of them instead of the row's text.
  */
 static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
                      enum telemetry_tone tone, const char *a, const char *b)

@@ -78,7 +78,10 @@ static int file_open(struct output *ret, const char *path, const char *what, con
     return EXIT_FAILURE;
 }
 
-/* Return whether the path is in a folder in which no other file can be created. */
+/*
+ * Return whether the path is in /dev or /proc, such as /dev/stdout or /proc/self/fd/5. A timeline
+ * there gets no second file beside it.
+ */
 static bool is_of_descriptor(const char *path)
 {
     return strncmp(path, "/dev/", strlen("/dev/")) == 0 ||

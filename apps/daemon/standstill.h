@@ -21,7 +21,9 @@ struct standstill_sample {
     struct emu_pending pending; /* the process's last report; written_ns 0: none yet */
     uint64_t attached_ns;
     bool absent; /* the process is stopped or silent, so its last report may be outdated */
-    bool mismatch_reported; /* its mismatch, or another one in this group, was published */
+    /* its report has a mismatch (two members of a group are in different collectives), and an event
+       about this mismatch or another one in that group was published */
+    bool mismatch_reported;
 };
 
 /** standstill_age - return the time from @since_ns to @now_ns, or 0. Pure. */

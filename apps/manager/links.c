@@ -65,9 +65,11 @@ bool manager_link_comes_up(const struct manager *m, uint32_t i)
 }
 
 /*
- * The adapter gives up packets repeatedly, because the node may post more. It gives up none while
- * one of the node's links is in its bring-up: a manager that is stepped late may find the end of
- * the wait and the returned signal of that link in the same step.
+ * If a node has had no link in use for config.no_link_ps, its adapter gives up its packets. This is
+ * repeated after each further no_link_ps, because the process of the node may post more. It is put
+ * off while one of the node's links is in its bring-up, unless its signal has been back for
+ * no_link_ps or its test has failed. Otherwise, a manager that runs late, and finds in one step
+ * that the time is over and that the signal is back, would give up packets that could soon be sent.
  */
 void manager_nodes_step(struct manager *m)
 {
@@ -173,7 +175,11 @@ static bool link_join(struct manager *m, uint32_t i)
     return joined;
 }
 
-/* Begin the bring-up of the isolated links of a switch unless another of its links is out. */
+/*
+ * With trap=isolate, the manager takes the other links of a switch out of use when the switch had
+ * no route for a packet. Begin the bring-up of these *isolated* links of @sw if none of its other
+ * links is out.
+ */
 static void switch_end_isolation(struct manager *m, uint32_t sw)
 {
     uint32_t others;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * aggregate_open.c - aggregation with open blocks (aggregate.h): each device in an open block is a
- * group of its own. All other groups and trunks are copied from the closed aggregation, so that the
- * cost depends only on the size of the open blocks.
+ * group of its own. A *trunk* is all cables between two groups. The counters of all other groups
+ * and trunks are copied from the aggregation without open blocks, so that counters of single
+ * devices and cables are read only where blocks are open.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,9 +16,10 @@ struct builder {
     struct telemetry_aggregate *aggregate;
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
-    /* by group of `closed`: its new number or, if its block is open, that of its next device */
+    /* by group of `closed`: number of the new group or, if its block is open, of the new group for
+       the device of the block that is added next */
     uint32_t *sw, *node;
-    /* key.number: a cable's or, for a trunk of `closed`, the number of cables plus the trunk's */
+    /* key.number: the number of a cable or, for trunk k of `closed`, the count of all cables + k */
     struct telemetry_key *key;
     uint32_t keys;
 };

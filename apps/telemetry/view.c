@@ -15,8 +15,10 @@
 #include "emu/util/now.h"
 #include "topo/topo.h"
 
-#define PARTS_MOST 16777216u /* maximum number of switches or cables in a shape */
-#define COUNTERS   2u        /* minimum columns of a row of counters: the device and one counter */
+/* maximum number of switches, or of cables, in a *shape*: the line that describes the network */
+#define PARTS_MOST 16777216u
+/* minimum columns of a row of counters: the device or direction of a cable, and one counter */
+#define COUNTERS 2u
 
 const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier", "broadcast", "reduce",
                                                                   "allreduce"};

@@ -19,7 +19,7 @@
 #include "emu/util/now.h"
 
 #define BLOCK_BYTES 65536u /* largest number of bytes that microhttpd requests at once */
-#define OPEN_BYTES  4096u  /* longest list of open blocks, in characters */
+#define OPEN_BYTES  4096u  /* longest value of the argument open=N,N,..., in characters */
 
 struct request {
     struct web_conn *conn;
@@ -75,7 +75,8 @@ static enum MHD_Result refuse(struct MHD_Connection *http, unsigned status, cons
 static enum MHD_Result refuse_large(struct MHD_Connection *http)
 {
     return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE,
-                  "Other answers have not been read yet; try again later.\n");
+                  "Browsers have not read earlier answers, which fill the server's memory for "
+                  "answers; try again later.\n");
 }
 
 static ssize_t answer_read(void *ctx, uint64_t from, char *buf, size_t most)
@@ -150,7 +151,11 @@ static const char *wrong_with(const struct web *web, struct MHD_Connection *http
 
 /* --- requests to the fabric --------------------------------------------------------- */
 
-/* Translate a request for a pace of simulated time, which is in force for for_ms. */
+/*
+ * Translate a page's request for a *pace*: it stops simulated time (hold), or sets the time on the
+ * host between two snapshots (every_ms). The pace ends after for_ms, unless the page repeats the
+ * request.
+ */
 static struct json_object *ask_pace(struct json_object *said)
 {
     struct json_object *query = query_request("pace");
@@ -164,7 +169,10 @@ static struct json_object *ask_pace(struct json_object *said)
     return query;
 }
 
-/* Translate a command of the page for the fabric. Returns NULL if pages may not send it. */
+/*
+ * Translate a command of the page for the fabric. Returns NULL if pages may not send it, or if it
+ * is not JSON.
+ */
 static struct json_object *ask_of(const char *body)
 {
     static const char *const commands[] = {"faults", "status", "report", "check"};
@@ -212,7 +220,7 @@ static enum MHD_Result open_link(struct web_server *server, struct MHD_Connectio
     }
     if (!can_open(server, kind)) {
         json_object_put(query);
-        return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many pages are open.\n");
+        return refuse(http, MHD_HTTP_SERVICE_UNAVAILABLE, "Too many pages or requests are open.\n");
     }
     if (web_link_open(&request->link, server, kind, http, query, error, sizeof error))
         return refuse(http, MHD_HTTP_BAD_GATEWAY, error);
@@ -411,7 +419,10 @@ static enum MHD_Result begin(struct web_server *server, struct MHD_Connection *h
     return MHD_YES;
 }
 
-/* Handle a piece of the body. If it is empty, the body is complete, or the link is done. */
+/*
+ * Handle a piece of the body. An empty piece means that the body is complete or, if the request has
+ * a link, that the link is done.
+ */
 static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *http,
                              struct request *request, const char *upload, size_t *upload_bytes)
 {
@@ -430,7 +441,8 @@ static enum MHD_Result go_on(struct web_server *server, struct MHD_Connection *h
     set_busy(server, http, request);
     query = ask_of(request->body);
     if (!query)
-        return refuse(http, MHD_HTTP_BAD_REQUEST, "The page may not send this command.\n");
+        return refuse(http, MHD_HTTP_BAD_REQUEST,
+                      "The page may not send this command, or it is not JSON.\n");
     return open_link(server, http, request, WEB_QUERY, query);
 }
 

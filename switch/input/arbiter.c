@@ -14,12 +14,13 @@
  * Multicasts wait in one FIFO per input and are matched with fanout splitting by WBA, the weight
  * based algorithm of Prabhakar, McKeown and Ahuja ("Multicast scheduling for input-queued
  * switches", 1997). Every output grants to the heaviest input that has a multicast for it. The
- * *residue* of a multicast is the set of outputs that have not sent it yet. The weight of an input
- * is the age of its first multicast, which is the number of slots since the multicast became first,
- * minus the number of outputs in its residue. At equal age the smaller residue wins. The wait is
- * bounded: with M inputs and N outputs, a multicast is first for at most M + N - 1 slots. All
- * outputs see the same weights, so a residue remains at as few inputs as possible. Ties are
- * resolved in an order that depends pseudo-randomly on the slot.
+ * *residue* of a multicast is the set of outputs that have not sent it yet. Its *age* is the number
+ * of slots since it became the first of its FIFO. The weight of an input is the age of its first
+ * multicast minus the number of outputs in the residue of this multicast. At equal age the smaller
+ * residue wins. The wait is bounded: with M inputs and N outputs, without unicasts, and if every
+ * output can always send, a multicast is first for at most M + N - 1 slots. All outputs see the
+ * same weights, so a residue remains at as few inputs as possible. Ties are resolved in an order
+ * that depends pseudo-randomly on the slot.
  *
  * As in ESLIP, unicasts and multicasts share the switch: in even slots the multicasts are matched
  * first, in odd slots the unicasts.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * relay.h - multicasts by messages: the tree of copies, and a node's queue of messages to forward.
+ * relay.h - multicasts that nodes execute without the switches: each node that has the message
+ * sends copies of it to other nodes. This is the tree of these copies, and a node's queue of
+ * messages to forward.
  *
  * Each node of a destination set has a *position* in the tree: the source has 0, and the
  * destinations have 1, 2, ... in the order of the set. A node that has received the whole message
@@ -57,9 +59,11 @@ struct traffic_relay {
     uint32_t mask;
     uint32_t at; /* index of the first item */
     uint32_t count;
-    uint32_t left;    /* segments left to send of the first item's current copy */
-    uint64_t waiting; /* copies left to send, each weighted by 2^32 / fanout */
-    bool full;        /* an item was lost because there was no space */
+    uint32_t left; /* segments left to send of the first item's current copy */
+    /* sum, over all copies left to send, of 2^32 / (number of destinations of the message), so that
+       2^32 stands for one multicast */
+    uint64_t waiting;
+    bool full; /* an item was lost because there was no space */
 };
 
 static inline struct traffic_relay_item *traffic_relay_front(struct traffic_relay *relay)

@@ -4,7 +4,8 @@
  *
  * If each process's ring got a copy of a multicast segment, every cache line of every copy would
  * travel to another core. Instead the switch's worker writes the segment once to this buffer, which
- * all processes at the switch map read-only, and their rings refer to its slots. The buffer is
+ * the processes at the switch map read-only (on clock raw, at nodes without a link engine), and
+ * their rings refer to its slots. The buffer is
  * circular and consists of blocks. A block is reused once no process has unread segments in it. If
  * the next block cannot be reused because a process does not read, segments are copied to the
  * rings. Segments that are not full are always copied.
@@ -38,7 +39,7 @@ struct emu_mcast_buf {
     uint32_t refused; /* how often in a row the next block could not be reused */
 
     _Atomic uint32_t retired; /* set to 1 by the manager; see emu_mcast_buf_retire() */
-    uint32_t users;           /* references of the creator and host interfaces; for the manager */
+    uint32_t users; /* references: the creator's, and one per host interface; used by the manager */
 };
 
 /**
@@ -59,8 +60,9 @@ void emu_mcast_buf_drop(struct emu_mcast_buf *mcast_buf);
 
 /**
  * emu_mcast_buf_retire - stop writing to the buffer, because a process that is about to be detached
- * may still read it. The manager then detaches the process by the store E4, which makes the worker
- * see `retired`: see emu_mcast_buf_is_retired(). Thread: the manager.
+ * may still read it. The manager then detaches the process: it stores NULL as the node's host
+ * interface (E4 in docs/ORDERING.md), so that a worker that loads this NULL also sees `retired`.
+ * Thread: the manager.
  */
 static inline void emu_mcast_buf_retire(struct emu_mcast_buf *mcast_buf)
 {
@@ -68,9 +70,9 @@ static inline void emu_mcast_buf_retire(struct emu_mcast_buf *mcast_buf)
 }
 
 /**
- * emu_mcast_buf_is_retired - return whether the buffer is retired. Call after reading all host
- * interfaces (E3): a worker that no longer finds the interface of a detached process then sees that
- * the buffer is retired. Thread: the worker.
+ * emu_mcast_buf_is_retired - return whether the buffer is retired. Call this after loading the
+ * pointers to all host interfaces (E3 in docs/ORDERING.md): a worker that then finds no interface
+ * of a detached process also sees that the buffer is retired. Thread: the worker.
  */
 static inline bool emu_mcast_buf_is_retired(const struct emu_mcast_buf *mcast_buf)
 {

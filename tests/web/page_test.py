@@ -1009,8 +1009,8 @@ class Played(InBrowser):
                 (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (it "
                  "receives 700 k segments/s), so segments wait for credits at the nodes."),
                 ({**shape, "queue": "packets"}, looks(**hot), "Node 0 is the hot spot: 7 nodes "
-                 "send more than it takes (it receives 700 k segments and replies/s), so segments wait "
-                 "for credits at the nodes."),
+                 "send more than it takes (it receives 700 k segments and replies/s), so segments "
+                 "wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
                               nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # blocked
                  "Node 0 is the hot spot: 7 nodes send more than it takes (it receives 200 k "

@@ -32,7 +32,10 @@ enum {
 
 /* --- bytes -------------------------------------------------------------------------- */
 
-/* Once hurry_fd is readable, wait at most HURRY_MS; return false if that time is over. */
+/*
+ * Wait until the file accepts data: without limit at first, but for at most HURRY_MS more once
+ * hurry_fd is readable, because the capture ends. Return false if that time is over.
+ */
 static bool wait_writable(const struct pcapng *file)
 {
     struct pollfd fds[2] = {{.fd = file->fd, .events = POLLOUT},

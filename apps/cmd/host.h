@@ -24,7 +24,7 @@ struct host {
     int status;       /* after it was reaped: as from wait() */
     struct conn conn; /* to the fabric, for requests, replies, events; fd -1: it has ended */
     struct paths_socket socket;
-    struct emu_bounds bounds;   /* only `start` and `stop` are used here */
+    struct emu_bounds bounds;   /* only `stop` is used from here */
     struct json_object *report; /* the final report; NULL: not received */
     bool in_order;              /* on an agent: the coordinator has ended the fabric */
     char why[HOST_WHY_BYTES];   /* why the fabric failed; "": nothing to print */
@@ -50,8 +50,9 @@ struct host_plan {
 
 /**
  * host_start - make the control socket, fork the fabric's process, and wait until it serves
- * requests. The calling process must be single-threaded and have blocked host_signals(). Errors:
- * one line in @error; -EINTR, a signal to end is pending, or the process at starter_fd has ended.
+ * requests. The calling process must be single-threaded and have blocked host_signals(). On an
+ * error, @error gets one line. Error -EINTR: a signal that requests the end is pending, or the
+ * process at starter_fd has ended.
  */
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes);

@@ -3,10 +3,10 @@
  * resync.c - when a host rejoins, copy the state of the network into its new *replica* (hosts.h),
  * and let the other hosts discard the former state of its devices.
  *
- * The new replica cannot plan the existing trees again, because they depend on the tree load when
- * they were planned. So it gets a copy of each group. The former processes of the host have left
- * all groups. The partial results in its adapters and units are lost, so groups that combined there
- * have failed (fabric_groups_through()).
+ * The new replica cannot plan the existing trees again, because a plan depends on how many trees
+ * passed through each switch when it was made. So it gets a copy of each group. The former
+ * processes of the host have left all groups. The partial results in its adapters and units are
+ * lost, so groups that combined there have failed (fabric_groups_through()).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +46,10 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
     return lead;
 }
 
-/* Return whether the tree has ports at the switch, all of them exist, and `up` is one or is -1. */
+/*
+ * Return whether the tree has ports at the switch, all of them exist, and `up` is one of them or
+ * -1.
+ */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&
@@ -80,8 +83,9 @@ static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
 }
 
 /*
- * Publish the copied group in the switches. The engines here get no part of it, because no member
- * is on this host, and a group that used its units has failed.
+ * Publish the copied group in the switches. The engines on this host get no part of it: those of
+ * adapters because no member is on this host, and those at switches because a group that combined
+ * in them has failed.
  */
 static int copy_install(struct fabric *fabric, struct fabric_group *group)
 {
@@ -196,9 +200,9 @@ static uint32_t engine_incarnation_publish(struct fabric *fabric, uint32_t n, ui
 }
 
 /*
- * Sets one incarnation for each pair of an engine here and an engine on @host. After every
- * PROCESS_AT_ONCE pairs the workers may run. Until an engine has the new incarnation, it refuses
- * packets of the new devices, which retransmit them.
+ * Tells each engine on this host the new incarnation of each engine on @host, one write per pair.
+ * After at least PROCESS_AT_ONCE writes the workers may run. Until an engine has the new
+ * incarnation, it refuses packets of the new devices, which retransmit them.
  */
 void fabric_host_incarnation(struct fabric *fabric, uint32_t host, uint32_t incarnation)
 {

@@ -77,10 +77,10 @@ static const char *const use_names[USES] = {
     [ACKS] = "transport=acknowledged",
     [NO_ACKS] = "transport=none",
     [RAW] = "clock raw",
-    [TIMES] = "clocks with times, and raw has none",
-    [CABLE_TIMES] = "clocks with times, and raw has none",
+    [TIMES] = "clocks real and virtual, because clock raw has no times",
+    [CABLE_TIMES] = "clocks real and virtual, and for clock raw with link_retry=go_back_n",
     [XPOINTS] = "buffers=xpoint",
-    [SMALL] = "clocks with times, where raw has raw_xpoint_slots, and for buffers=input_xpoint",
+    [SMALL] = "buffers=input_xpoint, and for buffers=xpoint on clocks real and virtual",
     [INPUTS] = "buffers=input_xpoint or input",
     [UNITS] = "switches that combine",
     [ADAPTERS] = "transport=acknowledged with combining=adapter",
@@ -383,7 +383,7 @@ static int file_name(struct emu_profile *profile, struct json_object *value, cha
     return 0;
 }
 
-/* Set a field from one member of the file's object, which is not "base". */
+/* Set the name or a field from one member of the file's object. The member is not "base". */
 static int file_member(struct emu_profile *profile, const char *key, struct json_object *value,
                        char *error, size_t error_bytes)
 {
@@ -503,10 +503,10 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
     return err;
 }
 
-/* A credit of a cable into a switch stands for one of these buffers. */
+/* By `buffers`: which field is the number of credits of a cable into a switch. */
 struct buffers {
-    size_t slots; /* offset of their number in struct emu_profile */
-    bool has_raw; /* clock raw has raw_xpoint_slots of them; false: at least raw_xpoint_slots */
+    size_t slots; /* offset of the field in struct emu_profile */
+    bool has_raw; /* clock raw has raw_xpoint_slots credits; false: at least raw_xpoint_slots */
 };
 
 static const struct buffers buffers[] = {
@@ -537,7 +537,7 @@ static void profile_raw_credits(struct emu_profile *raw)
 }
 
 /*
- * Return the least time-out of replies: threads may wait for cores, and on timed clocks replies may
+ * Return the least time-out of replies: threads may wait for cores, and on clock real replies may
  * wait for LINKS_AHEAD links.
  */
 static uint64_t profile_patience_ps(const struct emu_profile *profile, enum emu_clock_mode mode)

@@ -16,7 +16,10 @@
 #include "emu/link/channels.h"
 #include "emu/packet/vc.h"
 
-/* limit of waiting packets that are checked, to find one whose flow (flow.h) may send it now */
+/*
+ * The search for a packet that may be sent now ends after this many packets whose flows (flow.h)
+ * have full windows.
+ */
 #define ENGINE_SCAN 16u
 
 struct engine;
@@ -29,7 +32,8 @@ struct engine_link {
     uint32_t replies; /* bit per channel: a reply must be sent */
     uint32_t nacks;   /* bit per channel: the reply that must be sent is a NACK */
     uint8_t at;       /* channel served last */
-    /* something waits for space at the remote end, which announces space by EMU_EVENT_CREDIT */
+    /* something waits for space at the remote end, which announces space by EMU_EVENT_CREDIT; or a
+       bulk packet is held back (engine_link_holds_back()) */
     bool blocked;
     bool full; /* the cable's ring has no slot; the remote end frees slots without a signal */
     struct emu_vcs vcs;
@@ -42,7 +46,8 @@ struct engine_link {
 
 /* Result of an attempt to send. */
 enum engine_sent {
-    ENGINE_SENT_NOTHING, /* nothing to send, or no space at the remote end */
+    /* nothing to send, no space at the remote end or in the ring, or a packet that is held back */
+    ENGINE_SENT_NOTHING,
     /* a channel was opened, and its packet must reserve slots before its head is sent */
     ENGINE_SENT_LATER,
     ENGINE_SENT /* the caller must put the entry on the wire */
@@ -69,10 +74,10 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
                                   uint64_t at_ps);
 
 /**
- * engine_link_run - clock raw, a local cable without faults: after @l has sent a segment of a
- * packet and before anything arrives, send the next segments of that packet as far as there is
- * space, as engine_link_send() would, but faster. Does nothing if the packet has reserved
- * slots. Returns how many were sent.
+ * engine_link_run - send the next segments of the packet of which @l has just sent a segment, as
+ * far as there is space: as engine_link_send() would, but faster. Only for clock raw and a cable on
+ * this host without faults, and before anything else arrives. Sends nothing if the packet has
+ * reserved slots. Returns how many were sent.
  */
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 

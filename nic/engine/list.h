@@ -4,12 +4,13 @@
  * memory.
  *
  * struct engine_list: a list of objects of one array (packets, incoming packets). An object is in
- * one list at a time, and can be removed from the middle of the list. The links are 16-bit indexes
+ * at most one list, and can be removed from the middle of the list. The links are 16-bit indexes
  * in a separate array, 4 bytes per object, so that a walk along a list touches few cache lines.
  * ENGINE_NONE is no index.
  *
- * struct engine_queue: a first-in, first-out queue of other objects (conditionals, results of
- * collectives). The link is the first member of an object, which does not record its queue.
+ * struct engine_queue: a queue of other objects (conditionals, results of collectives), to which
+ * objects are added at either end. The link is the first member of an object. There is no link
+ * back, so only the first object of a queue can be removed.
  */
 #ifndef NIC_ENGINE_LIST_H
 #define NIC_ENGINE_LIST_H

@@ -6,14 +6,16 @@
  * The fabric writes the current incarnation of each node into every host interface
  * (emu_incarnation_state()). This has three uses. A late hello (handshake.c) from a process that
  * has ended is recognised. No hello is sent to an empty node. Operations with a process end as soon
- * as this adapter sees that the process has ended: when an operation starts, and in the first step
- * after the end of any process (emu_hostif_nic_endings()). Operations that start later take place
- * with the node's next process.
+ * as this adapter sees that the process has ended. It checks this when an operation starts, when a
+ * hello, a disconnect query or the report of a lost segment arrives, and in the first step after
+ * the end of any process (emu_hostif_nic_endings()). Operations that start later take place with
+ * the node's next process.
  *
- * The pair's streams break when the network drops one of their segments for good: requests are
- * numbered, so the receiver would wait forever for the missing one, or a requester for its answer.
- * The sender of the segment ends all operations with the peer, starts the next epoch, and sends
- * hellos until the peer answers. A process that receives a hello of a later epoch ends its
+ * If the network drops a segment between the two processes for good, neither could go on: the
+ * receiver would wait forever for the request with the missing number, or the sender of a request
+ * for its answer. We say that the pair's *streams* (the numbered requests in both directions)
+ * break. The sender of the segment ends all operations with the peer, starts the next epoch, and
+ * sends hellos until the peer answers. A process that receives a hello of a later epoch ends its
  * operations with the peer, too (handshake.c).
  */
 #include "nic/host/peer/failure.h"

@@ -19,7 +19,8 @@ struct nic_region {
     uint64_t key;
     uint8_t *base;
     uint64_t bytes;
-    uint64_t origin; /* a peer's offset of the first byte: 0; with FABEMU_BY_ADDRESS, its address */
+    /* the offset by which a peer names the first byte: 0, or with FABEMU_BY_ADDRESS its address */
+    uint64_t origin;
     unsigned access;
     struct fabemu_event *event;   /* the event that counts peers' writes, or NULL */
     struct fabemu_group *group;   /* the group of a symmetric region; else NULL */

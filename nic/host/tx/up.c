@@ -28,7 +28,7 @@ struct emu_seg *nic_loop_claim(struct fabemu *fab)
 
 /* --- a group's words ---------------------------------------------------------------- */
 
-/* Calls emu_hostif_nic_claim() directly, because nic_claim_up() flushes the words first. */
+/* Does not use nic_claim_up(), because that sends the words first, which calls this function. */
 static bool word_send(struct fabemu *fab, const struct nic_words *words, uint32_t word)
 {
     struct emu_word set = {.value = words->value[word], .word = word};

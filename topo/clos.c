@@ -6,9 +6,10 @@
  * to each of its children at level l - 1 (one cable to each node at level 0). So it has down[l] /
  * cables[l] children and up[l] / cables[l + 1] parents. The number of a switch in its level
  * consists of one digit for each other level; digits of higher levels are more significant. For a
- * higher level i, the digit says below which child of a level-i switch this switch is. For a lower
- * level i, it says by which parent of a level-i switch a path up reaches this switch. Two switches
- * of neighbouring levels are cabled if their digits for all other levels agree.
+ * higher level i, the digit says which child of a level-i switch this switch is, or is below. For a
+ * lower level i, the digit says which parent of a level-i switch a path takes upwards to reach this
+ * switch. Two switches of neighbouring levels are cabled if their digits for all other levels
+ * agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -60,8 +61,9 @@ static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, u
     if (radix < 2 || radix > TOPO_PORTS_WIDE)
         return "radix is 2 to " TEXT(TOPO_PORTS_WIDE) ", the ports of a switch";
     if (over == 1 && radix % 2)
-        return "radix is to be even: half of the ports up, half down (over=F: F down to each one "
-               "up)";
+        return "radix must be even, because half of the ports lead up and half down; over=F gives "
+               "F "
+               "ports down for each port up";
     if (over < 1 || over >= radix || radix % (over + 1))
         return "over=F needs a radix that F + 1 divides: F ports down to each one up";
     if (levels > 2 && radix % 2)

@@ -93,8 +93,11 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
         number(audit, "groups"), plural(number(audit, "groups")), number(audit, "buffers"),
         plural(number(audit, "buffers")));
     if (partitioned || treeless)
-        fprintf(out, "  links out    %lld route%s and %lld tree%s are impossible\n", partitioned,
-                plural(partitioned), treeless, plural(treeless));
+        fprintf(out,
+                "  links out    without the links that are out of use, %lld route%s and %lld "
+                "tree%s are "
+                "impossible\n",
+                partitioned, plural(partitioned), treeless, plural(treeless));
     if (number(audit, "between_hosts"))
         fprintf(out,
                 "  hosts        %lld cables are between hosts: their credits are not added up\n",

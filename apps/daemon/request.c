@@ -74,7 +74,7 @@ static void client_attached(struct daemon *daemon, struct client *client,
     daemon_tick_when(daemon);
 }
 
-/* Notify the supervisor of an attached process. @ranks: number of ranks of its job; 0: unknown. */
+/* Tell the supervisor that a process has attached. @ranks: ranks of its job; 0: unknown. */
 static void notify_attached(struct daemon *daemon, int64_t ranks)
 {
     struct json_object *event =
@@ -189,7 +189,10 @@ static void request_detach(struct daemon *daemon, struct client *client,
     daemon_send(daemon, client, conn_ok());
 }
 
-/* The library sends this when its process exits without detaching, and so was not killed. */
+/*
+ * The library sends this when its process exits without detaching. So the fabric knows that the
+ * process was not killed.
+ */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     (void)request;

@@ -5,8 +5,8 @@
  * fabric saves the counts of a process when it detaches.
  *
  * Pairs of nodes are stored sparsely: only for nodes between which messages were sent. At most
- * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. Messages of further pairs are
- * counted in one sum.
+ * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. If the pairs of a process would
+ * exceed this, all its messages are counted in one sum.
  *
  * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only times of
  * sampled collectives with members on several hosts are missing: no host gets all reports.
@@ -44,7 +44,9 @@ struct comm_samples {
     struct comm_sample *entry; /* reports of collectives that other members may still report */
     uint32_t count, capacity;  /* elements of `entry`: used, allocated */
     uint32_t most;             /* limit of `capacity` */
-    uint64_t unreported; /* reports dropped because other members reported too late or not at all */
+    /* reports that were dropped: those of other members came too late or not at all, the process
+       overwrote them before they were read, or there was no memory */
+    uint64_t unreported;
     struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
@@ -55,7 +57,7 @@ void comm_samples_free(struct comm_samples *samples);
 /** comm_samples_add - add the report of one collective by @node. */
 void comm_samples_add(struct comm_samples *samples, uint32_t node, const struct emu_finished *one);
 
-/** comm_samples_settle - add collectives that all members have reported to the sums. */
+/** comm_samples_settle - add to the sums all collectives that every member has reported. */
 void comm_samples_settle(struct comm_samples *samples);
 
 #define FABRIC_PAIRS_MOST (1u << 20)

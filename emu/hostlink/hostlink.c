@@ -152,7 +152,7 @@ void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer)
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd)
 {
     int old = atomic_exchange_explicit(&link->peer[peer].control.next, fd,
-                                       memory_order_acq_rel); /* H1 pairs with H2 */
+                                       memory_order_acq_rel); /* H1 pairs with H2, control.c */
 
     if (link->dev.worker)
         emu_dev_signal_remote(&link->dev, EMU_EVENT_CREDIT, 0);

@@ -18,7 +18,7 @@
 #define PEER_CLOCK_NS 50000000u /* interval of CLOCK records while entries flow */
 /* if no entries have moved for this long, CLOCK records are sent at this interval */
 #define PEER_IDLE_NS UINT64_C(1000000000)
-/* polling interval for space in the session's window and for empty ring slots, without an event */
+/* polling interval while the session's window or a ring is full, because no event reports space */
 #define PEER_POLL_NS  50000u
 #define PEER_OWED_NS  50000u   /* longest time that credits wait for a frame with entries */
 #define PEER_STUCK_NS 1000000u /* interval of polling a control socket that is full */
@@ -419,7 +419,10 @@ static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *lef
                                                                             : HOSTLINK_SENT_NONE;
 }
 
-/* Serve the cables and the control channel, round robin. Return the number of records sent. */
+/*
+ * Serve the cables and the control channel, round robin. Return about how many records were sent: a
+ * control record counts as many.
+ */
 static uint32_t send_round_robin(struct hostlink_peer *peer)
 {
     uint32_t sent = 0;

@@ -19,7 +19,8 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* before READY: segments from before the session last went down, whose credits are not back */
+    /* sent before READY: how many segments of a channel the sender of this record received before
+       the session went down, and whose credits its switch has not returned yet */
     EMU_HOSTLINK_OLD,
     EMU_HOSTLINK_READY,   /* the sender has reset its counts, so that it can receive entries */
     EMU_HOSTLINK_CONTROL, /* bytes of the control channel, in order; 0 bytes: end of file */
@@ -46,9 +47,9 @@ struct emu_hostlink_record {
             /* the entry has a pool buffer, so `payload` is set, perhaps to 0 bytes */
             bool has_buf;
             /*
-             * On cables with channels: the segment header in the sender's buffer, and the buffer's
-             * note (pool.h); else NULL and 0. In a received record `own_hdr` and `payload` point
-             * into the frame.
+             * On cables with channels: the header that the sender's buffer holds, besides that of
+             * the entry, and the note of that buffer (pool.h); else NULL and 0. In a received
+             * record `own_hdr` and `payload` point into the frame.
              */
             const uint8_t *own_hdr;
             uint32_t note;

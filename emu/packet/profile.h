@@ -72,7 +72,8 @@ enum emu_transport {
 /* How a cable between two switches recovers lost segments; only with EMU_TRANSPORT_NONE. */
 enum emu_link_retry {
     EMU_LINK_RETRY_NONE,
-    EMU_LINK_RETRY_GO_BACK_N /* its ends number segments and send them again: emu/retry/replay.h */
+    /* each end of the cable numbers its segments, and sends lost ones again: emu/retry/replay.h */
+    EMU_LINK_RETRY_GO_BACK_N
 };
 
 /* How a switch chooses one of several paths (QsNet III §I, §III). */
@@ -94,7 +95,10 @@ enum emu_trap {
     EMU_TRAP_ISOLATE /* take down the links of the switch as well */
 };
 
-/* Where contributions are combined with EMU_TRANSPORT_ACKNOWLEDGED; otherwise in switches. */
+/*
+ * Where contributions are combined if the transport is EMU_TRANSPORT_ACKNOWLEDGED. With
+ * EMU_TRANSPORT_NONE, switches combine them.
+ */
 enum emu_combining {
     EMU_COMBINING_ADAPTER, /* a tree of adapters: QsNet III §IV-A */
     EMU_COMBINING_SWITCH   /* a combine unit per switch: an addition to QsNet III */
@@ -214,10 +218,10 @@ static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const stru
 int emu_profile_load(struct emu_profile *ret, const char *what, char *error, size_t error_bytes);
 
 /**
- * emu_profile_node_ps - return the delay that replaces switch_ps on a cable from a switch to a node
- * inside the fabric: the delay of a switch or, if that is shorter, the time until the shortest
- * segment is in memory, because from then on the node may forward it. With link engines no cable
- * leads from a switch to a node. Pure.
+ * emu_profile_node_ps - return the delay that is used instead of switch_ps on a cable from a switch
+ * to a node inside the fabric. It is the time until the shortest segment is in the node's memory,
+ * because the node may forward the segment from then on, but at most switch_ps. With link engines
+ * no cable leads from a switch to a node. Pure.
  */
 static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
 {
@@ -243,10 +247,10 @@ static inline uint64_t emu_profile_lookahead_ps(const struct emu_profile *profil
 uint32_t emu_profile_credits(const struct emu_profile *profile);
 
 /**
- * emu_profile_on - return the profile as it is used on a clock. On clock raw, crosspoints, packets
- * and pools have their raw_ sizes. On clocks raw and real, the time-out of replies is at least
- * EMU_PATIENCE_PS, because the host's threads may wait for a core. On clock real it is also at
- * least the wire time of packets on all channels of 16 links, up to 1 s. Pure.
+ * emu_profile_on - return the profile as it is used on a clock. On clock raw, packets, pools and,
+ * with buffers=xpoint, crosspoints have their raw_ sizes. On clocks raw and real, the time-out of
+ * replies is at least EMU_PATIENCE_PS, because the host's threads may wait for a core. On clock
+ * real it is also at least the wire time of packets on all channels of 16 links, up to 1 s. Pure.
  */
 struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_clock_mode mode);
 

@@ -13,7 +13,7 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/list.h"
 
-/* limit of backoff doublings while the process that posted the conditional is attached */
+/* limit of the backoff doublings that failed tests cause while the posting process is attached */
 #define ENGINE_TEST_DOUBLINGS 6u
 /* slots for conditionals of a host that are repeated until true */
 #define ENGINE_QUERIES 128u
@@ -46,7 +46,7 @@ struct engine_queries {
     uint32_t any; /* bit per backoff queue: it is not empty */
     uint32_t backing_off;
     uint32_t in_packets;
-    uint32_t jitter; /* each backoff time grows by this / 2^32 of its half */
+    uint32_t jitter; /* added to each backoff time: jitter / 2^32 times half of that time */
     struct engine_queue backoff[ENGINE_DOUBLINGS + 1]; /* index: doublings of the backoff time */
     struct engine_queue due;                           /* conditionals that wait for a packet */
     struct engine_queue free;

@@ -10,8 +10,9 @@
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
- * Take all arrivals of port @p. Replies left in the ring could fill it, because this switch may
- * give up packets before it takes their replies, and send new packets on the same channels.
+ * Take all arrivals of port @p. If replies stayed in the ring, it could fill up: this switch may
+ * give up a packet before it takes the reply, and then send the next packet on the same channel,
+ * which gets a reply, too.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {
@@ -65,8 +66,8 @@ static uint32_t raw_take(struct switch_channels *ch)
 }
 
 /*
- * Send as much as output @o can. If the cable's ring is full of replies (channels_sane() in
- * kind.c), its receiver empties it in a step, and this switch tries again.
+ * Send as much as output @o can. The cable's ring may be full (see above the static_assert in
+ * kind.c). Then its receiver empties it in a step, and this switch tries again.
  */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {

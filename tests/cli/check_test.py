@@ -93,7 +93,7 @@ class Check(FabemuCase):
         lines = done.stdout.splitlines()
         self.assertEqual(lines[:4], ["bad: 3 errors", "  " + WRONG["wrong"][0],
                                      "  " + WRONG["wrong"][1], "  and 1 more"])
-        self.assertIn("links out    1 route and 0 trees", done.stdout)
+        self.assertIn("1 route and 0 trees are impossible", done.stdout)
 
     def test_check__where_none_runs__is_one_line(self):
         self.one_line(self.fabemu("check", "nobody"), 1, "nobody")

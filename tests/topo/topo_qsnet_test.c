@@ -429,7 +429,7 @@ static void topo_clos__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("clos:radix=253", -EINVAL, "radix is 2 to 252"));
     CU_ASSERT(refuses("clos:radix=8,levels=0", -EINVAL, "levels is 1 to 8"));
     CU_ASSERT(refuses("clos:radix=8,levels=9", -EINVAL, "levels is 1 to 8"));
-    CU_ASSERT(refuses("clos:radix=7", -EINVAL, "radix is to be even"));
+    CU_ASSERT(refuses("clos:radix=7", -EINVAL, "radix must be even"));
     CU_ASSERT(refuses("clos:radix=8,over=2", -EINVAL, "a radix that F + 1 divides"));
     CU_ASSERT(refuses("clos:radix=9,levels=3,over=2", -EINVAL, "an even radix"));
     CU_ASSERT(refuses("clos:down=4x4", -EINVAL, "up is a number for each level except the top"));

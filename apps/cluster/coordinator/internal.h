@@ -75,7 +75,10 @@ struct coordinator_agent {
     } sample[HOSTS_SAMPLE_KINDS];
 };
 
-/* A query whose replies nothing waits for (queries.c). */
+/*
+ * A query that does not block the coordinator: the daemon does other work until all hosts have
+ * replied (queries.c).
+ */
 struct coordinator_query {
     int64_t number;   /* number of the call that sent it; 0 before the first */
     uint64_t waits;   /* bit per host: set if it has not replied and is not lost */
@@ -104,7 +107,8 @@ struct coordinator {
     int timer;                      /* timerfd: the next attempt to bring up lost links */
     uint64_t check_ms;              /* interval between attempts */
     int64_t check_at_ms; /* time of the next attempt by emu_now_ms(); 0 if none is planned */
-    /* by kind: number of ended samplings; requests and pieces carry it, others are ignored */
+    /* by kind: number of ended samplings; requests and pieces carry this number, and a piece with
+       another number is ignored */
     uint64_t sample_number[HOSTS_SAMPLE_KINDS];
     uint64_t from_bytes; /* finished messages with fewer bytes are not reported */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
@@ -178,9 +182,9 @@ int coordinator_error_of(struct json_object *message, int64_t unsaid);
 int64_t coordinator_deadline_ms(uint64_t ms);
 
 /*
- * Keep @message for the next coordinator_serve(), and release it. Returns false without keeping it
- * if there is no memory, or if more is kept already than a correct host sends during a call
- * (HOSTS_KEPT_BYTES).
+ * Save the text of @message for the next coordinator_serve(), and release @message. Returns false
+ * without saving it if there is no memory, or if more is kept already than a correct host sends
+ * during a call (HOSTS_KEPT_BYTES).
  */
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message);
 void hosts_forget_kept(struct coordinator_agent *agent);

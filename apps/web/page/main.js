@@ -274,6 +274,8 @@ class Page {
 
   nameOf(part) {
     if (part.cables?.length > 1) return `${part.cables.length} links`;
+    if (part.cables && this.model.cables[part.cables[0]].count > 1)
+      return this.model.cableName(part.cables[0]);
     if (part.cables) return `link ${this.model.cableName(part.cables[0])}`;
     if (part.kind === "node") return this.model.nodeName(part.nodes[0]);
     if (part.kind === "switch") return this.model.switchName(part.switches[0]);

@@ -50,12 +50,13 @@ export class Matrix {
     this.tell();
     $("matrixsum").textContent = this.sumText(absence);
     const rows = [...(this.messages?.matrix || [])].sort((a, b) => b[3] - a[3]).slice(0, PAIRS);
-    $("pairs").replaceChildren(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "most from"),
-      el("th", { scope: "col" }, "to"), el("th", { scope: "col" }, "messages"),
-      el("th", { scope: "col" }, "bytes"))),
-    el("tbody", {}, ...rows.map(([from, to, sent, bytes]) => el("tr", {},
-      el("th", { scope: "row" }, `node ${from}`), el("td", {}, `node ${to}`),
-      el("td", {}, short(sent)), el("td", {}, bytesText(bytes))))));
+    const heads = ["from", "to", "messages", "bytes"].map((text) =>
+      el("th", { scope: "col" }, text));
+    $("pairs").replaceChildren(el("caption", {}, "pairs with most bytes"),
+      el("thead", {}, el("tr", {}, ...heads)),
+      el("tbody", {}, ...rows.map(([from, to, sent, bytes]) => el("tr", {},
+        el("th", { scope: "row" }, `node ${from}`), el("td", {}, `node ${to}`),
+        el("td", {}, short(sent)), el("td", {}, bytesText(bytes))))));
   }
 
   sumText(absence) {
@@ -63,8 +64,8 @@ export class Matrix {
     if (!messages) return absence;
     if (!messages.messages) return "No message has been sent.";
     const left = messages.not_listed?.pairs;
-    return `${counted(messages.messages, "message")} of ` +
-      `${bytesText(messages.bytes)}, between ${counted(messages.pairs, "pair")} of nodes` +
+    return `${counted(messages.messages, "message")} with ` +
+      `${bytesText(messages.bytes)} in total, between ${counted(messages.pairs, "pair")} of nodes` +
       (left ? `; those with fewest bytes (${counted(left, "pair")}) are not listed` : "");
   }
 

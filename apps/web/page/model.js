@@ -370,7 +370,7 @@ export class Model {
   cableName(c) {
     const cable = this.cables[c];
     if (cable.count > 1)
-      return `${cable.count} between ${this.switchName(cable.sw)} and ${cable.toSwitch
+      return `${cable.count} links between ${this.switchName(cable.sw)} and ${cable.toSwitch
         ? this.switchName(cable.peer) : this.nodeName(cable.peer)}`;
     return `${this.portName(cable.sw, cable.port)} – ${cable.toSwitch
       ? this.portName(cable.peer, cable.peerPort) : this.nodeName(cable.peer)}`;

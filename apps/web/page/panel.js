@@ -127,10 +127,11 @@ function edgePart(model, edge) {
   const many = all > edge.cables.length; /* includes groups of cables */
   return {
     title: one ? model.cableName(first) : `${all} links`,
-    facts: [text === null ? null : one ? `link=${text}` : `the first one is link=${text}`,
+    facts: [text === null ? null : `${one ? "" : "the first one "}in a fault: link=${text}`,
       many ? `${sumOf(model.wrong, edge.cables)} of ${all} links are not up`
         : one ? `state: ${states[0]}` : `${up} are up, ${states.length - up} are not`,
-      ...(model.capacity ? [loadFact(model, "up", edge.up), loadFact(model, "down", edge.down)]
+      ...(model.capacity ? [loadFact(model, "upwards", edge.up),
+        loadFact(model, "downwards", edge.down)]
         : []),
       outs ? `taken out of use ${counted(outs, "time")} so far` : null],
     rows: [...wayRows(model, "up", edge.up), ...wayRows(model, "down", edge.down)],

@@ -35,18 +35,18 @@ function longestText(report) {
   if (!number(most?.time_ns?.sum)) return null;
   const known = number(most.wait_ns?.sum) + number(most.network_ns?.sum);
   const share = Math.round((100 * number(most.wait_ns?.sum)) / (known || 1));
-  return `most time in ${KINDS[most.kind] || most.kind}` +
+  return `most time was spent in ${KINDS[most.kind] || most.kind}` +
     `${number(most.bytes_most) ? ` of up to ${bytesText(most.bytes_most)}` : ""}: ` +
-    `${counted(number(most.calls), "call")} (one for each member), ` +
+    `${counted(number(most.calls), "call")} (each member counts), ` +
     `${timeText(number(most.time_ns.mean) / 1e9)} on average` +
-    (known ? `, of which ${share} % is waiting for the last process to begin` : "");
+    (known ? `; ${share} % of it was waiting for the last process to begin` : "");
 }
 
 function checkText({ check }) {
   if (!check) return null;
   return check.right === true
     ? "check: no credit, buffer, channel or combine state was lost"
-    : `check: ${counted(number(check.found), "error")} found (fabemu check lists errors)`;
+    : `check: ${counted(number(check.found), "error")} found (the report lists them)`;
 }
 
 /*
@@ -78,8 +78,9 @@ function reportTexts(report) {
     number(report.standstill_ns)
       ? `nothing moved for ${timeText(number(report.standstill_ns) / 1e9)}` : null,
     ...collectiveTexts(report), longestText(report),
-    number(messages?.messages) ? `${counted(messages.messages, "message")} of ` +
-      `${bytesText(number(messages.bytes))} between ${counted(number(messages.pairs), "pair")} ` +
+    number(messages?.messages) ? `${counted(messages.messages, "message")} with ` +
+      `${bytesText(number(messages.bytes))} in total, between ` +
+      `${counted(number(messages.pairs), "pair")} ` +
       "of nodes (M shows them)" : null,
     faultsText(report), checkText(report)];
 }

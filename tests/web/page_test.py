@@ -1782,7 +1782,7 @@ class Recorded(InBrowser):
         others = [page.stream() for _ in range(8)]
         conns = [fabric.next() for _ in others]
         self.browser.open(page.address)
-        self.says("connecting: Too many pages are open.")
+        self.says("connecting: Too many pages or requests are open.")
         for other in others:
             other.close()
         # the server detects that they are gone when it writes to them

@@ -50,6 +50,7 @@ struct client {
     bool stopped;  /* set with `gone`: the process was stopped for too long */
     bool frozen;   /* a fault has stopped the process, and has not resumed it yet */
     bool captures; /* the client has started the capture that is in progress */
+    bool cut_off;  /* daemon_cut_off() has notified the process */
     bool exits;    /* the process has announced that it exits without detaching */
     bool outside;  /* its MPI messages do not pass the fabric: counted in daemon_record.outside */
     struct daemon_query *asks;     /* the query for which the last request waits; NULL: none */
@@ -253,7 +254,10 @@ static inline int daemon_least_ms(int a, int b)
     return b >= 0 && (a < 0 || b < a) ? b : a;
 }
 
-/** daemon_cut_off - the process at @node takes no segments: notify it and the supervisor. */
+/**
+ * daemon_cut_off - the process at @node takes no segments: notify it and the supervisor, once. Does
+ * nothing if there is no process.
+ */
 void daemon_cut_off(struct daemon *daemon, uint32_t node);
 
 /**

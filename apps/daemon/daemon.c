@@ -206,9 +206,11 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node)
 {
     struct client *client = daemon->by_node[node];
 
+    if (!client || client->cut_off)
+        return; /* otherwise a host that repeats its report could fill the supervisor's buffer */
+    client->cut_off = true;
     daemon->record.cut_off++;
-    if (client)
-        daemon_send(daemon, client, conn_event("cut_off"));
+    daemon_send(daemon, client, conn_event("cut_off"));
     daemon_notify_owner(daemon,
                         json_add_node(conn_event("cut_off"), daemon->config->fabric->graph, node));
 }

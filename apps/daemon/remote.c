@@ -67,20 +67,23 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 
 /*
  * Mark cables between hosts @a and @b as lost: those over pair @number of the @of pairs of ports
- * between them. @b TOPO_NONE: all cables of @a.
+ * between them. @b TOPO_NONE: all cables of @a. Returns whether any of them was not lost before.
  */
-static void cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
+static bool cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
 {
     uint32_t cables = fabric_cable_count(daemon->fabric);
     bool *now = daemon->remote.now; /* by cable: lost now */
+    bool news = false;
 
     memset(now, 0, cables * sizeof *now);
     fabric_crossings_by(daemon->fabric, a, b, number, of, now);
     for (uint32_t i = 0; i < cables; i++) {
+        news |= now[i] && (!daemon->remote.lost[i] || daemon->remote.mended[i]);
         daemon->remote.lost[i] = daemon->remote.lost[i] || now[i];
         daemon->remote.mended[i] = daemon->remote.mended[i] && !now[i];
     }
-    daemon->remote.news = true;
+    daemon->remote.news |= news;
+    return news;
 }
 
 static void on_lost(void *ctx, uint32_t host, const char *why)
@@ -115,12 +118,18 @@ static void on_sampled_all(void *ctx, enum hosts_sample_kind of)
         telemetry_serve_received_all(ctx);
 }
 
+/*
+ * Both hosts report the end of their link. Only a report of cables that were not lost yet is
+ * published. Otherwise a host that repeats its report could fill the buffers of the subscribers.
+ */
 static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
 {
     struct daemon *daemon = ctx;
-    struct json_object *event = json_add_number(conn_event("host_link_lost"), "pair", link->number);
+    struct json_object *event;
 
-    cables_lost(daemon, host, link->host, link->number, link->of);
+    if (!cables_lost(daemon, host, link->host, link->number, link->of))
+        return;
+    event = json_add_number(conn_event("host_link_lost"), "pair", link->number);
     json_add_text(event, "host", daemon->config->hosts->name[host]);
     daemon_publish(daemon, json_add_text(event, "to", daemon->config->hosts->name[link->host]));
 }

@@ -58,6 +58,7 @@ static void client_attached(struct daemon *daemon, struct client *client,
 {
     client->node = attachment->node;
     client->incarnation = attachment->incarnation;
+    client->cut_off = false;
     if (client->remote)
         snprintf(client->command, sizeof client->command, "%s",
                  coordinator_process_info(client->remote)->command);

@@ -16,9 +16,30 @@
 #include "emu/hostif/pending.h"
 #include "emu/util/now.h"
 
-#define PENDING_OLD_NS 500000000u
+#define PENDING_OLD_NS  500000000u
+#define NODE_NAME_BYTES 12 /* a node's number in decimal, as the name of its block */
 
 /* --- pending operations --------------------------------------------------------------- */
+
+/*
+ * Keep the block of each node in @reply. Other fields are not kept, because a host could fill this
+ * host's memory with them.
+ */
+static void blocks_take(const struct coordinator *coord, struct json_object *reply,
+                        struct json_object *kept)
+{
+    json_object_object_foreach(reply, name, digits)
+    {
+        uint32_t node = (uint32_t)strtoul(name, NULL, 10);
+        char own[NODE_NAME_BYTES];
+
+        snprintf(own, sizeof own, "%u", node);
+        if (strcmp(name, own) == 0 && node < fabric_graph(coord->config.fabric)->nodes &&
+            json_object_is_type(digits, json_type_string) &&
+            (size_t)json_object_get_string_len(digits) <= 2 * sizeof(struct emu_pending))
+            json_object_object_add(kept, own, json_object_get(digits));
+    }
+}
 
 static void pending_take(void *ctx, uint32_t host, struct json_object *reply)
 {
@@ -31,14 +52,9 @@ static void pending_take(void *ctx, uint32_t host, struct json_object *reply)
     pending->here_ns = emu_now_ns();
     if (!json_object_is_type(blocks, json_type_object))
         return;
-    if (!pending->blocks) {
-        pending->blocks = json_object_get(blocks);
-        return;
-    }
-    json_object_object_foreach(blocks, node, digits)
-    {
-        json_object_object_add(pending->blocks, node, json_object_get(digits));
-    }
+    if (!pending->blocks)
+        pending->blocks = json_object_new_object();
+    blocks_take(coord, blocks, pending->blocks);
 }
 
 static void pending_forget(struct coordinator_pending *pending)
@@ -85,7 +101,7 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
     struct coordinator_pending *pending = &coord->agent[host].pending;
     uint64_t now_ns = emu_now_ns();
     uint64_t *asked_ns = &coord->asked_ns;
-    char name[12];
+    char name[NODE_NAME_BYTES];
     size_t bytes;
 
     if (now_ns - *asked_ns >= PENDING_OLD_NS) {
@@ -108,7 +124,7 @@ bool coordinator_view_pending(void *ctx, uint32_t host, uint32_t node, struct em
 void coordinator_view_forget(struct coordinator *coord, uint32_t host, uint32_t node)
 {
     struct coordinator_pending *pending = &coord->agent[host].pending;
-    char name[12];
+    char name[NODE_NAME_BYTES];
 
     snprintf(name, sizeof name, "%u", node);
     if (pending->blocks)

@@ -20,7 +20,7 @@
 #include "apps/fabric/links.h"
 #include "apps/fabric/comm.h"
 #include "apps/cluster/channel.h"
-#include "apps/cluster/coordinator/coordinator.h"
+#include "apps/cluster/coordinator/internal.h"
 #include "emu/buffer/combiner.h"
 #include "emu/hostif/pending.h"
 #include "emu/fault/log.h"
@@ -607,6 +607,22 @@ static void test__of_a_cable_elsewhere_is_ignored(void)
     CU_ASSERT_EQUAL(stage.asked, 1);
     CU_ASSERT_EQUAL(test.errors, 0);
     CU_ASSERT_TRUE(test.quiet);
+    stage_close();
+    CU_ASSERT_EQUAL(stage.lost, 0);
+}
+
+/* The coordinator keeps the pending operations, but nothing else that a host sends with them. */
+static void pending__of_unknown_nodes_is_not_kept(void)
+{
+    const struct fabric_mirror *mirror = stage_open("pending", reports);
+    struct json_object *const *kept = &stage.hosts->agent[1].pending.blocks;
+    struct emu_pending pending;
+
+    answer_text = "{\"pending\":{\"0\":\"00\",\"\":\"00\",\"00\":\"00\",\"+1\":\"00\",\"1\":[],"
+                  "\"900\":\"00\",\"4294967297\":\"00\",\"a\":7}}";
+    CU_ASSERT_FALSE(mirror->pending(mirror->ctx, 1, 0, &pending));
+    CU_ASSERT_EQUAL(json_object_object_length(*kept), 1);
+    CU_ASSERT_TRUE(json_object_object_get_ex(*kept, "0", NULL));
     stage_close();
     CU_ASSERT_EQUAL(stage.lost, 0);
 }
@@ -1283,6 +1299,7 @@ int main(void)
         CASE(hit__of_an_unknown_device_is_skipped),
         CASE(hit__of_the_future_counts_as_of_now),
         CASE(test__of_a_cable_elsewhere_is_ignored),
+        CASE(pending__of_unknown_nodes_is_not_kept),
         CASE(host__random_answers_at_most_lose_it),
         CASE(line__long_is_sent_in_pieces),
         CASE(line__unread_waits_at_the_daemon),

@@ -1860,8 +1860,10 @@ static void send_line(uint32_t h, const char *line)
 static void host__reports_its_own_devices_only(void)
 {
     struct json_object *event;
+    struct conn conn;
 
     fixture_start();
+    CU_ASSERT_EQUAL(attach(&conn, 1, 3), 3);
     send_line(1, "{\"cut_off\":0}\n{\"cut_off\":-1}\n{\"cut_off\":900}\n");
     send_line(1, "{\"link_lost\":{\"host\":1,\"number\":0,\"of\":1}}\n{\"link_lost\":7}\n");
     send_line(1, "{\"link_lost\":{\"host\":64,\"number\":0,\"of\":1}}\n");
@@ -1873,6 +1875,38 @@ static void host__reports_its_own_devices_only(void)
     fixture_end();
     for (uint32_t a = 0; a < NODES; a++)
         CU_ASSERT_TRUE(fabric_reaches(fixture.host[0].fabric, a, NODES - 1));
+    conn_close(&conn);
+    fixture_free();
+}
+
+/*
+ * Each report is passed on once. Otherwise a host that repeats its reports would fill the buffers
+ * of the supervisor and the subscribers, and the fabric would close their connections.
+ */
+static void host__repeated_reports_count_once(void)
+{
+    struct conn conn, heard;
+    struct json_object *event;
+
+    fixture_start_as("qsnet3");
+    CU_ASSERT_EQUAL(attach(&conn, 1, 3), 3);
+    connects(&heard, 0);
+    json_object_put(query(&heard, command("subscribe")));
+    for (uint32_t i = 0; i < 3; i++)
+        send_line(1, "{\"cut_off\":4}\n{\"cut_off\":3}\n"
+                     "{\"link_lost\":{\"host\":2,\"number\":0,\"of\":1}}\n");
+    send_line(1, "{\"link_lost\":{\"host\":0,\"number\":0,\"of\":1}}\n");
+    for (uint32_t i = 0; i < 2; i++) {
+        event = next_event(&heard, "host_link_lost");
+        CU_ASSERT_STRING_EQUAL(emu_json_text(event, "to", ""), names[i ? 0 : 2]);
+        json_object_put(event);
+    }
+    event = query(&heard, command("report"));
+    CU_ASSERT_EQUAL(emu_json_number(field(field(event, "report"), "processes"), "cut_off", 0), 1);
+    json_object_put(event);
+    conn_close(&heard);
+    conn_close(&conn);
+    fixture_end();
     fixture_free();
 }
 
@@ -2047,15 +2081,16 @@ static void connections__of_a_host_are_limited(void)
 {
     uint32_t most = 2 * (NODES / HOSTS) + 256, files;
     rlim_t before = files_limited(8192);
+    struct conn conn, attached;
     char lines[1 << 15];
     size_t bytes = 0;
-    struct conn conn;
 
     for (uint32_t i = 0; i < 2 * most; i++)
         bytes += (size_t)snprintf(lines + bytes, sizeof lines - bytes,
                                   "{\"client\":%u,\"new\":%u}\n", 1000 + i, 1000000 + i);
     CU_ASSERT_FATAL(bytes < sizeof lines);
     fixture_start();
+    CU_ASSERT_EQUAL(attach(&attached, 1, 3), 3);
     files = descriptors();
     send_line(1, lines);
     send_line(1, "{\"cut_off\":3}\n");
@@ -2065,6 +2100,7 @@ static void connections__of_a_host_are_limited(void)
     connects(&conn, 2);
     CU_ASSERT_EQUAL(error_of_exit(&conn), 0);
     conn_close(&conn);
+    conn_close(&attached);
     fixture_end();
     fixture_free();
     files_limited(before);
@@ -3471,6 +3507,7 @@ int main(void)
         CASE(host_back__keeps_its_links_when_another_is_lost),
         CASE(host_back__dies_while_it_joins),
         CASE(host__reports_its_own_devices_only),
+        CASE(host__repeated_reports_count_once),
         CASE(telemetry__covers_all_hosts),
         CASE(telemetry__ends_with_the_final_counts),
         CASE(telemetry__counters_of_a_lost_host_stay),

@@ -111,7 +111,7 @@ struct fabemu_req {
     uint64_t data;            /* receives: 64 bits that the sender chose */
     uint64_t bytes;           /* receives and probes: length of the whole message */
 
-    uint64_t opaque[24]; /* for the library's use */
+    uint64_t opaque[26]; /* for the library's use */
 };
 
 /**
@@ -366,6 +366,34 @@ struct fabemu_source {
 FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req);
+
+/* A buffer that receives several messages, one after the other. */
+struct fabemu_multi {
+    void *base;
+    size_t bytes;
+    size_t min_bytes; /* the buffer takes no further message when less space is left; at least 1 */
+    /* Called when a message matches, with the request of fabemu_recv_multi(). Returns the request
+       of this message, as the caller of fabemu_recv() would prepare it. @at: address at which the
+       message will be stored. NULL: there is no memory. The caller holds the adapter's
+       lock, so next must be short and must not call this library */
+    struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
+};
+
+/**
+ * fabemu_recv_multi - receive several messages into one buffer, in the order of their arrival and
+ * without gaps between them.
+ * @from, @tag, @ignore: which messages match, as for fabemu_recv_from().
+ * @multi: copied; the buffer must stay valid until @req and the requests of all messages are
+ * complete.
+ *
+ * The request of a message completes as one of fabemu_recv() would: -EMSGSIZE if the message was
+ * longer than the space that was left. @req completes with 0 when the buffer takes no further
+ * message, with -ENOMEM if next returned NULL, or with -ECANCELED (see fabemu_cancel()). Messages
+ * that matched before may complete later.
+ */
+FABEMU_API int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from,
+                                 uint64_t tag, uint64_t ignore, const struct fabemu_multi *multi,
+                                 struct fabemu_req *req);
 
 /**
  * fabemu_probe - step the adapter once and look for an unexpected message that matches.

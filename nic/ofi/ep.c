@@ -286,8 +286,8 @@ static struct fi_ops ep_fid_ops = {
 static struct fi_ops_ep ep_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = ep_cancel,
-    .getopt = ofi_no_getopt,
-    .setopt = ofi_no_setopt,
+    .getopt = ofi_multi_getopt,
+    .setopt = ofi_multi_setopt,
     .tx_ctx = ofi_no_tx_ctx,
     .rx_ctx = ofi_no_rx_ctx,
     .rx_size_left = ofi_no_size_left,
@@ -311,6 +311,7 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
     ep->domain = domain;
     ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
+    ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
     ep->tx.op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->rx.op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
     ep->source = (struct ofi_addr){

@@ -10,8 +10,9 @@
  * A posted operation is a struct ofi_op from its endpoint's pool. When the adapter completes it,
  * the same struct becomes the completion entry: it is pushed to its completion queue, and returns
  * to the pool when the entry is read. So a completion queue cannot overflow, and a callback neither
- * allocates nor locks. Rejected: a ring of entries in each completion queue. It would have to grow
- * under the adapter's lock, or drop entries.
+ * allocates nor locks, except that the callback for a message that arrives in a buffer for several
+ * messages (multi.c) may make its pool grow. Rejected: a ring of entries in each completion queue.
+ * It would have to grow under the adapter's lock, or drop entries.
  */
 #ifndef NIC_OFI_OFI_H
 #define NIC_OFI_OFI_H
@@ -72,16 +73,18 @@
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define OFI_CAPS_TX     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
-#define OFI_CAPS_RX                                                                  \
-    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | OFI_CAPS_MEMORY | \
-     FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define OFI_CAPS_RX                                                                \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
+     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 /* Operation flags that an endpoint may have by default. */
 /* both flags mean the same for this provider */
 #define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
 #define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
-#define OFI_OP_FLAGS_RX FI_COMPLETION
+#define OFI_OP_FLAGS_RX (FI_COMPLETION | FI_MULTI_RECV)
+
+#define OFI_MULTI_MIN_BYTES 64 /* default of FI_OPT_MIN_MULTI_RECV */
 
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
@@ -185,6 +188,14 @@ enum ofi_count {
 
 struct ofi_slab;
 
+/* Operations that can be used, and those in use. */
+struct ofi_pool {
+    struct ofi_stack spare; /* operations returned to the pool; any thread may push */
+    struct ofi_op *free;    /* operations that can be used; filled from spare when empty */
+    struct ofi_slab *slabs; /* the memory of all operations */
+    uint32_t slab_count;
+};
+
 struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
@@ -198,14 +209,15 @@ struct ofi_ep {
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    struct ofi_stack spare; /* operations returned to the pool; any thread may push */
+    size_t multi_min_bytes; /* FI_OPT_MIN_MULTI_RECV */
+    /* operations for messages that arrive in buffers for several messages; protected by the
+       adapter's lock */
+    struct ofi_pool arrivals;
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */
-    struct ofi_op *free;  /* operations that can be used; filled from spare when empty */
+    struct ofi_pool pool; /* operations for the application's calls */
     /* operations that keep a claimed message until it is received; found by their context */
     struct ofi_op *claims;
-    struct ofi_slab *slabs;
-    uint32_t slab_count;
 };
 
 /* An operation. It is free, then in flight, then an entry of a completion queue. */
@@ -213,6 +225,7 @@ struct ofi_op {
     struct fabemu_req req; /* req.context is the one that the user passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
     struct ofi_ep *ep;
+    struct ofi_pool *pool;
     struct ofi_cq *cq;              /* where it is reported; NULL: nowhere */
     struct ofi_cntr *cntr;          /* what counts it; NULL: nothing */
     void *buf;                      /* receives: the buffer, which the entry reports */
@@ -221,6 +234,10 @@ struct ofi_op {
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
     bool wanted;                    /* success is reported, too; errors always are */
+    /* the operation of a buffer for several messages: this one, or that of the buffer in which this
+       message arrives; else NULL */
+    struct ofi_op *multi;
+    uint32_t messages; /* of such a buffer: pending operations, its own included; adapter's lock */
     enum ofi_kind kind;
     _Atomic bool cancellable;                /* a posted receive that fi_cancel() may cancel */
     unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that could not be sent at once */
@@ -396,6 +413,12 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
  */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
+/**
+ * ofi_op_arrival - take from the pool an operation for a message that arrives in the buffer of
+ * @multi, at @at. NULL: as ofi_op_get(). Thread: the one that steps the adapter, under its lock.
+ */
+struct ofi_op *ofi_op_arrival(struct ofi_op *multi, void *at);
+
 /** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
@@ -468,6 +491,19 @@ int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 
 /** ofi_iov_copy - copy all pieces into one buffer. */
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
+
+/* multi.c */
+/** ofi_multi_post - post @op as a buffer for several messages. Errors: as fabemu_recv_multi(). */
+int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu_source from);
+
+/**
+ * ofi_multi_done - the buffer of op->multi takes no more messages, or a message in it is complete:
+ * report @op, and the buffer if nothing is pending in it. Thread: as ofi_op_arrival().
+ */
+void ofi_multi_done(struct ofi_op *op);
+
+int ofi_multi_getopt(fid_t fid, int level, int name, void *value, size_t *bytes);
+int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes);
 
 /* rma.c */
 /**

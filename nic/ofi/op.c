@@ -6,6 +6,9 @@
  * So in the steady state no message allocates memory. Operations are taken from the pool under the
  * endpoint's lock. Any thread may return one by a push, even a callback under the adapter's lock.
  * If calls are serialized, the thread that has read an entry returns its operation without a push.
+ *
+ * A second pool has the operations for messages that arrive in a buffer for several messages. Its
+ * operations are taken by callbacks under the adapter's lock, which may not take the endpoint's.
  */
 #include "nic/ofi/ofi.h"
 
@@ -17,42 +20,44 @@ static void op_done(struct fabemu_req *req)
     struct ofi_op *op = container_of(req, struct ofi_op, req);
 
     op->error = req->status ? ofi_errno(req->status) : 0;
-    ofi_op_finish(op);
+    if (op->multi)
+        ofi_multi_done(op);
+    else
+        ofi_op_finish(op);
 }
 
-static struct ofi_op *op_slab_add(struct ofi_ep *ep)
+static struct ofi_op *op_slab_add(struct ofi_ep *ep, struct ofi_pool *pool)
 {
     struct ofi_slab *slab;
 
-    if (ep->slab_count == OFI_SLABS_MAX)
+    if (pool->slab_count == OFI_SLABS_MAX)
         return NULL;
     slab = calloc(1, sizeof *slab);
     if (!slab)
         return NULL;
-    slab->next = ep->slabs;
-    ep->slabs = slab;
-    ep->slab_count++;
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    pool->slab_count++;
     for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
         slab->op[i].ep = ep;
+        slab->op[i].pool = pool;
         slab->op[i].req.done = op_done;
         slab->op[i].next = i + 1 < OFI_SLAB_OPS ? &slab->op[i + 1] : NULL;
     }
     return slab->op;
 }
 
-static struct ofi_op *op_take(struct ofi_ep *ep)
+/* Lock: the one that protects the pool. */
+static struct ofi_op *op_take(struct ofi_ep *ep, struct ofi_pool *pool)
 {
-    struct ofi_op *op;
+    struct ofi_op *op = pool->free;
 
-    ofi_lock(&ep->lock);
-    op = ep->free;
     if (!op)
-        op = ofi_stack_take(&ep->spare);
+        op = ofi_stack_take(&pool->spare);
     if (!op)
-        op = op_slab_add(ep);
+        op = op_slab_add(ep, pool);
     if (op)
-        ep->free = op->next;
-    ofi_unlock(&ep->lock);
+        pool->free = op->next;
     return op;
 }
 
@@ -89,22 +94,48 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     op->flags = op_entry_flags(xfer->kind, count);
     op->error = 0;
     op->kind = xfer->kind;
+    op->multi = NULL;
     op->wanted = notice || (!xfer->silent && (!side->selective || xfer->flags & FI_COMPLETION));
 }
 
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count)
 {
-    struct ofi_op *op = op_take(ep);
+    struct ofi_op *op;
 
+    ofi_lock(&ep->lock);
+    op = op_take(ep, &ep->pool);
+    ofi_unlock(&ep->lock);
     if (op)
         op_set(op, xfer, count);
+    return op;
+}
+
+struct ofi_op *ofi_op_arrival(struct ofi_op *multi, void *at)
+{
+    struct ofi_ep *ep = multi->ep;
+    struct ofi_op *op = op_take(ep, &ep->arrivals);
+
+    if (!op)
+        return NULL;
+    op->req.context = multi->req.context;
+    op->req.data = 0;
+    op->req.incarnation = 0;
+    op->cq = multi->cq;
+    op->cntr = multi->cntr;
+    op->buf = at;
+    op->room = multi->room - (size_t)((char *)at - (char *)multi->buf);
+    op->flags = multi->flags;
+    op->error = 0;
+    op->kind = multi->kind;
+    op->multi = multi;
+    op->wanted = multi->wanted;
     return op;
 }
 
 void ofi_op_put(struct ofi_op *op)
 {
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
-    ofi_stack_push(&op->ep->spare, op);
+    ofi_stack_push(&op->pool->spare, op);
 }
 
 /* If calls are serialized, the caller may use the free list without atomic instructions. */
@@ -112,12 +143,12 @@ void ofi_op_read(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
 
-    if (!ep->lock.serial) {
+    if (!ep->lock.serial || op->pool != &ep->pool) {
         ofi_op_put(op);
         return;
     }
-    op->next = ep->free;
-    ep->free = op;
+    op->next = ep->pool.free;
+    ep->pool.free = op;
 }
 
 void ofi_op_finish(struct ofi_op *op)
@@ -141,7 +172,7 @@ void ofi_op_finish(struct ofi_op *op)
 /* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
-    for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+    for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
             if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
                 !(slab->op[i].flags & OFI_FROM_PEER))
@@ -149,12 +180,18 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     return false;
 }
 
+static void pool_abort(struct fabemu *fab, struct ofi_pool *pool)
+{
+    for (struct ofi_slab *slab = pool->slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            fabemu_abort(fab, &slab->op[i].req);
+}
+
 /* Abort even operations that look complete, because their callbacks may still be running. */
 void ofi_op_abort_all(struct ofi_ep *ep)
 {
-    for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
-        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
-            fabemu_abort(ep->domain->fab, &slab->op[i].req);
+    pool_abort(ep->domain->fab, &ep->pool);
+    pool_abort(ep->domain->fab, &ep->arrivals);
 }
 
 /*
@@ -163,7 +200,7 @@ void ofi_op_abort_all(struct ofi_ep *ep)
  */
 static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 {
-    for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+    for (struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
             struct ofi_op *op = &slab->op[i];
 
@@ -218,12 +255,18 @@ struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context)
     return found;
 }
 
-void ofi_op_pool_free(struct ofi_ep *ep)
+static void pool_free(struct ofi_pool *pool)
 {
-    while (ep->slabs) {
-        struct ofi_slab *slab = ep->slabs;
+    while (pool->slabs) {
+        struct ofi_slab *slab = pool->slabs;
 
-        ep->slabs = slab->next;
+        pool->slabs = slab->next;
         free(slab);
     }
+}
+
+void ofi_op_pool_free(struct ofi_ep *ep)
+{
+    pool_free(&ep->pool);
+    pool_free(&ep->arrivals);
 }

@@ -49,8 +49,6 @@ OFI_NO(int, insertsym, FI_ENOSYS, struct fid_av *fid, const char *node, size_t n
        const char *service, size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 
 /* --- endpoints --- */
-OFI_NO(int, getopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, void *value, size_t *bytes)
-OFI_NO(int, setopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, const void *value, size_t bytes)
 OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *attr,
        struct fid_ep **tx, void *context)
 OFI_NO(int, rx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_rx_attr *attr,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define XFER_SEND_FLAGS (OFI_OP_FLAGS_TX | FI_REMOTE_CQ_DATA | FI_MORE)
-#define XFER_RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+#define XFER_RECV_FLAGS (OFI_OP_FLAGS_RX | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
 {
@@ -192,14 +192,19 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
+    if (xfer->flags & FI_MULTI_RECV && (pieces != 1 || !bytes))
+        return -FI_EINVAL;
     struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_RECV);
 
     if (!op)
         return -FI_EAGAIN;
     xfer_expect(op, xfer, bytes);
     op->req.incarnation = incarnation;
-    err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
-                           &op->req);
+    if (xfer->flags & FI_MULTI_RECV)
+        err = ofi_multi_post(op, xfer, from);
+    else
+        err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
+                               &op->req);
     if (err)
         ofi_op_put(op);
     return xfer_result(ep, err);

@@ -193,7 +193,8 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
 static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
                                     const struct nic_wire_msg *wire)
 {
-    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
+    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag,
+                           wire->bytes);
 }
 
 /* --- the wire ----------------------------------------------------------------------- */

@@ -88,7 +88,7 @@ static void getinfo__refuses_unsupported_features(void)
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
-    CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_MULTI_RECV)));
+    CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_NAMED_RX_CTX)));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->domain_attr->cq_data_size = 8;
     CU_ASSERT(refused(hints));

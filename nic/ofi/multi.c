@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * multi.c - receive buffers for several messages (FI_MULTI_RECV).
+ *
+ * The buffer has an operation, and so has each message that arrives in it. When the buffer takes no
+ * more messages and all its messages are complete, the buffer's operation becomes an entry that has
+ * only the flag FI_MULTI_RECV. Source: fi_cq(3).
+ */
+#include "nic/ofi/ofi.h"
+
+/* Callback of the adapter: a message has matched the buffer and will be stored at @at. */
+static struct fabemu_req *multi_next(struct fabemu_req *req, void *at)
+{
+    struct ofi_op *multi = container_of(req, struct ofi_op, req);
+    struct ofi_op *op = ofi_op_arrival(multi, at);
+
+    if (!op)
+        return NULL;
+    multi->messages++;
+    return &op->req;
+}
+
+int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu_source from)
+{
+    const struct fabemu_multi multi = {
+        .base = op->buf,
+        .bytes = op->room,
+        .min_bytes = op->ep->multi_min_bytes < op->room ? op->ep->multi_min_bytes : op->room,
+        .next = multi_next,
+    };
+
+    op->multi = op;
+    op->messages = 1;
+    return fabemu_recv_multi(op->ep->queue[op->kind], from, xfer->tag, xfer->ignore, &multi,
+                             &op->req);
+}
+
+void ofi_multi_done(struct ofi_op *op)
+{
+    struct ofi_op *multi = op->multi;
+
+    if (op != multi)
+        ofi_op_finish(op);
+    if (--multi->messages)
+        return;
+    if (!multi->error) { /* counters count the messages, not the buffer */
+        multi->flags = FI_MULTI_RECV;
+        multi->cntr = NULL;
+    }
+    ofi_op_finish(multi);
+}
+
+int ofi_multi_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+{
+    const struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
+        return -FI_ENOPROTOOPT;
+    if (*bytes < sizeof(size_t)) {
+        *bytes = sizeof(size_t);
+        return -FI_ETOOSMALL;
+    }
+    *(size_t *)value = ep->multi_min_bytes;
+    *bytes = sizeof(size_t);
+    return 0;
+}
+
+int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
+{
+    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    size_t min_bytes;
+
+    if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
+        return -FI_ENOPROTOOPT;
+    if (bytes != sizeof min_bytes)
+        return -FI_EINVAL;
+    min_bytes = *(const size_t *)value;
+    ep->multi_min_bytes = min_bytes ? min_bytes : 1; /* a full buffer takes no message */
+    return 0;
+}

@@ -109,6 +109,7 @@ struct fabemu_req {
     uint64_t src_incarnation; /* receives: the sender's incarnation */
     uint64_t tag;             /* receives: the message's tag */
     uint64_t data;            /* receives: 64 bits that the sender chose */
+    uint16_t mark;            /* receives: 16 further bits that the sender chose; notices: 0 */
     uint64_t bytes;           /* receives and probes: length of the whole message */
 
     uint64_t opaque[26]; /* for the library's use */
@@ -297,6 +298,7 @@ struct fabemu_dest {
     bool delivered;
     uint64_t tag;
     uint64_t data; /* passed to the receiver unchanged */
+    uint16_t mark; /* passed to the receiver unchanged */
     /* the only incarnation that may receive it; 0: any, see "incarnations" above */
     uint64_t incarnation;
 };

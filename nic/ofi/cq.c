@@ -82,7 +82,7 @@ static void cq_drop(struct ofi_cq *cq)
 
 static uint64_t cq_entry_flags(const struct ofi_op *op)
 {
-    bool data = op->flags & FI_RECV && op->req.data & OFI_HAS_DATA;
+    bool data = op->flags & FI_RECV && op->req.mark & OFI_HAS_DATA;
 
     return op->flags | (data ? FI_REMOTE_CQ_DATA : 0);
 }
@@ -98,7 +98,7 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 
     if (op->flags & OFI_FROM_PEER) {
         entry.len = op->req.bytes;
-        entry.data = (uint32_t)op->req.data;
+        entry.data = op->req.data;
         entry.tag = op->req.tag;
     }
     memcpy(to, &entry, cq->entry_bytes);
@@ -198,7 +198,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
         if (op->error == FI_ETRUNC) {
             entry.len = op->room;
             entry.olen = op->req.bytes - op->room;
-            entry.data = (uint32_t)op->req.data;
+            entry.data = op->req.data;
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))

@@ -53,9 +53,8 @@
 #define OFI_NAME              "fabemu"
 #define OFI_IOV_MAX           4
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
-/* bytes of completion data; they are the lower half of fabemu_req.data */
-#define OFI_CQ_DATA_BYTES 4
-#define OFI_HAS_DATA      ((uint64_t)1 << 32)
+#define OFI_CQ_DATA_BYTES     8
+#define OFI_HAS_DATA          1u /* the mark of messages with completion data */
 /* says that an address is a struct ofi_addr, which only this provider knows */
 #define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE  UINT16_MAX

@@ -85,7 +85,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
-    op->req.data = 0; /* a cancelled receive must not report data */
+    op->req.mark = 0; /* a cancelled receive must not report data */
     op->req.incarnation = 0;
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
@@ -118,7 +118,7 @@ struct ofi_op *ofi_op_arrival(struct ofi_op *multi, void *at)
     if (!op)
         return NULL;
     op->req.context = multi->req.context;
-    op->req.data = 0;
+    op->req.mark = 0;
     op->req.incarnation = 0;
     op->cq = multi->cq;
     op->cntr = multi->cntr;

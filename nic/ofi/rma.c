@@ -34,7 +34,7 @@ static int rma_post(struct ofi_op *op, enum ofi_count count, const struct ofi_xf
     uint64_t key = remote->key, offset = remote->offset;
     const struct fabemu_notice notice = {.queue = peer->queue[OFI_UNTAGGED],
                                          .src_queue = ep->source.queue[OFI_UNTAGGED],
-                                         .data = (uint32_t)xfer->data};
+                                         .data = xfer->data};
 
     if (count == OFI_COUNT_READ)
         return fabemu_getv(fab, peer->node, key, offset, iov, pieces, &op->req);

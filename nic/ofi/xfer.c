@@ -69,7 +69,8 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         .queue = peer.queue[xfer->kind],
         .delivered = xfer->flags & OFI_DELIVERED,
         .tag = xfer->tag,
-        .data = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA | (uint32_t)xfer->data : 0,
+        .data = xfer->flags & FI_REMOTE_CQ_DATA ? xfer->data : 0,
+        .mark = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA : 0,
     };
     return 0;
 }
@@ -218,6 +219,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
 {
     op->req.tag = found->tag;
     op->req.data = found->data;
+    op->req.mark = found->mark;
     op->req.bytes = found->bytes;
     op->req.src_node = found->src_node;
     op->req.src_incarnation = found->src_incarnation;

@@ -134,6 +134,7 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     op->seen_ms = 0;
     send->tag = dest->tag;
     send->data = dest->data;
+    send->mark = dest->mark;
     send->dst_queue = dest->queue;
     send->src_queue = queue->id;
     send->delivered = dest->delivered;
@@ -345,7 +346,7 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     while (open && (msg = nic_queue_find(queue, from, incarnation, tag, ignore))) {
-        one = nic_multi_next(recv, msg->bytes, &open);
+        one = nic_multi_next(recv, msg->wire.bytes, &open);
         if (one)
             nic_message_take(fab, msg, one);
     }
@@ -374,12 +375,7 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
     nic_lock(fab);
     msg = nic_queue_find(queue, from, req->incarnation, tag, ignore);
     if (msg) {
-        req->src_node = msg->src_node;
-        req->src_incarnation = msg->src_incarnation;
-        req->src_queue = msg->src_queue;
-        req->tag = msg->tag;
-        req->data = msg->data;
-        req->bytes = msg->bytes;
+        nic_message_describe(req, msg->src_node, msg->src_incarnation, &msg->wire);
         req->status = 0;
         if (claim) {
             emu_list_del(&msg->link);

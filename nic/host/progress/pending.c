@@ -132,8 +132,8 @@ static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
         const struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
 
         if (!pending->unexpected++)
-            pending->early = (struct emu_pending_op){.tag = msg->tag,
-                                                     .bytes = msg->bytes,
+            pending->early = (struct emu_pending_op){.tag = msg->wire.tag,
+                                                     .bytes = msg->wire.bytes,
                                                      .node = msg->src_node,
                                                      .kind = EMU_PENDING_RECEIVE,
                                                      .state = EMU_PENDING_UNMATCHED};

@@ -81,9 +81,9 @@ struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_
                                       uint64_t incarnation, uint64_t tag, uint64_t ignore)
 {
     emu_each_listed (struct fabemu_message, msg, &queue->unexpected, link)
-        if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
+        if (source_matches((struct fabemu_source){msg->src_node, msg->wire.src_queue}, want) &&
             (!incarnation || msg->src_incarnation == incarnation) &&
-            tag_matches(msg->tag, tag, ignore))
+            tag_matches(msg->wire.tag, tag, ignore))
             return msg;
     return NULL;
 }

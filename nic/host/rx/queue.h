@@ -10,6 +10,7 @@
 #define NIC_QUEUE_H
 
 #include "nic/host/base/op.h"
+#include "nic/host/base/wire.h"
 
 /* messages that are kept for queues that are not open yet; beyond that, senders must wait */
 #define NIC_PARKED_MAX 4096u
@@ -24,15 +25,13 @@ struct fabemu_message {
     struct nic_recv *recv;
     uint32_t src_node;
     uint64_t src_incarnation;
-    uint32_t check; /* nic_check() in its first segment */
-    uint16_t src_queue;
-    bool rts;     /* the message is still at its sender, which knows it by id */
-    bool whole;   /* the whole message is in buf */
-    bool broken;  /* the rest will not arrive, so a receive that matches it fails */
-    uint8_t pool; /* index of the free list for buffers of this size */
-    uint32_t id;
+    uint32_t check;  /* nic_check() in its first segment */
+    bool rts;        /* the message is still at its sender, which knows it by wire.id */
+    bool whole;      /* the whole message is in buf */
+    bool broken;     /* the rest will not arrive, so a receive that matches it fails */
+    uint8_t pool;    /* index of the free list for buffers of this size */
     uint32_t number; /* as struct nic_watched.number */
-    uint64_t tag, data, bytes;
+    struct nic_wire_msg wire;
     uint8_t buf[];
 };
 

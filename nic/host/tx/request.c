@@ -32,6 +32,7 @@ static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_
 {
     const struct nic_wire_short wire = {.head = nic_head(peer, NIC_SHORT, send->dst_queue),
                                         .src_queue = send->src_queue,
+                                        .mark = send->mark,
                                         .data = (uint32_t)send->data,
                                         .tag = send->tag};
 
@@ -50,6 +51,7 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
     const struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS,
                                                       send->dst_queue),
                                      .src_queue = send->src_queue,
+                                     .mark = send->mark,
                                      .id = send->op.id,
                                      .tag = send->tag,
                                      .data = send->data,

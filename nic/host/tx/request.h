@@ -11,7 +11,7 @@ struct nic_send {
     struct nic_op op;
     struct nic_watched watched;
     uint64_t tag, data;
-    uint16_t dst_queue, src_queue;
+    uint16_t dst_queue, src_queue, mark;
     bool delivered; /* the send is complete only when the message is in the receiver's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);

@@ -61,7 +61,7 @@ static void getinfo__answers_open_mpi(void)
     CU_ASSERT_EQUAL(info->tx_attr->op_flags, FI_COMPLETION);
     CU_ASSERT_EQUAL(info->ep_attr->mem_tag_format, UINT64_MAX);
     CU_ASSERT_EQUAL(info->ep_attr->max_msg_size, (size_t)1 << 39);
-    CU_ASSERT_EQUAL(info->domain_attr->cq_data_size, 4);
+    CU_ASSERT_EQUAL(info->domain_attr->cq_data_size, 8);
     CU_ASSERT_EQUAL(info->domain_attr->mr_mode, 0);
     CU_ASSERT_EQUAL(info->domain_attr->max_ep_tx_ctx, 1);
     CU_ASSERT_EQUAL(info->tx_attr->inject_size, 192);
@@ -90,7 +90,7 @@ static void getinfo__refuses_unsupported_features(void)
     CU_ASSERT(refused(hints));
     CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_NAMED_RX_CTX)));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
-    hints->domain_attr->cq_data_size = 8;
+    hints->domain_attr->cq_data_size = 9;
     CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->tx_attr->op_flags = FI_MATCH_COMPLETE;
@@ -388,7 +388,8 @@ static void exchange(struct ofi_fixture_endpoint *from, struct ofi_fixture_endpo
     if (early)
         CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT, &recv_context),
                         0);
-    CU_ASSERT_EQUAL(fi_tsenddata(from->ep, out, bytes, NULL, 0xcafef00d, to->addr, tag,
+    CU_ASSERT_EQUAL(fi_tsenddata(from->ep, out, bytes, NULL,
+                                 early ? UINT64_MAX - bytes : 0xcafef00d, to->addr, tag,
                                  &send_context),
                     0);
     if (!early)
@@ -404,7 +405,7 @@ static void exchange(struct ofi_fixture_endpoint *from, struct ofi_fixture_endpo
         CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
         CU_ASSERT_EQUAL(entry.len, bytes);
         CU_ASSERT_PTR_EQUAL(entry.buf, in);
-        CU_ASSERT_EQUAL(entry.data, 0xcafef00d);
+        CU_ASSERT_EQUAL(entry.data, early ? UINT64_MAX - bytes : 0xcafef00d);
         CU_ASSERT_EQUAL(entry.tag, tag);
     }
     if (from != to) {

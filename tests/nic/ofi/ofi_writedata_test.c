@@ -95,10 +95,10 @@ static void writedata__arrives_after_the_bytes_of_every_size(void)
 
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
-        CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, sizes[i], NULL, 0xfeedf00d + i,
+        CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, sizes[i], NULL, (UINT64_MAX << 40) + i,
                                      fixture.b.addr, 0, fi_mr_key(mr), &out),
                         0);
-        arrives(&fixture.b, &fixture.a, 0xfeedf00d + i, sizes[i]);
+        arrives(&fixture.b, &fixture.a, (UINT64_MAX << 40) + i, sizes[i]);
         CU_ASSERT(bytes_filled(window, sizes[i], i));
         completes(&fixture.a, &out);
     }

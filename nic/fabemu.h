@@ -433,18 +433,29 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_REMOTE_WRITE 2u
 /* allows every atomic; fabemu_atomic() says which atomics the other bits allow */
 #define FABEMU_REMOTE_ATOMIC 4u
-#define FABEMU_BY_ADDRESS    8u /* see fabemu_register() */
+#define FABEMU_BY_ADDRESS    8u  /* see fabemu_register() */
+#define FABEMU_CHOSEN_KEY    16u /* see fabemu_register() */
 
 /**
  * fabemu_register - let peers access the memory [addr, addr + bytes), which they name by *key.
  * @access: FABEMU_REMOTE_*. With FABEMU_BY_ADDRESS peers name a byte of the region by its address
- * in this process; otherwise by its offset from @addr.
+ * in this process; otherwise by its offset from @addr. With FABEMU_CHOSEN_KEY the caller has set
+ * *key; otherwise *key receives a key that peers cannot guess.
  *
  * @addr NULL with @bytes SIZE_MAX registers all memory of this process. Then an offset is an
  * address, and any process that has the key can crash this one.
+ * Errors: -EEXIST, this process has a region with the chosen key.
  */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
+
+/**
+ * fabemu_registerv - register memory in pieces (at most 4) as one region. The pieces follow each
+ * other in it without gaps. With FABEMU_BY_ADDRESS the first byte has the address of the first
+ * piece.
+ */
+FABEMU_API int fabemu_registerv(struct fabemu *fab, const struct fabemu_iov *iov, unsigned iovs,
+                                unsigned access, uint64_t *key);
 
 /** fabemu_unregister - remove the region. Transfers to or from it in progress end with -EACCES. */
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);

@@ -154,6 +154,7 @@ struct fabemu {
     struct nic_region **regions; /* table of regions, by the low bits of their keys */
     uint32_t region_count;
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
+    void *chosen;                 /* tree (tsearch) of the regions with chosen keys */
 
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */

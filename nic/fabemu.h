@@ -296,6 +296,7 @@ struct fabemu_dest {
     /* fabemu_send(): complete only when the message is in the receiver's memory. A short message
        gets there without a posted receive. A long message needs one */
     bool delivered;
+    bool matched; /* fabemu_send(): complete only when a receive has received the message */
     uint64_t tag;
     uint64_t data; /* passed to the receiver unchanged */
     uint16_t mark; /* passed to the receiver unchanged */

@@ -121,6 +121,7 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
                        void *context)
 {
     struct ofi_fabric *fabric = container_of(fabric_fid, struct ofi_fabric, fabric_fid);
+    int mr_mode = info->domain_attr ? info->domain_attr->mr_mode : FI_MR_PROV_KEY;
     struct ofi_domain *domain;
     int err;
 
@@ -137,7 +138,8 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     }
     domain->fabric = fabric;
     domain->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
-    domain->by_address = info->domain_attr && info->domain_attr->mr_mode == OFI_MR_BASIC;
+    domain->by_address = mr_mode & (OFI_MR_BASIC | FI_MR_VIRT_ADDR);
+    domain->chosen_keys = !(mr_mode & (OFI_MR_BASIC | FI_MR_PROV_KEY));
     domain->cq_data = !info->domain_attr || info->domain_attr->cq_data_size;
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
     ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);

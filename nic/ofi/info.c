@@ -8,8 +8,8 @@
  * acknowledged.
  * - Progress is automatic: if no thread of the program steps the adapter for 10 ms, a thread of the
  * library does.
- * - RMA and atomics need keys that the adapter chooses, so they are offered to programs that set
- * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
+ * - The adapter chooses the keys of regions for programs that set FI_MR_PROV_KEY or accept
+ * FI_MR_BASIC. Others choose keys themselves. A program accepts FI_MR_BASIC by setting it, or by
  * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
 
@@ -44,8 +44,8 @@ static int info_check(const struct info_limit *limit)
 }
 
 /*
- * Return the mr_mode for a program of @version with these hints. RMA and atomics are offered only
- * with OFI_MR_BASIC or FI_MR_PROV_KEY. Source: fi_mr(3), fi_domain(3).
+ * Return the mr_mode for a program of @version with these hints. If the program leaves it open, the
+ * adapter chooses keys, because peers cannot guess those. Source: fi_mr(3), fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -54,31 +54,21 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 
     if (want == OFI_MR_BASIC || (old && !want))
         return OFI_MR_BASIC;
-    if (old || want & (OFI_MR_BASIC | OFI_MR_SCALABLE))
-        return want;
+    if (want == OFI_MR_SCALABLE)
+        return OFI_MR_SCALABLE;
     return !hints || want & FI_MR_PROV_KEY ? FI_MR_PROV_KEY : 0;
-}
-
-static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
-{
-    int mr_mode = info_mr_mode(version, hints);
-
-    return mr_mode == OFI_MR_BASIC || mr_mode == FI_MR_PROV_KEY;
 }
 
 /*
  * Return the capabilities that the hints request, with those that they imply. Without a request,
  * return all that can be offered.
  */
-static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
+static uint64_t info_caps(const struct fi_info *hints)
 {
-    uint64_t can = info_memory_allowed(version, hints)
-                       ? OFI_CAPS
-                       : OFI_CAPS & ~(OFI_CAPS_MEMORY | OFI_CAPS_ACCESS);
     uint64_t caps = hints ? hints->caps : 0;
 
     if (!(caps & (FI_MSG | FI_TAGGED | OFI_CAPS_MEMORY)))
-        return caps ? caps | OFI_CAPS_COMM : can;
+        return caps ? caps | OFI_CAPS_COMM : OFI_CAPS;
     if (caps & (FI_MSG | FI_TAGGED) && !(caps & OFI_CAPS_SIDE))
         caps |= OFI_CAPS_SIDE;
     if (caps & OFI_CAPS_MEMORY && !(caps & OFI_CAPS_ACCESS))
@@ -95,9 +85,9 @@ static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
         {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
         {"transmit completion order", tx->comp_order},
-        {"inject size", tx->inject_size > FABEMU_INJECT_BYTES},
+        {"inject size", tx->inject_size > OFI_INJECT_BYTES},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
-        {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > 1},
+        {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > OFI_IOV_MAX},
         {0},
     });
 }
@@ -150,13 +140,13 @@ static int check_domain(const struct fi_domain_attr *domain)
              domain->cntr_cnt > INFO_ENDPOINTS || domain->tx_ctx_cnt > INFO_ENDPOINTS ||
              domain->rx_ctx_cnt > INFO_ENDPOINTS},
         {"count of memory regions, or of their pieces",
-         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > 1},
+         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > OFI_IOV_MAX},
         {"error data", domain->max_err_data},
         {0},
     });
 }
 
-static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t caps)
+static int check_hints(const struct fi_info *hints, uint64_t caps)
 {
     int err;
 
@@ -167,8 +157,6 @@ static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t c
         return err;
     if (caps & ~OFI_CAPS)
         return info_refuse("capability");
-    if (caps & OFI_CAPS_MEMORY && !info_memory_allowed(version, hints))
-        return info_refuse("mr_mode (RMA and atomics want FI_MR_PROV_KEY or FI_MR_BASIC)");
     if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != OFI_ADDR_FORMAT)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
@@ -246,10 +234,10 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
         .msg_order = FI_ORDER_SAS,
-        .inject_size = FABEMU_INJECT_BYTES,
+        .inject_size = OFI_INJECT_BYTES,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = OFI_IOV_MAX,
-        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? 1 : 0,
+        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? OFI_IOV_MAX : 0,
     };
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps & OFI_CAPS_RX,
@@ -296,7 +284,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .max_ep_tx_ctx = 1,
         .max_ep_rx_ctx = 1,
         .cntr_cnt = INFO_ENDPOINTS,
-        .mr_iov_limit = 1,
+        .mr_iov_limit = OFI_IOV_MAX,
         .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_COMM,
     };
@@ -327,9 +315,9 @@ static int info_create(uint32_t version, const struct fi_info *hints, uint64_t c
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **ret)
 {
-    uint64_t caps = info_caps(version, hints);
+    uint64_t caps = info_caps(hints);
     struct fi_info *info;
-    int err = check_hints(version, hints, caps);
+    int err = check_hints(hints, caps);
 
     if (err)
         return err;

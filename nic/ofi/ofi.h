@@ -52,6 +52,7 @@
 
 #define OFI_NAME              "fabemu"
 #define OFI_IOV_MAX           4
+#define OFI_INJECT_BYTES      ((size_t)4096)
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 #define OFI_CQ_DATA_BYTES     8
 #define OFI_HAS_DATA          1u /* the mark of messages with completion data */
@@ -79,9 +80,11 @@
 
 /* Operation flags that an endpoint may have by default. */
 /* both flags mean the same for this provider */
-#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
-#define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
-#define OFI_OP_FLAGS_RX (FI_COMPLETION | FI_MULTI_RECV)
+#define OFI_DELIVERED (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define OFI_OP_FLAGS_TX \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED | FI_MATCH_COMPLETE)
+#define OFI_CALL_FLAGS_TX (OFI_OP_FLAGS_TX | FI_FENCE | FI_MORE)
+#define OFI_OP_FLAGS_RX   (FI_COMPLETION | FI_MULTI_RECV)
 
 #define OFI_MULTI_MIN_BYTES 64 /* default of FI_OPT_MIN_MULTI_RECV */
 
@@ -125,7 +128,8 @@ struct ofi_domain {
     struct fabemu *fab;    /* the domain's reference to the adapter */
     uint64_t fabric_hash;  /* identifies the fabric in a struct ofi_addr */
     bool serial;           /* the application serializes its calls on this domain */
-    bool by_address;       /* peers name memory by its address (FI_MR_BASIC), not by its offset */
+    bool by_address;       /* peers name memory by its address, not by its offset */
+    bool chosen_keys;      /* the application chooses the keys of regions */
     bool cq_data;          /* FI_REMOTE_CQ_DATA may be used, because cq_data_size was not 0 */
     _Atomic uint32_t refs; /* number of objects opened on this domain */
 };
@@ -233,13 +237,18 @@ struct ofi_op {
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
     bool wanted;                    /* success is reported, too; errors always are */
-    /* the operation of a buffer for several messages: this one, or that of the buffer in which this
-       message arrives; else NULL */
-    struct ofi_op *multi;
-    uint32_t messages; /* of such a buffer: pending operations, its own included; adapter's lock */
+    /* called when the adapter has completed the request and `error` is set */
+    void (*done)(struct ofi_op *op);
+    /* a part: the operation that it belongs to; a message in a buffer for several messages: the
+       operation of the buffer */
+    struct ofi_op *whole;
+    /* pending operations that belong to this one, and 1 for itself; see ofi_op_split() and
+       multi.c */
+    _Atomic uint32_t parts;
     enum ofi_kind kind;
-    _Atomic bool cancellable;                /* a posted receive that fi_cancel() may cancel */
-    unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that could not be sent at once */
+    _Atomic bool cancellable; /* a posted receive that fi_cancel() may cancel */
+    void *large_copy; /* NULL, or OFI_INJECT_BYTES for injected data; kept for the next use */
+    unsigned char copy[FABEMU_INJECT_BYTES]; /* for injected data that fits */
 };
 
 struct ofi_slab {
@@ -413,16 +422,39 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
 /**
- * ofi_op_arrival - take from the pool an operation for a message that arrives in the buffer of
- * @multi, at @at. NULL: as ofi_op_get(). Thread: the one that steps the adapter, under its lock.
+ * ofi_op_arrival - take an operation for a message that arrives in the buffer of @multi, from the
+ * pool for such messages. The caller initialises it. NULL: as ofi_op_get(). Thread: the one that
+ * steps the adapter, under its lock.
  */
-struct ofi_op *ofi_op_arrival(struct ofi_op *multi, void *at);
+struct ofi_op *ofi_op_arrival(struct ofi_op *multi);
 
 /** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
 /** ofi_op_read - after its entry was read, return @op to the pool. Thread: the application's. */
 void ofi_op_read(struct ofi_op *op);
+
+/**
+ * ofi_op_split - begin to execute @whole as @parts operations. The caller starts each of them with
+ * ofi_op_part(). @whole completes when all parts have completed; if one failed, with its error.
+ * ofi_op_split_end - call it after the last part was started, or with the @error (positive) of the
+ * first part that could not be started and the number of those that were not. Afterwards the caller
+ * must not use @whole.
+ */
+void ofi_op_split(struct ofi_op *whole, uint32_t parts);
+void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error);
+
+/** ofi_op_part - take an operation for a part of @whole from the pool. NULL: as ofi_op_get(). */
+struct ofi_op *ofi_op_part(struct ofi_op *whole);
+
+/**
+ * ofi_op_copy - copy all pieces, at most OFI_INJECT_BYTES, into memory of @op and return that
+ * memory. NULL: there is no memory.
+ */
+void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned pieces, size_t bytes);
+
+/** ofi_op_fenced - return whether a call with @flags must wait for operations in flight. */
+bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 
 /**
  * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards
@@ -491,15 +523,16 @@ int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 /** ofi_iov_copy - copy all pieces into one buffer. */
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
+/**
+ * ofi_iov_slice - store in @to (OFI_IOV_MAX) the @bytes at @offset of the pieces @from. Returns the
+ * number of pieces, at least 1.
+ */
+unsigned ofi_iov_slice(const struct fabemu_iov *from, unsigned pieces, size_t offset, size_t bytes,
+                       struct fabemu_iov *to);
+
 /* multi.c */
 /** ofi_multi_post - post @op as a buffer for several messages. Errors: as fabemu_recv_multi(). */
 int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu_source from);
-
-/**
- * ofi_multi_done - the buffer of op->multi takes no more messages, or a message in it is complete:
- * report @op, and the buffer if nothing is pending in it. Thread: as ofi_op_arrival().
- */
-void ofi_multi_done(struct ofi_op *op);
 
 int ofi_multi_getopt(fid_t fid, int level, int name, void *value, size_t *bytes);
 int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes);

@@ -20,10 +20,7 @@ static void op_done(struct fabemu_req *req)
     struct ofi_op *op = container_of(req, struct ofi_op, req);
 
     op->error = req->status ? ofi_errno(req->status) : 0;
-    if (op->multi)
-        ofi_multi_done(op);
-    else
-        ofi_op_finish(op);
+    op->done(op);
 }
 
 static struct ofi_op *op_slab_add(struct ofi_ep *ep, struct ofi_pool *pool)
@@ -94,7 +91,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     op->flags = op_entry_flags(xfer->kind, count);
     op->error = 0;
     op->kind = xfer->kind;
-    op->multi = NULL;
+    op->done = ofi_op_finish;
     op->wanted = notice || (!xfer->silent && (!side->selective || xfer->flags & FI_COMPLETION));
 }
 
@@ -110,27 +107,88 @@ struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum o
     return op;
 }
 
-struct ofi_op *ofi_op_arrival(struct ofi_op *multi, void *at)
+struct ofi_op *ofi_op_arrival(struct ofi_op *multi)
 {
-    struct ofi_ep *ep = multi->ep;
-    struct ofi_op *op = op_take(ep, &ep->arrivals);
+    return op_take(multi->ep, &multi->ep->arrivals);
+}
+
+void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned pieces, size_t bytes)
+{
+    void *to = op->copy;
+
+    if (bytes > sizeof op->copy) {
+        if (!op->large_copy)
+            op->large_copy = malloc(OFI_INJECT_BYTES);
+        to = op->large_copy;
+    }
+    if (to)
+        ofi_iov_copy(to, iov, pieces);
+    return to;
+}
+
+/* --- operations in parts ------------------------------------------------------------ */
+
+void ofi_op_split(struct ofi_op *whole, uint32_t parts)
+{
+    atomic_store_explicit(&whole->parts, parts + 1, memory_order_relaxed);
+}
+
+/* O1 pairs with itself: the thread that ends the last part sees the errors of all. */
+static void parts_end(struct ofi_op *whole, uint32_t parts)
+{
+    if (atomic_fetch_sub_explicit(&whole->parts, parts, memory_order_acq_rel) == parts) /* O1 */
+        ofi_op_finish(whole);
+}
+
+void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error)
+{
+    if (error)
+        __atomic_store_n(&whole->error, error, __ATOMIC_RELAXED);
+    parts_end(whole, missing + 1);
+}
+
+/* Called under the adapter's lock. An error's description is in the request, so copy that, too. */
+static void part_done(struct ofi_op *op)
+{
+    struct ofi_op *whole = op->whole;
+    void *context = whole->req.context;
+
+    if (op->error) {
+        whole->req = op->req;
+        whole->req.context = context;
+        __atomic_store_n(&whole->error, op->error, __ATOMIC_RELAXED);
+    }
+    ofi_op_put(op);
+    parts_end(whole, 1);
+}
+
+struct ofi_op *ofi_op_part(struct ofi_op *whole)
+{
+    const struct ofi_xfer none = {.silent = true};
+    struct ofi_op *op = ofi_op_get(whole->ep, &none, OFI_COUNT_WRITE);
 
     if (!op)
         return NULL;
-    op->req.context = multi->req.context;
-    op->req.mark = 0;
-    op->req.incarnation = 0;
-    op->cq = multi->cq;
-    op->cntr = multi->cntr;
-    op->buf = at;
-    op->room = multi->room - (size_t)((char *)at - (char *)multi->buf);
-    op->flags = multi->flags;
-    op->error = 0;
-    op->kind = multi->kind;
-    op->multi = multi;
-    op->wanted = multi->wanted;
+    op->done = part_done;
+    op->whole = whole;
     return op;
 }
+
+bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
+{
+    bool pending;
+
+    if (!(flags & FI_FENCE))
+        return false;
+    ofi_lock(&ep->lock);
+    pending = ofi_op_sends_pending(ep);
+    ofi_unlock(&ep->lock);
+    if (pending)
+        fabemu_progress(ep->domain->fab);
+    return pending;
+}
+
+/* --- completion --------------------------------------------------------------------- */
 
 void ofi_op_put(struct ofi_op *op)
 {
@@ -261,6 +319,8 @@ static void pool_free(struct ofi_pool *pool)
         struct ofi_slab *slab = pool->slabs;
 
         pool->slabs = slab->next;
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            free(slab->op[i].large_copy);
         free(slab);
     }
 }

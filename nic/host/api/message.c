@@ -138,6 +138,7 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     send->dst_queue = dest->queue;
     send->src_queue = queue->id;
     send->delivered = dest->delivered;
+    send->matched = dest->matched;
     nic_op_iov(op, iov, iovs);
     send->watched = nic_watched_begin(queue->fab, op->bytes);
 }

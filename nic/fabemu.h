@@ -246,6 +246,13 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
+/**
+ * fabemu_block - let the library's thread step the adapter from now on, until a thread of the
+ * application steps it again. For a thread that is about to block until a completion callback wakes
+ * it. Without this call the library's thread takes over within 10 ms. Does not block.
+ */
+FABEMU_API void fabemu_block(struct fabemu *fab);
+
 /* --- incarnations ------------------------------------------------------------------- */
 
 /*

@@ -9,7 +9,7 @@
 static void ep_bind_side(struct ofi_side *side, struct ofi_cq *cq, uint64_t flags)
 {
     if (!side->cq)
-        ofi_hold(&cq->refs);
+        ofi_hold(&cq->source.refs);
     side->cq = cq;
     side->selective = flags & FI_SELECTIVE_COMPLETION;
 }
@@ -45,7 +45,7 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
     for (unsigned i = 0; i < OFI_COUNTS; i++) {
         if (!(flags & of[i]) || ep->cntr[i])
             continue;
-        ofi_hold(&cntr->refs);
+        ofi_hold(&cntr->source.refs);
         ep->cntr[i] = cntr;
     }
     return 0;
@@ -222,7 +222,7 @@ static void ep_unbind_side(struct ofi_ep *ep, const struct ofi_side *side)
     if (!side->cq)
         return;
     ofi_cq_forget(side->cq, ep);
-    ofi_release(&side->cq->refs);
+    ofi_release(&side->cq->source.refs);
 }
 
 static void ep_unbind(struct ofi_ep *ep)
@@ -231,7 +231,7 @@ static void ep_unbind(struct ofi_ep *ep)
     ep_unbind_side(ep, &ep->rx);
     for (unsigned i = 0; i < OFI_COUNTS; i++)
         if (ep->cntr[i])
-            ofi_release(&ep->cntr[i]->refs);
+            ofi_release(&ep->cntr[i]->source.refs);
     if (ep->av)
         ofi_av_release(ep->av);
 }

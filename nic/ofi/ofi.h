@@ -117,6 +117,26 @@ struct ofi_stack {
     _Atomic(struct ofi_op *) top;
 };
 
+/* Wakes threads that wait for a file descriptor. */
+struct ofi_signal {
+    int fd;             /* an eventfd; -1: none */
+    _Atomic bool armed; /* a thread may wait, so the next event must write to fd */
+};
+
+struct ofi_wait_set;
+
+/* The part that all objects have for which a program can wait: queues, counters and wait sets. */
+struct ofi_source {
+    struct fid *fid;
+    struct fabemu *fab; /* the adapter whose steps lead to events of this object; NULL: none */
+    /* returns whether there is an event that the program has not read */
+    bool (*ready)(struct ofi_source *source);
+    enum fi_wait_obj wait_obj;
+    struct ofi_signal own_signal, *signal; /* own_signal, or that of a wait set */
+    struct ofi_wait_set *set;              /* NULL: none */
+    _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
+};
+
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
     _Atomic uint32_t refs; /* number of open domains and event queues */
@@ -144,17 +164,17 @@ struct ofi_peer {
 struct ofi_cntr {
     struct fid_cntr cntr_fid;
     struct ofi_domain *domain;
+    struct ofi_source source;
     _Atomic uint64_t done;   /* operations that completed; callbacks increase it */
     _Atomic uint64_t failed; /* operations that failed; callbacks increase it */
-    _Atomic uint32_t refs;   /* number of endpoints bound to it */
+    _Atomic uint64_t seen;   /* sum of both when the program last read the counter */
 };
 
 struct ofi_cq {
     struct fid_cq cq_fid;
     struct ofi_domain *domain;
-    size_t entry_bytes; /* size of an entry in the requested format */
-    enum fi_wait_obj wait_obj;
-    _Atomic uint32_t refs;  /* number of endpoints bound to it */
+    struct ofi_source source;
+    size_t entry_bytes;     /* size of an entry in the requested format */
     _Atomic unsigned empty; /* reads in a row that found nothing; a lost update is harmless */
     _Atomic bool signalled; /* fi_cq_signal() was called: the next fi_cq_sread() returns */
     /* completed operations, newest first; callbacks push, readers take all at once */
@@ -351,6 +371,53 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes);
 
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes);
 
+/* source.c */
+/**
+ * ofi_source_open - initialise @source for an object that is opened. fid, fab and ready are set.
+ * @wait_set: with FI_WAIT_SET, the set of which the object becomes a member.
+ * Errors: -FI_ENOSYS, this kind of waiting is not supported; -FI_EINVAL; others of eventfd().
+ */
+int ofi_source_open(struct ofi_source *source, enum fi_wait_obj wait_obj,
+                    struct fid_wait *wait_set);
+void ofi_source_close(struct ofi_source *source);
+
+/** ofi_source_of - return the source of this object, or NULL if one cannot wait for it. */
+struct ofi_source *ofi_source_of(struct fid *fid);
+
+/** ofi_source_control - implement fi_control() of these objects. */
+int ofi_source_control(struct ofi_source *source, int command, void *arg);
+
+/** ofi_source_step - step the source's adapter, and return whether there is an event. */
+bool ofi_source_step(struct ofi_source *source);
+
+/** ofi_source_wake - wake the threads that wait for an event. Thread: any, callbacks too. */
+void ofi_source_wake(struct ofi_source *source);
+
+int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+/* set.c */
+int ofi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
+int ofi_poll_set_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
+/** ofi_wait_set_add, ofi_wait_set_remove - enter or remove a source. Errors: -FI_ENOMEM. */
+int ofi_wait_set_add(struct ofi_wait_set *set, struct ofi_source *source);
+void ofi_wait_set_remove(struct ofi_wait_set *set, struct ofi_source *source);
+
+struct ofi_wait_set *ofi_wait_set_of(struct fid *fid);
+struct ofi_source *ofi_wait_set_source(struct ofi_wait_set *set);
+/** ofi_wait_set_block - as fabemu_block(), for the adapters of all members. */
+void ofi_wait_set_block(struct ofi_wait_set *set);
+
+/* eq.c */
+int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                void *context);
+struct ofi_source *ofi_eq_source(struct fid *fid);
+/**
+ * ofi_eq_report, ofi_eq_report_error - append a copy of an event, or of an error. Thread: any.
+ * Errors: -FI_ENOMEM.
+ */
+int ofi_eq_report(struct fid_eq *eq, uint32_t code, const void *entry, size_t bytes);
+int ofi_eq_report_error(struct fid_eq *eq, const struct fi_eq_err_entry *err);
+
 /* fabric.c */
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 
@@ -384,9 +451,9 @@ void ofi_cq_poll_missed(struct ofi_cq *cq);
 /* wait.c */
 /* State of a call that blocks. */
 struct ofi_wait {
-    struct fabemu *fab;
-    int64_t until_ms; /* INT64_MAX: no limit */
-    unsigned rounds;  /* calls of fabemu_progress() in a row that moved nothing */
+    struct fabemu *fab; /* NULL: the caller steps */
+    int64_t until_ms;   /* INT64_MAX: no limit */
+    unsigned rounds;    /* calls of fabemu_progress() in a row that moved nothing */
 };
 
 /** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
@@ -397,12 +464,6 @@ struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
  * false, and does nothing, if the time has passed.
  */
 bool ofi_wait_step(struct ofi_wait *wait);
-
-/**
- * ofi_wait_sleep - sleep briefly, for a wait that does not concern the adapter. Returns false, and
- * does nothing, if the time has passed.
- */
-bool ofi_wait_sleep(const struct ofi_wait *wait);
 
 /* cntr.c */
 int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
@@ -572,15 +633,6 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
     fid->fclass = class;
     fid->context = context;
     fid->ops = ops;
-}
-
-/**
- * ofi_waits_by_polling - return whether this kind of waiting works by polling, without a wait
- * object. The provider supports no other kind.
- */
-static inline bool ofi_waits_by_polling(enum fi_wait_obj wait_obj)
-{
-    return wait_obj == FI_WAIT_NONE || wait_obj == FI_WAIT_UNSPEC || wait_obj == FI_WAIT_YIELD;
 }
 
 /* Reference counts of open objects. Only the close functions read them, hence relaxed. */

@@ -211,20 +211,25 @@ void ofi_op_read(struct ofi_op *op)
 
 void ofi_op_finish(struct ofi_op *op)
 {
-    bool report = op->cq && (op->wanted || op->error);
+    struct ofi_cq *cq = op->wanted || op->error ? op->cq : NULL;
+    struct ofi_cntr *cntr = op->cntr;
 
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
     if (atomic_load_explicit(&op->ep->closing, memory_order_relaxed)) {
         ofi_op_put(op); /* the completion queue and the counter may have been closed */
         return;
     }
-    if (op->cntr)
-        atomic_fetch_add_explicit(op->error ? &op->cntr->failed : &op->cntr->done, 1,
+    if (cntr) {
+        atomic_fetch_add_explicit(op->error ? &cntr->failed : &cntr->done, 1,
                                   memory_order_release); /* C2 pairs with C1 in cntr.c */
-    if (report)
-        ofi_stack_push(&op->cq->arrived, op);
-    else
+        ofi_source_wake(&cntr->source);
+    }
+    if (cq) {
+        ofi_stack_push(&cq->arrived, op);
+        ofi_source_wake(&cq->source);
+    } else {
         ofi_op_put(op);
+    }
 }
 
 /* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */

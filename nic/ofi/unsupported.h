@@ -24,19 +24,10 @@ OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t fla
 /* --- fabrics --- */
 OFI_NO(int, passive_ep, FI_ENOSYS, struct fid_fabric *fabric, struct fi_info *info,
        struct fid_pep **pep, void *context)
-OFI_NO(int, wait_open, FI_ENOSYS, struct fid_fabric *fabric, struct fi_wait_attr *attr,
-       struct fid_wait **set)
-OFI_NO(int, trywait, FI_ENOSYS, struct fid_fabric *fabric, struct fid **fids, int count)
-
-/* --- event queues --- */
-OFI_NO(ssize_t, eq_write, FI_ENOSYS, struct fid_eq *eq, uint32_t event, const void *buf,
-       size_t bytes, uint64_t flags)
 
 /* --- domains --- */
 OFI_NO(int, scalable_ep, FI_ENOSYS, struct fid_domain *domain, struct fi_info *info,
        struct fid_ep **ep, void *context)
-OFI_NO(int, poll_open, FI_ENOSYS, struct fid_domain *domain, struct fi_poll_attr *attr,
-       struct fid_poll **set)
 OFI_NO(int, stx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_tx_attr *attr,
        struct fid_stx **stx, void *context)
 OFI_NO(int, srx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_rx_attr *attr,

@@ -117,7 +117,7 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 
 static fi_addr_t cq_source(const struct ofi_op *op)
 {
-    if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE))
+    if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE) || !op->ep->av)
         return FI_ADDR_NOTAVAIL;
 
     struct ofi_peer from = {.node = op->req.src_node, .incarnation = op->req.src_incarnation};

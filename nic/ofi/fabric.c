@@ -3,6 +3,7 @@
  * fabric.c - fi_fabric(), the root of a program's objects, and fi_domain(), which attaches the
  * process to its node.
  */
+#include "nic/ofi/cm.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -92,7 +93,7 @@ static struct fi_ops fabric_fid_ops = OFI_FID_OPS(fabric_close);
 static struct fi_ops_fabric fabric_ops = {
     .size = sizeof(struct fi_ops_fabric),
     .domain = domain_open,
-    .passive_ep = ofi_no_passive_ep,
+    .passive_ep = ofi_pep_open,
     .eq_open = ofi_eq_open,
     .wait_open = ofi_wait_set_open,
     .trywait = ofi_trywait,

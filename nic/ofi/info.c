@@ -2,7 +2,7 @@
 /*
  * info.c - fi_getinfo(): what the provider offers, and whether it satisfies the hints.
  *
- * There is one kind of endpoint (FI_EP_RDM) and one fi_info:
+ * There is one fi_info for each kind of endpoint, FI_EP_RDM and FI_EP_MSG. For all of them:
  * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
  * FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are always
  * acknowledged.
@@ -113,7 +113,8 @@ static int check_ep(const struct fi_ep_attr *ep)
     if (!ep)
         return 0;
     return info_check((struct info_limit[]){
-        {"endpoint type", ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM},
+        {"endpoint type",
+         ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM && ep->type != FI_EP_MSG},
         {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT},
         {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
         {"ordered size",
@@ -213,13 +214,19 @@ static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
     return 0;
 }
 
+/* Arguments of fi_getinfo(). */
+struct ofi_names {
+    const char *node, *service;
+    uint64_t flags;
+};
+
 /* Set both addresses, from the names that the caller gave or else from the hints. */
-static int info_addrs(struct fi_info *info, const char *node, const char *service, uint64_t flags,
+static int info_addrs(struct fi_info *info, const struct ofi_names *names,
                       const struct fi_info *hints)
 {
-    bool named = node || service, source = flags & FI_SOURCE;
+    bool named = names->node || names->service, source = names->flags & FI_SOURCE;
     struct ofi_addr addr;
-    int err = named ? ofi_addr_parse(node, service, &addr) : 0;
+    int err = named ? ofi_addr_parse(names->node, names->service, &addr) : 0;
 
     if (!err)
         err = info_src_addr(info, named && source ? &addr : NULL, hints);
@@ -228,7 +235,7 @@ static int info_addrs(struct fi_info *info, const char *node, const char *servic
     return err;
 }
 
-static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
+static void info_fill_ctx(struct fi_info *info, enum fi_ep_type type, const struct fi_info *hints)
 {
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & OFI_CAPS_TX,
@@ -248,7 +255,7 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
         .iov_limit = OFI_IOV_MAX,
     };
     *info->ep_attr = (struct fi_ep_attr){
-        .type = FI_EP_RDM,
+        .type = type,
         .protocol = OFI_ADDR_FORMAT,
         .protocol_version = 1,
         .max_msg_size = OFI_MESSAGE_MAX_BYTES,
@@ -290,8 +297,8 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
     };
 }
 
-static int info_create(uint32_t version, const struct fi_info *hints, uint64_t caps,
-                       struct fi_info **ret)
+static int info_create(uint32_t version, enum fi_ep_type type, const struct fi_info *hints,
+                       uint64_t caps, struct fi_info **ret)
 {
     struct fi_info *info = fi_allocinfo();
 
@@ -299,7 +306,7 @@ static int info_create(uint32_t version, const struct fi_info *hints, uint64_t c
         return -FI_ENOMEM;
     info->caps = caps;
     info->addr_format = OFI_ADDR_FORMAT;
-    info_fill_ctx(info, hints);
+    info_fill_ctx(info, type, hints);
     info_fill_domain(info, version, hints);
     info->domain_attr->name = strdup(OFI_NAME);
     info->fabric_attr->name = strdup(OFI_NAME);
@@ -312,28 +319,42 @@ static int info_create(uint32_t version, const struct fi_info *hints, uint64_t c
     return 0;
 }
 
+/* Append an fi_info for this kind of endpoint, if the hints allow it. */
+static int info_append(struct fi_info **list, uint32_t version, enum fi_ep_type type,
+                       const struct fi_info *hints, uint64_t caps, const struct ofi_names *names)
+{
+    enum fi_ep_type want = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
+    struct fi_info *info;
+    int err;
+
+    if (want != FI_EP_UNSPEC && want != type)
+        return 0;
+    err = info_create(version, type, hints, caps, &info);
+    if (err)
+        return err;
+    while (*list)
+        list = &(*list)->next;
+    *list = info;
+    return info_addrs(info, names, hints);
+}
+
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **ret)
 {
+    const struct ofi_names names = {.node = node, .service = service, .flags = flags};
     uint64_t caps = info_caps(hints);
-    struct fi_info *info;
+    struct fi_info *list = NULL;
     int err = check_hints(hints, caps);
 
-    if (err)
-        return err;
-    if (!(flags & FI_PROV_ATTR_ONLY)) {
+    if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();
-        if (err)
-            return err;
-    }
-    err = info_create(version, hints, caps, &info);
+    if (!err)
+        err = info_append(&list, version, FI_EP_RDM, hints, caps, &names);
+    if (!err)
+        err = info_append(&list, version, FI_EP_MSG, hints, caps, &names);
     if (err)
-        return err;
-    err = info_addrs(info, node, service, flags, hints);
-    if (err) {
-        fi_freeinfo(info);
-        return err;
-    }
-    *ret = info;
-    return 0;
+        fi_freeinfo(list);
+    else
+        *ret = list;
+    return err;
 }

@@ -74,21 +74,6 @@ int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu
                              &op->req);
 }
 
-int ofi_multi_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
-{
-    const struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
-
-    if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)
-        return -FI_ENOPROTOOPT;
-    if (*bytes < sizeof(size_t)) {
-        *bytes = sizeof(size_t);
-        return -FI_ETOOSMALL;
-    }
-    *(size_t *)value = ep->multi_min_bytes;
-    *bytes = sizeof(size_t);
-    return 0;
-}
-
 int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
 {
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);

@@ -210,6 +210,8 @@ enum ofi_count {
 #define OFI_FROM_PEER (FI_RECV | FI_REMOTE_WRITE)
 
 struct ofi_slab;
+struct ofi_cm;
+struct ofi_request;
 
 /* Operations that can be used, and those in use. */
 struct ofi_pool {
@@ -232,6 +234,11 @@ struct ofi_ep {
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
+    /* FI_EP_MSG, else NULL: the connection; the event queue that reports on it; the request of a
+       client that this endpoint may accept */
+    struct ofi_cm *cm;
+    struct fid_eq *eq;
+    struct ofi_request *request;
     size_t multi_min_bytes; /* FI_OPT_MIN_MULTI_RECV */
     /* operations for messages that arrive in buffers for several messages; protected by the
        adapter's lock */
@@ -472,7 +479,24 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 /* mr.c */
 extern struct fi_ops_mr ofi_mr_ops;
 
+/* conn.c: connected endpoints */
+extern struct fi_ops_cm ofi_conn_ops;
+int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info);
+int ofi_conn_bind(struct ofi_ep *ep, struct fid *eq);
+int ofi_conn_enable(struct ofi_ep *ep);
+void ofi_conn_close(struct ofi_ep *ep);
+int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret);
+
 /* ep.c */
+/**
+ * ofi_ep_peer - find the peer of a call: the one that @addr names or, of a connected endpoint, its
+ * only one. Errors: -FI_EINVAL, -FI_ENOTCONN.
+ */
+int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret);
+int ofi_ep_setname(fid_t fid, void *addr, size_t bytes);
+int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes);
+/** ofi_opt_get - implement fi_getopt() for the endpoint option @which, a size_t. */
+int ofi_opt_get(int level, int name, int which, size_t is, void *value, size_t *bytes);
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
 /* op.c */
@@ -595,7 +619,6 @@ unsigned ofi_iov_slice(const struct fabemu_iov *from, unsigned pieces, size_t of
 /** ofi_multi_post - post @op as a buffer for several messages. Errors: as fabemu_recv_multi(). */
 int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu_source from);
 
-int ofi_multi_getopt(fid_t fid, int level, int name, void *value, size_t *bytes);
 int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes);
 
 /* rma.c */

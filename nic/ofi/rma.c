@@ -168,8 +168,9 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         err = rma_remote_check(remote, bytes, xfer->flags);
     if (err)
         return err;
-    if (ofi_av_peer(ep->av, remote->addr, &t.peer))
-        return -FI_EINVAL;
+    err = ofi_ep_peer(ep, remote->addr, &t.peer);
+    if (err)
+        return err;
     if (ofi_op_fenced(ep, xfer->flags))
         return -FI_EAGAIN;
     struct ofi_op *op = ofi_op_get(ep, xfer, count);

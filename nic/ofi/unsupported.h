@@ -22,8 +22,6 @@ OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t fla
        void *context)
 
 /* --- fabrics --- */
-OFI_NO(int, passive_ep, FI_ENOSYS, struct fid_fabric *fabric, struct fi_info *info,
-       struct fid_pep **pep, void *context)
 
 /* --- domains --- */
 OFI_NO(int, scalable_ep, FI_ENOSYS, struct fid_domain *domain, struct fi_info *info,
@@ -44,6 +42,8 @@ OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *
        struct fid_ep **tx, void *context)
 OFI_NO(int, rx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_rx_attr *attr,
        struct fid_ep **rx, void *context)
+OFI_NO(ssize_t, cancel, FI_ENOSYS, fid_t fid, void *context)
+OFI_NO(int, setopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, const void *value, size_t bytes)
 OFI_NO(ssize_t, size_left, FI_ENOSYS, struct fid_ep *ep)
 OFI_NO(int, getpeer, FI_ENOSYS, struct fid_ep *ep, void *addr, size_t *bytes)
 OFI_NO(int, connect, FI_ENOSYS, struct fid_ep *ep, const void *addr, const void *param,

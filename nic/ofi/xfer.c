@@ -72,6 +72,7 @@ static ssize_t xfer_result(struct ofi_ep *ep, int err)
 static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_dest *ret)
 {
     struct ofi_peer peer;
+    int err;
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
@@ -79,8 +80,9 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         return -FI_EBADFLAGS;
     if (ofi_data_check(ep, xfer->flags))
         return -FI_EOPNOTSUPP;
-    if (ofi_av_peer(ep->av, xfer->addr, &peer))
-        return -FI_EINVAL;
+    err = ofi_ep_peer(ep, xfer->addr, &peer);
+    if (err)
+        return err;
     *ret = (struct fabemu_dest){
         .node = peer.node,
         .incarnation = peer.incarnation,
@@ -186,7 +188,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
         return -FI_EBADFLAGS;
-    if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC)
+    if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;

@@ -72,7 +72,7 @@ static int conn_connect(struct fid_ep *fid, const void *addr, const void *data, 
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
     struct ofi_addr server;
-    int err = fi_enable(fid);
+    int err = addr ? fi_enable(fid) : -FI_EINVAL;
 
     if (err)
         return err;

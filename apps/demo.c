@@ -265,7 +265,7 @@ static int node_main(uint32_t node, uint32_t count, double seconds, double pace)
 
 /*
  * Wait for all processes. When one has failed, the others notice it at their next collective. A
- * process that waits for a message from any node does not notice, so after LINGER_S those left are
+ * process that waits for a message from any node does not notice, so after LINGER_S the rest is
  * killed. Returns whether a process has failed.
  */
 static bool reap(const pid_t *pids, uint32_t count)

@@ -69,7 +69,7 @@ struct fabemu_info {
     uint32_t nodes;          /* number of nodes of the fabric */
     double link_bytes_per_s; /* bandwidth of the emulated link */
     uint32_t hop_limit;      /* switches on the longest route */
-    /* ordinal of this process among those that have attached to its node, from 1; see
+    /* ordinal, from 1, of this process among all processes that have attached to its node; see
        "incarnations" below */
     uint64_t incarnation;
     uint64_t fabric_id; /* random; differs at every start of a fabric */
@@ -80,10 +80,10 @@ struct fabemu_info {
 };
 
 /*
- * One operation. The caller owns the memory and must not touch it while the operation is pending.
- * Zero it before the first use, set done and context, then post it. Without done, it may be reused
- * as soon as status is no longer FABEMU_PENDING. With done, it may be reused only after done was
- * called, because done is called after status has changed.
+ * One operation. The caller owns the struct and must not touch it while the operation is pending.
+ * Zero it before the first use, set done and context, then post it. If done is NULL, the struct may
+ * be reused as soon as status is no longer FABEMU_PENDING. Otherwise it may be reused only after
+ * done was called, because done is called after status has changed.
  */
 struct fabemu_req {
     /* Set by the caller. */
@@ -152,8 +152,8 @@ FABEMU_API bool fabemu_node_why(const struct fabemu *fab, uint32_t node, char *t
 
 /**
  * fabemu_drops - return how many unrecoverable drops hit a segment between the process of @node and
- * any other process; FABEMU_ANY_NODE: between any two processes. The fabric reports a drop to all
- * processes, because a third process may wait for one of the two.
+ * any other process, or with FABEMU_ANY_NODE between any two processes. The fabric reports a drop
+ * to all processes, because a third process may wait for one of these two.
  * fabemu_drop_why - print one line about the last of these drops, naming the cable. Returns false
  * if no drop was reported for the process that is attached to @node, or was attached to it last.
  * Thread: any.
@@ -193,8 +193,8 @@ FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
  * Dropping the last reference blocks until all completed operations have reached their destination:
  * the fabric has taken their segments and every peer has confirmed them. It blocks for at most
  * bounds.leave_ms (10 s). A peer that has not confirmed everything by then is named on stderr and
- * counted in the fabric's report. If a peer has confirmed everything, or there was nothing to
- * confirm, but does not answer, the call waits for it for at most bounds.farewell_ms (1 s).
+ * counted in the fabric's report. For a peer that does not answer, although it has confirmed
+ * everything or had nothing to confirm, the call waits for at most bounds.farewell_ms (1 s).
  * Operations that have not completed are abandoned.
  */
 FABEMU_API void fabemu_detach(struct fabemu *fab);
@@ -230,8 +230,8 @@ FABEMU_API int fabemu_wait(struct fabemu *fab, struct fabemu_req *req);
  *
  * A pending operation completes with -ECANCELED and its memory belongs to the caller again. The
  * peer's operation ends with -ECANCELED, too, or the peer discards its data. If the fabric has
- * already taken some segments of a message, the message is sent to its end instead, which may wait
- * for space in the up ring. Not for collectives. Returns the request's status.
+ * already taken some segments of a message, the call instead waits until the rest is sent, which
+ * takes as long as the fabric needs to take it. Not for collectives. Returns the request's status.
  */
 FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
 
@@ -328,8 +328,8 @@ struct fabemu_iov {
  *
  * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH,
  * no such node, nobody attached there, its process left or died, or the network dropped the
- * message; -ECANCELED, the receive was cancelled when part of the message had arrived, or the
- * receiver closed the queue before that; -ENOTCONN, the fabric is gone.
+ * message; -ECANCELED, before all of the message had arrived, the receiver cancelled the receive or
+ * closed the queue; -ENOTCONN, the fabric is gone.
  *
  * When the network drops a segment between two processes for good, their streams have a gap. All
  * pending operations between the two end with -EHOSTUNREACH at both processes, including receives
@@ -360,8 +360,8 @@ FABEMU_API int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_des
  * buffer and completes with -EMSGSIZE; req->bytes is its full length. Status -EHOSTUNREACH: the
  * sender, or the process that this receive waits for, has left or died. Status -ECANCELED: the
  * receive was cancelled, or the sender cancelled the message. Messages that a process sent before
- * it died can still be received in order; a receive that matches an incomplete one ends with
- * -EHOSTUNREACH.
+ * it died can still be received in order; a receive that matches a message that arrived only in
+ * part ends with -EHOSTUNREACH.
  */
 FABEMU_API int fabemu_recv(struct fabemu_queue *queue, uint32_t node, uint64_t tag, uint64_t ignore,
                            const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -476,9 +476,9 @@ FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fa
 
 /**
  * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. The
- * operation completes when the data is in the destination memory; for a put, the peer has confirmed
- * that.
- * Status: -EACCES, the peer has no such region or not with this access; -EHOSTUNREACH.
+ * operation completes when the data is in the destination memory. For a put, this is when the peer
+ * has confirmed it.
+ * Status: -EACCES, the peer has no such region or does not allow this access to it; -EHOSTUNREACH.
  */
 FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                           const void *src, size_t bytes, struct fabemu_req *req);
@@ -556,14 +556,14 @@ struct fabemu_atomic {
  * fabemu_atomic - change one word of a peer's registered region.
  *
  * The peer executes it exactly once, even if the network repeats segments, because each pair of
- * processes numbers its requests. The peer's adapter executes the requests in the order in which
- * they were posted. Among these requests are puts of up to FABEMU_INJECT_BYTES without a notice.
+ * processes numbers its requests. The peer's adapter executes atomics in the order in which they
+ * were posted. This order includes puts of up to FABEMU_INJECT_BYTES without a notice.
  * The change is atomic with respect to atomics of all other adapters, and to C11 atomics of
  * processes that have the memory mapped (sequentially consistent).
  * Source: QsNet III §III, a sequence number based protocol for atomic operations.
  *
  * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the word and
- * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has executed it. Status: -EACCES;
+ * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has done so. Status: -EACCES;
  * -EINVAL, the word is not aligned; -EHOSTUNREACH, it is unknown whether the peer executed it.
  */
 FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what,
@@ -590,7 +590,7 @@ FABEMU_API bool fabemu_atomic_ok(unsigned op, unsigned type);
  */
 struct fabemu_event {
     uint64_t count; /* read with fabemu_event_count() */
-    int status;     /* 0, or the error with which it failed */
+    int status;     /* 0, or the error with which the event failed */
 
     uint64_t opaque[9]; /* for the library's use */
 };
@@ -668,7 +668,7 @@ FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *node
  * before it has left the group, the group breaks: the operations of the members that have joined
  * end with -EPIPE, and they must leave.
  * Errors: -ENOENT, there is no such group (any more); -EINVAL, another number of members;
- * -EALREADY; -ENOMEM.
+ * -EALREADY, this process is a member; -ENOMEM.
  */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
@@ -696,7 +696,7 @@ FABEMU_API uint32_t fabemu_group_gave_up(const struct fabemu_group *group);
 
 /**
  * fabemu_group_broke_off - return the node of the member that broke the group, if known; else
- * FABEMU_ANY_NODE. Either its process has detached or declined before it had left the group, or it
+ * FABEMU_ANY_NODE. Its process has failed to join, has detached before it had left the group, or
  * has called fabemu_group_break(). Only that member knows why. Over a network with acknowledgments,
  * the other members get this node from fabemu_group_gave_up().
  */
@@ -758,16 +758,16 @@ enum fabemu_op {
     FABEMU_MIN,
     FABEMU_MAX,
     FABEMU_PROD,
-    /* logical: integers */
+    /* logical operations, on integers only */
     FABEMU_LAND,
     FABEMU_LOR,
     FABEMU_LXOR,
-    /* bitwise: integers */
+    /* bitwise operations, on integers only */
     FABEMU_BAND,
     FABEMU_BOR,
     FABEMU_BXOR,
     FABEMU_MINLOC,
-    FABEMU_MAXLOC /* MINLOC and MAXLOC: pairs of a value and an index */
+    FABEMU_MAXLOC /* MINLOC and MAXLOC apply to pairs of a value and an index */
 };
 enum fabemu_type {
     FABEMU_I8,
@@ -825,8 +825,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.
- * Any number of tests may be in flight. Status: 0, yes; -EAGAIN, no, or the query did not reach all
- * members (never with FABEMU_TEST_UNTIL).
+ * Any number of tests may be in flight. Status: 0, all members have the value; -EAGAIN, not all of
+ * them have it or were reached (never with FABEMU_TEST_UNTIL).
  */
 FABEMU_API int fabemu_group_test(struct fabemu_group *group, uint32_t word, uint64_t value,
                                  unsigned how, struct fabemu_req *req);
@@ -922,7 +922,7 @@ FABEMU_API void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll
                                        enum fabemu_why why);
 
 /**
- * fabemu_time_elsewhere - report to the fabric's profile one call of a collective that ran by other
+ * fabemu_time_elsewhere - report to the fabric the duration of one collective that ran by other
  * means. Every member calls it. The library itself records the collectives of groups.
  * @bytes: size of the operation. @ns: duration of the call.
  */

@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdarg.h>
 
-#define LOOKUPS_MAX (UINT64_C(1) << 28) /* a network with more lookups is checked by levels */
+/* if more lookups are needed and all tables are regular, the check goes by levels */
+#define LOOKUPS_MAX (UINT64_C(1) << 28)
 
 int check_fail(const struct check *c, const char *format, ...)
 {
@@ -120,7 +121,7 @@ static int check_route(struct check *c, uint32_t s)
  * switch on the way up, and for a lower switch on the way down.
  */
 
-/* Does a port lead to a lower switch with the @span nodes from @first on, or to the only node? */
+/* Does a port lead to a lower switch with @span nodes from @first on, or to node @first alone? */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)
 {
@@ -174,7 +175,7 @@ static int check_levels(const struct check *c)
         if (route->span == graph->nodes)
             continue; /* all nodes are below */
         if (!emu_ports_any(route->elsewhere))
-            return check_fail(c, "switch %u: no ports to nodes not below", s);
+            return check_fail(c, "switch %u: no ports to nodes that are not below", s);
         emu_each_port (port, route->elsewhere)
             if (!leads_up(graph, s, port))
                 return check_fail(c, "switch %u port %u: does not lead up", s, port);

@@ -16,7 +16,7 @@ struct check {
 __attribute__((format(printf, 2, 3))) int check_fail(const struct check *c, const char *format,
                                                      ...);
 
-/** check_waits - check that routes arrive, and waits form no cycle. Errors: as topo_check(). */
+/** check_waits - check that routes arrive and waits form no cycle. Errors: as topo_check(). */
 int check_waits(struct check *c);
 
 #endif

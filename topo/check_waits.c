@@ -133,7 +133,7 @@ static int check_delivery(const struct waits *w, uint32_t n)
     return 0;
 }
 
-/* @is_new: gets whether the switch behind the port was reached for the first time. */
+/* Follow a port towards @dst. @is_new: gets whether it leads to a switch not reached before. */
 static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool *is_new)
 {
     const struct topo_end *end = &w->graph->sw[s].end[port];

@@ -5,10 +5,10 @@
  * A switch of level l has down[l] ports down and up[l] ports up. cables[l] parallel cables join it
  * to each of its children at level l - 1 (one cable to each node at level 0). So it has down[l] /
  * cables[l] children and up[l] / cables[l + 1] parents. The number of a switch in its level
- * consists of one digit for each other level. The most significant digits are those of higher
- * levels: digit i is the index of the subtree with the switch among the children of a switch of
- * level i. For a lower level, the digit is an index among the parents that have the same children.
- * Two switches of neighbouring levels are cabled if their digits for all other levels agree.
+ * consists of one digit for each other level; digits of higher levels are more significant. For a
+ * higher level i, the digit says below which child of a level-i switch this switch is. For a lower
+ * level i, it says by which parent of a level-i switch a path up reaches this switch. Two switches
+ * of neighbouring levels are cabled if their digits for all other levels agree.
  *
  * Source: Ohring et al., extended generalized fat trees; Zahavi, parallel ports.
  */
@@ -25,8 +25,8 @@
 
 struct clos {
     uint32_t levels;
-    uint32_t down[LEVELS_MAX]; /* ports of a switch */
-    uint32_t up[LEVELS_MAX];   /* ports; 0 at the top */
+    uint32_t down[LEVELS_MAX]; /* ports down of a switch */
+    uint32_t up[LEVELS_MAX];   /* ports up of a switch; 0 at the top level */
     /* parallel cables between a switch of this level and one of the level below; cables[0] is 1 */
     uint32_t cables[LEVELS_MAX];
 
@@ -52,7 +52,7 @@ static uint32_t scan_list(const char **at, uint32_t *list)
     return count;
 }
 
-/* Returns NULL, or an error text. */
+/* Compute the ports up and down from a radix. Returns NULL, or an error text. */
 static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, uint32_t over)
 {
     if (levels < 1 || levels > LEVELS_MAX)
@@ -113,14 +113,14 @@ static const char *clos_options(struct clos *c, const char *at)
     if (wrong)
         return wrong;
     if (!radix && ups != c->levels - 1)
-        return "up is a number for each level but the top, one less than down has";
+        return "up is a number for each level except the top, one number less than down";
     if (cables && cables != c->levels - 1)
-        return "cables is a number for each level but the lowest, one less than down has";
+        return "cables is a number for each level except the lowest, one number less than down";
     memcpy(c->cables + 1, list, cables * sizeof list[0]);
     return NULL;
 }
 
-/* Returns NULL, or an error text. */
+/* Compute all other sizes from the ports and cables. Returns NULL, or an error text. */
 static const char *clos_size(struct clos *c)
 {
     uint64_t nodes = 1;
@@ -133,7 +133,7 @@ static const char *clos_size(struct clos *c)
         if (c->down[l] > TOPO_PORTS_WIDE || c->up[l] > TOPO_PORTS_WIDE - c->down[l])
             return "a switch has at most " TEXT(TOPO_PORTS_WIDE) " ports, down and up";
         if (c->down[l] % c->cables[l] || c->up[l] % above)
-            return "cables must divide the ports: those down, and those up of the level below";
+            return "cables must divide the ports down, and the ports up of the level below";
         c->children[l] = c->down[l] / c->cables[l];
         c->parents[l] = c->up[l] / above;
         c->ports = c->down[l] + c->up[l] > c->ports ? c->down[l] + c->up[l] : c->ports;
@@ -156,7 +156,7 @@ static const char *clos_size(struct clos *c)
             return "too large: at most 1048576 switches";
     }
     if ((uint64_t)c->all * c->switches[0] > TOPO_ROUTES_MAX)
-        return "too large: the number of switches times the number of those with nodes is at "
+        return "too large: the number of switches times the number of switches with nodes is at "
                "most " TEXT(TOPO_ROUTES_MAX);
     return NULL;
 }

@@ -20,7 +20,7 @@
 
 #include "topo/graph.h"
 
-#define CUT_ROUNDS 16u   /* most times that all exchanges are tried */
+#define CUT_ROUNDS 16u   /* limit of rounds; a round tries all exchanges */
 #define CUT_EVEN   256u  /* with more switches, exchanges are not tried for evenness alone */
 #define CUT_GROWN  4096u /* with more switches, no second order is built */
 
@@ -29,23 +29,23 @@ struct cut {
     uint32_t hosts;
     uint64_t shares; /* sum of the shares of all hosts */
     uint32_t *order;
-    uint32_t *nodes;   /* by switch: number of its nodes */
-    uint32_t *begin;   /* by switch: index of its first neighbour in remote[] */
-    uint32_t *remote;  /* neighbours of all switches, one per cable */
-    uint32_t *to;      /* by switch and host: number of cables from the switch to the host */
-    uint32_t *between; /* by pair of hosts, in both orders: number of cables */
-    uint32_t *has;     /* by host: number of its switches */
-    uint32_t *least, *most;
+    uint32_t *nodes;        /* by switch: number of its nodes */
+    uint32_t *begin;        /* by switch: index of its first neighbour in remote[] */
+    uint32_t *remote;       /* neighbours of all switches, one per cable */
+    uint32_t *to;           /* by switch and host: number of cables from the switch to the host */
+    uint32_t *between;      /* by pair of hosts, in both orders: number of cables */
+    uint32_t *has;          /* by host: number of its switches */
+    uint32_t *least, *most; /* by host: limits of the number of its switches */
     uint32_t *host_of;
-    uint64_t crossing;
-    uint64_t uneven; /* sum of squares of between[] */
+    uint64_t crossing; /* number of cables between different hosts */
+    uint64_t uneven;   /* sum of squares of between[] */
 };
 
 /* --- neighbours --------------------------------------------------------------------- */
 
 /*
  * Return the neighbour of switch @s at a port, or TOPO_NONE. A node is on the host of the switch at
- * its first link. So its other cables count as cables to this switch.
+ * its first link. So the node's other cables count as cables to that switch.
  */
 static uint32_t cut_remote(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
@@ -82,7 +82,7 @@ uint32_t topo_cut_cables(const struct topo_graph *graph, const uint32_t *host_of
     return count;
 }
 
-/* Call @fn for both directions of each cable that can cross between hosts. */
+/* Call @fn for both directions of each cable whose ends may be on different hosts. */
 static void cut_each_remote(const struct cut *c,
                             void (*fn)(const struct cut *c, uint32_t, uint32_t))
 {
@@ -205,7 +205,7 @@ static void cut_count_all(struct cut *c)
 
 /* --- exchanges ---------------------------------------------------------------------- */
 
-/* @more: 1 adds a cable between two hosts, -1 removes one. */
+/* Add a cable between two hosts (@more: 1), or remove one (-1). */
 static void cut_between(struct cut *c, uint32_t a, uint32_t b, int more)
 {
     uint32_t *one = &c->between[a * c->hosts + b], *other = &c->between[b * c->hosts + a];
@@ -244,7 +244,7 @@ static int64_t cut_gain(const struct cut *c, uint32_t s, uint32_t host)
     return (int64_t)to[host] - to[c->host_of[s]];
 }
 
-/* @crossing, @uneven: values before the exchange. */
+/* Return whether an exchange was an improvement. @crossing, @uneven: values before the exchange. */
 static bool cut_is_better(const struct cut *c, uint64_t crossing, uint64_t uneven)
 {
     return c->crossing < crossing || (c->crossing == crossing && c->uneven < uneven);

@@ -16,7 +16,7 @@ static const char *name_tail(const char *name, size_t most)
     return length > most ? name + length - most : name;
 }
 
-/* A cable must join different levels. */
+/* Check that each cable joins switches of different levels, as given in the file. */
 static int check_given(const struct file *file, const struct topo_graph *graph)
 {
     char a[TOPO_SHOWN_BYTES], b[TOPO_SHOWN_BYTES];
@@ -35,7 +35,7 @@ static int check_given(const struct file *file, const struct topo_graph *graph)
     return 0;
 }
 
-/* Replaces control characters. */
+/* Use the file's name as the graph's SPEC, with '?' in place of control characters. */
 static void graph_call(struct topo_graph *graph, const char *name)
 {
     snprintf(graph->spec, sizeof graph->spec, "%s", name);

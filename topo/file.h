@@ -17,7 +17,7 @@
 enum device_kind {
     DEVICE_SWITCH,
     DEVICE_NODE,
-    DEVICE_OTHER /* routers and aggregation nodes: ignored */
+    DEVICE_OTHER /* routers and aggregation nodes, which are ignored */
 };
 
 struct device {

@@ -71,7 +71,7 @@ static int ends_mirror(struct file *file)
     return 0;
 }
 
-/* @a, @b: the rates in two lines about a cable; 0: not given. */
+/* Return the lower of the rates that two lines give for a cable. 0: a line gives none. */
 static uint8_t lower_rate(uint8_t a, uint8_t b)
 {
     if (!a || !b)
@@ -79,9 +79,7 @@ static uint8_t lower_rate(uint8_t a, uint8_t b)
     return topo_rate_ps(a) >= topo_rate_ps(b) ? a : b;
 }
 
-/*
- * Keep one end per port. Drop cables to devices that are not emulated, and from a device to itself.
- */
+/* Keep one end per port. Drop cables to devices that are not emulated, or to the device itself. */
 static int ends_merge(struct file *file, struct topo_parts *parts)
 {
     uint32_t kept = 0;
@@ -137,7 +135,7 @@ static struct ends ends_of(const struct file *file, uint32_t device, uint32_t fr
     return ends;
 }
 
-/* The ports of a switch are renumbered if its highest used port number is above TOPO_PORTS_MAX. */
+/* Return whether a switch's ports are renumbered, because a used one is above TOPO_PORTS_MAX. */
 static bool is_renumbered(const struct file *file, const struct device *device, struct ends ends)
 {
     return device->kind == DEVICE_SWITCH && device->ports > TOPO_PORTS_MAX && ends.to > ends.from &&

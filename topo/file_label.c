@@ -35,7 +35,7 @@ static size_t scan_character(const char *at, size_t left, uint32_t *code)
     return length;
 }
 
-/* Includes the characters that change the direction of writing. */
+/* Return whether @code is a control character, or changes the direction of writing. */
 static bool is_control(uint32_t code)
 {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code < 0x202f) ||
@@ -92,7 +92,7 @@ struct candidate {
     bool title; /* true: the whole description; false: the host */
 };
 
-/* Example: "HCA-1" or "mlx5_0". */
+/* Return whether @word names an adapter, such as "HCA-1" or "mlx5_0". */
 static bool is_adapter(const char *word)
 {
     static const char *const names[] = {"HCA-", "mlx4_", "mlx5_", "mthca", "hfi1_", "qib"};
@@ -134,7 +134,7 @@ static int by_text(const void *left, const void *right)
     return strcmp(a->text, b->text);
 }
 
-/* At first the name of each device is its identity. */
+/* Replace names, which are identities at first, by unique hosts or else by unique descriptions. */
 static void labels_name(struct topo_label *label, const struct file *file,
                         const struct texts *texts, struct candidate *candidate, uint32_t count)
 {
@@ -151,7 +151,7 @@ static void labels_name(struct topo_label *label, const struct file *file,
     }
 }
 
-/* Return the GUID in the file, or else in an identity such as "H-0002c903000e0b72". */
+/* Return the GUID in the file, or else that in an identity such as "H-0002c903000e0b72", or 0. */
 static uint64_t guid_of(const struct device *device)
 {
     char text[17], *end;
@@ -165,7 +165,7 @@ static uint64_t guid_of(const struct device *device)
     return strspn(text, "0123456789abcdefABCDEF") == 16 ? guid : 0;
 }
 
-/* Add the texts of device @d. @candidate: gets possible names. Returns the number of these. */
+/* Add the texts of device @d. @candidate: gets its possible names. Returns how many there are. */
 static uint32_t label_fill(struct topo_label *label, const struct device *device, uint32_t d,
                            struct texts *texts, struct candidate *candidate)
 {

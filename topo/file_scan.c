@@ -96,7 +96,7 @@ static int devices_grow(struct file *file)
     return 0;
 }
 
-/* Begin the device of a header line, which may have been described before. */
+/* Make the device of a header line the current one. An earlier line may have described it, too. */
 static int device_begin(struct file *file, const struct device *given)
 {
     uint32_t i = file_find(file, given->name, given->length);
@@ -166,7 +166,7 @@ static bool take_name(struct cursor *c, const char **name, uint32_t *length)
     return *length >= 1 && *length <= FILE_NAME_MAX && take(c, "\"");
 }
 
-/* Take a GUID: "0x2c903000e0b72". */
+/* Take a GUID such as "0x2c903000e0b72". */
 static uint64_t take_guid(struct cursor *c)
 {
     uint64_t guid = 0;
@@ -179,7 +179,7 @@ static uint64_t take_guid(struct cursor *c)
     return guid;
 }
 
-/* Example: "[3]". */
+/* Take a port number such as "[3]". */
 static bool take_port(struct cursor *c, uint32_t *port)
 {
     return take(c, "[") && take_number(c, port) && take(c, "]");

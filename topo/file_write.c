@@ -48,7 +48,6 @@ static void write_comment(FILE *to, const struct topo_graph *graph, uint32_t i, 
     fputc('\n', to);
 }
 
-/* Return a port's number for the file. */
 static uint32_t switch_port(const struct topo_graph *graph, uint32_t s, uint32_t port)
 {
     uint32_t number = graph->sw[s].end[port].number;

@@ -40,8 +40,8 @@ void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint
 /* Missing routes. */
 struct topo_gap {
     uint64_t pairs; /* of a switch with nodes and a destination to which it has no route */
-    uint32_t src;   /* the first pair: a node at its switch */
-    uint32_t dst;   /* the first pair: its destination */
+    uint32_t src;   /* a node at the switch of the first pair */
+    uint32_t dst;   /* the destination of the first pair */
 };
 
 /**
@@ -73,10 +73,7 @@ int topo_find_levels(struct topo_graph *graph);
 /** topo_port_number - return a port's number for messages: as in the file, or else from 0. */
 uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port);
 
-/*
- * A generator builds a graph from @args, the part of the SPEC after the colon. @why: gets one line
- * on failure.
- */
+/* A generator builds a graph from @args, the SPEC after the colon. @why: gets a line on failure. */
 typedef int topo_generator(struct topo_graph **ret, const char *args, char *why, size_t why_bytes);
 
 topo_generator topo_kary;  /* "4,2" */

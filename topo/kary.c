@@ -107,7 +107,8 @@ int topo_kary(struct topo_graph **ret, const char *args, char *why, size_t why_b
     snprintf(graph->spec, sizeof graph->spec, "kary:%u,%u", tree.k, tree.n);
     graph->longest = 2 * tree.n - 1;
     for (uint32_t port = 0; port < tree.k; port++)
-        sets[port] = emu_port(port); /* at every switch, block i of the nodes is below port i */
+        /* at every switch, block i of the nodes below it is behind port i */
+        sets[port] = emu_port(port);
     for (uint32_t level = 0, unit = 1; level < tree.n; level++, unit *= tree.k)
         for (uint32_t w = 0; w < tree.row; w++)
             kary_switch(graph, &tree, level, unit, w, sets);

@@ -5,8 +5,8 @@
  * Four guesses are compared. A guess gives each switch a *height*; of two switches of equal height,
  * the switch with the larger number counts as higher. Levels are then counted from the lowest
  * switches up, so that a cable never joins equal levels. The best guess leaves the fewest pairs
- * without a route. If several guesses do, it has the smallest sum of distances, and then the most
- * candidate ports.
+ * without a route. Of several such guesses, the best has the smallest sum of distances; of several
+ * of these, the most candidate ports.
  *
  * 1. The height is the distance from switches with many nodes (leaves). A spine with a few nodes
  *    (often service nodes) does not count as a leaf.
@@ -30,10 +30,11 @@
 
 /* Quality of the routes that a guess gives. */
 struct quality {
-    uint64_t unreachable; /* pairs of a switch with nodes and a cluster that have no route */
-    uint64_t hops;        /* sum of the distances of all other pairs */
-    uint64_t choices;     /* sum of the numbers of candidate ports at the first switch */
-    bool flat;            /* some cable joins switches of equal height */
+    /* pairs of a switch with nodes and a cluster (route.h) that have no route */
+    uint64_t unreachable;
+    uint64_t hops;    /* sum of the distances of all other pairs */
+    uint64_t choices; /* sum over all pairs of the number of candidate ports at the switch */
+    bool flat;        /* some cable joins switches of equal height */
 };
 
 struct guess {
@@ -68,7 +69,7 @@ static uint32_t spread(struct guess *g, uint32_t *height, uint32_t count)
     return count;
 }
 
-/* Guesses 1 and 3. @least: number of nodes of a switch from which distances are counted. */
+/* Make guess 1 or 3: heights are distances from the switches with @least nodes or more. */
 static void guess_distance(struct guess *g, uint32_t least)
 {
     uint32_t count = 0;
@@ -106,7 +107,7 @@ static uint32_t above(struct guess *g, uint32_t from)
     return count;
 }
 
-/* Guess 2. The leaf whose heights are inverted is the leaf with the most switches above it. */
+/* Make guess 2. The leaf whose heights are inverted is the one with the most switches above it. */
 static void guess_inverted(struct guess *g, uint32_t least)
 {
     uint32_t best = 0, best_count = 0, seen = 0, most = 0;
@@ -127,7 +128,6 @@ static void guess_inverted(struct guess *g, uint32_t least)
         g->height[g->queue[i]] = 2 * most - g->height[g->queue[i]];
 }
 
-/* Return the switch that is farthest from @from. */
 static uint32_t farthest(struct guess *g, uint32_t from)
 {
     memset(g->level, 0xff, g->graph->switches * sizeof *g->level);
@@ -153,7 +153,7 @@ static uint32_t middle(struct guess *g, uint32_t from)
     return end;
 }
 
-/* Guess 4. Each connected part of the network has a central switch. */
+/* Make guess 4. Each connected part of the network has its own central switch. */
 static void guess_middle(struct guess *g)
 {
     uint32_t switches = g->graph->switches;
@@ -249,7 +249,7 @@ static bool is_better(const struct quality *a, const struct quality *b)
     return a->hops != b->hops ? a->hops < b->hops : a->choices > b->choices;
 }
 
-/* If guess 1 gives all routes and no cable joins equal heights, the others are not tried. */
+/* Try the guesses. If guess 1 gives all routes and no cable joins equal heights, it is enough. */
 static int guess_all(struct guess *g, uint32_t *best_level, enum topo_up *up)
 {
     size_t bytes = g->graph->switches * sizeof *g->level;

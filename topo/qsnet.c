@@ -21,11 +21,12 @@
 
 #include "topo/graph.h"
 
-#define RADIX       32
-#define HALF        16  /* ports of a router in each of the two directions */
-#define STAGE       8   /* routers of a stage of a chassis */
-#define PAIR        2   /* links between a lower and an upper router of the same chassis */
-#define M           128 /* links of a chassis to nodes, and also links out. M is the paper's name */
+#define RADIX 32
+#define HALF  16 /* ports of a router in each of the two directions */
+#define STAGE 8  /* routers of a stage of a chassis */
+#define PAIR  2  /* links between a lower and an upper router of the same chassis */
+/* links of a chassis to nodes, and as many out of it; named as in the paper */
+#define M           128
 #define CHASSIS_MAX 128
 #define CARDS       8 /* routers with top switches that fit into one chassis */
 
@@ -43,11 +44,12 @@ struct qsnet {
     enum apart apart;
 
     uint32_t chassis;
-    uint32_t lowers;      /* lower routers, which have nodes, per network */
-    uint32_t last_lowers; /* of the last chassis; APART_CHASSIS: of each of the last `links` ones */
+    uint32_t lowers; /* lower routers, which have nodes, per network */
+    /* lower routers of the last chassis; APART_CHASSIS: of each of the last `links` chassis */
+    uint32_t last_lowers;
     bool has_uppers;
-    uint32_t per_router;  /* top switches per router; 0: they are chassis, or there are none */
-    uint32_t per_chassis; /* top switches per chassis; 0: they are not chassis */
+    uint32_t per_router;  /* top switches per router; 0 if they are chassis or there are none */
+    uint32_t per_chassis; /* top switches per chassis; 0 if they are not chassis */
     uint32_t top_lowers;  /* lower routers of a top switch that is a chassis or half a chassis */
     uint32_t switches;    /* switches per network */
 };
@@ -97,7 +99,7 @@ static const char *qsnet_wrong(const struct qsnet *q)
     if (q->apart && q->links == 1)
         return "apart is for several links into one network: say links=2 too";
     if (q->tops < 1 || q->tops > M)
-        return "tops is 1 to 128: 128 top switches are full bandwidth, 64 half of it";
+        return "tops is 1 to 128: 128 top switches give full bandwidth, 64 give half of it";
     if (q->nodes * q->links > M * CHASSIS_MAX)
         return "too large: nodes times links is at most 16384, 128 chassis of 128";
     return NULL;
@@ -108,7 +110,7 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-/* A node's links lead to different chassis with APART_CHASSIS. These chassis are a row. */
+/* Size the lower stage. With APART_CHASSIS, a node's links lead to different chassis: a *row*. */
 static void qsnet_lower(struct qsnet *q)
 {
     uint32_t in_row = q->apart == APART_CHASSIS ? q->links : 1;
@@ -187,7 +189,7 @@ static void plug_backplane(struct rail *rail, uint32_t lower, uint32_t lowers, u
     rail->graph->parts.backplane += lowers * STAGE * PAIR;
 }
 
-/* Links out of a chassis are spread evenly over its upper routers. @j: number of the link. */
+/* Return where link @j out of chassis @c begins. The upper routers have equally many such links. */
 static struct topo_at link_out(const struct rail *rail, uint32_t c, uint32_t j)
 {
     uint32_t u = j * STAGE / rail->q->tops;

@@ -4,9 +4,9 @@
  *
  * A switch that has a node below it sends segments for this node down, by every port with which a
  * shortest path down begins. Every other switch sends them up, by every port with which a shortest
- * path begins. So a segment that has come down never goes up again, and tables depend only on the
- * destination. A segment waits for higher switches on the way up, and for lower switches on the way
- * down, so waits cannot form a cycle.
+ * path begins. So a segment that has come down never goes up again, although a table looks only at
+ * its destination. A segment waits for higher switches on the way up, and for lower switches on the
+ * way down, so waits cannot form a cycle.
  */
 #include "topo/route.h"
 
@@ -40,7 +40,10 @@ static struct cluster cluster_of(const struct topo_node *node)
     return key;
 }
 
-/* Find or add the cluster with the switches of @key, and count a member. @head: its list. */
+/*
+ * Find or add the cluster with the switches of @key, and count a member. @head: the list of
+ * clusters with the same first switch.
+ */
 static uint32_t cluster_number(struct clusters *clusters, uint32_t *head, const struct cluster *key)
 {
     for (uint32_t c = *head; c != TOPO_NONE; c = clusters->at[c].next) {
@@ -182,8 +185,8 @@ void topo_paths_free(struct paths *paths)
 }
 
 /*
- * Return the ports of paths->cable[from..to) with which a shortest path begins. @hops: gets its
- * length, or ROUTE_UNREACHABLE.
+ * Return the ports of paths->cable[from..to) with which a shortest path begins. @hops: gets the
+ * length of this path; ROUTE_UNREACHABLE if there is none.
  */
 static emu_ports shortest(const struct paths *paths, uint32_t from, uint32_t to, uint16_t *hops)
 {
@@ -233,7 +236,6 @@ void topo_paths_find(const struct paths *paths, const struct topo_graph *graph,
     }
 }
 
-/* Return a node of switch @s, or TOPO_NONE. */
 static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
 {
     for (uint32_t port = 0; port < graph->ports; port++)
@@ -244,7 +246,7 @@ static uint32_t node_at(const struct topo_graph *graph, uint32_t s)
 
 /*
  * Update graph->longest by the longest path to cluster @c, and @gap by the switches that have nodes
- * but no path to the cluster. @a_node: by switch: one of its nodes.
+ * but no path to the cluster. @a_node: for each switch, one of its nodes or TOPO_NONE.
  */
 static void note_hops(struct topo_graph *graph, const struct paths *paths,
                       const struct clusters *clusters, uint32_t c, const uint32_t *a_node,
@@ -302,7 +304,6 @@ static uint32_t count_switches(const struct paths *paths, uint32_t from, uint32_
     return count;
 }
 
-/* Set route.spread of all switches. */
 static void note_spreads(struct topo_graph *graph, const struct paths *paths)
 {
     for (uint32_t s = 0; s < graph->switches; s++)

@@ -37,7 +37,7 @@ bool topo_scan_word(const char **at, const char *word)
     return true;
 }
 
-/* Replaces control characters. */
+/* Copy the user's text for an error, with '?' in place of unprintable characters. */
 static void spec_show(char shown[SHOWN_BYTES], const char *spec)
 {
     int len = snprintf(shown, SHOWN_BYTES, "%s", spec);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - make routing tables from candidate ports, regular or general (struct topo_route). */
+/*
+ * table.c - make routing tables, regular or general (struct topo_route), from the candidate ports
+ * of each switch for each *cluster*, the nodes that are plugged into the same switches.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +11,7 @@
 #include "emu/util/random.h"
 #include "topo/route.h"
 
-#define BLOCKS_MAX 512 /* a regular table of so many blocks is always small enough */
+#define BLOCKS_MAX 512 /* a regular table of at most this many blocks is always small enough */
 
 /* Consecutive nodes, from `from` to `to` - 1, that are in one cluster. */
 struct run {
@@ -44,7 +47,7 @@ struct tables {
     uint32_t table; /* number of the current general table */
 };
 
-/* @size: bytes of an element. */
+/* Make space for @more elements of @size bytes behind the @used elements of an array. */
 static int grow(void **array, size_t *room, size_t used, size_t more, size_t size)
 {
     if (used + more <= *room)
@@ -59,7 +62,6 @@ static int grow(void **array, size_t *room, size_t used, size_t more, size_t siz
     return 0;
 }
 
-/* Return the ports at which node @n is plugged into switch @s. */
 static emu_ports own_ports(const struct topo_graph *graph, uint32_t s, uint32_t n)
 {
     const struct topo_node *node = &graph->node[n];
@@ -105,8 +107,8 @@ static void shape_above(struct shape *shape, emu_ports set)
 }
 
 /*
- * Add a run of nodes below the switch. @changes: its set differs from the set of the node before
- * it. @each: each node of the run has its own set.
+ * Add a run of nodes below the switch. @changes: the set of the run differs from the set of the
+ * node before it. @each: each node of the run has its own set.
  */
 static void shape_below(struct shape *shape, const struct run *run, bool changes, bool each)
 {

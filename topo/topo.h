@@ -20,8 +20,7 @@
 
 /*
  * Most ports of a switch: TOPO_PORTS_WIDE in fabemu-wide, the program for large switches, and
- * TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports also have room for a few combine
- * units.
+ * TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports can also contain combine units.
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1
@@ -66,7 +65,7 @@ struct topo_route {
     uint32_t set_count;  /* general: number of sets */
     uint32_t nodes;      /* general: elements of where[]; other nodes have no route */
     emu_ports elsewhere; /* empty: other nodes are unreachable, or the table is general */
-    emu_ports *sets;     /* regular: by block; general: for set_of[]. Switches may share sets */
+    emu_ports *sets;     /* regular: by block; general: by set_of[]. Switches may share sets */
     /* general, by cluster: index of its set; with TOPO_PER_MEMBER, index of its first node's set */
     const uint16_t *set_of;
     const uint32_t *where; /* general, by node: cluster << TOPO_MEMBER_BITS | index in it */
@@ -120,7 +119,7 @@ struct topo_parts {
 
 /*
  * Names of a switch or node in a file. The texts are UTF-8 without control characters, of at most
- * TOPO_NAME_MAX bytes. Each field but guid is the offset of a text in label_text.
+ * TOPO_NAME_MAX bytes. Each field except guid is the offset of a text in label_text.
  */
 struct topo_label {
     uint32_t name;  /* unique name for people: host, title or identity; see file_label.c */
@@ -238,7 +237,7 @@ void topo_rates(const struct topo_graph *graph, struct topo_rates *ret);
 
 /**
  * topo_spec_for_nodes - write the SPEC of a k-ary n-tree for at least @nodes nodes: with two levels
- * and the least k if k <= 16 suffices, else with k = 16 and more levels. Errors: -EINVAL with one
+ * and the least k if k <= 16 suffices, else with k = 16 and more levels. Errors: -EINVAL, with a
  * line in @error.
  */
 int topo_spec_for_nodes(uint32_t nodes, char *spec, size_t spec_bytes, char *error,
@@ -294,7 +293,8 @@ struct topo_checked {
     uint64_t routes;   /* pairs of a switch and a destination node */
     uint64_t channels; /* directions of cables between switches */
     uint64_t waits;    /* pairs of channels of which the first may wait for the second */
-    bool by_levels;    /* too large to list its waits, but all routes go up, then down */
+    /* the waits were too many to list; instead, all routes were found to go up, then down */
+    bool by_levels;
 };
 
 /**
@@ -305,7 +305,7 @@ struct topo_checked {
  * @what: gets what the check covered; may be NULL.
  * Cost: switches x nodes lookups and switches x clusters x ports steps: below 1 s for 16384 nodes.
  * If more than 2^28 lookups would be needed and all routes are regular, the check tests each set of
- * ports only once: if all routes go up, then down, there is no cycle.
+ * ports only once, because there is no cycle if all routes go up, then down.
  * Errors: -EINVAL, -EDEADLK, -ENOMEM with one line in @error.
  * Source: Dally and Seitz, deadlock-free routing; here with candidates, multicast and combining.
  */
@@ -340,7 +340,7 @@ struct topo_at {
 int topo_without(struct topo_graph **ret, const struct topo_graph *graph, const struct topo_at *cut,
                  uint32_t count, uint64_t *unreachable);
 
-/** topo_hops - number of switches on a path from @src's first link to @dst; 0: there is no path. */
+/** topo_hops - return the number of switches on a path from @src's first link to @dst, or 0. */
 uint32_t topo_hops(const struct topo_graph *graph, uint32_t src, uint32_t dst);
 
 /* One switch of a collective tree. */
@@ -370,7 +370,7 @@ struct topo_tree {
 int topo_tree_build(struct topo_tree *tree, const struct topo_graph *graph, const uint32_t *members,
                     uint32_t count, const uint32_t *load);
 
-/** topo_tree_link - link by which @node is in the tree; TOPO_NONE: it is not in the tree. */
+/** topo_tree_link - return the link by which @node is in the tree; TOPO_NONE: it is not in it. */
 uint32_t topo_tree_link(const struct topo_tree *tree, const struct topo_graph *graph,
                         uint32_t node);
 

@@ -3,9 +3,9 @@
  * tree.c - plan collective trees.
  *
  * A tree goes up to a switch that has all members below, then down to each member. So a segment on
- * a tree never goes up again after it has come down. The tree grows member by member: on the path
- * from the root down to a member, the switches behind the last switch that is already in the tree
- * are added. So the tree stays connected and free of cycles, even in a graph with several paths
+ * a tree never goes up again after it has come down. The tree grows member by member. On the path
+ * from the root down to a member, it gets the switches that follow the last switch that it already
+ * contains. So the tree stays connected and free of cycles, even in a graph with several paths
  * down.
  */
 #include "topo/topo.h"
@@ -27,7 +27,7 @@ struct grow {
     uint32_t *index; /* by switch of the graph: 1 + its index in switches[]; 0: not in the tree */
 };
 
-/* Return the port in @set with the least loaded neighbour, the lowest of several; -1: none. */
+/* Return the lowest port in @set with the least loaded neighbour; -1 if @set is empty. */
 static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
 {
     uint32_t least = 0;
@@ -93,7 +93,7 @@ static bool climb_onto(const struct grow *g, struct step *step, uint32_t sw)
     return false;
 }
 
-/* Return the port to the least loaded parent that was not tried, or -1. It counts as tried then. */
+/* Return the port to the least loaded untried parent, or -1. The parent then counts as tried. */
 static int climb_port(const struct grow *g, struct step *step)
 {
     emu_ports *set = emu_ports_any(step->best) ? &step->best : &step->rest;

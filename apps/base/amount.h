@@ -12,7 +12,7 @@ struct amount {
     char text[32];
 };
 
-/** amount_of_bytes - return a size with three digits and a binary unit: "1.46 MiB". Pure. */
+/** amount_of_bytes - return a size with up to three digits and a binary unit: "1.46 MiB". Pure. */
 struct amount amount_of_bytes(uint64_t bytes);
 
 /** amount_count - return a count with all digits, in groups of three: "573,269". Pure. */

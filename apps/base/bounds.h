@@ -11,7 +11,7 @@
 
 /**
  * bounds_read - parse "NAME=TIME" or "NAME=off", or several of these separated by commas. Returns
- * false if @text is invalid, and sets @right to a static text that describes a valid one.
+ * false if @text is invalid. Sets @right to a static text that describes a valid @text.
  */
 bool bounds_read(struct emu_bounds *bounds, const char *text, const char **right);
 
@@ -19,16 +19,16 @@ struct bounds_text {
     char text[16];
 };
 
-/** bounds_text - return a bound as text: "5s", "300ms", "off"; "profile's" if @ms is 0. Pure. */
+/** bounds_text - return a bound as text: "5s", "300ms", "off", or "profile's" if @ms is 0. Pure. */
 struct bounds_text bounds_text(uint64_t ms);
 
 /** bounds_profile - set the fields of the profile for which @bounds has a value. Pure. */
 void bounds_profile(struct emu_profile *profile, const struct emu_bounds *bounds);
 
-/** bounds_library - return the bounds for a process's library: {"silence_ms":N, …}; null is off. */
+/** bounds_library - return the bounds that processes apply: {"silence_ms":N, …}; null means off. */
 struct json_object *bounds_library(const struct emu_bounds *bounds);
 
-/** bounds_all - return all bounds. @profile: that of the fabric, which has some of the values. */
+/** bounds_all - return all bounds; @profile has the time-out of replies and the retry limit. */
 struct json_object *bounds_all(const struct emu_bounds *bounds, const struct emu_profile *profile);
 
 #endif

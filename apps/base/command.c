@@ -32,14 +32,14 @@
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
 
-/* where a build folder has the provider and the component, relative to the command */
+/* folders of libfabric's provider and of Open MPI's component, for a fabemu in a build folder */
 #define PROVIDER_BUILT  "nic/ofi"
 #define COMPONENT_BUILT "apps/ompi"
 
 /* Open MPI replaces this text by its default folders of components. */
 #define COMPONENTS_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
 
-/* The beginning of the launch agent that set_agent() sets. */
+/* The beginning of the value of the variable that set_agent() sets. */
 #define AGENT_BEGINS "env FABEMU_SOCKET="
 
 /* --- finding the command ---------------------------------------------------------------- */
@@ -119,13 +119,13 @@ static const struct setting {
     const char *name;
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
-    /* this variable is not set if the user has set one of these: Open MPI refuses both together */
+    /* if the user has set one of these, `name` is not set, because Open MPI refuses both */
     const char *conflicts[3];
 } settings[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
     {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
     {"OMPI_MCA_btl", "self", NULL, {0}},
-    /* allows sm and pt2pt. Open MPI 5 has no pt2pt, and would abort if a list named it */
+    /* leaves sm and pt2pt. Open MPI 5 has no pt2pt, and would abort if a list named it */
     {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}},
     {"OMPI_MCA_mtl_ofi_provider_include",
      "fabemu",
@@ -239,9 +239,10 @@ static char capital_i(void)
 static void set_in_each_locale(const struct walk *walk, const char *suffix, const char *value)
 {
     const char letters[] = {'I', 'i', capital_i()};
+    size_t count = letters[2] == 'I' ? 2 : 3;
     char name[32];
 
-    for (size_t i = 0; i < sizeof letters; i++) {
+    for (size_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "FI_PROV%cDER%s", letters[i], suffix);
         walk->each(walk->context, name, value);
     }
@@ -307,7 +308,7 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
     }
     set_in_each_locale(walk, "", provider);
     set_in_each_locale(walk, "_PATH", path);
-    if (strstr(socket_path, "%h")) /* several hosts: hosts_socket_anywhere() */
+    if (strstr(socket_path, "%h")) /* the fabric spans several hosts (hosts_socket_anywhere()) */
         set_agent(walk, socket_path, provider, path);
 }
 

@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define COMMAND_MARK "FABEMU_RUN" /* environment variable of the processes of a run */
+#define COMMAND_MARK "FABEMU_RUN" /* environment variable that marks the processes of COMMAND */
 
 /** command_check - check that @name can be executed. Prints errors. Returns 0 or an exit status. */
 int command_check(const char *name);
 
-/** command_is_launcher - return whether @name is mpirun or an alias, with or without a folder. */
+/** command_is_launcher - return whether @name is mpirun or another name of it, or a path to it. */
 bool command_is_launcher(const char *name);
 
 /**
@@ -28,17 +28,17 @@ int command_environment(char **argv, const char *socket_path, const char *mark, 
 
 /**
  * env_each - call @each with the name and the value of every variable that a program needs to use
- * the fabric whose socket is @socket_path. If the user has set a variable, it is skipped, or our
- * part is put before the user's value. Prints a line for each value of the user that prevents
- * programs from using the fabric. In a Turkish locale, names of libfabric's variables contain a
- * byte that shells do not accept. Errors: -ENOENT with one line in @error: the provider or /proc is
- * missing.
+ * the fabric whose socket is @socket_path. Skips a variable that the user has set, except lists of
+ * folders: there, our folder is put before the user's. Prints a line for each value, set by the
+ * user, that prevents programs from using the fabric. In a Turkish locale, @each is also called
+ * with names that contain a byte that shells do not accept in names. Errors: -ENOENT with one line
+ * in @error, the libfabric provider or /proc is missing.
  */
 int env_each(const char *socket_path,
              void (*each)(void *context, const char *name, const char *value), void *context,
              char *error, size_t error_bytes);
 
-/* The settings of signals that a supervisor changes for itself and restores for the command. */
+/* The signal settings that `fabemu run` changes for itself and restores for its COMMAND. */
 struct command_signals {
     sigset_t mask;
     struct sigaction pipe;
@@ -47,7 +47,7 @@ struct command_signals {
 
 /**
  * command_start - fork a process that restores @signals and executes @argv. The kernel sends it
- * SIGTERM when the supervisor (the calling thread) dies. Returns the pid or -errno.
+ * SIGTERM when the calling thread dies. Returns the pid or -errno.
  */
 pid_t command_start(char **argv, const struct command_signals *signals);
 

@@ -14,18 +14,19 @@
 #include "emu/util/json.h"
 
 struct lines {
-    int fd;                  /* -1: no file, or a write has failed */
+    int fd;                  /* -1 if there is no file, or a write has failed */
     int epoll;               /* borrowed */
     const char *what;        /* what the lines are, for messages to the user */
     struct emu_json_buf out; /* waiting lines; the first one may be partly written */
     bool watched;            /* fd is registered in epoll */
-    bool failed;             /* a write failed, other than by a reader that closed its pipe */
+    bool failed;             /* a write failed, and not because the pipe's reader closed it */
     uint64_t left_out;       /* lines dropped since a line was last queued */
-    uint64_t all_left_out;   /* lines dropped since lines_open(), also by the caller */
+    uint64_t all_left_out;   /* all dropped lines; the caller may add those that it drops itself */
 };
 
 /**
- * lines_open - prepare to write to @fd, which is borrowed and becomes non-blocking; -1: no file.
+ * lines_open - prepare to write to @fd, which is borrowed and becomes non-blocking. If @fd is -1,
+ * there is no file, and lines_put() does nothing.
  * @epoll: while lines wait, @fd is registered in it for EPOLLOUT, with @file as data. The caller
  *         then calls lines_flush() when @fd is writable.
  * @what:  what the lines are, for messages to the user.

@@ -42,7 +42,7 @@ static int open_file(const char *path, bool *made)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 
     *made = fd >= 0;
-    if (fd < 0 && errno == EEXIST) /* with O_CREAT, for a symbolic link without a target */
+    if (fd < 0 && errno == EEXIST) /* O_CREAT creates the missing target of a symbolic link */
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     return fd < 0 ? -errno : fd;
 }

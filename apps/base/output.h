@@ -23,8 +23,8 @@ struct output {
 
 /**
  * output_open - open @path for writing, and lock it. "-" is standard output, which is not locked.
- * If @path is a named pipe, wait for a reader until emu_now_ms() is @until_ms; INT64_MAX: without
- * limit.
+ * If @path is a named pipe, wait for a reader until emu_now_ms() is @until_ms, or without limit if
+ * that is INT64_MAX.
  * Errors: -EWOULDBLOCK, another process writes it; -ENXIO, no process reads the pipe; those of
  * open().
  */
@@ -35,7 +35,7 @@ const char *output_why(int err);
 
 /**
  * output_begin - truncate the file at the current position, which is 0 unless bytes were written.
- * Does nothing if @fd is -1 or not a regular file. Errors: those of ftruncate().
+ * Does nothing if @fd is -1, not a regular file, or in append mode. Errors: those of ftruncate().
  */
 int output_begin(int fd);
 

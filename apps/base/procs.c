@@ -2,6 +2,7 @@
 /* procs.c - observe, stop and end processes. */
 #include "apps/base/procs.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -11,13 +12,28 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "apps/base/message.h"
 #include "emu/util/now.h"
 #include "emu/util/printable.h"
+
+/* Copies of SO_PEERPIDFD (Linux 6.5), PIDFD_INFO_EXIT (6.15), PIDFD_GET_INFO and its structure. */
+#define PEER_PIDFD  77
+#define STATUS_EXIT (UINT64_C(1) << 3)
+#define GET_STATUS  _IOWR(0xff, 11, struct pidfd_status)
+
+struct pidfd_status {
+    uint64_t mask; /* STATUS_EXIT: exit_code is asked for and, on return, known */
+    uint64_t cgroup;
+    uint32_t ids[11];
+    int32_t exit_code; /* as from wait() */
+};
+static_assert(sizeof(struct pidfd_status) == 64, "GET_STATUS has the size in it");
 
 int procs_check(char *error, size_t error_bytes)
 {
@@ -32,7 +48,7 @@ struct proc {
     pid_t pid;
     pid_t parent;
     char state;
-    int exit_code; /* of a zombie: the status that wait() will return */
+    int exit_code; /* if the process is a zombie: the status that wait() will return */
     bool below;    /* procs_descendants() has marked it as a descendant of the root */
 };
 
@@ -115,24 +131,50 @@ void procs_name(pid_t pid, char *name, size_t name_bytes)
     fclose(file);
 }
 
+int procs_pidfd(int socket, pid_t pid)
+{
+    int pidfd;
+    socklen_t bytes = sizeof pidfd;
+
+    return getsockopt(socket, SOL_SOCKET, PEER_PIDFD, &pidfd, &bytes) ? pidfd_open(pid, 0) : pidfd;
+}
+
+/*
+ * Read the status that wait() returns for a process that has ended. Its parent may reap it between
+ * any two steps here. Then only its pidfd still has the status.
+ */
+static bool read_exit_code(pid_t pid, int pidfd, int *exit_code)
+{
+    struct pidfd_status status = {.mask = STATUS_EXIT};
+    struct proc proc;
+
+    if (read_stat(pid, &proc) && proc.state == 'Z') {
+        *exit_code = proc.exit_code;
+        return true;
+    }
+    if (ioctl(pidfd, GET_STATUS, &status) || !(status.mask & STATUS_EXIT))
+        return false;
+    *exit_code = status.exit_code;
+    return true;
+}
+
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes)
 {
     const char *exited = exits ? "exited without detaching" : NULL;
     struct pollfd end = {pidfd, POLLIN, 0};
-    struct proc proc;
+    int exit_code;
 
     if (pidfd >= 0 && poll(&end, 1, 0) == 0) {
         snprintf(how, how_bytes, "%s", exited ? exited : "closed its connection without detaching");
         return false;
     }
-    if (pidfd < 0 || !read_stat(pid, &proc) || proc.state != 'Z') /* its parent has reaped it */
+    if (pidfd < 0 || !read_exit_code(pid, pidfd, &exit_code)) /* its parent has reaped it */
         snprintf(how, how_bytes, "%s",
                  exited ? exited : "ended without detaching: it was killed, or called _exit()");
-    else if (WIFSIGNALED(proc.exit_code))
-        snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(proc.exit_code));
+    else if (WIFSIGNALED(exit_code))
+        snprintf(how, how_bytes, "killed by signal %d", WTERMSIG(exit_code));
     else
-        snprintf(how, how_bytes, "exited with status %d without detaching",
-                 WEXITSTATUS(proc.exit_code));
+        snprintf(how, how_bytes, "exited with status %d without detaching", WEXITSTATUS(exit_code));
     return true;
 }
 

@@ -17,9 +17,16 @@ int procs_check(char *error, size_t error_bytes);
 void procs_name(pid_t pid, char *name, size_t name_bytes);
 
 /**
+ * procs_pidfd - return a pidfd of process @pid, which has connected to @socket; -1: none. From
+ * Linux 6.16 on, the socket provides it even after the parent of the process has reaped it.
+ */
+int procs_pidfd(int socket, pid_t pid);
+
+/**
  * procs_exit_reason - process @pid has closed its connection: describe in @how, as far as it is
- * known, how the process has ended. @pidfd: its pidfd; -1: none. @exits: it had announced its exit.
- * Returns false if it still runs. Never waits.
+ * known, how the process has ended. @pidfd: from procs_pidfd(). @exits: it had announced its exit.
+ * Returns false if it still runs. Never waits. From Linux 6.16 on, the kernel always knows the exit
+ * status. Older kernels forget it when the parent reaps the process.
  */
 bool procs_exit_reason(pid_t pid, int pidfd, bool exits, char *how, size_t how_bytes);
 
@@ -39,9 +46,9 @@ struct procs_stop {
 bool procs_stopped_for(struct procs_stop *stop, pid_t pid, uint64_t bound_ns);
 
 /*
- * A list of processes that faults stop, permanently or at intervals. The fabric and its supervisor
- * both have a list, and add a process before it is stopped. So if the fabric or the supervisor is
- * killed, the other one resumes the process.
+ * A list of processes that injected faults stop, permanently or at intervals. The fabric and its
+ * supervisor both have a list, and add a process to it before the process is stopped. So if one of
+ * the two is killed, the other one resumes the process.
  */
 struct procs_frozen {
     struct procs_frozen_one {
@@ -60,7 +67,10 @@ struct procs_frozen {
 int procs_freeze(struct procs_frozen *frozen, pid_t pid);
 void procs_thaw(struct procs_frozen *frozen);
 
-/** procs_descendants - find running descendants of @root except @except. Returns their number. */
+/**
+ * procs_descendants - find the descendants of @root that have not ended. Leaves out @except and its
+ * descendants. Returns their number.
+ */
 size_t procs_descendants(pid_t root, pid_t except, pid_t *ret, size_t max);
 
 /** procs_child_has_socket - return whether a child of @parent has the socket @inode open. */

@@ -2,12 +2,12 @@
 /*
  * schedstat.c - how long the threads of a process waited for a core, as the kernel counts it.
  *
- * The kernel always counts for each thread how long it was in a run queue (sched_info.run_delay). A
- * sample reads one small file per thread, and adds the difference from the thread's last count.
+ * The kernel counts for each thread how long it was in a run queue (sched_info.run_delay). A sample
+ * reads one small file per thread, and adds the difference from the thread's last count.
  *
  * The kernel adds a wait to its count only when the wait ends. If a thread is runnable now and has
  * not run since the last sample, it has waited all that time. A sample counts that time at once,
- * and a later one subtracts it when the kernel has counted the wait. A stopped process is not
+ * and a later sample subtracts it when the kernel has counted the wait. A stopped process is not
  * runnable.
  *
  * Rejected: taskstats, which includes ended threads but needs CAP_NET_ADMIN; /proc/PID/schedstat,
@@ -24,7 +24,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAITING_LEAST_NS 20000000u /* several ticks; each tick updates ran_ns of a thread */
+/* Several ticks. As each updates ran_ns, a thread whose ran_ns stays equal for them has not run. */
+#define WAITING_LEAST_NS 20000000u
 
 struct thread {
     pid_t tid;
@@ -94,8 +95,9 @@ static const struct thread *thread_before(const struct waits *waits, size_t at, 
 }
 
 /*
- * Return how long thread @now has waited in the last @since_ns. @before: its counts before that; if
- * they are higher, they are those of another thread with the same number.
+ * Return the waits of thread @now that this sample counts, @since_ns after the last one. @before:
+ * its counts at the last sample; NULL: it is new. If @before has a longer wait, it is an earlier
+ * thread with the same number.
  */
 static uint64_t thread_waited(int tasks, struct thread *now, const struct thread *before,
                               uint64_t since_ns)

@@ -12,13 +12,13 @@
 struct waits;
 
 /**
- * waits_open - start to sample process @pid. This needs one descriptor, which refers to this
- * process even if its number is reused. Errors: -ESRCH, no such process, or it is in another pid
- * namespace; -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
+ * waits_open - start to sample process @pid. Keeps a descriptor of its folder in /proc open, so a
+ * later process with the same number is never sampled. Errors: -ESRCH, no such process, or it is in
+ * another pid namespace; -ENOTSUP, the kernel does not count waits; -EACCES, -EMFILE, -ENOMEM.
  */
 int waits_open(struct waits **ret, pid_t pid);
 
-/** waits_open_at - as waits_open(), with a descriptor of /proc/PID/task; closes it on failure. */
+/** waits_open_at - as waits_open(), but take over @tasks, a descriptor of /proc/PID/task. */
 int waits_open_at(struct waits **ret, int tasks);
 
 void waits_close(struct waits *waits);
@@ -26,11 +26,12 @@ void waits_close(struct waits *waits);
 #define WAITS_SHARED_NS UINT64_C(10000000) /* normal wait on a shared core: a few time slices */
 
 struct waits_delta {
-    uint64_t ns;      /* sum of the waits of all threads that were counted since the last sample */
-    uint64_t over_ns; /* the part of ns that is longer ago, because waits count at their end */
+    uint64_t ns;      /* sum over all threads: the waits that this sample counts */
+    uint64_t over_ns; /* part of ns from before the last sample: a wait counts when it ends */
     /*
-     * The longest wait of one thread, minus WAITS_SHARED_NS for each time that it got a core,
-     * because threads that share a core always wait that long for each other.
+     * The maximum over all threads: the thread's waits in this sample, minus WAITS_SHARED_NS for
+     * each time that it got a core, because threads that share a core always wait that long for
+     * each other.
      */
     uint64_t starved_ns;
 };
@@ -38,8 +39,8 @@ struct waits_delta {
 /**
  * waits_sample - measure the waits since the last sample or waits_open(), which was @since_ns ago.
  * A wait that has not ended counts only if it began before the last sample. A thread that has ended
- * since the last sample does not count. Errors: -ESRCH, the process has ended; -ENOMEM, -EMFILE:
- * the next sample includes this time.
+ * since the last sample does not count. Errors: -ESRCH, the process has ended; -ENOMEM or -EMFILE,
+ * after which the next sample includes the waits that this one failed to count.
  */
 int waits_sample(struct waits *waits, uint64_t since_ns, struct waits_delta *ret);
 

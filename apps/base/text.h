@@ -2,8 +2,8 @@
 /*
  * text.h - a growing buffer for a line of JSON or a page of metrics. Owned by one thread.
  *
- * A snapshot of a large fabric has tens of thousands of numbers. Allocating a JSON object for each
- * would take most of its time, so the text is written directly.
+ * A snapshot of a large fabric has tens of thousands of numbers. Most of the time would be spent on
+ * allocating a JSON object for each, so the text is written directly.
  */
 #ifndef APPS_BASE_TEXT_H
 #define APPS_BASE_TEXT_H
@@ -50,7 +50,7 @@ void text_json(struct text_buf *text, struct json_object *value);
 /** text_comma - append a comma, unless the text ends with a comma, '[' or '{'. */
 void text_comma(struct text_buf *text);
 
-/** text_row - append the next list [A,B,…] of a list of lists of numbers. */
+/** text_row - append the list [A,B,…] of numbers, after a comma if the text ends with a list. */
 void text_row(struct text_buf *text, const int64_t *numbers, size_t count);
 
 /** text_field - append a comma by text_comma(), and then "name":. */

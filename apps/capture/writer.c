@@ -33,7 +33,7 @@ struct source {
 /* Counts of one interface. */
 struct counts {
     uint64_t missed;  /* records that the worker had dropped, as of the last record read */
-    uint64_t written; /* records in the files */
+    uint64_t written; /* records written to files, some of which may be overwritten by now */
 };
 
 struct capture_writer {
@@ -45,7 +45,7 @@ struct capture_writer {
     uint32_t busy_count;
     uint64_t offset_ns; /* time of day minus monotonic time; clock virtual: 0 */
     uint64_t most;
-    uint64_t records;     /* records written to the files, or still in file.buf */
+    uint64_t records;     /* all records written so far, or still in file.buf */
     uint64_t first, last; /* earliest and latest time of a record */
 
     struct capture_files *files;
@@ -125,7 +125,10 @@ static void writer_begin(struct capture_writer *writer, int hurry_fd)
         section_begin(writer, hurry_fd);
 }
 
-/* Empty the files, unless their size limit is too small for this capture: -EMSGSIZE. */
+/*
+ * The first capture of a fabric empties the files, and later ones continue them. Errors: -EMSGSIZE,
+ * the size limit of the files is too small for this capture; those of capture_files_begin().
+ */
 static int files_begin(struct capture_writer *writer, struct capture_files *files)
 {
     writer->files = files;

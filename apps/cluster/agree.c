@@ -160,7 +160,7 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
                        CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
-/* Open the key's file, without waiting for a writer if it is a pipe. NULL: errno has the error. */
+/* Open the key's file, without waiting for a writer if it is a pipe. Errors: NULL and errno. */
 static FILE *open_key(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

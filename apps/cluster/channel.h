@@ -62,7 +62,7 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 #define HOSTS_UNACKED_MOST ((size_t)128 << 10)
 #define HOSTS_ACK_BYTES    ((size_t)32 << 10)
 static_assert(HOSTS_ACK_BYTES < HOSTS_UNACKED_MOST,
-              "text that is not acknowledged yet never fills the limit");
+              "text that was read and is not acknowledged yet never fills the limit");
 
 static inline bool hosts_is_full(const struct conn *control)
 {
@@ -71,9 +71,9 @@ static inline bool hosts_is_full(const struct conn *control)
 
 #define HOSTS_DRAIN_MS 1000 /* time to send the last messages when a channel is closed */
 /*
- * At the start: for how long a host that belongs to another fabric does not make the start fail. It
- * may be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer than
- * the agents, because agents end with the coordinator and must have sent their reports before that.
+ * A host that belongs to another fabric makes the start fail only after this time, because it may
+ * be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer than the
+ * agents, because agents end with the coordinator and must have sent their reports before that.
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
@@ -118,10 +118,10 @@ struct json_object *hosts_totals_list(const struct fabric_totals *totals);
 void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
 /*
- * numbers.c: the communication of this host's processes, with at most @most pairs of nodes,
+ * numbers.c: return the communication of this host's processes, with at most @most pairs of nodes,
  * beginning with pair number @from. If pairs are left out, "next" is the number of the first of
- * them. All data besides pairs is included only if @from is 0. NULL: no memory. hosts_comm_add() -
- * add such an object to @sum; invalid parts are ignored.
+ * them. Data other than pairs is included only if @from is 0. Returns NULL if there is no memory.
+ * hosts_comm_add() - add such an object to @sum; invalid parts are ignored.
  */
 #define HOSTS_PAIRS_MOST 65536u /* most pairs per message */
 struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most);
@@ -130,8 +130,9 @@ void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
 #define HOSTS_STALL 5u /* numbers per stalled link in a reply to "stalls" */
 
 /*
- * numbers.c: write bytes as hexadecimal digits; NULL: no memory. hosts_from_hex() - parse digits
- * into at most @most bytes. Returns the number of bytes; 0 on an error.
+ * numbers.c: write bytes as hexadecimal digits. Returns NULL if there is no memory.
+ * hosts_from_hex() - parse digits into at most @most bytes. Returns the number of bytes; 0 on
+ * error.
  */
 struct json_object *hosts_to_hex(const void *from, size_t bytes);
 size_t hosts_from_hex(struct json_object *digits, void *to, size_t most);
@@ -152,7 +153,7 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 /* Most drops in a reply to "unrecoverable". A line has space for many times that number. */
 #define HOSTS_DROPS_MOST 4096u
 
-/* Bits of field "is" of a group, from coordinator/admit.c to agent/rejoin.c. */
+/* Bits of field "is" of a group, which coordinator/admit.c sends to agent/rejoin.c. */
 #define HOSTS_COMBINES    1u
 #define HOSTS_FAILED      2u
 #define HOSTS_TREELESS    4u
@@ -194,7 +195,7 @@ void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containe
 #define HOSTS_TEST_MOST 100000 /* most packets per test; the fabric manager uses 10000 */
 
 #define HOSTS_SAMPLE_BYTES ((size_t)32 << 10) /* size of a piece of a sample */
-#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* excess of a piece by its last record, at most */
-#define HOSTS_SAMPLE_ROW   80u                /* most bytes of a row in a list of counters */
+#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* limit by which its last record may exceed that */
+#define HOSTS_SAMPLE_ROW   80u                /* most bytes of counters of a device or a cable */
 
 #endif

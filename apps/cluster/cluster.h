@@ -32,7 +32,7 @@
 /* An Ethernet port for links to other hosts. */
 struct cluster_port {
     char device[CLUSTER_DEVICE_BYTES]; /* name of the device in DPDK's syntax */
-    bool has_mac;                      /* false: sessions learn the address in their handshake */
+    bool has_mac;                      /* if false, the other hosts learn it in the handshake */
     uint8_t mac[CLUSTER_MAC_BYTES];
 };
 
@@ -42,10 +42,10 @@ struct cluster_range {
 
 struct cluster_host {
     char name[CLUSTER_NAME_BYTES];
-    uint32_t share; /* weight of the host's part: with 2, a host gets twice the nodes */
+    uint32_t share; /* weight in topo_cut(): with 2, a host gets twice as many nodes as with 1 */
     uint32_t ports;
     struct cluster_port port[CLUSTER_PORTS_MAX];
-    uint32_t ranges;                                /* 0: topo_cut() assigns switches to hosts */
+    uint32_t ranges;                                /* if 0, topo_cut() assigns the switches */
     struct cluster_range range[CLUSTER_RANGES_MAX]; /* in ascending order, with gaps between them */
 };
 
@@ -57,7 +57,7 @@ struct cluster_join {
 
 struct cluster {
     char fabric[CLUSTER_NAME_BYTES];
-    char key[CLUSTER_DEVICE_BYTES]; /* name of a file; "": none */
+    char key[CLUSTER_DEVICE_BYTES]; /* name of the key's file; "" if there is no key */
     uint64_t silent_ns;             /* a host that sends nothing for this long is lost */
     uint32_t hosts;                 /* at least 1 */
     struct cluster_host *host;
@@ -82,27 +82,28 @@ void cluster_release(struct cluster *cluster);
 /** cluster_print - print the canonical text, from which cluster_text() makes an equal cluster. */
 void cluster_print(const struct cluster *cluster, FILE *to);
 
-/** cluster_host - number of the host with that name; CLUSTER_HOSTS_MAX: none. Pure. */
+/** cluster_host - return the number of host @name; CLUSTER_HOSTS_MAX if there is none. Pure. */
 uint32_t cluster_host(const struct cluster *cluster, const char *name);
 
-/** cluster_fabric - the fabric's number: its name if that is a number, else a hash of it. */
+/** cluster_fabric - return the fabric's number: its name if that is a number, else a hash of it. */
 uint64_t cluster_fabric(const struct cluster *cluster);
 
 /**
- * cluster_links - number of pairs of ports that connect two hosts. If `join` lines connect the two
- * hosts, these lines are the pairs; otherwise the i-th port of one host is connected to the i-th of
- * the other. cluster_link() - the ports of @a and @b in pair @i. Pure.
+ * cluster_links - return the number of pairs of ports that connect two hosts. If `join` lines
+ * connect the two hosts, these lines are the pairs; otherwise the i-th port of one host is
+ * connected to the i-th of the other. cluster_link() - find the ports of @a and @b in pair @i.
+ * Pure.
  */
 uint32_t cluster_links(const struct cluster *cluster, uint32_t a, uint32_t b);
 void cluster_link(const struct cluster *cluster, uint32_t a, uint32_t b, uint32_t i,
                   uint32_t *port_a, uint32_t *port_b);
 
-/** cluster_sessions - number of pairs of ports to which port @port of @host belongs. Pure. */
+/** cluster_sessions - return the number of pairs of ports to which port @port of @host belongs. */
 uint32_t cluster_sessions(const struct cluster *cluster, uint32_t host, uint32_t port);
 
 /**
  * cluster_place - assign the switches of a network to hosts.
- * @host_of: written; by switch, its host.
+ * @host_of: written; by switch, the number of its host.
  * Errors: -EINVAL, the network does not have a listed switch, a switch has no host, or no ports
  * connect two hosts that need cables between them; -ENOMEM; with one line in @error.
  */
@@ -118,10 +119,10 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
                 size_t error_bytes);
 
 /**
- * cluster_digest - digest of everything that hosts must agree on: cluster, network, profile, clock,
- * seed, bounds, the initial values of counters and of the time, and the list of counters. It
- * detects accidents, such as an old copy of a file. It does not detect forgery, because it is not
- * cryptographic; the key prevents forgery. Errors: -ENOMEM.
+ * cluster_digest - digest everything that hosts must agree on: cluster, network, profile, clock,
+ * seed, bounds, the initial values of counters and of the time, and the list of counters. The
+ * digest detects accidents, such as an old copy of a file. It does not detect forgery, because it
+ * is not cryptographic; the key prevents forgery. Errors: -ENOMEM.
  */
 int cluster_digest(const struct cluster *cluster, const struct fabric_config *config,
                    uint8_t digest[static CLUSTER_DIGEST_BYTES]);

@@ -11,9 +11,9 @@
  *
  * The fabrics of all hosts are *replicas* (apps/fabric/hosts.h, struct fabric_mirror): each knows
  * the whole network, and has the devices of its own part. When the coordinator changes its replica,
- * it has all other hosts make the same change before it continues.
+ * it sends the change to all other hosts, which make changes in the order in which these were sent.
  *
- * Both sides send JSON, one message per line. A host link carries the control channel. C is the
+ * A host link carries the control channel. Both ends send JSON, one message per line. C is the
  * number that an agent has given to a process:
  *
  *   to the coordinator  {"client":C,"new":PID,"command":NAME}   a process has connected
@@ -23,9 +23,9 @@
  *                       {"client":C,"how":TEXT}                 how the process itself ended
  *                       {"client":C,"stopped":0|1}              it is, or is no longer, stopped for
  *                                                               longer than --bound stopped
- *                       {"here":PID}                            once, before all other messages
+ *                       {"here":PID}                            the agent's first message: its pid
  *                       {"cut_off":NODE}                        NODE's process takes no segments
- *                       {"link_lost":{"host":H,"number":I,"of":N}}   a host link to H has ended
+ *                       {"link_lost":{"host":H,"number":I,"of":N}}   link I of N to H has ended
  *                       {"reply":N,"errno":E,…}                 reply to call N
  *                       {"reply":0,"sample":…}                  a piece of a sample (sample.c)
  *                       {"reply":0,"hit":N,"fault":ID}          fault ID took a link down and lost
@@ -37,7 +37,7 @@
  *                       {"client":C,"end":true}                 close its connection
  *                       {"call":N,"do":NAME,…}                  call number N (tables in agent.c,
  *                                                               queries.c, faults.c, rejoin.c);
- *                                                               0: the agent does not reply
+ *                                                               no reply is sent if N is 0
  */
 #ifndef APPS_CLUSTER_HOSTS_H
 #define APPS_CLUSTER_HOSTS_H
@@ -48,7 +48,7 @@
 
 /*
  * A host link, as one of its two hosts sees it: it leads to @host, over pair @number of the @of
- * pairs of ports that connect the two hosts.
+ * pairs of ports that connect the two hosts. Its *session* is the connection between its two ends.
  */
 struct hosts_link {
     uint32_t host;
@@ -57,7 +57,7 @@ struct hosts_link {
     int closed_fd; /* hangs up when the link's session ends; never read; borrowed */
 };
 
-/* Kinds of samples: what an agent sends, in pieces, when the coordinator requests it. */
+/* Kinds of samples. A sample is what has changed since the last one; agents send it on request. */
 enum hosts_sample_kind {
     HOSTS_SAMPLE_COUNTERS, /* counters, for telemetry_receive() */
     HOSTS_SAMPLE_FINISHED, /* finished operations of processes, for timeline_receive() */

@@ -26,13 +26,13 @@
 #define PORT_FRAMES   4096u /* frames of a port, unless its sessions need more */
 #define FRAME_KIB     10u   /* memory of a frame, including what DPDK adds */
 #define MEMORY_MIB    256u  /* memory of all ports of a process, unless their frames need more */
-#define WINDOW_MOST   1024u /* limit of a session's window, in frames */
+#define WINDOW_MOST   1024u /* limit of a session's unacknowledged frames (its window) */
 #define KNOCK_BYTES   192   /* space for a line about a rejected host */
 #define CLOSE_LOOK_MS 1     /* interval between checks whether control channels are closed */
 
 struct port {
-    struct emu_hostport *port; /* NULL: `link` owns the port */
-    struct emu_hostlink *link; /* NULL: the fabric has not created it yet */
+    struct emu_hostport *port; /* NULL once `link` owns the port */
+    struct emu_hostlink *link; /* NULL until the fabric creates it */
     uint32_t peers;
     struct emu_hostlink_peer peer[CLUSTER_HOSTS_MAX];
 };
@@ -55,7 +55,7 @@ struct links {
     struct fabric_hosts hosts;
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
-    int control[CLUSTER_HOSTS_MAX]; /* by host: this host's end of the control channel; -1: none */
+    int control[CLUSTER_HOSTS_MAX]; /* by host: this host's end of the control channel, or -1 */
     /* links whose socket carries no control channel, and only shows the end of the session */
     uint32_t watches;
     struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
@@ -92,7 +92,7 @@ static int links_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return err;
 }
 
-/* Return the pair of ports that a cable between hosts uses; NULL: none. */
+/* Return the pair of ports that a cable between hosts uses; NULL if no ports connect them. */
 static const struct pair *pair_of(const struct links *links, const struct fabric_crossing *crossing)
 {
     for (uint32_t i = 0; i < links->pairs; i++)
@@ -199,7 +199,7 @@ static int peer_control(struct links *links, const struct pair *which,
     return 0;
 }
 
-/* Return the largest window for which PORT_FRAMES frames are enough, or else the least. */
+/* Return the largest window of @sessions sessions that fit in PORT_FRAMES frames, or the least. */
 static uint32_t window_of(uint32_t sessions)
 {
     uint32_t window = WINDOW_MOST;
@@ -323,9 +323,9 @@ static int links_make(struct links *links, char *error, size_t error_bytes)
 }
 
 /*
- * Return the depth of cables between hosts: the entries that a cable can carry while its receiver
- * waits for a core. That wait takes milliseconds on a host with more threads than cores. With few
- * cables, each of them may have more entries. All hosts compute the same depth.
+ * Return the depth of cables between hosts: the number of entries that a cable can carry while its
+ * receiver waits for a core. That wait takes milliseconds on a host with more threads than cores.
+ * With few cables, each of them may have more entries. All hosts compute the same depth.
  */
 static uint32_t links_depth(const struct fabric_config *config)
 {
@@ -494,7 +494,7 @@ int links_control_again(void *ctx, uint32_t host)
     return -ENODEV;
 }
 
-/* Return the watched link over @pair; NULL: the pair carries the control channel. */
+/* Return the watched link over @pair; NULL if the pair carries the control channel. */
 static struct hosts_link *watched_of(struct links *links, const struct pair *pair)
 {
     for (uint32_t i = 0; i < links->watches; i++)
@@ -559,7 +559,7 @@ void links_warn(void *ctx)
         char why[128];
 
         if (pair->warned || !emu_session_is_refused(session) ||
-            /* in this state the start fails soon, and says why */
+            /* in this state the start soon fails with the reason */
             emu_session_state(session) == EMU_SESSION_REFUSED)
             continue;
         pair->warned = true;
@@ -635,7 +635,6 @@ static struct json_object *pair_report(const struct links *links, const struct p
                {"timeouts", &frames->timeouts},
                {"doubles", &frames->doubles},
                {"out_of_order", &frames->out_of_order},
-               {"malformed", &frames->malformed},
                {"foreign", &frames->foreign},
                {"forged", &frames->forged},
                {"bad", &counts->bad},
@@ -647,6 +646,8 @@ static struct json_object *pair_report(const struct links *links, const struct p
 
     json_add_text(ret, "host", links->cluster->host[pair->host].name);
     json_add_number(ret, "cables", pair->port->peer[pair->peer].cables);
+    json_add_number(ret, "malformed", /* frames, and records in frames */
+                    emu_count_read(&frames->malformed) + emu_count_read(&counts->malformed));
     for (size_t c = 0; c < sizeof all / sizeof all[0]; c++)
         json_add_number(ret, all[c].name, emu_count_read(all[c].count));
     return add_clock(json_add_number(ret, "round_trip_ns", emu_session_trip_ns(session)),

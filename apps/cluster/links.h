@@ -24,8 +24,8 @@ struct links;
 
 /**
  * links_session - return the configuration, without `port`, of a session between hosts @self and
- * @host. @number: the pair of ports that it uses, of those that connect the two hosts. @digest:
- * cluster_digest(). @key: borrowed; NULL: none.
+ * @host. @number: number of the pair of ports that it uses, among those that connect the two hosts.
+ * @digest: from cluster_digest(). @key: borrowed; NULL if the cluster has none.
  */
 struct emu_session_config links_session(const struct cluster *cluster, uint32_t self, uint32_t host,
                                         uint32_t number, const uint8_t *digest, const uint8_t *key);
@@ -50,8 +50,9 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
 
 /**
  * links_await_close - wait until the other hosts have received everything that was written to this
- * host's control channels, and have closed their ends: emu_hostlink_is_closed(). This host must
- * have closed its own ends. Hosts whose session has ended do not count. Waits at most @most_ms.
+ * host's control channels, and have closed their ends (emu_hostlink_is_closed()). This host must
+ * have closed its own ends. Does not wait for a host whose session has ended. Waits at most
+ * @most_ms.
  * Thread: any, while the fabric's workers run.
  */
 void links_await_close(const struct links *links, uint64_t most_ms);
@@ -60,44 +61,45 @@ void links_await_close(const struct links *links, uint64_t most_ms);
 void links_close(struct links *links);
 
 /**
- * links_control - return the control channel between the coordinator, host 0, and @host, which the
- * caller owns from now on. Returns -1 if there is none or an earlier call has returned it.
+ * links_control - return this host's end of its control channel to @host, which the caller owns
+ * from now on. The coordinator, host 0, has a channel to each other host. Returns -1 if there is
+ * none or an earlier call has returned it.
  */
 int links_control(struct links *links, uint32_t host);
 
-/** links_watched - return the host links without a control channel; valid as long as @links. */
+/** links_watched - return the host links without a control channel, valid until links_close(). */
 const struct hosts_link *links_watched(const struct links *links, uint32_t *count);
 
 /** links_up - return whether all host links carry segments. @links: struct links. Thread: any. */
 bool links_up(const void *links);
 
 /**
- * links_why - write, as a line for the user, which host link does not carry segments, and why; ""
- * if all do. Returns false if waiting is pointless, because the other host belongs to another
- * fabric. @links: struct links. Thread: any.
+ * links_why - write, as a line for the user, which host link does not carry segments, and why, or
+ * "" if all links do. Returns false if waiting is pointless, because the host at the other end
+ * belongs to another fabric. @links: struct links. Thread: any.
  */
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
- * links_launch_why - return whether a host whose links do not carry segments has an agent that has
- * failed. If so, @text is a line for the user. @failed: if the agent that this process started on
- * @host has ended with an error, write which agent and how, and return true. @links: struct links.
- * Thread: the one that started the agents.
+ * links_launch_why - return whether an agent has failed and the links to its host do not carry
+ * segments. If so, write a line for the user to @text. @failed: returns whether the agent that this
+ * process started on @host has ended with an error, and writes which agent and how. @links: struct
+ * links. Thread: the one that started the agents.
  */
 #define LINKS_HOW_BYTES 112
 bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
                       char *text, size_t bytes);
 
 /**
- * links_control_again - open another control channel to @host, for the next incarnation of its
- * session. Returns this host's end of it. Errors: -errno. @links: struct links.
+ * links_control_again - open another control channel to @host, for the session with the next
+ * process that serves @host. Returns this host's end of it. Errors: -errno. @links: struct links.
  */
 int links_control_again(void *links, uint32_t host);
 
 /**
  * links_rejoin - allow the host links to @host to come up again, which they do once @host has
- * allowed it, too. Watched links whose session has ended get new sockets (links_watched()). Returns
- * 1 if all links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links.
+ * allowed it, too. Links of links_watched() whose session has ended get a new closed_fd. Returns 1
+ * if all links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links.
  * Thread: the one that watches the links.
  */
 int links_rejoin(void *links, uint32_t host);
@@ -117,9 +119,9 @@ void links_warn(void *links);
 
 /**
  * links_duplicate - return a text on a rejected host that claims to be a connected one: which host
- * it is, and why it was rejected. *host: the host that it claims to be. Returns each text once; it
- * is valid until the next call. NULL: no further one. links_print_duplicates() - print a line for
- * each text: LINKS_DUPLICATE. @links: struct links. Thread: always the same.
+ * it is, and why it was rejected. *host: the host that it claims to be. Returns each text once,
+ * valid until the next call; NULL if no text is left. links_print_duplicates() - print a line for
+ * each text, by LINKS_DUPLICATE. @links: struct links. Thread: always the same.
  */
 #define LINKS_DUPLICATE "another host was refused that claims to be host %s, which continues: %s"
 const char *links_duplicate(void *links, uint32_t *host);
@@ -137,7 +139,7 @@ struct hosts_handshake_config {
     const char *const *name; /* by host: its name */
     /* as @failed of links_launch_why() */
     bool (*launch_failed)(uint32_t host, char *text, size_t bytes);
-    bool (*stops)(void *ctx); /* as emu_barrier_config.stops, which has no ctx here */
+    bool (*stops)(void *ctx); /* as emu_barrier_config.stops; called with NULL */
 };
 
 /**

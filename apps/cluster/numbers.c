@@ -229,7 +229,7 @@ static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_
     return (uint64_t)pair->from * comm->nodes + pair->to;
 }
 
-/* List at most @most pairs from number @from on. *next: number of the next pair; 0: none. */
+/* List at most @most pairs from number @from on. *next: number of the next pair; 0 if none. */
 static struct json_object *pairs_list(const struct fabric_comm *comm, uint64_t from, uint32_t most,
                                       uint64_t *next)
 {
@@ -278,8 +278,8 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
 }
 
 /*
- * Return list @name. NULL: it is missing or has a wrong length. The length must be @count or, if
- * @count is 0, a multiple of @each.
+ * Return list @name, or NULL if it is missing or has a wrong length. The length must be @count or,
+ * if @count is 0, a multiple of @each.
  */
 static struct json_object *list_of(struct json_object *comm, const char *name, size_t count,
                                    size_t each)

@@ -20,7 +20,7 @@ enum seen { SEEN_FABRIC = 1, SEEN_KEY = 2, SEEN_SILENT = 4 };
 struct parse {
     struct cluster cluster;
     const char *name;
-    uint32_t line; /* number of the line; 0: an error concerns the file as a whole */
+    uint32_t line; /* number of the line; 0 while the file as a whole is checked */
     unsigned seen;
     bool placed; /* the last host has a `switches` line */
     char *error;
@@ -43,7 +43,7 @@ __attribute__((format(printf, 3, 4))) static int wrong(const struct parse *p, in
 
 /* --- words -------------------------------------------------------------------------- */
 
-/* Cut the next word off the line that begins at *at; NULL: there is none. */
+/* Cut the next word off the line that begins at *at. Returns NULL if there is none. */
 static char *word_next(char **at)
 {
     char *word = *at + strspn(*at, " \t");

@@ -122,7 +122,7 @@ static int place_found(const struct cluster *cluster, const struct topo_graph *g
     return topo_cut(graph, cluster->hosts, share, host_of, error, error_bytes);
 }
 
-/* Check that ports connect hosts with cables between them: @between, by both hosts' numbers. */
+/* Check that ports connect any two hosts with cables between them. @between: [A * hosts + B]. */
 static int check_ports(const struct cluster *cluster, const uint32_t *between, char *error,
                        size_t error_bytes)
 {

@@ -9,6 +9,8 @@
 
 #include "apps/base/amount.h"
 
+#define NAME_COLUMNS 10 /* most columns of a name */
+
 /* --- numbers and rates -------------------------------------------------------------- */
 
 struct short_text {
@@ -32,9 +34,36 @@ static struct short_text brief(double number)
     return ret;
 }
 
+/*
+ * Return a node's or switch's name in the network's file, or else its number. Of a longer name, the
+ * end is shown, because names often differ only there.
+ */
+static struct short_text label(const struct telemetry_view *view, bool node, uint32_t number)
+{
+    const char *name = telemetry_view_name(view, node, number);
+    size_t bytes = name ? strlen(name) : 0;
+    const char *end = bytes > NAME_COLUMNS ? name + bytes - (NAME_COLUMNS - 1) : name;
+    struct short_text ret;
+
+    while (name && (*end & 0xc0) == 0x80) /* in the middle of a UTF-8 character */
+        end++;
+    if (name)
+        snprintf(ret.text, sizeof ret.text, "%s%s", bytes > NAME_COLUMNS ? "~" : "", end);
+    else
+        snprintf(ret.text, sizeof ret.text, "%u", number);
+    return ret;
+}
+
+/* Return the width of the first column, which has a node or switch; negative: aligned left. */
+static int label_width(const struct telemetry_view *view, int width_of_number)
+{
+    return telemetry_view_name(view, false, 0) ? -NAME_COLUMNS : width_of_number;
+}
+
 struct span {
-    const struct telemetry_view *now, *before; /* before NULL: the start of the fabric */
-    double s;                                  /* seconds between them */
+    const struct telemetry_view *now,
+        *before; /* `before` is NULL for a span from the fabric's start */
+    double s;    /* seconds between them */
 };
 
 static struct span span_of(const struct telemetry_view *now, const struct telemetry_view *before)
@@ -59,31 +88,40 @@ static double rate(const struct span *span, uint64_t now, uint64_t before)
 enum order { BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_COMBINING, NEWEST, SLOWEST, BY_NUMBER };
 
 static const struct {
-    const char *name, *columns, *bar;
+    const char *name;
+    int number_width; /* of the first column, if nodes and switches have no names */
+    const char *first, *columns, *bar;
     enum order order[4];
     uint32_t orders;
 } pages[TELEMETRY_PAGES] = {
     [TELEMETRY_PAGE_NODES] = {"nodes",
-                              " NODE  RANK     PID COMMAND  SENT/s RECV/s POSTED UNREAD "
+                              5,
+                              "NODE",
+                              "  RANK     PID COMMAND  SENT/s RECV/s POSTED UNREAD "
                               "WAITS FOR",
                               "segments/s",
                               {BY_TRAFFIC, BY_WAITING, BY_NUMBER},
                               3},
     [TELEMETRY_PAGE_LINKS] = {"links",
+                              0,
+                              "",
                               "LINK                           STATE     OUT/s   IN/s STALL/s QUEUE "
                               "ERRORS OUTS",
                               "segments/s",
                               {BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_NUMBER},
                               4},
-    [TELEMETRY_PAGE_SWITCHES] =
-        {"switches",
-         "SWITCH LEVEL   HOPS/s STALLS/s QUEUE COMBINED/s RESULTS/s COPIES/s "
-         "STATES",
-         "segments/s",
-         {BY_TRAFFIC, BY_WAITING, BY_COMBINING, BY_NUMBER},
-         4},
+    [TELEMETRY_PAGE_SWITCHES] = {"switches",
+                                 6,
+                                 "SWITCH",
+                                 " LEVEL   HOPS/s STALLS/s QUEUE COMBINED/s RESULTS/s COPIES/s "
+                                 "STATES",
+                                 "segments/s",
+                                 {BY_TRAFFIC, BY_WAITING, BY_COMBINING, BY_NUMBER},
+                                 4},
     [TELEMETRY_PAGE_COLLECTIVES] =
         {"collectives",
+         0,
+         "",
          "KIND            GROUP      NUMBER    BYTES MEMBERS       TOOK  "
          "SINCE START",
          "time taken",
@@ -96,9 +134,13 @@ const char *telemetry_page_name(enum telemetry_page page)
     return pages[page].name;
 }
 
-const char *telemetry_page_columns(enum telemetry_page page)
+void telemetry_page_columns(enum telemetry_page page, const struct telemetry_view *view, char *ret,
+                            size_t ret_bytes)
 {
-    return pages[page].columns;
+    int width = pages[page].number_width;
+
+    snprintf(ret, ret_bytes, "%*s%s", width ? label_width(view, width) : 0, pages[page].first,
+             pages[page].columns);
 }
 
 const char *telemetry_page_bar(enum telemetry_page page)
@@ -158,15 +200,24 @@ static uint64_t key_of(const struct telemetry_board *board, const struct worth *
     }
 }
 
-/* Keep the last row, unless it is filtered out. The filter may match the row's text or @also. */
+static bool contains(const char *text, const char *filter)
+{
+    return text && strstr(text, filter);
+}
+
+/*
+ * Keep the last row, unless it is filtered out. The filter may match the row's text, or @a or @b,
+ * which may be NULL: names that the row may show in part only.
+ */
 static void row_keep(struct telemetry_board *board, uint32_t number, uint64_t key, double size,
-                     enum telemetry_tone tone, const char *also)
+                     enum telemetry_tone tone, const char *a, const char *b)
 {
     struct telemetry_board_row *row = &board->row[board->rows];
 
     if (board->busy && tone == TELEMETRY_TONE_IDLE)
         return;
-    if (*board->filter && !strstr(row->text, board->filter) && !strstr(also, board->filter))
+    if (*board->filter && !contains(row->text, board->filter) && !contains(a, board->filter) &&
+        !contains(b, board->filter))
         return;
     row->number = number;
     row->key = key;
@@ -193,19 +244,21 @@ static struct duration time_between(const struct telemetry_view *view, uint64_t 
     return duration_of_ns(to > from ? ns : 0);
 }
 
-/* Write for whom a process waits and since when: "barrier 3, 1.2 s" (group or node 3). */
+/* Write what a process waits for, and how long: "barrier 3, 1.2 s"; 3 is the group or the node. */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {
     const struct telemetry_view_node *node = &span->now->node[n];
     struct duration waited = time_between(span->now, node->waits_since, span->now->at);
-    int64_t number = node->waits_group >= 0 ? node->waits_group : node->waits_other;
 
     *ret = '\0';
     if (!node->waits)
         return;
-    if (number >= 0)
+    if (node->waits_group >= 0)
         snprintf(ret, ret_bytes, "%s %lld, %s", telemetry_view_wait(span->now, n),
-                 (long long)number, waited.text);
+                 (long long)node->waits_group, waited.text);
+    else if (node->waits_other >= 0)
+        snprintf(ret, ret_bytes, "%s %s, %s", telemetry_view_wait(span->now, n),
+                 label(span->now, true, (uint32_t)node->waits_other).text, waited.text);
     else
         snprintf(ret, ret_bytes, "%s, %s", telemetry_view_wait(span->now, n), waited.text);
 }
@@ -220,6 +273,7 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
     struct worth worth = {.traffic = sent + received,
                           .waiting =
                               node->waits ? 1 + (double)(node->now.posted + node->now.untaken) : 0};
+    const char *name = telemetry_view_name(span->now, true, n);
     char pid[24] = "-", rank[24] = "-", waits[64];
 
     if (node->pid)
@@ -228,10 +282,11 @@ static void node_row(struct telemetry_board *board, const struct span *span, uin
         snprintf(rank, sizeof rank, "%lld", (long long)node->rank);
     wait_text(span, n, waits, sizeof waits);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%5u %5s %7s %-8.8s %6s %6s %6s %6s %s", n, rank, pid, node->pid ? node->command : "-",
+             "%*s %5s %7s %-8.8s %6s %6s %6s %6s %s", label_width(span->now, 5),
+             label(span->now, true, n).text, rank, pid, node->pid ? node->command : "-",
              brief(sent).text, brief(received).text, brief((double)node->now.posted).text,
              brief((double)node->now.untaken).text, waits);
-    row_keep(board, n, key_of(board, &worth), worth.traffic, tone_of(&worth), node->command);
+    row_keep(board, n, key_of(board, &worth), worth.traffic, tone_of(&worth), node->command, name);
 }
 
 static void link_row(struct telemetry_board *board, const struct span *span, uint32_t c)
@@ -248,18 +303,25 @@ static void link_row(struct telemetry_board *board, const struct span *span, uin
     struct worth worth = {.traffic = out + in,
                           .waiting = stalls + queue,
                           .errors = errors + (double)cable->outs + 1000000.0 * cable->state};
+    const char *here = telemetry_view_name(span->now, false, cable->sw);
+    const char *there = telemetry_view_name(span->now, !cable->to_switch, cable->peer);
     char name[64];
 
-    snprintf(name, sizeof name, "switch %u:%u - %s %u:%u", cable->sw, cable->port,
-             cable->to_switch ? "switch" : "node", cable->peer, cable->peer_port);
+    if (here)
+        snprintf(name, sizeof name, "%s:%u - %s:%u", label(span->now, false, cable->sw).text,
+                 cable->port, label(span->now, !cable->to_switch, cable->peer).text,
+                 cable->peer_port);
+    else
+        snprintf(name, sizeof name, "switch %u:%u - %s %u:%u", cable->sw, cable->port,
+                 cable->to_switch ? "switch" : "node", cable->peer, cable->peer_port);
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
              "%-30s %-7s %7s %6s %7s %5s %6s %4s", name, telemetry_view_link(span->now, c),
              brief(out).text, brief(in).text, brief(stalls).text, brief(queue).text,
              brief(errors).text, brief((double)cable->outs).text);
-    row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
+    row_keep(board, c, key_of(board, &worth), worth.traffic, tone_of(&worth), here, there);
 }
 
-/* Return for each switch the sums of the counters of what it sends. The caller frees them. */
+/* Return for each switch the sums of the counters at its sending ports. The caller frees them. */
 static struct fabric_direction_sample *sums_out(const struct telemetry_view *view)
 {
     struct fabric_direction_sample *out = calloc(view->switches + 1u, sizeof *out);
@@ -291,12 +353,14 @@ static void switch_row(struct telemetry_board *board, const struct span *span, u
                           .combining = combined + (double)sw->now.states / 1000.0};
 
     snprintf(board->row[board->rows].text, TELEMETRY_ROW_BYTES,
-             "%6u %5u %8s %8s %5s %10s %9s %8s %6s", s, sw->level, brief(hops).text,
-             brief(stalls).text, brief((double)out->queue).text, brief(combined).text,
+             "%*s %5u %8s %8s %5s %10s %9s %8s %6s", label_width(span->now, 6),
+             label(span->now, false, s).text, sw->level, brief(hops).text, brief(stalls).text,
+             brief((double)out->queue).text, brief(combined).text,
              brief(rate(span, sw->now.results, sw_was->now.results)).text,
              brief(rate(span, sw->now.multicasts, sw_was->now.multicasts)).text,
              brief((double)sw->now.states).text);
-    row_keep(board, s, key_of(board, &worth), worth.traffic, tone_of(&worth), "");
+    row_keep(board, s, key_of(board, &worth), worth.traffic, tone_of(&worth),
+             telemetry_view_name(span->now, false, s), NULL);
 }
 
 static int switch_rows(struct telemetry_board *board, const struct span *span)
@@ -327,7 +391,7 @@ static void collective_row(struct telemetry_board *board, const struct span *spa
              (unsigned long long)one->members, time_between(span->now, one->began, one->ended).text,
              (double)one->ended * (span->now->is_virtual ? 1e-12 : 1e-9));
     row_keep(board, i, order_of(board) == SLOWEST ? took : one->ended, (double)took,
-             TELEMETRY_TONE_BUSY, "");
+             TELEMETRY_TONE_BUSY, NULL, NULL);
 }
 
 static int by_key(const void *a, const void *b)

@@ -33,9 +33,9 @@
 #include "apps/cmd/standstill.h"
 #include "emu/util/now.h"
 
-#define EXIT_UNWRITTEN 3     /* exit status of the fabric's process: DAEMON_UNWRITTEN */
+#define EXIT_UNWRITTEN 3     /* exit status of the fabric's process if it could not write a file */
 #define FAILED_MS      2000  /* longest wait until the supervisor has read why the start failed */
-#define OTHERS_MS      10000 /* the supervisor waits longer than the fabric by this time */
+#define OTHERS_MS      10000 /* how much longer than the fabric the supervisor waits for hosts */
 #define CLOSE_MS       5000  /* longest wait until all other hosts confirm the end */
 #define CONFIRM_MS     1000  /* longest wait until the coordinator confirms that a host leaves */
 #define START_CHECK_MS 100   /* interval of checks whether the start was cancelled */
@@ -90,7 +90,7 @@ static void settle_in(void)
     signal(SIGTTOU, SIG_IGN); /* a background process may write to its terminal */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file: a size limit is then an error */
+    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file; at the limit of its size, get an error */
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
@@ -142,7 +142,7 @@ static bool agents_why(const void *links, char *text, size_t bytes)
     return links_launch_why(links, hosts_launch_failed, text, bytes);
 }
 
-/* Start the fabric. On several hosts, first open the ports; the coordinator starts other hosts. */
+/* Start the fabric. On the coordinator, first start the other hosts. Open the ports to them. */
 static int host_begin(struct fabric_process *process, const struct host_plan *plan,
                       const char *name, char *error, size_t error_bytes)
 {

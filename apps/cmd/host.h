@@ -45,7 +45,7 @@ struct host_plan {
     int record_fd;                       /* file of --record; -1: none */
     int starter_fd; /* pipe to a process whose end cancels the start; -1: none */
     struct timeline_plan timeline;
-    struct capture_plan capture; /* its `files` is NULL: no capture */
+    struct capture_plan capture; /* if its `files` is NULL, there is no capture */
 };
 
 /**
@@ -63,7 +63,7 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
 void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
-/** host_event - do what all supervisors do at an event of the fabric. */
+/** host_event - note an event that each supervisor needs: the final report, a frozen process. */
 void host_event(struct host *host, struct json_object *event);
 
 /** host_say - print the line that all supervisors print about an event, if there is one. */

@@ -17,12 +17,12 @@
 #include "apps/cmd/options.h"
 
 struct hosts_plan {
-    struct cluster cluster;              /* contents of the cluster file */
-    uint32_t self;                       /* index of this host in the file */
-    uint32_t *host_of;                   /* for each switch, the index of its host */
-    const char *launcher;                /* of --launch; NULL: the user starts the other hosts */
-    const char *name[CLUSTER_HOSTS_MAX]; /* names of the hosts */
-    const struct options *options;       /* hosts_launch() passes them to the other hosts */
+    struct cluster cluster;
+    uint32_t self;        /* index of this host in the cluster file */
+    uint32_t *host_of;    /* for each switch, the index of its host */
+    const char *launcher; /* of --launch; NULL: the user starts the other hosts */
+    const char *name[CLUSTER_HOSTS_MAX];
+    const struct options *options; /* hosts_launch() passes them to the other hosts */
 };
 
 /* Which host of the cluster file a command must run on. */

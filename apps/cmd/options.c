@@ -432,7 +432,7 @@ static int take_option(struct options *options, const char *command, const struc
                                optarg && names ? nearest_in(optarg, names).text : "");
 }
 
-/* Return whether @next is the value of an option that needs a '=': "--web wait". */
+/* Return whether @next seems to be the value of an option that needs a '=', as in "--web wait". */
 static bool lacks_equals(const struct options *options, int got, const char *next)
 {
     struct options probe = *options;
@@ -584,7 +584,7 @@ int options_parse(struct options *ret, const struct options_command *command,
     long_options(longs, command, own);
     optind = 0; /* with glibc: restart getopt */
     opterr = 0;
-    /* "+": what follows the first operand belongs to the command to run */
+    /* "+": words after the first operand belong to the command to run */
     const char *shorts = command->command_follows ? "+:h" : ":h";
     while ((got = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
         const char *word = argv[optind - 1];

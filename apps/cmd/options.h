@@ -48,11 +48,12 @@ struct option_row {
     bool (*read)(void *into, const char *value, const char **right);
 
     /*
-     * If read is NULL, the value is stored in the field at offset `at` of @into, which has this
-     * type: without a value, bool; with `choice`, an enumeration from 0 on, whose names are in
-     * `value` ("a|b|c"); with `form`, uint64_t; with `most`, a number from `least` to `most`, as
-     * uint64_t if `wide` or else uint32_t; otherwise const char *, and "" is wrong if `right` is
-     * given.
+     * If read is NULL, the value is stored in the field at offset `at` of @into. The field is
+     * - bool, if the option has no value,
+     * - an enumeration from 0 on, if `choice`; `value` then lists its names ("a|b|c"),
+     * - uint64_t, if `form` is given,
+     * - uint32_t or, if `wide`, uint64_t for a number from `least` to `most`, if `most` is given,
+     * - const char * otherwise; "" is wrong if `right` is given.
      */
     size_t at;
     bool choice;
@@ -61,7 +62,7 @@ struct option_row {
     bool wide;
     const char *right; /* for errors: what would be right */
 
-    unsigned group; /* shared option: enum options_group; other option: as its command likes */
+    unsigned group; /* shared option: enum options_group; other option: defined by its command */
 };
 
 #define OPTIONS_TEXT_OF(x) #x

@@ -8,9 +8,9 @@
  * bounds that end them:
  *
  *   RUNNING --(a node died, the fabric died, an interrupt, a standstill)--> ENDING
- *   ENDING   the command may end by itself                   -- bound end  --> TERM
- *   TERM     SIGTERM to all processes but the command        -- bound term --> KILL
- *   KILL     SIGKILL to all these, SIGTERM to the command    -- bound last --> LAST
+ *   ENDING   the command may end by itself                    -- bound end  --> TERM
+ *   TERM     SIGTERM to all processes except the command      -- bound term --> KILL
+ *   KILL     SIGKILL to these, SIGTERM to the command         -- bound last --> LAST
  *   LAST     SIGKILL to every descendant
  *   RUNNING --(the command ended, descendants are left)--> LEFTOVER -- bound leftover --> TERM
  *
@@ -51,7 +51,7 @@
 
 #define AGAIN_MS       100  /* interval of checks of processes that are being killed */
 #define GIVE_UP_MS     1800 /* no longer wait for a process that SIGKILL has not ended by then */
-#define LAST_EVENTS_MS 1000 /* longest wait for the rest of a connection that the fabric closed */
+#define LAST_EVENTS_MS 1000 /* longest wait for the last events of a fabric that has ended */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
 
@@ -245,7 +245,7 @@ static void on_command_end(struct run *run, int status)
                       run->argv[0], WTERMSIG(status));
 }
 
-/* Remove @pid, which has ended, from run->before: a process of the run may get the same number. */
+/* Remove @pid, which has ended, from run->before, as a process of the run may get this number. */
 static void forget_before(struct run *run, pid_t pid)
 {
     size_t kept = 0;
@@ -303,7 +303,7 @@ static void read_signals(struct run *run)
 
 /* --- escalation --------------------------------------------------------------------- */
 
-/* Send a signal to the processes @left: to the command if @command, else to all but the command. */
+/* Send a signal to some of @left: to the command if @command, otherwise to all others. */
 static void signal_left(const struct run *run, const pid_t *left, size_t count, bool command,
                         int signal)
 {
@@ -479,7 +479,8 @@ static void settle_deaths(struct run *run, struct json_object *died)
 static void complete_report(struct run *run, int status)
 {
     struct json_object *report = run->host.report;
-    int64_t end_ms = run->end_ms ? run->end_ms : emu_now_ms(); /* 0: it could not be killed */
+    int64_t end_ms = run->end_ms ? run->end_ms
+                                 : emu_now_ms(); /* it is 0 if the command still runs */
     double wall_s = (double)(end_ms - run->start_ms) / 1000.0;
     char wall_text[32];
 

@@ -168,15 +168,13 @@ static void draw_row(int y, const struct telemetry_board_row *row, double size_m
         draw_bar(y, attributes, row->size / size_most);
 }
 
-static void draw_columns(enum telemetry_page page)
+static void draw_columns(enum telemetry_page page, const struct telemetry_view *view)
 {
-    char text[TELEMETRY_ROW_BYTES];
+    char columns[TELEMETRY_ROW_BYTES], text[TELEMETRY_ROW_BYTES];
 
-    if (has_bars())
-        snprintf(text, sizeof text, "%-*s%s", ROW_COLUMNS, telemetry_page_columns(page),
-                 telemetry_page_bar(page));
-    else
-        snprintf(text, sizeof text, "%s", telemetry_page_columns(page));
+    telemetry_page_columns(page, view, columns, sizeof columns);
+    snprintf(text, sizeof text, "%-*s%s", ROW_COLUMNS, columns,
+             has_bars() ? telemetry_page_bar(page) : "");
     line(HEAD_LINES - 1, A_REVERSE, text);
 }
 
@@ -193,6 +191,8 @@ static void draw_help(void)
         "",
         "Yellow: something waits for a credit, for a peer, or in a queue.",
         "Red: errors, or a link that is not up.",
+        "POSTED: segments that wait to be sent. UNREAD: delivered, not yet read.",
+        "OUTS: how often a link went out of use. STATES: partial results reserved.",
         "On a screen of 92 columns or more each row has a bar. The longest bar",
         "belongs to the largest value.",
     };
@@ -225,9 +225,10 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
 
     erase();
     telemetry_view_settings(view, "  ", settings, sizeof settings);
-    snprintf(text, sizeof text, "%s: %s, %s, clock %s, up %.1f s  %s%s%s", view->name, view->topo,
-             view->profile, view->clock, telemetry_view_s(view), telemetry_page_name(board->page),
-             state->paused ? "  PAUSED" : "", settings);
+    /* first the page, because a terminal of 80 columns may cut the end off */
+    snprintf(text, sizeof text, "%s: %s%s  %s, %s, clock %s, up %.1f s%s", view->name,
+             telemetry_page_name(board->page), state->paused ? "  PAUSED" : "", view->topo,
+             view->profile, view->clock, telemetry_view_s(view), settings);
     line(0, A_BOLD, text);
     telemetry_board_sums(view, before, text, sizeof text);
     line(1, A_NORMAL, text);
@@ -236,7 +237,7 @@ void screen_draw(struct screen_state *state, const struct telemetry_board *board
     if (state->helps) {
         draw_help();
     } else {
-        draw_columns(board->page);
+        draw_columns(board->page, view);
         for (uint32_t i = 0; i < room && state->first + i < board->rows; i++)
             draw_row(HEAD_LINES + (int)i, &board->row[state->first + i], board->size_most);
     }

@@ -19,7 +19,7 @@
 #define RANGES     8          /* limit of the ranges or items that are printed of a list */
 #define LINES_MAX  24         /* limit of the processes that are printed */
 
-/* A line of text to which parts are appended. What does not fit is cut off. */
+/* A line of text to which parts are appended. Text that does not fit is cut off. */
 struct line {
     char text[900];
     size_t used;
@@ -137,7 +137,7 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
 
 /* --- names of collectives ----------------------------------------------------------- */
 
-/* Append "all-reduce of 32 bytes (sum of int32)" or "broadcast of 4 bytes from rank 0". @a: "a" */
+/* Append "all-reduce of 32 bytes (sum of int32)" or, with an article (@a), "a barrier". */
 static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
 {
     const char *kind = emu_json_text(what, "kind", "collective");
@@ -174,7 +174,7 @@ static void add_for(struct line *line, struct json_object *of)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* If a process is stopped or has not reported its state, append that. Otherwise return false. */
+/* Append that a process is stopped or has reported nothing. Returns false if neither is true. */
 static bool add_absence(struct line *line, struct json_object *process)
 {
     if (emu_json_true(process, "stopped"))
@@ -439,7 +439,7 @@ static bool is_of_call(const struct printing *to, struct json_object *message, b
     return mpi && (int32_t)tag < 0 && json_object_object_get(sender, "call");
 }
 
-/* Append messages that match no receive: the receive that waits may be meant for one of them. */
+/* Append unmatched messages, because the receive that waits may be meant for one of them. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
 {
@@ -498,7 +498,7 @@ static void print_op(const struct printing *to, struct json_object *process, con
     to->print(line.text);
 }
 
-/* Print processes that are stopped or silent. Outside a standstill, a short silence is normal. */
+/* Print stopped and silent processes in a standstill. At other times a short silence is normal. */
 static void print_absent(const struct printing *to)
 {
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
@@ -665,7 +665,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
     add_calls(graph, to, vertex);
 }
 
-/* Print a cycle of waiting processes, the same one as the web page (page/standstill.js). */
+/* Print a cycle of waiting processes: the cycle that the web page shows (page/standstill.js). */
 static void print_cycle(const struct printing *to, struct json_object *collectives)
 {
     struct json_object *nodes = json_object_new_array();

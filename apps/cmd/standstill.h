@@ -15,7 +15,7 @@ struct json_object;
 
 /*
  * A supervisor's state. A program may stand still often and for long. Therefore each standstill is
- * reported only once, and after each report the time without movement that is reported doubles.
+ * reported only once, and after each report `after_ns` doubles.
  */
 struct standstill {
     bool ends_run;            /* end the run after the report */

@@ -105,7 +105,7 @@ struct status {
     enum telemetry_names names;
     bool json;
     bool report;               /* print one fabric, with its report */
-    struct json_object *array; /* --json: what will be printed */
+    struct json_object *array; /* --json: status of each fabric, to be printed */
     unsigned running;          /* number of fabrics that run */
     unsigned left_over;        /* number of sockets of fabrics that have crashed */
     char left_paths[800];      /* paths of these sockets, as many as fit */

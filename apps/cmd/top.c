@@ -125,10 +125,13 @@ static int take_all(struct top *top)
 
 static int print_page(struct top *top, enum telemetry_page page)
 {
+    char columns[TELEMETRY_ROW_BYTES];
+
     top->board.page = page;
     if (telemetry_board_fill(&top->board, &top->view, &top->before))
         return -ENOMEM;
-    printf("\n%s\n", telemetry_page_columns(page));
+    telemetry_page_columns(page, &top->view, columns, sizeof columns);
+    printf("\n%s\n", columns);
     for (uint32_t i = 0; i < top->board.rows && i < ONCE_ROWS; i++)
         puts(top->board.row[i].text);
     if (top->board.rows > ONCE_ROWS)

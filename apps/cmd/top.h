@@ -58,12 +58,12 @@ void telemetry_board_next(struct telemetry_board *board);
 /** telemetry_page_bar - return the unit of the bars, such as "segments/s". Pure. */
 const char *telemetry_page_bar(enum telemetry_page page);
 
-/**
- * telemetry_page_name - return the name of the page, such as "nodes". Pure.
- * telemetry_page_columns() - return the names of its columns. Pure.
- */
+/** telemetry_page_name - return the name of the page, such as "nodes". Pure. */
 const char *telemetry_page_name(enum telemetry_page page);
-const char *telemetry_page_columns(enum telemetry_page page);
+
+/** telemetry_page_columns - write the names of the columns that the page has for this fabric. */
+void telemetry_page_columns(enum telemetry_page page, const struct telemetry_view *view, char *ret,
+                            size_t ret_bytes);
 
 /**
  * telemetry_board_fill - make the rows of the view @now, sorted and filtered. Rates are means since

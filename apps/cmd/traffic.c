@@ -40,7 +40,7 @@ static const struct options_command traffic_command = {
              "a destination, or a source and a destination); multicast (to sets of nodes); md\n"
              "(multicast by 1 node in 16, to 16 on average); reduce, barrier, allreduce (one\n"
              "operation after the other).\n\n"
-             "Times are simulated: 2us, 1ms; a number alone is in ns (not for --every).\n"
+             "Times are simulated, and have units: 500ns, 2us, 1ms.\n"
              "Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
              "--cluster on the first host of FILE starts the same command on the other hosts.\n"
              "The results are the same as on one host (docs/hosts.md).",
@@ -324,7 +324,7 @@ static int run_config(struct traffic_config *config, const struct traffic_option
 {
     struct with_hosts with = {.barrier = NULL};
     struct capture_plan capture = {.files = NULL};
-    struct capture_files files = {.path = NULL}; /* those of --capture */
+    struct capture_files files = {.path = NULL}; /* the files of --capture */
     char path[PATH_MAX];
     struct with_page page = {.web = WEB_NONE, .live = NULL};
     int status = options->cluster ? hosts_begin(&with, options, &config->fabric, argv) : 0;

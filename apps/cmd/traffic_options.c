@@ -15,7 +15,7 @@
 #define BYTES_MOST   (UINT64_C(1) << 30)
 #define SNAPSHOTS_PS 1000000u
 
-/* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all but the barrier. */
+/* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all except barrier. */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
 static bool scan_load(const char **at, uint64_t *ret)
@@ -58,16 +58,16 @@ static bool read_loads(struct traffic_options *options, const char *text)
     }
 }
 
-/* The forms of times. Without a unit, a number is in ns. */
-static const struct quantity_form time_from_1ns = {quantity_times, QUANTITY_NS_PS, QUANTITY_NS_PS,
+/* The forms of times. All but 0 need a unit. */
+static const struct quantity_form time_from_1ns = {quantity_times, 0, QUANTITY_NS_PS,
                                                    QUANTITY_S_PS};
-static const struct quantity_form time_from_0 = {quantity_times, QUANTITY_NS_PS, 0, QUANTITY_S_PS};
+static const struct quantity_form time_from_0 = {quantity_times, 0, 0, QUANTITY_S_PS};
 
 static bool read_load(void *into, const char *value, const char **right)
 {
     struct traffic_options *o = into;
-    *right = "up to 1000 fractions of the link rate above 0 and at most 10 with at most 9 "
-             "decimals, such as 0.5 or 50% or 0.1,0.2 or 0.1:1:0.1";
+    *right = "a share of the link rate above 0 and at most 10, such as 0.5 or 50%, with at most 9 "
+             "decimals; or up to 1000 of them, such as 0.1,0.2 or 0.1:1:0.1";
     return read_loads(o, value);
 }
 
@@ -128,8 +128,8 @@ static bool read_noise(void *into, const char *value, const char **right)
     char period[32];
     const char *colon = strchr(value, ':');
 
-    *right = "PERIOD:LENGTH, such as 1ms:25us, each up to 1s, LENGTH shorter than PERIOD; a number "
-             "alone is in ns";
+    *right = "PERIOD:LENGTH with their units, such as 1ms:25us, each up to 1s, "
+             "LENGTH shorter than PERIOD";
     if (!colon || (size_t)(colon - value) >= sizeof period)
         return false;
     snprintf(period, sizeof period, "%.*s", (int)(colon - value), value);
@@ -141,10 +141,9 @@ static bool read_noise(void *into, const char *value, const char **right)
 #define AT(field) offsetof(struct traffic_options, field)
 #define TIME_FROM_1NS       \
     .form = &time_from_1ns, \
-    .right = "a time from 1ns to 1s, such as 500ns, 2us or 1ms; a number alone is in ns"
-#define TIME_FROM_0       \
-    .form = &time_from_0, \
-    .right = "a time up to 1s, such as 0, 500ns or 2us; a number alone is in ns"
+    .right = "a time from 1ns to 1s, with its unit, such as 500ns, 2us or 1ms"
+#define TIME_FROM_0 \
+    .form = &time_from_0, .right = "0, or a time up to 1s with its unit, such as 500ns or 2us"
 
 static const struct option_row rows[] = {
     {"pattern", "P", "traffic pattern: see above (default uniform)", .at = AT(pattern),
@@ -170,10 +169,7 @@ static const struct option_row rows[] = {
      "write snapshots of all counters, as fabemu run --record does; -: standard output",
      .at = AT(telemetry), .right = "the name of a file, or -", .group = USE_ALL},
     {"every", "TIME", "simulated time between snapshots (default 1us)",
-     .at = AT(config.snapshots.every_ps),
-     /* a unit is required, because the same option of fabemu top is for longer times */ .form =
-         &(struct quantity_form){quantity_times, 0, QUANTITY_NS_PS, QUANTITY_S_PS},
-     .right = "a time from 1ns to 1s, with its unit, such as 500ns or 2us", .group = USE_ALL},
+     .at = AT(config.snapshots.every_ps), TIME_FROM_1NS, .group = USE_ALL},
     {"fanout", "MEAN", "multicast: mean destinations (default 4; md: 16)", .read = read_fanout,
      .group = USE_MULTICAST},
     {"fanout-law", "uniform|binomial|fixed",

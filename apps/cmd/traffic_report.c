@@ -383,14 +383,14 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
             result->threads, s(result->threads), result->hosts, s(result->hosts),
             (unsigned long long)result->hops, per((double)result->hops, result->wall_s) / 1e6);
     if (result->faults.any)
-        fprintf(
-            out,
-            "  faults       hit %llu packets; %llu links lost, %llu up again, %llu taken out; new "
-            "tables %llu times, %s after a change at most\n",
-            (unsigned long long)result->faults.hit, (unsigned long long)result->faults.lost,
-            (unsigned long long)result->faults.up, (unsigned long long)result->faults.out,
-            (unsigned long long)result->faults.tables,
-            duration_of_ns(ns(result->faults.recovery_ps)).text);
+        fprintf(out,
+                "  faults       hit %llu %s; %llu links lost, %llu up again, %llu taken out; new "
+                "tables %llu times, %s after a change at most\n",
+                (unsigned long long)result->faults.hit,
+                emu_profile_has_packets(&config->fabric.profile) ? "packets" : "segments",
+                (unsigned long long)result->faults.lost, (unsigned long long)result->faults.up,
+                (unsigned long long)result->faults.out, (unsigned long long)result->faults.tables,
+                duration_of_ns(ns(result->faults.recovery_ps)).text);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
     series_text(out, &result->series);
 }
@@ -424,7 +424,8 @@ void traffic_report_row(FILE *out, const struct traffic_result *result,
         char text[32];
         fprintf(out, " %10s", cell(text, sizeof text, latency, times[i]));
     }
-    fprintf(out, " %8.3f  %016llx%s\n", result->wall_s, (unsigned long long)result->digest,
+    fprintf(out, result->wall_s < 0.1 ? " %8.2g" : " %8.3f", result->wall_s);
+    fprintf(out, "  %016llx%s\n", (unsigned long long)result->digest,
             result->saturated ? "  saturated"
             : result->steady  ? ""
                               : "  not steady");

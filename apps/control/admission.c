@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* connections beyond two for each node: for status, shutdown, and processes that wait for a node */
+/* in addition to two for each node: for status, shutdown, and processes that wait for a node */
 #define CONNECTIONS_SPARE 256u
-/* descriptors kept free for an attaching process: its bell, and those that are sent to it */
+/* descriptors kept free for an attaching process: its event descriptor, and those sent to it */
 #define SPARE_FDS 8u
 
 static int spare_open(void)

@@ -3,8 +3,8 @@
  * admission.h - limits on the connections to a control socket.
  *
  * The number of connections is limited, because descriptors and memory are. There may be as many as
- * the nodes can need, if the process's limit of open files allows that. A process that has used up
- * its share of them (ADMISSION_SHARE) is refused, so that some are left for others.
+ * the nodes can need, if the limit of open files allows that. A process that has used up its share
+ * of the connections (ADMISSION_SHARE) is refused, so that some are left for other processes.
  */
 #ifndef APPS_CONTROL_ADMISSION_H
 #define APPS_CONTROL_ADMISSION_H
@@ -15,10 +15,11 @@
 #include <sys/types.h>
 
 /*
- * Connections and groups are shared among processes without fixed quotas. A process gets another
- * one while it has fewer than ADMISSION_SHARE times as many as are left. Therefore a single process
- * that wants all of them gets 8 of 9, and two processes get 8 of 17 each. Some are always left for
- * others. Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
+ * Connections are shared among processes without fixed quotas, and so are groups. A process gets
+ * another connection while it has fewer than ADMISSION_SHARE times as many as are left. Therefore a
+ * single process that wants all connections gets 8 of 9 of them, and two processes get 8 of 17
+ * each. Some are always left for others.
+ * Source: Choudhury and Hahne, dynamic queue length thresholds for shared memory switches.
  */
 #define ADMISSION_SHARE 8u
 
@@ -27,13 +28,13 @@
     "this fabric belongs to another user; start one of your own with 'fabemu run' or 'fabemu up'"
 #define ADMISSION_NO_MEMORY "the fabric has no memory left for another connection"
 
-/* The admission of clients to one socket. Owned by the thread that waits for them in `epoll`. */
+/* The admission of clients to one socket. Owned by the thread that waits for clients in `epoll`. */
 struct admission {
     int epoll;
     const int *listen_fd; /* borrowed; this pointer is the data of the epoll event */
     uint32_t nodes;       /* number of nodes of the network */
-    uint32_t connections; /* open now; counted by the owner of the connections */
-    /* closed when no other descriptor is free, to accept a client and refuse it; -1: none */
+    uint32_t connections; /* number of open connections; the caller keeps it up to date */
+    /* a descriptor that is closed when no other is free, to accept a client and refuse it; or -1 */
     int spare;
     bool paused; /* no client is accepted until admission_resume() */
     /* Return the number of connections of process @pid on @host. */
@@ -57,15 +58,15 @@ void admission_resume(struct admission *admission);
 
 /**
  * admission_accept - accept one client. Returns its non-blocking descriptor, which the caller owns,
- * and writes its credentials to @cred. -1: there is no client, or it was refused, with a reason
- * sent to it. If no client can be accepted for lack of resources, the admission is paused, so that
- * its epoll does not wake the thread again and again.
+ * and writes its credentials to @cred. Returns -1 if there is no client, or if the client was
+ * refused and has been sent the reason. If no client can be accepted for lack of resources, the
+ * admission is paused, so that its epoll does not wake the thread again and again.
  */
 int admission_accept(struct admission *admission, struct ucred *cred);
 
 /**
  * admission_refuses - return why process @pid on @host must not get a connection on @fd, the lowest
- * descriptor that was free. The reason is a static text; NULL: it may get the connection.
+ * descriptor that was free, as a static text. Returns NULL if the process may get the connection.
  */
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid);
 

@@ -13,7 +13,7 @@
 
 #define CONN_LINE_MAX       65536u      /* limit of a request, in bytes */
 #define CONN_CONTAINERS_MAX 256u        /* limit of the lists and objects in a request */
-#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, in bytes; the longest is a status */
+#define CONN_REPLY_MAX      (16u << 20) /* limit of a reply, in bytes; the longest is to "status" */
 #define CONN_OUT_MAX        (17u << 20) /* limit of the queued bytes, without a line of telemetry */
 /* limit of a line of telemetry, in bytes: 65536 nodes with four links need half of that */
 #define CONN_TELEMETRY_MAX (48u << 20)
@@ -35,32 +35,31 @@ struct conn {
     struct emu_json_buf in;
     struct emu_json_buf out;
     size_t line_out;          /* bytes of the last line of telemetry, added to the limit of `out` */
-    struct emu_json_fds pass; /* descriptors to be sent; the first is -1: none */
+    struct emu_json_fds pass; /* descriptors to be sent; the first is -1 if there are none */
     size_t pass_at;           /* offset in `out` of the line with which the descriptors are sent */
-    /* where conn_fill() puts received descriptors; NULL: it closes them */
+    /* where conn_fill() puts received descriptors; if NULL, they are closed */
     struct emu_json_fds *received_fds;
 };
 
-/** conn_open - take over @fd and make it non-blocking. Sets no limit of lists and objects. */
+/** conn_open - take over @fd and make it non-blocking. Sets containers_max to SIZE_MAX. */
 void conn_open(struct conn *conn, int fd, size_t line_max);
 void conn_close(struct conn *conn);
 
-/** conn_excess - sum of the bytes by which the two buffers exceed EMU_JSON_KEEP each. */
+/** conn_excess - return by how many bytes `in` and `out` exceed EMU_JSON_KEEP, added together. */
 size_t conn_excess(const struct conn *conn);
 
 /** conn_fill - read the available bytes, maybe none. Errors: -EPIPE, the peer closed; -errno. */
 int conn_fill(struct conn *conn);
 
-/** conn_next - take the next whole line out of the input: emu_json_next(). */
+/** conn_next - take the next whole line out of `in`, and parse it, as emu_json_next() does. */
 int conn_next(struct conn *conn, struct json_object **ret);
 
-/** conn_put - queue @message, and put it. Errors: -ENOBUFS, the peer does not read. */
+/** conn_put - queue @message, and release it. Errors: -ENOBUFS, the peer does not read. */
 int conn_put(struct conn *conn, struct json_object *message);
 
 /**
  * conn_put_line - queue a line of telemetry of up to CONN_TELEMETRY_MAX bytes, without its newline.
- * The space for events stays as large as before. The previous line of telemetry must have been
- * sent.
+ * It does not use up the space for events. The previous line of telemetry must have been sent.
  */
 int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 
@@ -68,12 +67,12 @@ int conn_put_line(struct conn *conn, const char *line, size_t bytes);
 int conn_put_text(struct conn *conn, const char *text, size_t bytes, bool ends);
 
 /**
- * conn_put_with - conn_put(), and pass the descriptors in @pass before the first -1. They are
- * closed when they have been sent.
+ * conn_put_with - queue @message as conn_put() does, and pass with it the descriptors in @pass, up
+ * to the first -1. They are closed when they have been sent, or on error.
  */
 int conn_put_with(struct conn *conn, struct json_object *message, const int pass[EMU_JSON_FDS]);
 
-/** conn_flush - send what the socket takes. Errors: -EAGAIN, some bytes are left; -errno. */
+/** conn_flush - send queued bytes. Errors: -EAGAIN, the socket did not take all; -errno. */
 int conn_flush(struct conn *conn);
 
 /** conn_drain - send all queued bytes, waiting at most @timeout_ms for the peer to read. */
@@ -83,8 +82,9 @@ void conn_drain(struct conn *conn, int timeout_ms);
 int conn_wait(struct conn *conn, struct json_object **ret, int timeout_ms);
 
 /**
- * conn_query - send @request, put it, and wait for the reply, at most @timeout_ms in all. Events
- * that arrive before the reply are dropped. A refusal is also a reply. Errors: as conn_wait().
+ * conn_query - send and release @request, and wait at most @timeout_ms for the reply, which may be
+ * a refusal. Events that arrive before the reply are dropped. Errors: as conn_put() and
+ * conn_wait().
  */
 int conn_query(struct conn *conn, struct json_object *request, struct json_object **ret,
                int timeout_ms);
@@ -102,7 +102,7 @@ struct json_object *json_add_node(struct json_object *message, const struct topo
 struct json_object *json_add_switch(struct json_object *message, const struct topo_graph *graph,
                                     uint32_t sw);
 struct json_object *conn_event(const char *event);
-/* event for the supervisor: a fault is about to stop process @pid */
+/* an event that notifies the supervisor that an injected fault is about to stop process @pid */
 struct json_object *conn_frozen(pid_t pid);
 struct json_object *conn_ok(void); /* {"ok":true}, to which a reply's fields are added */
 /* {"ok":false,…} with one line for the user */
@@ -114,28 +114,27 @@ const char *json_show_switch(struct json_object *message, char text[static TOPO_
 
 /* --- a command sends one request to a running fabric (docs/control.md) ------------------- */
 
-/* A field that a reply must have. */
 struct query_field {
     const char *name;
     enum json_type type;
 };
 
-/* Fields that a reply must have, for query_fabric() and query_check(). */
+/* A list of fields that a reply must have, for query_fabric() and query_check(). */
 #define QUERY_FIELDS(...) ((const struct query_field[]){__VA_ARGS__, {NULL, json_type_null}})
 
-/** query_request - create a request of that name. */
+/** query_request - create the request {"cmd":COMMAND}. */
 struct json_object *query_request(const char *command);
 
 /**
- * query_fabric - send @request to fabric @name, put it, and wait for the reply, which the caller
- * puts. @fields: fields that the reply must have; NULL: none. @owner: the process that listens; may
- * be NULL. Errors, with one line in @error: -ETIMEDOUT, no reply; -EPROTO, the fabric refuses, or
- * the reply lacks a field; as paths_connect().
+ * query_fabric - send and release @request to fabric @name, and wait for the reply, which the
+ * caller releases. @fields: fields that the reply must have; may be NULL. @owner: as in
+ * paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EPROTO, the fabric
+ * refuses, or the reply lacks a field; as paths_connect().
  */
 int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
                  struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);
 
-/** query_check - check that @object, from fabric @name, has @fields. Errors: -EPROTO, a line. */
+/** query_check - check that @object, from fabric @name, has @fields. Errors: -EPROTO and a line. */
 int query_check(const char *name, struct json_object *object, const struct query_field *fields,
                 char *error, size_t error_bytes);
 

@@ -67,15 +67,15 @@ static int check_dir(const char *dir, char *error, size_t error_bytes)
     return 0;
 }
 
-/* Write the folder for fabrics on several hosts; without $XDG_RUNTIME_DIR, for all fabrics. */
+/* Write the folder of fabrics on several hosts and, without $XDG_RUNTIME_DIR, of all fabrics. */
 static void plain_dir(char *dir, size_t dir_bytes)
 {
     snprintf(dir, dir_bytes, "/tmp/fabemu-%u", (unsigned)geteuid());
 }
 
 /*
- * Open the folder of sockets, and create it if necessary. Returns its descriptor; -errno with one
- * line in @error.
+ * Open the folder of sockets, and create it if necessary. Returns its descriptor, or -errno with
+ * one line in @error.
  */
 static int open_dir(char *dir, size_t dir_bytes, char *error, size_t error_bytes)
 {
@@ -154,7 +154,7 @@ void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path)
         snprintf(ret, ret_bytes, "%s", path);
 }
 
-/* Return whether @name is what hosts_socket_name() writes on this host for some fabric. */
+/* Return whether @name is a name that hosts_socket_name() writes on this host. */
 static bool is_of_hosts(const char *name)
 {
     char host[256], end[64];
@@ -192,7 +192,7 @@ int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_
     return err;
 }
 
-/* Return a connected descriptor, or -errno; -EAGAIN: a process listens, but its backlog is full. */
+/* Return a connected descriptor, or -errno. -EAGAIN: a process listens, but its backlog is full. */
 static int connect_to(const char *path)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -218,7 +218,7 @@ static pid_t peer_pid(int fd)
     return cred.pid;
 }
 
-/* Check that no fabric listens. @fd: the result of connect_to(); closed. Errors: -EADDRINUSE. */
+/* Check that no fabric listens. @fd: result of connect_to(); is closed. Errors: -EADDRINUSE. */
 static int check_free(int fd, const char *name, char *error, size_t error_bytes)
 {
     pid_t pid;
@@ -415,7 +415,7 @@ bool paths_supervised_by(const char *name, pid_t owner)
     return inode && procs_child_has_socket(owner, inode);
 }
 
-/* Call @each for each socket in the folder; if !@all, only for those of several hosts. */
+/* Call @each for each socket in the folder; if !@all, only if its fabric is on several hosts. */
 static int list_dir(const char *dir, bool all, void (*each)(void *context, const char *name),
                     void *context, char *error, size_t error_bytes)
 {

@@ -4,9 +4,9 @@
  *
  * The socket of fabric NAME is NAME.sock, mode 0600, in the folder $XDG_RUNTIME_DIR/fabemu or, if
  * that variable names no directory, /tmp/fabemu-UID. The folder must be the user's own, with mode
- * 0700, which is checked on every use. Sockets of fabrics on several hosts are in /tmp/fabemu-UID,
- * because that name is the same on all hosts. Therefore a socket that is not in the first folder is
- * looked for in the second.
+ * 0700, which is checked on every use. Sockets of fabrics on several hosts are always in
+ * /tmp/fabemu-UID, because that name is the same on all hosts. So if the socket of such a fabric is
+ * not in the first folder, it is looked for in /tmp/fabemu-UID.
  */
 #ifndef APPS_CONTROL_PATHS_H
 #define APPS_CONTROL_PATHS_H
@@ -16,7 +16,7 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define PATHS_NAME_MAX 63 /* most characters of a fabric's name */
+#define PATHS_NAME_MAX 63 /* limit of characters in a fabric's name */
 
 /* A socket of this process. @dev and @ino distinguish it from a later socket of the same name. */
 struct paths_socket {
@@ -32,15 +32,16 @@ struct paths_socket {
 int paths_check_name(const char *name, char *error, size_t error_bytes);
 
 /**
- * paths_listen - make the socket of fabric @name and listen on it. Removes a socket on which nobody
- * listens, and prints a line about that. Clients see the credentials of the calling process.
+ * paths_listen - make the socket of fabric @name and listen on it. If the folder has a socket of
+ * that name on which nobody listens, removes it and prints a line about it. SO_PEERCRED gives
+ * clients the credentials of the calling process.
  * Errors, with one line in @error: -EADDRINUSE, a fabric of this name runs; others.
  */
 int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *error,
                  size_t error_bytes);
 
 /**
- * paths_free - check that no fabric named @name runs now. Only paths_listen() reserves the name.
+ * paths_free - check that no fabric named @name runs now. This does not reserve the name.
  * Errors: as paths_listen().
  */
 int paths_free(const char *name, char *error, size_t error_bytes);
@@ -49,7 +50,8 @@ int paths_free(const char *name, char *error, size_t error_bytes);
 void paths_unlink(const struct paths_socket *socket);
 
 /**
- * paths_connect - connect to fabric @name. @owner: the process that listens; may be NULL.
+ * paths_connect - connect to fabric @name. @owner: set to the process that made the socket; may be
+ * NULL.
  * Errors, with one line in @error: -ENOENT, -ECONNREFUSED, others.
  */
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes);
@@ -75,13 +77,13 @@ const char *paths_default(char ret[static PATHS_NAME_MAX + 1]);
 /** paths_of - write the path of fabric @name's socket. Errors: as paths_listen(). */
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);
 
-/** hosts_node_name - write this host's name, as hosts_socket_name() uses it. */
+/** hosts_node_name - write this host's name. */
 void hosts_node_name(char *ret, size_t ret_bytes);
 
 /**
  * hosts_socket_name - write the name of a fabric's socket on this host. It consists of the fabric's
- * name and the host's, because hosts may share a folder. hosts_socket_anywhere() - write @path with
- * %h in place of the host's name, for programs on any host.
+ * name and the host's, because hosts may share a folder. hosts_socket_anywhere() - write @path, the
+ * path of that socket, with %h in place of the host's name, for programs on any host.
  */
 void hosts_socket_name(char *ret, size_t ret_bytes, const char *fabric);
 void hosts_socket_anywhere(char *ret, size_t ret_bytes, const char *path);

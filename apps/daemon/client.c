@@ -24,7 +24,7 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     if (!client)
         return NULL;
     client->pid = pid;
-    client->node = client->died = client->rank = -1;
+    client->node = client->died = client->rank = client->pidfd = -1;
     client->events = EPOLLIN;
     if (daemon_watch(daemon, fd, client)) {
         free(client);

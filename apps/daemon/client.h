@@ -58,7 +58,7 @@ struct client {
 
     /* Set when the process has died (death.c). */
     int64_t died;      /* node to which the process was attached; -1: it has not died */
-    int pidfd;         /* refers to the dead process; -1: none */
+    int pidfd;         /* from procs_pidfd(); -1: none, or the process is on another host */
     int64_t how_by_ms; /* emu_now_ms() at which the daemon stops waiting for the cause of death */
 };
 

@@ -247,8 +247,10 @@ static void print_collective(FILE *out, struct json_object *one)
         fprintf(out, " %9s %9s %7.0f %%", duration_of_ns((double)number(wait, "mean")).text,
                 duration_of_ns((double)number(network, "mean")).text,
                 percent(number(wait, "sum"), number(time, "sum")));
-    else if (strcmp(emu_json_text(one, "where", ""), "elsewhere") == 0)
-        fputs("   elsewhere", out);
+    else
+        fputs(strcmp(emu_json_text(one, "where", ""), "elsewhere") ? "   not measured"
+                                                                   : "   elsewhere",
+              out);
     fputc('\n', out);
 }
 

@@ -65,6 +65,8 @@ static void free_gone(struct daemon *daemon)
         next = at->next;
         if (!client->gone)
             continue;
+        if (client->died >= 0 && !client->remote)
+            client->pidfd = procs_pidfd(client->conn.fd, client->pid);
         daemon_client_close(daemon, client);
         if (client->died >= 0)
             daemon_exiting_add(daemon, client);
@@ -222,8 +224,7 @@ static void tick(struct daemon *daemon)
     tick_stopped(daemon);
     daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
-    daemon->record.cut_off += count > 64 ? count - 64 : 0; /* the array holds only 64 */
-    for (uint32_t i = 0; i < count && i < 64; i++)
+    for (uint32_t i = 0; i < count; i++)
         daemon_cut_off(daemon, nodes[i]);
     daemon_remote_tick(daemon);
     if (daemon->admission.paused) {

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "apps/daemon/client.h"
@@ -162,7 +161,6 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = &daemon->exiting};
 
-    client->pidfd = client->remote ? -1 : pidfd_open(client->pid, 0);
     client->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
     if (client->pidfd >= 0) /* without a pidfd, the loop wakes at how_by_ms */
         epoll_ctl(daemon->epoll, EPOLL_CTL_ADD, client->pidfd, &event);

@@ -455,8 +455,9 @@ void daemon_faults_close(struct daemon *daemon)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-static struct json_object *state_of(const struct inject_state *state, uint64_t origin_ps)
+static struct json_object *state_of(const struct daemon *daemon, const struct inject_state *state)
 {
+    bool packets = emu_profile_has_packets(&daemon->config->fabric->profile);
     struct json_object *one = json_add_number(json_object_new_object(), "fault", state->id);
     char text[FAULT_TEXT_BYTES];
 
@@ -466,10 +467,10 @@ static struct json_object *state_of(const struct inject_state *state, uint64_t o
     json_add_number(one, "times", state->times);
     json_add_number(one, "targets", state->targets);
     json_add_number(one, "hits", state->hits);
-    json_add_text(one, "hits_are", fault_hits_are(state->fault->kind));
+    json_add_text(one, "hits_are", fault_hits_are(state->fault->kind, packets));
     if (state->next_ps != EMU_NEVER)
         json_object_object_add(one, "next_s",
-                               json_object_new_double((double)(state->next_ps - origin_ps) *
+                               json_object_new_double((double)(state->next_ps - daemon->began_ps) *
                                                       1e-12));
     return one;
 }
@@ -482,7 +483,7 @@ static struct json_object *states_of(const struct daemon *daemon)
     for (uint32_t i = 0; f && i < injector_count(f->injector); i++) {
         struct inject_state state = injector_at(f->injector, i);
 
-        json_object_array_add(all, state_of(&state, daemon->began_ps));
+        json_object_array_add(all, state_of(daemon, &state));
     }
     return all;
 }
@@ -512,7 +513,7 @@ static const char *note_no_process(const struct daemon *daemon, uint32_t id)
 
         if (state.id == id)
             return state.times && !state.hits &&
-                           strstr(fault_hits_are(state.fault->kind), "process")
+                           strstr(fault_hits_are(state.fault->kind, false), "process")
                        ? "no process is attached at the nodes of this fault"
                        : NULL;
     }

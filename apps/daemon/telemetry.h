@@ -3,12 +3,13 @@
  * telemetry.h - snapshots of counters for readers: subscribers on the control socket, and the file
  * of --record. Thread: the daemon's.
  *
- * The daemon samples all counters at multiples of 100 ms, once for all readers that are due at that
- * time. If a reader's socket has not taken the reader's last line yet, the next snapshot is skipped
- * for that reader, and a later one says how many were skipped. Therefore no reader blocks the
- * daemon, and each has at most one line queued. Without readers no sampler exists, and no timer
- * runs. On several hosts, the daemon queries the other hosts when a snapshot is due. It takes the
- * snapshot when they have replied, or after a time limit.
+ * A reader's first snapshot is due at the next multiple of 100 ms since the fabric's start, and the
+ * others are due at multiples of the reader's interval. Each time, the daemon samples all counters
+ * once for all readers that are due. If a reader's socket has not taken the reader's last line yet,
+ * the next snapshot is skipped for that reader, and a later one says how many were skipped.
+ * Therefore no reader blocks the daemon, and each has at most one line queued. Without readers no
+ * sampler exists, and no timer runs. On several hosts, the daemon queries the other hosts when a
+ * snapshot is due. It takes the snapshot when they have replied, or after a time limit.
  */
 #ifndef APPS_DAEMON_TELEMETRY_H
 #define APPS_DAEMON_TELEMETRY_H
@@ -35,7 +36,8 @@ struct telemetry_reader {
 
 /**
  * telemetry_serve_subscribe - handle field "telemetry" of a subscribe request: send the reply and
- * the shape record, which describes the network. Returns false if the request is invalid; then an
+ * the shape record, which describes the network. Interval 0 ends the subscription to snapshots, and
+ * only the reply is sent. Returns false if the request is invalid; then an
  * error was sent.
  */
 bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,

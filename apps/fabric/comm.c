@@ -52,7 +52,7 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
     }
 }
 
-/* Return the next node, @node or higher, to which the process has sent; hostif->nodes: none. */
+/* Return the first node from @node on to which the process has sent, or hostif->nodes if none. */
 static uint32_t peer_next(const struct emu_hostif *hostif, uint32_t node)
 {
     const _Atomic uint64_t *sent = emu_hostif_peers(hostif->shared, hostif->nodes);
@@ -231,7 +231,7 @@ static int pairs_read(const struct fabric *fabric, const struct fabric_comm_past
     for (uint32_t n = 0; n < nodes; n++)
         capacity += past->row[n].count + peers_count(fabric->hostif[n]);
     if (capacity > FABRIC_PAIRS_MOST)
-        capacity = FABRIC_PAIRS_MOST; /* all pairs of detached processes fit */
+        capacity = FABRIC_PAIRS_MOST; /* past_add() never saves more pairs of detached processes */
     ret->pair = malloc((capacity ? capacity : 1) * sizeof *ret->pair);
     if (!ret->pair)
         return -ENOMEM;
@@ -327,8 +327,8 @@ static void most(uint64_t *of, uint64_t ns)
 }
 
 struct arrivals {
-    uint64_t last_ns; /* of the last member */
-    uint64_t root_ns; /* of the root, if there is one */
+    uint64_t last_ns; /* when the last member arrived */
+    uint64_t root_ns; /* when the root arrived, if there is one */
 };
 
 /* In the functions below, a *run* is the @count successive reports of one collective. */
@@ -381,7 +381,7 @@ static void run_sum(struct comm_samples *samples, const struct comm_sample *run,
     }
 }
 
-/* Keep each node's newest report; older ones are of a former group with the same address. */
+/* Keep each node's newest report; older reports are from a former group with the same address. */
 static uint32_t run_unique(struct comm_samples *samples, struct comm_sample *run, uint32_t count)
 {
     uint32_t kept = 0;
@@ -429,7 +429,7 @@ void comm_samples_settle(struct comm_samples *samples)
     samples->count = kept;
 }
 
-/* Make space for one more report, if necessary by dropping those of incomplete collectives. */
+/* Make space for one more report, if necessary by dropping reports of incomplete collectives. */
 static bool samples_reserve(struct comm_samples *samples)
 {
     uint32_t capacity = samples->capacity ? 2 * samples->capacity : SAMPLES_LEAST;

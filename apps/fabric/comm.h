@@ -20,10 +20,10 @@
 
 /* Sums over the collectives that were sampled at random and reported by all of their members. */
 struct fabric_comm_sum {
-    uint64_t calls; /* sampled calls, one for each member of a collective */
-    double weight;  /* all calls that the sampled ones represent; also weights the next two sums */
-    double wait_ns; /* from a member's call until the last member that it waits for arrived */
-    double network_ns;                      /* from that arrival until the member's call returned */
+    uint64_t calls;    /* sampled calls, one for each member of a collective */
+    double weight;     /* calls that the sampled ones represent; the next two sums are over these */
+    double wait_ns;    /* from a member's call until the last member that it waits for arrived */
+    double network_ns; /* from that arrival until the member's call returned */
     uint64_t wait_most_ns, network_most_ns; /* maximum of one call */
 };
 
@@ -78,7 +78,7 @@ struct fabric_comm {
     uint32_t nodes;
     struct fabric_pair *pair; /* this host's pairs, sorted by nodes; then those of other hosts */
     uint32_t pairs;
-    uint64_t more_messages, more_bytes; /* of pairs that are not kept */
+    uint64_t more_messages, more_bytes; /* sums over pairs that are not kept */
 };
 
 /**

@@ -23,7 +23,7 @@
  * Return the number of workers that suits the cores of this host. A quarter of the cores steps the
  * fabric; the others are for the processes that use it. In simulated time there are no such
  * processes, and all cores step the fabric. But each worker then needs enough switches, so that the
- * work of a window takes longer than the barrier at its end.
+ * work of a window of simulated time takes longer than the barrier at the window's end.
  */
 static uint32_t auto_workers(const struct fabric_config *config)
 {
@@ -115,7 +115,7 @@ struct emu_profile fabric_profile_on(const struct fabric_config *config)
     return profile_raw(config, slots ? slots : raw_slots(config));
 }
 
-/* Return the memory of all outboxes if every cable between switches connects two workers. */
+/* Return the limit of the memory of outboxes (emu/dev/outbox.h): one per direction of a cable. */
 static uint64_t outbox_bytes(const struct topo_graph *graph)
 {
     uint64_t directions = 0;
@@ -130,7 +130,7 @@ void fabric_bytes(const struct fabric_config *config, struct fabric_bytes *ret)
 {
     const struct topo_graph *graph = config->graph;
     struct emu_profile profile = fabric_profile_on(config);
-    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* bytes of a buffer besides payload */
+    uint64_t buf = sizeof(uint16_t) + 2 * sizeof(uint32_t); /* bytes per buffer, less payload */
     uint64_t nodes = graph->nodes * (sizeof(struct emu_hostif *) + sizeof(struct engine *));
 
     ret->per_switch = switch_bytes(fabric_switch_ports(config), &profile) +

@@ -109,7 +109,7 @@ static uint32_t node_posted(const struct fabric *fabric, uint32_t node)
     return hostif ? ring_holds(&hostif->shared->up_tail, &hostif->shared->up_head) : 0;
 }
 
-/* Sample the direction from a node: at its adapter's link or, without engines, at its process. */
+/* Sample the direction from a node: at its adapter's link or, without engines, at its switch. */
 static bool direction_of_node(const struct fabric *fabric, const struct fabric_cable *cable,
                               struct fabric_direction_sample *ret)
 {
@@ -169,7 +169,7 @@ bool fabric_sample_node(const struct fabric *fabric, uint32_t node, struct fabri
     if (!fabric_has_node(&fabric->config, node))
         return false;
     host = fabric_host(fabric, node);
-    /* drops are counted at once, segments only at the end of a burst: drops may exceed segments */
+    /* drops may exceed segments, because segments are counted only at the end of a burst */
     uint64_t dropped = emu_count_read(&host.tx->counts.dropped);
     uint64_t segments = emu_count_read(&host.tx->counts.segments);
     *ret = (struct fabric_node_sample){
@@ -245,7 +245,7 @@ static void totals_add_links(struct fabric_totals *to, struct engine *engine, ui
         to->credit_stalls += emu_count_read(&engine_tx(engine, i)->counts.stalls);
 }
 
-/* @hosts: the engine's node is inside the fabric, so that no host interface counts its segments. */
+/* @hosts: the engine's node is inside the fabric, so that no host interface counts for it. */
 static void totals_add_engine(struct fabric_totals *to, struct engine *engine, bool hosts)
 {
     const struct engine_counts *counts = engine_counts(engine);
@@ -263,7 +263,7 @@ static void totals_add_engine(struct fabric_totals *to, struct engine *engine, b
     }
 }
 
-/* @hosts: the nodes at the switch are inside the fabric, so that no host interface counts them. */
+/* @hosts: the switch's nodes are inside the fabric, so that no host interfaces count for them. */
 static void totals_add_switch(struct fabric_totals *to, struct switch_dev *sw, uint32_t ports,
                               bool hosts, const struct topo_end *end)
 {

@@ -67,7 +67,7 @@ static bool is_same_pair(const struct fabric_drop *a, const struct fabric_drop *
 /*
  * Queue a loss. The segments between two processes may use several cables, and be lost on each of
  * them. So a further loss between the same two processes is only counted in the entry of the first,
- * if `recent` still has that entry; otherwise it gets another entry.
+ * if `recent` still has that entry; otherwise the loss gets another entry.
  */
 static void drop_add(struct fabric *fabric, const struct fabric_drop *drop)
 {
@@ -121,8 +121,7 @@ void fabric_free_drops(struct fabric *fabric)
 
 /*
  * Queue the failure of a group, unless it has failed before. The caller of fabric_drop_take()
- * notifies the members. On several hosts the group is marked only when the coordinator takes the
- * loss.
+ * notifies the members. On several hosts the coordinator marks the group when it takes the loss.
  */
 static void group_fails(struct fabric *fabric, struct fabric_group *group,
                         const struct fabric_drop *why)
@@ -249,7 +248,7 @@ static void switch_damaged(struct fabric *fabric, uint32_t sw)
  * Queue the failure of a group if the adapter of a node that has left it gave up a packet. A member
  * may leave, or its process may end, as soon as it has posted its contribution. If its adapter
  * gives up the contribution later, no process there gets an error. The waiting members do not
- * notice either: their probes go to nodes of the tree, which the node has left.
+ * notice either: they probe only the nodes that are still members.
  */
 static void group_scan_left_nodes(struct fabric *fabric, struct fabric_group *group)
 {
@@ -279,7 +278,7 @@ static uint64_t nodes_given_up(const struct fabric *fabric)
     return sum;
 }
 
-/* Does nothing unless an adapter gave up a packet, or a node left a group, since the last scan. */
+/* Does nothing if, since the last scan, no adapter gave up a packet and no node left a group. */
 static void scan_left_nodes(struct fabric *fabric)
 {
     struct fabric_drops *drops = &fabric->drops;
@@ -370,7 +369,7 @@ static uint64_t overruns_of(const struct fabric *fabric, uint32_t sw)
     return sum.overrun;
 }
 
-/* Return whether a switch has units, in service, that a fault may have stopped. */
+/* Return whether a switch has units that are in service and that a fault may have stopped. */
 static bool unit_can_be_stuck(const struct fabric *fabric, uint32_t sw)
 {
     bool units = fabric_has_states(&fabric->config) || fabric_has_units(&fabric->config);
@@ -443,7 +442,7 @@ void fabric_unit_out(struct fabric *fabric, uint32_t sw, uint64_t now_ps)
     fabric_resume(fabric);
 }
 
-/* On all hosts, take a switch's units out of service and fail their groups. False: done before. */
+/* On all hosts, take a switch's units out of service and fail their groups. False: done already. */
 static bool unit_settles(struct fabric *fabric, uint32_t sw)
 {
     if (fabric->combine[sw].out)

@@ -122,9 +122,9 @@ void fabric_detach_dead(struct fabric *fabric, uint32_t node);
  * fabric_group_create - plan a tree for a group that can combine, and put its tables into the
  * switches. @group: receives the group's collective address.
  * Errors: -EINVAL, the members are not 2 or more distinct nodes, or a unit engine cannot take
- * contributions from enough ports; -EHOSTUNREACH, links that are out leave no tree; -ENOSPC, no
- * address, combine state or buffer is left; -ENOTSUP, the profile has buffers=input or no pool
- * slots; -ENOMEM. Writes one line to @error.
+ * contributions from enough ports; -EHOSTUNREACH, no tree is possible without the links that are
+ * out; -ENOSPC, no address, combine state or buffer is left; -ENOTSUP, the profile has
+ * buffers=input or no pool slots; -ENOMEM. Writes one line to @error.
  */
 int fabric_group_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                         uint32_t *group, char *error, size_t error_bytes);
@@ -162,10 +162,10 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
                             uint32_t max);
 
 /**
- * fabric_pause - hold all workers: return when each has stopped between two passes.
- * fabric_resume() - let them continue. On clock virtual the workers stand still between two
- * advances, and these functions do nothing. Holding a worker costs two wake-ups, so do many changes
- * under one hold. Calls nest. Thread: manager.
+ * fabric_pause - hold all workers: return when each has stopped between two passes over its
+ * devices. fabric_resume() - let them continue. On clock virtual the workers stand still between
+ * two advances, and these functions do nothing. Holding a worker costs two wake-ups, so do many
+ * changes under one hold. Calls nest. Thread: manager.
  */
 void fabric_pause(struct fabric *fabric);
 void fabric_resume(struct fabric *fabric);
@@ -243,7 +243,7 @@ void fabric_totals_here(const struct fabric *fabric, struct fabric_totals *ret);
  */
 uint64_t fabric_full_ns(const struct fabric *fabric);
 
-/** fabric_windows - clock virtual: number of windows so far (emu/worker/windows.h). */
+/** fabric_windows - clock virtual: number of windows of time so far (emu/worker/windows.h). */
 uint64_t fabric_windows(const struct fabric *fabric);
 
 /**

@@ -126,7 +126,7 @@ bool fabric_has_time(const struct fabric *fabric)
     return fabric->config.clock != EMU_CLOCK_RAW;
 }
 
-/* In thousandths of the profile's time; rounded down, because emu_slow_set() rounds up. */
+/* Return a cable's slowness; the profile's is 1000. Rounded down, as emu_slow_set() rounds up. */
 static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
 {
     const struct topo_at *at = &fabric->links.cable[i].at;
@@ -134,7 +134,7 @@ static uint32_t cable_factor(const struct fabric *fabric, uint32_t i)
     uint64_t cable_ps = topo_rate_ps(config->graph->sw[at->sw].end[at->port].rate);
 
     if (!config->link_rates || cable_ps <= config->profile.link_ps_per_byte)
-        return 1000; /* also if the cable's rate is unknown: cable_ps is 0 */
+        return 1000; /* also if the cable's rate is unknown, because cable_ps is then 0 */
     return (uint32_t)(1000 * cable_ps / config->profile.link_ps_per_byte);
 }
 
@@ -303,7 +303,7 @@ bool fabric_combine_is_out(const struct fabric *fabric, const struct topo_tree *
 }
 
 struct waiting_units {
-    const struct emu_faults *faults; /* has the log; NULL: log nothing, only count */
+    const struct emu_faults *faults; /* their log gets the hits; NULL: only count hits */
     uint32_t fault;
     uint64_t at_ps;
 };

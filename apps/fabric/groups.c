@@ -114,7 +114,7 @@ static bool group_is_wide(const struct fabric_group *group)
     return group->id & EMU_GROUP_WIDE;
 }
 
-/* Return how much of @whole groups may use: those with a wide window half of it, others all. */
+/* Return how much of @whole all groups like this may use: half if the window is wide, else all. */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
     return group_is_wide(group) ? whole / 2 : whole;
@@ -231,7 +231,7 @@ static void states_add(struct fabric *fabric, const struct fabric_group *group,
         fabric->states[tree->switches[i].sw] += (uint32_t)sign * emu_window(group->id);
 }
 
-/* Move the reserved states and buffers to the tree @to. False: no space, nothing has changed. */
+/* Move the reserved states and buffers to the tree @to. False: it has no space; nothing changes. */
 static bool states_reserve_for(struct fabric *fabric, struct fabric_group *group,
                                const struct topo_tree *to)
 {
@@ -271,7 +271,7 @@ struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric
 {
     struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
 
-    fabric->last_slot = slot; /* even if memory runs out, so that it is equal on all hosts */
+    fabric->last_slot = slot; /* even if memory runs out, so that last_slot is equal on all hosts */
     fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     if (!group)
         return NULL;
@@ -379,7 +379,6 @@ static int combining_create(struct fabric *fabric, const struct fabric_group_cal
                         group, error, error_bytes);
 }
 
-/* Remove a group by removing all its members. */
 static void group_undo(struct fabric *fabric, uint32_t id)
 {
     const struct fabric_group *group = fabric_group_at(fabric, id);

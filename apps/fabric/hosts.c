@@ -414,7 +414,7 @@ static bool switch_strands(const struct fabric *fabric, uint32_t sw, uint32_t to
     return false;
 }
 
-/* Mark switches until none is added, which needs an iteration per switch of a route, and a last. */
+/* Mark switches until no more are added: about as many iterations as a route has switches. */
 static void node_strands(struct fabric *fabric, uint32_t to)
 {
     bool *strands = strands_to(fabric, to), more = true;

@@ -53,8 +53,8 @@ struct fabric_crossing_ops {
     /* Create device @i on @worker, before any join(). Errors: its own, negative. */
     int (*create)(void *ctx, uint32_t i, struct emu_worker *worker);
     /*
-     * Join @end to a host link device in both directions, as two emu_link_join() would. With an
-     * intake the direction to @end is an emu_retry_join() from a replay buffer of that device.
+     * Join @end to a host link device in both directions, as two emu_link_join() would. If @end has
+     * an intake, join a replay buffer of that device to it, as emu_retry_join() would.
      * @credits: those of a cable within one host (fabric_cable_credits()). Errors: its own,
      * negative.
      */
@@ -72,7 +72,7 @@ struct fabric_crossing_ops {
                    uint32_t *arrived);
     /* Return the replay buffer that sends to this host's end of the crossing; NULL: none. */
     struct emu_replay *(*replay)(void *ctx, const struct fabric_crossing *crossing);
-    /* Count the references to buffers in the devices and on cables to them. NULL: never any. */
+    /* Count the references to buffers in the devices and on cables to them. NULL: always 0. */
     uint64_t (*held)(void *ctx);
     /* Rebase the clock of all ends: emu_tx_rebase(), emu_rx_rebase(). NULL: no timed clock. */
     void (*rebase)(void *ctx, uint64_t by_ps);
@@ -109,7 +109,7 @@ struct fabric_hosts {
  * calls concern devices on their own host, and do and find nothing for devices of other hosts.
  */
 
-/** fabric_switch_host, fabric_node_host - return the host of @sw, of @node; 0 if only one. Pure. */
+/** fabric_switch_host, fabric_node_host - return the host of @sw, @node; on one host: 0. Pure. */
 uint32_t fabric_switch_host(const struct fabric_config *config, uint32_t sw);
 uint32_t fabric_node_host(const struct fabric_config *config, uint32_t node);
 
@@ -182,9 +182,10 @@ struct fabric_group_call {
 };
 
 /*
- * The calls by which the coordinator's fabric changes and queries the replicas. A call returns when
- * all other hosts have executed it. But link(), linked() and no_link() only notify the hosts, which
- * execute them before any later call.
+ * The calls by which the coordinator's fabric changes and queries the replicas. Most of them let
+ * the other hosts call the function that the comment names. A call returns when all of these hosts
+ * have executed it. But link(), linked() and no_link() only notify the hosts, which execute them
+ * before any later call.
  * Thread: manager.
  */
 struct fabric_mirror {

@@ -24,18 +24,19 @@
  * (3) If neither switch has a route for the segment, it waits for new tables, or for the link.
  *
  * A segment whose source cannot reach its destination at all also waits, until the manager decides
- * to drop it (fabric_drop_unreachable()). By then the processes have been notified, and other
- * segments wait behind it.
+ * to drop it (fabric_drop_unreachable()), because other segments wait behind it. By then the
+ * processes have been notified.
  *
  * On several hosts each host does this for the cables that end there. Segments on a cable between
  * two hosts wait at the receiving host, in the replay buffer of its host link. Rule (1) gives them
  * to the receiving switch. Rule (2) sends them back to the sending host through the receiving
- * switch, as if that switch had sent them; this uses at most the space of the sending switch less
- * one segment. For segments that come back to the sending host in this way there is one more rule:
+ * switch, as if that switch had sent them. Such segments use at most the space of the sending
+ * switch less one segment. For segments that come back to the sending host in this way there is one
+ * more rule:
  *
- * (4) A segment that was sent back may be one that neither switch can forward in up-then-down
- * order. The switch of the host to which it came back gets it if it has any route for it. The
- * link comes up only when no such segment waits there.
+ * (4) If neither switch can forward such a segment in up-then-down order, the switch to which the
+ * segment came back gets it, provided that this switch has any route for it. The link comes up only
+ * when no such segment waits there.
  *
  * Segments of (1) stay in order. Segments of (2) may be overtaken, as with several routes.
  */
@@ -46,7 +47,7 @@ struct reroute {
     struct fabric *fabric;
     struct topo_at from, to; /* sending and receiving switch */
     bool crosses;            /* @from is on another host */
-    /* outputs that its segments may take at each switch: after a hop down, only those downwards */
+    /* outputs that segments may take at each switch: if this direction leads down, only down */
     emu_ports from_ports, to_ports;
 };
 

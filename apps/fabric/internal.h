@@ -48,7 +48,7 @@ struct fabric_group_engines {
 };
 
 struct fabric_group {
-    uint32_t id;      /* collective address: slot, and above it a generation */
+    uint32_t id;      /* collective address: a slot and, in the bits above it, a generation */
     bool combines;    /* it has combine states; else it can only multicast */
     bool failed;      /* a segment or a partial result of it was lost for good (drops.c) */
     bool treeless;    /* its tree has lost a link, and no other tree is possible now */
@@ -56,7 +56,7 @@ struct fabric_group {
     uint32_t sources; /* upper limit of members that send to it */
     struct topo_tree tree;
     struct switch_group **part;           /* one for each of tree.switches; NULL: on another host */
-    struct fabric_group_engines *engines; /* NULL: without link engines */
+    struct fabric_group_engines *engines; /* NULL: there are no link engines */
     uint64_t bufs;                        /* buffers of the pool that are reserved for it */
     struct fabric_group *next;            /* next in the list fabric.retired */
     uint32_t members;                     /* members that have not left */
@@ -86,7 +86,7 @@ struct fabric_drive {
 
 /* The link engines (engines.c). */
 struct fabric_engines {
-    uint32_t count; /* fabric_engine_numbers(); 0: the fabric has no engines */
+    uint32_t count; /* number of engines on all hosts; 0: the fabric has none */
     /* by number: the engines of nodes, then the units of switches; NULL: on another host */
     struct engine **at;
     uint32_t *units; /* by switch and port: number of the neighbour's unit; see switch_units() */
@@ -110,10 +110,10 @@ struct fabric_links {
     bool *strands;
     bool *out;   /* by cable: out of use (fabric_link_set()) */
     bool faulty; /* some cable has had faults, or is expected to (fabric_expect_faults()) */
-    /* two per cable: to its first end, and from it; NULL: never faulty */
+    /* two per cable: to its first end, and from it; NULL: it never had faults */
     struct emu_faults **faults;
-    struct emu_slow **slow;     /* two per cable, like `faults`; NULL: never slow */
-    struct emu_fault_log **log; /* by worker: hits of its devices' faults; NULL: none yet */
+    struct emu_slow **slow;     /* two per cable, like `faults`; NULL: it was never slow */
+    struct emu_fault_log **log; /* by worker: hits by faults of its devices; NULL: no log yet */
 };
 
 /* Added to the tree load of a switch whose units are out of service, so that trees avoid it. */
@@ -127,7 +127,7 @@ struct fabric_combine {
 
     /* written by each scan of the switch in drops.c */
     uint64_t taken;    /* contributions that its units have taken */
-    uint64_t since_ps; /* time of the first scan since which contributions wait and none is taken */
+    uint64_t since_ps; /* first scan after which contributions waited and none was taken */
     bool waits;        /* some contribution waited */
     uint64_t damaged;  /* states that were found damaged */
     uint64_t overran;  /* segments dropped for want of space */
@@ -138,7 +138,7 @@ struct fabric_combine {
 };
 
 #define FABRIC_DROPS_RECENT 256u
-#define FABRIC_DROPS_MOST   65536u /* limit of queued losses of pairs, and of all other losses */
+#define FABRIC_DROPS_MOST   65536u /* limit of queued losses of pairs; also of all other losses */
 
 /* Queue of unrecoverable drops. A loss *of a pair* is a lost unicast between two processes. */
 struct fabric_drops {
@@ -190,12 +190,12 @@ struct fabric {
     uint32_t groups;              /* slots taken */
     uint32_t combining;           /* slots taken by groups that can combine */
     uint32_t last_slot;           /* slot allocated last; the search for a free one starts there */
-    uint32_t generation;          /* of the collective address made last */
+    uint32_t generation;          /* of the newest collective address */
     const struct fabric_mirror *mirror; /* NULL: one host, or not the coordinator */
     struct emu_mismatch mismatch;       /* result of fabric_mismatch() if there is a mirror */
-    struct fabric_moved *moved;         /* stalls.c: by link; NULL until needed */
+    struct fabric_moved *moved;         /* stalls.c: by link, last sample; NULL until needed */
     struct fabric_taps *taps;           /* taps.c; NULL: no capture */
-    struct fabric_comm_past *comm;      /* comm.c; NULL until needed */
+    struct fabric_comm_past *comm;      /* statistics (comm.c); NULL until needed */
     /* sums over the host interfaces that were destroyed */
     struct fabric_totals past;
     uint64_t past_ideal_ns;
@@ -391,7 +391,7 @@ bool fabric_group_evade(struct fabric *fabric, struct fabric_group *group, uint6
 /* Let fabric_ungrown() also count groups without a tree, because a tree may be possible now. */
 void fabric_regrow_treeless(struct fabric *fabric);
 
-/* --- elsewhere in faults.c --- */
+/* --- faults.c: other functions --- */
 
 /* Return the number of elements of fabric->combine: one per switch, or node if adapters combine. */
 static inline uint32_t fabric_combine_slots(const struct topo_graph *graph)
@@ -466,7 +466,7 @@ struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
 /* Return the index of @node among the members; -1: it is no member, or it has left. */
 int64_t fabric_group_find(const struct fabric_group *group, uint32_t node);
 
-/* Move the group's reservations to tree @to. False: no space there, so nothing has changed. */
+/* Move the group's reservations to tree @to. False: it has no space; nothing has changed. */
 bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
                               const struct topo_tree *to);
 
@@ -476,7 +476,7 @@ struct fabric_group_plan {
     uint32_t sources; /* members that send to it */
     bool combines;
     bool wide;   /* with a wide window */
-    uint32_t id; /* its address; TOPO_NONE: the next free one. Replicas use the coordinator's */
+    uint32_t id; /* its address: that of the coordinator's group; TOPO_NONE: the next free one */
 };
 
 /*

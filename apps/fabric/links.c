@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* links.c - the cables of a fabric: list, faults, links down and up, and routes without them. */
+/* links.c - the cables of a fabric: list, faults, links down and up, routes that avoid links. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -319,7 +319,7 @@ int fabric_link_set(struct fabric *fabric, uint32_t i, bool up, uint32_t fault, 
     }
     for (uint32_t out = 0; out < 2; out++)
         if (faults[out] &&
-            fabric_has_links(fabric)) { /* else nothing is lost: ports stop sending */
+            fabric_has_links(fabric)) { /* otherwise nothing is lost: ports only stop sending */
             faults[out]->down = !up;
             faults[out]->link_down = fault;
         }
@@ -434,8 +434,8 @@ static bool end_is_clear(const struct fabric *fabric, const struct topo_at *at)
 
 /*
  * Return whether the host link of a crossing holds no segments for the switch here. They must
- * arrive before the link comes up: segments that the remote switch has sent back may have to travel
- * upwards, which the switch does not permit if they arrive by a link that is up.
+ * arrive before the link comes up. Some may have been sent back by the remote switch and have to
+ * travel upwards, which the switch here permits only while the link is down.
  */
 static bool crossing_is_clear(const struct fabric *fabric, uint32_t i)
 {
@@ -466,7 +466,7 @@ bool fabric_can_reroute(const struct fabric *fabric)
 
 /* --- routing tables ----------------------------------------------------------------- */
 
-/* Make the graph without the cables for which @routed is false; parameters of fabric_reroute(). */
+/* Make the graph without the cables for which @routed is false. Parameters as fabric_reroute(). */
 static int graph_without(struct fabric *fabric, const bool *routed, const struct topo_graph **ret,
                          uint64_t *partitioned)
 {

@@ -19,8 +19,9 @@ struct emu_faults;
 
 /* A cable of the network: two links, one for each direction. */
 struct fabric_cable {
-    struct topo_at at; /* first end, at a switch: the end with the lower switch, then port */
-    uint8_t kind;      /* of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
+    struct topo_at
+        at;       /* first end, at a switch: of two, the one with the lower number, then port */
+    uint8_t kind; /* of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
     union {
         struct topo_at peer; /* second end at a switch */
         struct {
@@ -174,7 +175,7 @@ enum fabric_drop_kind {
     FABRIC_LOST_OF_GROUP, /* a segment of a group overran such a buffer: the group has failed */
     FABRIC_UNIT_DAMAGED,  /* a combine unit found a damaged partial result: a group has failed */
     FABRIC_UNIT_GAVE_UP,  /* a combine unit gave up a packet: a group has failed */
-    FABRIC_LEFT_GAVE_UP,  /* the adapter of a node that has left a group gave up a packet of it */
+    FABRIC_LEFT_GAVE_UP,  /* an adapter gave up a packet of a group that its node has left */
     FABRIC_UNIT_STUCK,    /* a combine unit went out of service: a group that uses it has failed */
     FABRIC_UNIT_OUT,      /* a combine unit was taken out of service */
     FABRIC_UNIT_BACK      /* a combine unit works again and is back in service, empty */
@@ -194,9 +195,9 @@ struct fabric_drop {
 };
 
 /**
- * fabric_drops_find - scan the devices for losses and queue them. Take combine units of switches
- * out of service that have done nothing for @bound_ps while contributions waited for them, unless
- * @bound_ps is EMU_NEVER. Call this a few times per @bound_ps. fabric_drop_take() - take the next
+ * fabric_drops_find - scan the devices for losses and queue them. If the combine units of a switch
+ * have done nothing for @bound_ps while contributions waited for them, take them out of service;
+ * EMU_NEVER: take none out. Call this a few times per @bound_ps. fabric_drop_take() - take the next
  * loss from the queue; false: the queue is empty. fabric_drops_left() - return the length of the
  * queue. A failed group cannot recover: its members have to leave it. Thread: manager, workers run.
  */
@@ -206,7 +207,7 @@ uint32_t fabric_drops_left(const struct fabric *fabric);
 
 /**
  * fabric_combine_waiting - return the number of contributions that wait at the combine units of a
- * switch; with unit engines, the number of results. Unless @fault is 0, log each of them as hit by
+ * switch or, if these are link engines, of results. Unless @fault is 0, log each of them as hit by
  * this fault. Thread: manager, workers held.
  */
 uint32_t fabric_combine_waiting(const struct fabric *fabric, uint32_t sw, uint32_t fault,
@@ -263,8 +264,8 @@ void fabric_expect_faults(struct fabric *fabric);
 /**
  * fabric_reroute - while traffic runs, publish new routing tables in all switches for the network
  * without the cables for which @routed is false, and new trees for groups that used one of them.
- * @partitioned: receives the number of pairs of a switch with nodes and a destination node between
- *               which there is no route now.
+ * @partitioned: receives the number of pairs that have no route now, each a switch with nodes and
+ *               a destination node.
  * @treeless: called for each group whose tree has lost a link and that can have no other tree now;
  *            adapters retry the group's packets up to profile->retry_limit times.
  * Errors: -ENOMEM, -E2BIG; the old tables stay in force. Thread: manager.

@@ -55,7 +55,7 @@ static void tree_grow(struct member *member, uint32_t count, uint32_t width)
     }
 }
 
-#define CHAIN_MOST 64u /* limit of members in a tree of width 1, as a result visits each in turn */
+#define CHAIN_MOST 64u /* limit of members in a tree of width 1, where each result passes all */
 
 /*
  * Return the width of a group's tree of adapters. A short operation is fastest in a wide tree,

@@ -196,8 +196,9 @@ static int64_t node_free(const struct fabric *fabric, uint32_t host, int64_t wan
 }
 
 /*
- * Return the shared multicast buffer of the switch of @node, which the first process there creates.
- * NULL: none. Only on clock raw a switch copies a segment to several processes in one step.
+ * Return the shared multicast buffer of the switch of @node; the first process there creates it.
+ * NULL: there is none, because a switch copies a segment to several processes in one step only on
+ * clock raw without link engines.
  */
 static struct emu_mcast_buf *mcast_buf_of(struct fabric *fabric, uint32_t node)
 {
@@ -257,7 +258,7 @@ static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif *
                              memfd);
 }
 
-/* Let the bell of @hostif wake its worker. Returns a duplicate, which the caller closes. */
+/* Let the bell (an eventfd) wake the worker. Returns a duplicate bell, which the caller closes. */
 static int hostif_watch(const struct emu_hostif *hostif)
 {
     int bell = fcntl(hostif->bell, F_DUPFD_CLOEXEC, 0);

@@ -30,7 +30,7 @@ static bool names_secret(const char *name, size_t bytes)
     return false;
 }
 
-/* In an http or https URL, a user without a password is usually a token. */
+/* Return whether a URL is http or https, in which a user without a password is usually a token. */
 static bool is_http(const char *word, const char *at)
 {
     size_t bytes = (size_t)(at - word);

@@ -13,8 +13,8 @@
  * lost link (in_flight.c). The tree changes while the workers are held and no switch has segments
  * or partial results of the group. A group that is never idle keeps its tree, and is slow. On
  * several hosts no host can see all of the group's switches, so all groups keep their trees. With
- * link-level retry they continue like groups that are never idle; without it, their segments still
- * use the port that was stuck (switch_crossbar_link()).
+ * link-level retry they continue like groups that are never idle. Without it, a link goes out only
+ * because a port was stuck, and their segments still use that port (switch_crossbar_link()).
  *
  * Source: QsNet III §V (the broadcast tree moves when its top fails).
  */
@@ -146,7 +146,7 @@ static enum replanned group_regrow(struct fabric *fabric, struct fabric_group *g
                                                                                : REPLANNED;
 }
 
-/* Return whether the switches of its tree have no segments or partial results of the group. */
+/* Return whether no switch of the group's tree has segments or partial results of the group. */
 static bool group_is_quiet(const struct fabric *fabric, const struct fabric_group *group)
 {
     for (uint32_t i = 0; i < group->tree.count; i++)
@@ -156,7 +156,7 @@ static bool group_is_quiet(const struct fabric *fabric, const struct fabric_grou
     return true;
 }
 
-/* Change the tree while workers are held. Segments that no switch has taken use the new tree. */
+/* Change the tree while workers are held. Segments not yet taken by a switch use the new tree. */
 static enum replanned group_move(struct fabric *fabric, struct fabric_group *group,
                                  const struct topo_tree *tree, struct switch_group **part)
 {

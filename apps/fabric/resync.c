@@ -46,7 +46,7 @@ static bool ports_lead_on(const struct topo_graph *graph, const struct topo_tree
     return lead;
 }
 
-/* Return whether the switch has the ports of the tree, at least one, and these include `up`. */
+/* Return whether the tree has ports at the switch, all of them exist, and `up` is one or is -1. */
 static bool tree_switch_is_sane(const struct topo_graph *graph, const struct topo_tree_switch *at)
 {
     return at->sw < graph->switches && at->up < (int)graph->ports && at->up >= -1 &&

@@ -39,10 +39,10 @@ enum fabric_watcher { FABRIC_WATCH_TELEMETRY = 1, FABRIC_WATCH_TIMELINE = 2 };
 /** fabric_watch - let processes report finished collectives while any watcher has set @watched. */
 void fabric_watch(struct fabric *fabric, enum fabric_watcher who, bool watched);
 
-/** fabric_watch_messages - let them also report messages of at least @bytes. Thread: manager. */
+/** fabric_watch_messages - processes also report messages of @bytes or more. Thread: manager. */
 void fabric_watch_messages(struct fabric *fabric, uint64_t bytes);
 
-/* A reader's position in the reports of the process at a node. Zeros: before the first report. */
+/* A reader's position in the reports of the process at a node. All 0: before the first report. */
 struct fabric_finished_at {
     uint64_t incarnation; /* emu_incarnation_state() of the node when its reports were read */
     uint64_t next;        /* number of the next report to read */
@@ -54,10 +54,10 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
 
 /**
  * fabric_finished - read the reports of the current process at @node from position @at on, and
- * advance @at. Writes at most EMU_FINISHED_SLOTS reports to @ret and returns how many; adds those
- * that were overwritten before they were read to @missed (emu_finished_read()). fabric_drawn() -
- * read the random sample of collectives that processes report even without a watcher
- * (emu_comm_draw()), in the same manner. Thread: manager.
+ * advance @at. Writes at most EMU_FINISHED_SLOTS reports to @ret and returns how many. Adds the
+ * number of reports that were overwritten before they were read to @missed. fabric_drawn() - read
+ * the random sample of collectives that processes report even without a watcher (emu_comm_draw()),
+ * in the same manner. Thread: manager.
  */
 uint32_t fabric_drawn(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,
                       struct emu_finished *ret, uint64_t *missed);

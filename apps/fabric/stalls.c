@@ -41,7 +41,7 @@ bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pendi
 
 /* --- contributions to a collective -------------------------------------------------- */
 
-/* Upper limit of the switches or adapters at which contributions to @group are combined. */
+/* Return the limit of the switches or adapters at which contributions to @group are combined. */
 static uint32_t arrived_max(const struct fabric_group *group)
 {
     return group->engines ? group->engines->count : group->tree.count;
@@ -65,13 +65,12 @@ uint32_t fabric_arrived(const struct fabric *fabric, uint32_t id, uint32_t seq,
     return count;
 }
 
-/* The results of fabric_arrived() on all hosts. */
 struct arrived {
     struct fabric_arrived *at;
     uint32_t count;
 };
 
-/* Collect fabric_arrived() of all hosts; none if out of memory. The caller frees @ret->at. */
+/* Collect the results of fabric_arrived() on all hosts; 0 if out of memory. Free @ret->at later. */
 static void arrived_on_all_hosts(struct fabric *fabric, const struct fabric_group *group,
                                  uint32_t seq, struct arrived *ret)
 {

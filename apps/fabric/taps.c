@@ -20,7 +20,7 @@
 #define TAPS_RECORDS   65536u /* slots of all rings together, if TAPS_LEAST permits */
 #define TAPS_LEAST     1024u  /* minimum number of slots of one ring */
 #define TAPS_ENDS      16u    /* initial capacity of a worker's list of ends; a power of two */
-#define DIRECTION_ENDS 8u     /* more link ends than both directions of a cable have */
+#define DIRECTION_ENDS 8u     /* upper limit of the link ends of a cable */
 
 static_assert(EMU_TAP_NAME_BYTES == 48, "fabric_direction_name() promises 48 bytes");
 
@@ -144,8 +144,8 @@ static uint32_t directions_count(const struct fabric *fabric, const uint8_t *dir
 }
 
 /*
- * Return the tap of @end on its worker's list. Append one, unless the cable's opposite direction
- * has already added it. NULL: out of memory.
+ * Return the tap of @end on its worker's list. Append it, unless the cable's opposite direction has
+ * already done so. NULL: out of memory.
  */
 static struct emu_tap_end *tap_end_get(struct fabric_taps *all, const struct emu_dev *dev,
                                        const void *end)

@@ -25,7 +25,7 @@ static int check_node(const struct fault_check *c, const char *key, uint32_t nod
                   c->network->graph->spec, c->network->graph->nodes - 1);
 }
 
-/* Check that the network can have entries that match the fault's rule. */
+/* Check that the network can have packets that match the fault's rule. */
 static int check_aim(const struct fault_check *c)
 {
     const struct emu_fault_aim *aim = &c->fault->rule.aim;
@@ -136,7 +136,7 @@ static uint32_t targets_hit(const struct fault_check *c)
     return hit;
 }
 
-/* Check that a fault on cables has an effect on some of them, and a crash on each switch. */
+/* Check that a fault of cables can hit at least one cable, and that a crash can hit each switch. */
 static int check_effect(const struct fault_check *c)
 {
     uint32_t hit = targets_hit(c);
@@ -155,7 +155,7 @@ static int check_effect(const struct fault_check *c)
 
 /*
  * Return a fault that acts on all candidates of @fault, to check a fault with random targets for
- * all seeds at once. A partition of random nodes may cut any cable.
+ * all seeds at once. For a partition, which may cut any cable, it is a fault of all cables.
  */
 static struct fault fault_on_all_candidates(const struct fault *fault)
 {

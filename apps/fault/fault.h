@@ -106,13 +106,13 @@ struct fault_where {
 /* An event at which a fault begins: the fabric has executed the nth collective of a kind. */
 struct fault_event {
     uint32_t kind;  /* enum emu_kind */
-    uint32_t group; /* counts only this group; EMU_FAULT_ANY: the first group with n of them */
+    uint32_t group; /* whose collectives count; EMU_FAULT_ANY: any group that reaches n */
     uint64_t nth;   /* n, from 1; 0: the fault waits for no event */
 };
 
 struct fault_when {
     struct fault_event on;
-    uint64_t at_ps;    /* its begin, counted from the start or, with `on`, from the event */
+    uint64_t at_ps;    /* when it begins, counted from the start or, with `on`, from the event */
     uint64_t for_ps;   /* duration; 0: permanent */
     uint64_t every_ps; /* interval at which it begins again; 0: it begins once */
 };
@@ -134,9 +134,9 @@ struct fault {
     union {
         /* bit-errors, loss, duplicate, delay, credit-loss, credit-forge, combine-flip */
         struct emu_fault_rule rule;
-        struct fault_flap flap;   /* link-flap */
-        uint32_t factor;          /* slow-link: in units of 1 / FAULT_FACTOR_ONE; above 1 */
-        uint32_t share;           /* node-slow: share of its time that the process keeps */
+        struct fault_flap flap; /* link-flap */
+        uint32_t factor;        /* slow-link: in units of 1 / FAULT_FACTOR_ONE; above 1 */
+        uint32_t share; /* node-slow: of the time, in 1 / EMU_FAULT_ONE, that the process runs */
         struct fault_noise noise; /* noise */
     };
 };
@@ -145,12 +145,15 @@ struct fault {
 const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 
-/** fault_hits_are - return what hits of this kind of fault count, such as "packets hit". Pure. */
-const char *fault_hits_are(enum fault_kind kind);
+/**
+ * fault_hits_are - return what hits of this kind of fault count, such as "packets hit". @packets:
+ * the profile has packets, so they are hit in place of single segments. Pure.
+ */
+const char *fault_hits_are(enum fault_kind kind, bool packets);
 
 /**
- * fault_packet_name - return the name of a kind of packet on a cable, as in the text of a fault;
- * "?": it has none. fault_segment_name() - return the name of an enum emu_kind. Pure.
+ * fault_packet_name - return the name of a kind of packet on a cable, as in the text of a fault, or
+ * "?" if it has none. fault_segment_name() - return the name of an enum emu_kind. Pure.
  */
 const char *fault_packet_name(enum emu_fault_packet packet);
 const char *fault_segment_name(unsigned kind);
@@ -164,7 +167,7 @@ enum fault_domain fault_domain(enum fault_kind kind);
  */
 bool fault_has_rule(enum fault_kind kind);
 
-/** fault_at_once - return whether it is momentary, like a kill, and so never reverted. Pure. */
+/** fault_at_once - return whether this kind is momentary (a kill), and so never reverted. Pure. */
 bool fault_at_once(enum fault_kind kind);
 
 /**

@@ -16,7 +16,7 @@
 #define FAULT_SHOWN      40   /* characters of a word that a message shows */
 #define FAULT_LIST_BYTES 400  /* size of a buffer for a list of keys or kinds */
 
-/* Keys, in the order in which a fault's text has them: when, where, which entries, what. */
+/* Keys, in the order of a fault's text: when it acts, where, on which packets, and how. */
 enum fault_key {
     FAULT_KEY_AT,
     FAULT_KEY_FOR,
@@ -67,11 +67,11 @@ enum fault_type {
 
 struct fault_key_row {
     const char *name;
-    const char *right; /* describes valid values, after "it must be" in a message */
+    const char *right; /* describes valid values; follows "it must be" in a message */
     enum fault_type type;
     size_t offset;            /* offset of the value in struct fault */
     uint64_t least, most;     /* limits of a number */
-    const char *const *names; /* valid names, ended by NULL; NULL: a type without names */
+    const char *const *names; /* valid names, ended by NULL; NULL if the type has no names */
 };
 
 /* A fault that is checked, the network to inject it into, and a buffer for one line of text. */
@@ -104,13 +104,13 @@ struct fault_kind_row {
     enum emu_fault_what what; /* initial value of rule.what */
     uint32_t packets, kinds;  /* initial values of these fields of rule.aim */
 
-    bool takes_signal; /* it takes links down, so each of its cables must be able to fail */
-    bool takes_switch; /* all cables of each of its switches must be able to fail */
+    bool takes_signal; /* it takes links down, so each cable that it acts on must be able to fail */
+    bool takes_switch; /* it takes switches down, so all their cables must be able to fail */
     bool cuts;         /* it acts on the cables between the named nodes and all other nodes */
 
     /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Check that the network has what the fault needs. Errors: as fault_check(). Ends with NULL. */
+    /* Checks that the network has what the fault needs, then NULLs. Errors: as fault_check(). */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
     /* Write to check->text about an effect that a user may not expect. NULL: there is none. */
     void (*note)(const struct fault_check *check);
@@ -138,8 +138,8 @@ enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *te
 /* --- where.c: places -------------------------------------------------------------- */
 
 /**
- * fault_where_read - read the @value of a key of FAULT_KEYS_WHERE; NULL: the key has no value.
- * @right: receives a description of valid values. False: the value is not valid.
+ * fault_where_read - read the @value of a key of FAULT_KEYS_WHERE; NULL if the key has no value.
+ * @right: receives a description of valid values. Returns false if the value is not valid.
  */
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
                       const char **right);

@@ -184,15 +184,15 @@ const char *fault_about(enum fault_kind kind)
     return kinds[kind].about;
 }
 
-const char *fault_hits_are(enum fault_kind kind)
+const char *fault_hits_are(enum fault_kind kind, bool packets)
 {
     if (kind == FAULT_NODE_KILL)
         return "processes killed";
     if (kinds[kind].requires[0] == requires_processes)
         return "stops of processes";
     if (kinds[kind].takes_signal || kinds[kind].takes_switch || kind == FAULT_ADAPTER_RESET)
-        return "packets hit in transit";
-    return "packets hit";
+        return packets ? "packets hit in transit" : "segments hit in transit";
+    return packets ? "packets hit" : "segments hit";
 }
 
 enum fault_domain fault_domain(enum fault_kind kind)

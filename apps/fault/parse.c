@@ -9,7 +9,7 @@
 
 struct parse {
     struct fault fault;
-    const struct fault_kind_row *kind; /* NULL: not read yet */
+    const struct fault_kind_row *kind; /* NULL until its name has been read */
     uint64_t seen;                     /* keys read so far: bits 1 << enum fault_key */
     char *error;
     size_t error_bytes;

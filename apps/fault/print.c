@@ -145,7 +145,7 @@ static void put_value(struct fault_writer *writer, const struct fault_key_row *r
     }
 }
 
-/* Write those of @keys whose values differ from @plain, a fault without keys. */
+/* Write each of @keys whose value is not the default, between the texts @before and @behind. */
 static void put_keys(struct fault_writer *writer, const struct fault *fault,
                      const struct fault *plain, uint64_t keys, const char *before,
                      const char *behind)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * schedule.c - read schedules, which are files with one fault per line, and the built-in schedules,
- * the scenarios. A file may contain any bytes. Scenarios have random targets, so that they fit any
- * network, and times for a program that runs for seconds.
+ * the scenarios. Most scenarios have random targets, so that they fit any network, and begin within
+ * seconds, because they are made for programs that run for seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -111,7 +111,7 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
-/* The time to wait for a pipe is limited, as it may have no writer. Errors: as fault_slurp(). */
+/* Waits at most PIPE_MS for data, because a pipe may have no writer. Errors: as fault_slurp(). */
 static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
 {
     struct pollfd ready = {fd, POLLIN, 0};
@@ -168,7 +168,7 @@ int fault_slurp(const char *name, char **text, size_t *bytes)
 
 const char *fault_slurp_why(int err)
 {
-    return err == -ETIMEDOUT ? "nobody writes the pipe" : strerror(-err);
+    return err == -ETIMEDOUT ? "nobody writes to the pipe" : strerror(-err);
 }
 
 static int read_file(struct fault_schedule *ret, const char *name, char *error, size_t error_bytes)
@@ -267,7 +267,8 @@ static const struct fault_scenario scenarios[] = {
     {"adapter-resets", "every second the adapter of another node is reset",
      "at=1s every=1s adapter-reset random\n"},
     {"stop-a-node", "a node stands still for 3 s", "at=1s for=3s node-freeze random\n"},
-    {"slow-node", "a node has a quarter of its time", "node-slow random share=25%\n"},
+    {"slow-node", "a node's process runs for a quarter of the time",
+     "node-slow random share=25%\n"},
     {"kill-a-node", "a node dies", "at=1s node-kill random\n"},
     {"noise", "every node loses 100 us of each 10 ms to its operating system",
      "noise node=any period=10ms length=100us\n"},

@@ -2,8 +2,8 @@
 /*
  * targets.c - list the targets of a fault, which are cables, switches or nodes of a network.
  *
- * All candidates are listed in the order of the network. If the targets are random, they are drawn
- * from this list so that they stay in its order.
+ * All candidates are listed in the order of their numbers. Random targets are drawn from this list
+ * so that they stay in this order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/* List a cable only at its lower end, @end of switch @sw, so that no cable is listed twice. */
+/* Return whether @sw lists its cable to @end. Only a cable's lower end lists it, so only once. */
 static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                         bool with_nodes)
 {
@@ -180,7 +180,7 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
-/* Fail because none of @count devices from label @first on has the name @name. */
+/* Report that no device is called @name. Their names are @count labels in the graph from @first. */
 static int no_name(const struct find *f, const char *key, const char *name, const char *kind,
                    uint32_t first, uint32_t count)
 {
@@ -209,7 +209,7 @@ static int find_named(struct find *f, bool is_node)
     return 0;
 }
 
-/* Add the cable at the port of switch @sw that has, in the network's file, the fault's number. */
+/* Add the cable at the port of @sw to which the network's file gives the number in the fault. */
 static void add_numbered_port(struct find *f, uint32_t sw)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -222,7 +222,7 @@ static void add_numbered_port(struct find *f, uint32_t sw)
     }
 }
 
-/* Add all cables of @node or, if the fault has a number, the one at the port with this number. */
+/* Add the cable at the node's port that the fault names; if it names no port, all of its cables. */
 static void add_numbered_links(struct find *f, uint32_t node)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -414,7 +414,7 @@ uint64_t fault_seed(uint64_t seed, uint32_t number, uint64_t time)
 
 /* --- cables between some nodes and all others ------------------------------------- */
 
-/* Return whether there are nodes below a switch, and all of them are in the partition @mine. */
+/* Return whether a switch has nodes below it, and the fault names all of them (@mine). */
 static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool *mine)
 {
     bool any = false;
@@ -430,9 +430,9 @@ static bool switch_owned(const struct topo_graph *graph, uint32_t sw, const bool
 }
 
 /*
- * Return whether the cable at a port of switch @sw connects both partitions. This is true for only
- * one of its ends. @mine: by node, whether it is in the partition; @owned: by switch, whether all
- * nodes below are.
+ * Return whether the cable from switch @sw to @end connects the nodes that the fault names with the
+ * others. This is true only at the lower end of the cable. @mine: by node, whether the fault names
+ * it; @owned: by switch, the result of switch_owned().
  */
 static bool joins(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                   const bool *mine, const bool *owned)

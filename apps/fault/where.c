@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* where.c - read and write the key of a fault's text that names its targets. */
+/* where.c - read and write the key that names a fault's targets, such as link=3:5 or top=2. */
 #include <ctype.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const struct fault_key_row some_share = {.type = FAULT_TYPE_SHARE,
                                                 .least = 1,
                                                 .most = EMU_FAULT_ONE};
 
-/* Read the direction at the end of a cable's name. False: other characters follow. */
+/* Read the direction, >, < or nothing, at the end of a cable's name. False: it is none of these. */
 static bool read_direction(const char *at, enum fault_direction *ret)
 {
     *ret = *at == '>' ? FAULT_OUT : *at == '<' ? FAULT_IN : FAULT_BOTH;
@@ -30,8 +30,8 @@ static bool read_number(const char **at, uint32_t most, uint32_t *ret)
 }
 
 /*
- * Read a link by name, as in "leaf1:5>", "node01" or "node01:1". A name may contain a colon, so the
- * port follows the last one. Whether the network has the name is checked later.
+ * Read a link by name, as in "leaf1:5>", "node01" or "node01:1". A name may contain colons, so only
+ * a number after the last colon is a port. Whether the network has the name is checked later.
  */
 static bool read_named_link(struct fault_where *where, const char *value)
 {
@@ -112,7 +112,7 @@ static bool read_id(struct fault_where *where, const char *value, bool any, enum
     return true;
 }
 
-/* Add a range, and merge it with ranges that it overlaps or touches. False: too many ranges. */
+/* Add a range, and merge it with ranges that it overlaps or touches. False: there are too many. */
 static bool nodes_add(struct fault_nodes *nodes, uint32_t first, uint32_t last)
 {
     uint32_t from = 0, to;
@@ -192,7 +192,7 @@ static bool read_some(struct fault_where *where, const char *value, enum fault_p
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
                       const char **right)
 {
-    static const char some[] = "a number from 1, or a share such as 25%; alone it is 1";
+    static const char some[] = "a number from 1, or a share such as 25%; without a value: 1";
     struct fault_where *where = &fault->where;
     bool links = fault_domain(fault->kind) == FAULT_OF_LINKS;
 

@@ -95,13 +95,13 @@ static int set_combine_flip(struct injector *in, struct injection *f, const stru
     return 0;
 }
 
-/* Stop or restart the units. When they restart, count the entries that wait there as hits. */
+/* Stop or restart the units. When they restart, count as hits the entries that wait there. */
 static int set_combine_stall(struct injector *in, struct injection *f,
                              const struct fault_target *at, bool on)
 {
     int err;
 
-    /* without these faults, fabric_combine_waiting() cannot log hits */
+    /* fabric_combine_waiting() writes hits to the log of this struct */
     if (fabric_combiner_is_here(in->fabric, at->id) && !fabric_combine_faults(in->fabric, at->id))
         return -ENOMEM;
     if (!on)
@@ -219,11 +219,11 @@ static bool direction_waits(const struct injector *in, struct inject_direction d
            !fabric_link_is_out(in->fabric, direction.cable);
 }
 
-/* Stop or restart a port. When it restarts, count the entries that wait there as hits. */
+/* Stop or restart a port. When it restarts, count as hits the entries that wait there. */
 static int stick_direction(struct injector *in, struct injection *f,
                            struct inject_direction direction, bool on)
 {
-    /* without these faults, fabric_port_waiting() cannot log hits */
+    /* fabric_port_waiting() writes hits to the log of this struct */
     if (fabric_cable_ends_here(in->fabric, direction.cable, direction.out) &&
         !fabric_faults(in->fabric, direction.cable, direction.out))
         return -ENOMEM;
@@ -264,7 +264,7 @@ static bool direction_is_slowed(const struct injector *in, const struct injectio
     return false;
 }
 
-/* The slowest fault sets the speed. A rule counts the entries that arrive meanwhile as hits. */
+/* Of all faults applied here, the largest factor counts. A rule counts arriving entries as hits. */
 static int slow_direction(struct injector *in, struct injection *f,
                           struct inject_direction direction, bool on)
 {

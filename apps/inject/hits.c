@@ -2,8 +2,8 @@
 /*
  * hits.c - count the hits of faults, and observe the events that faults wait for (on=allreduce:3).
  *
- * A waiting fault installs rules that only count the segments of its event. The first rule that
- * counts the number in on= writes this to the fault log, and the fault begins. For combined
+ * A waiting fault installs rules that only count the segments of its event. The first rule whose
+ * count reaches the number in on= writes this to the fault log, and the fault begins. For combined
  * operations the rules are in all combiners, and count the first contribution to each segment. For
  * multicasts and conditionals they are on all cables. A *combiner* is a switch with combine units
  * or, if no switch has any, an adapter.
@@ -30,7 +30,7 @@ static uint64_t waiting_of(const struct injector *in, const struct injection *f)
     return waiting;
 }
 
-/* Count the entries that wait for the cable in the directions that the target names as hits. */
+/* Count as hits the entries that wait for the cable in the directions that the target names. */
 static void target_taken_out(struct injector *in, struct injection *f,
                              const struct fault_target *at, uint32_t cable)
 {

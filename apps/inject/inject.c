@@ -14,9 +14,9 @@
 /* --- applied and reverted ----------------------------------------------------------- */
 
 /*
- * Hold or release the workers once for all targets of a fault, which may be all cables. If there
- * are other hosts, faults on links do without, because the manager sends requests to these hosts,
- * and the workers carry them.
+ * Hold or release the workers once for all targets of a fault, which may be all cables. For a fault
+ * of links they are not held if there are other hosts, because the manager sends requests to these
+ * hosts, and the workers carry them.
  */
 static void targets_hold(struct injector *in, const struct injection *f, bool held)
 {
@@ -94,8 +94,8 @@ static void report(const struct injector *in, const struct injection *f, bool be
 }
 
 /*
- * Return the first time after now that is a multiple of @every_ps after @last_ps. Times that a late
- * host has missed are skipped, because it would miss more of them if it caught up.
+ * Return the first time after now that is a multiple of @every_ps after @last_ps. A host that is
+ * late skips the times that it has missed, because catching up would make it even later.
  */
 static uint64_t next_ps(const struct injector *in, uint64_t last_ps, uint64_t every_ps)
 {
@@ -162,7 +162,7 @@ static uint64_t injection_due_ps(const struct injection *f)
     return f->toggle_ps < due_ps ? f->toggle_ps : due_ps;
 }
 
-/* Do the next change of the fault. If it ends and begins at the same time, it ends first. */
+/* Make the next change of the fault. If it ends and begins at the same time, it ends first. */
 static int injection_step(struct injector *in, struct injection *f)
 {
     uint64_t due_ps = injection_due_ps(f);
@@ -256,7 +256,7 @@ struct injection *inject_find(const struct injector *in, uint32_t id)
     return i < in->count && in->injection[i].id == id ? &in->injection[i] : NULL;
 }
 
-/* Remove faults that are over, except the last OVER_KEPT, and add what they did to in->past. */
+/* Remove faults that are over, except the last OVER_KEPT, and add their counts to in->past. */
 static void list_trim(struct injector *in)
 {
     uint32_t over = 0, kept = 0;
@@ -419,7 +419,7 @@ bool injector_will_revert(const struct injector *in)
     return false;
 }
 
-/* Return the fault that is due first, by @now_ps; of several, the one added first. NULL: none. */
+/* Return the fault that is due first; among equals, the oldest. NULL: none is due by @now_ps. */
 static struct injection *injector_first(const struct injector *in, uint64_t now_ps)
 {
     struct injection *first = NULL;

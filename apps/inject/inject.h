@@ -6,7 +6,8 @@
  * An *active* fault has begun and not ended. A fault is *applied* to its *targets* while it has an
  * effect on these devices; a fault with a duty cycle (link-flap, node-slow, noise) is applied only
  * during parts of the time in which it is active. A *hit* is a packet, process or group that a
- * fault affected. A fault with the key on= *waits* for an event, which all hosts *observe*.
+ * fault affected. An *entry* of a cable is a segment or a reply. A fault with the key on= *waits*
+ * for an event, which all hosts *observe*.
  *
  * All times are those of the fabric manager (apps/manager/manager.h), so that a schedule on clock
  * virtual is exact. Random targets depend on the seed, the fault's number, and how often it has
@@ -32,7 +33,7 @@ struct inject_event {
     const struct fault *fault;
     bool begins; /* false: the fault ends */
     uint64_t at_ps;
-    uint32_t targets; /* number of its targets */
+    uint32_t targets;
 };
 
 /* A call from the coordinator's injector to those of other hosts (injector_apply_call()). */
@@ -55,8 +56,9 @@ struct inject_call {
  */
 struct inject_remote {
     int (*call)(void *ctx, const struct inject_call *call); /* Errors: -ENOMEM */
-    void (*taken_out)(void *ctx, uint32_t cable);           /* let them call injector_taken_out() */
-    uint64_t (*hits)(void *ctx, uint32_t id);               /* of fault @id, as last reported */
+    void (*taken_out)(void *ctx,
+                      uint32_t cable);        /* let the other hosts call injector_taken_out() */
+    uint64_t (*hits)(void *ctx, uint32_t id); /* hits of fault @id there, as last reported */
     void *ctx;
 };
 
@@ -75,12 +77,11 @@ struct inject_config {
 
 /* Sums over the faults that are over and no longer listed. */
 struct inject_past {
-    uint64_t faults; /* number of these faults */
-    uint64_t times;  /* how often they began */
-    uint64_t hits;   /* their hits; on other hosts, those reported before they left the list */
+    uint64_t faults;
+    uint64_t times; /* how often they began */
+    uint64_t hits;  /* their hits, with those that other hosts had reported by then */
 };
 
-/* State of a listed fault. */
 struct inject_state {
     uint32_t id; /* its number */
     const struct fault *fault;
@@ -129,7 +130,7 @@ int injector_apply_call(struct injector *injector, const struct inject_call *cal
 
 /**
  * injector_reapply - let a host that has rejoined apply all applied faults, and observe the events
- * of all waiting faults, because its new devices have none. Errors: -ENOMEM, after a part of this.
+ * of all waiting faults, because its devices are new. Errors: -ENOMEM, when only a part was done.
  */
 int injector_reapply(const struct injector *injector, uint32_t host);
 
@@ -171,7 +172,7 @@ bool injector_waits(const struct injector *injector);
 /**
  * injector_count - return the number of listed faults. injector_at() - return the state of one, in
  * the order in which they were added. The list has all faults that are not over, and at least the
- * last 1000 that are. injector_past() - return sums over the faults that are no longer listed.
+ * last 1000 that are over. injector_past() - return sums over the faults that are no longer listed.
  */
 uint32_t injector_count(const struct injector *injector);
 struct inject_state injector_at(const struct injector *injector, uint32_t i);

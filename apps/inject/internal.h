@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* internal.h - state and functions shared by the injector's files; inject.h explains the terms. */
+/*
+ * internal.h - state and functions shared by the injector's files; inject.h explains the terms.
+ * Some faults act by *rules* (emu/packet/rule.h) in cables or combine units. Rules count hits.
+ */
 #ifndef APPS_INJECT_INTERNAL_H
 #define APPS_INJECT_INTERNAL_H
 
@@ -12,7 +15,6 @@
 #define OVER_KEPT      1000u   /* at least this many faults stay listed after they are over */
 #define LISTED_MOST    131072u /* limit of listed faults */
 
-/* A listed fault. */
 struct injection {
     uint32_t id; /* its number, from 1, in the order in which faults were added */
     struct fault fault;
@@ -25,7 +27,7 @@ struct injection {
     uint64_t begin_ps, end_ps, toggle_ps;
     bool waits;                   /* it waits for the event of on= */
     bool saw;                     /* the event has been observed since the last step */
-    uint64_t past;                /* hits that are not counted by rules in force */
+    uint64_t past;                /* hits that no rule in force counts */
     struct fault_targets targets; /* its targets since it last began */
 };
 
@@ -66,8 +68,8 @@ struct injection *inject_find(const struct injector *in, uint32_t id);
 
 /*
  * inject.c: add a fault to the list; the caller sets its time to begin, or lets it wait. @id: its
- * number, on the coordinator above all listed ones. If the list is full, faults that are over leave
- * it, except the last OVER_KEPT. NULL: out of memory, or LISTED_MOST faults are listed.
+ * number, which on the coordinator is above all listed ones. If the list is full, faults that are
+ * over leave it, except the last OVER_KEPT. NULL: out of memory, or LISTED_MOST faults are listed.
  */
 struct injection *inject_list(struct injector *in, uint32_t id, const struct fault *fault);
 
@@ -100,8 +102,8 @@ struct inject_kind {
     /* Return its duty cycle. NULL: it is applied as long as it is active. */
     struct inject_duty (*duty)(const struct fault *fault);
     /*
-     * Return what the fault hits at this target now and is not yet in injection.past: entries that
-     * wait until it is reverted, or groups that were refused. NULL: nothing.
+     * Return the number of hits at this target that are not yet in injection.past: entries that
+     * wait until the fault is reverted, or groups that were refused. NULL: there are none.
      */
     uint64_t (*waiting)(const struct injector *in, const struct fault_target *at);
 };

@@ -47,7 +47,7 @@ int injector_reapply(const struct injector *in, uint32_t host)
 static int begin_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {
     char error[FAULT_ERROR_BYTES];
-    int err = inject_set_here(in, f, false); /* an earlier call may have failed on another host */
+    int err = inject_set_here(in, f, false); /* still applied if a call failed elsewhere */
 
     if (err)
         return err;
@@ -60,8 +60,8 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
 }
 
 /*
- * Observe the event of a fault, at a call of the coordinator. If the fault is applied, keep the
- * stored one, because it must be reverted at the targets to which it was applied.
+ * Observe the event of a fault, at a call of the coordinator. While the fault is applied, do not
+ * replace the stored copy, because it must be reverted at the targets to which it was applied.
  */
 static int watch_here(struct injector *in, struct injection *f, const struct inject_call *call)
 {

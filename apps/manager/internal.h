@@ -42,10 +42,10 @@ struct manager {
     uint32_t tests;           /* used elements of `test` */
 
     /* Times at which something is due; EMU_NEVER: never. */
-    uint64_t *no_link;       /* by node: next fabric_node_no_link(), if it has no link */
-    uint64_t no_link_ps;     /* the first of no_link[] */
+    uint64_t *no_link;       /* by node: when its adapter gives up packets, if it has no link */
+    uint64_t no_link_ps;     /* the earliest time in no_link[] */
     uint64_t cut_off_ps;     /* next fabric_cut_off() */
-    uint64_t links_ps;       /* the first link.due_ps */
+    uint64_t links_ps;       /* the earliest link.due_ps */
     uint64_t tables_ps;      /* new tables */
     uint64_t scan_ps;        /* next scan (scan.c), done only if cables can have faults */
     uint64_t in_flight_ps;   /* next rerouting in flight */
@@ -75,7 +75,7 @@ uint64_t manager_device_ps(const struct manager *m);
 /* Let new tables be due in config.reaction_ps, unless they are due already. */
 void manager_tables_plan(struct manager *m);
 
-/* Let rerouting in flight be due in @gap_ps if a link is out and fabric_must_tend(). */
+/* Let rerouting in flight be due in @gap_ps if a link is out, and if fabric_must_tend() is true. */
 void manager_in_flight_plan(struct manager *m, uint64_t gap_ps);
 
 /* --- links.c --- */

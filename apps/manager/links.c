@@ -65,9 +65,9 @@ bool manager_link_comes_up(const struct manager *m, uint32_t i)
 }
 
 /*
- * The adapter gives up packets repeatedly, because the node may post more. It does not while one of
- * the node's links is in its bring-up: a manager that is stepped late may find the end of the wait
- * and the returned signal of that link in the same step.
+ * The adapter gives up packets repeatedly, because the node may post more. It gives up none while
+ * one of the node's links is in its bring-up: a manager that is stepped late may find the end of
+ * the wait and the returned signal of that link in the same step.
  */
 void manager_nodes_step(struct manager *m)
 {
@@ -252,8 +252,9 @@ static void link_test(struct manager *m, uint32_t i)
 }
 
 /*
- * The next step of a bring-up is due at a time after that at which this step was due. So a manager
- * that had no core does all steps at once that are due, as the hardware would have done meanwhile.
+ * Let the next step of a bring-up be due config.step_ps after this step was due, even if this step
+ * is late. So a manager that had no core does all missed steps at once, as the hardware would have
+ * done them meanwhile.
  */
 static void link_go_on(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t was_due_ps)

@@ -70,7 +70,7 @@ static void group_treeless(void *ctx, uint32_t group)
                                                .group = group});
 }
 
-/* Reroute in flight by the tables in force; wait if new tables are due. */
+/* Reroute segments in flight by the tables in force, unless new tables are due. */
 static void in_flight_step(struct manager *m)
 {
     uint64_t longer_ps = 2 * m->gap_ps;
@@ -102,8 +102,8 @@ static void in_flight_step(struct manager *m)
 
 /*
  * *@at_ps is the end of a wait for links. Postpone it if a link is in its bring-up or new tables
- * are due, and return whether it was postponed: a manager that is stepped late may find the end of
- * the wait and the returned signal of a link in the same step.
+ * are due, because a manager that is stepped late may find the end of the wait and the returned
+ * signal of a link in the same step. Returns whether it was postponed.
  */
 static bool postpone(const struct manager *m, uint64_t *at_ps)
 {
@@ -175,7 +175,7 @@ static int tables_make(struct manager *m)
     uint64_t partitioned;
     int err;
 
-    if (m->drop_unreachable) /* report also the segments dropped since the last report */
+    if (m->drop_unreachable) /* also report the segments that were dropped since the last report */
         partitioned_report(m);
     err =
         fabric_reroute(m->fabric, m->routed, manager_device_ps(m), &partitioned, group_treeless, m);
@@ -320,7 +320,7 @@ void manager_rejoin(struct manager *m, uint32_t i, uint64_t now_ps)
         manager_signal(m, i, true, 0, now_ps, &hit); /* cannot fail: it allocates nothing */
 }
 
-/* The counters of these devices restart at 0, so their last samples are set to 0, too. */
+/* The counters of these devices restart at 0, so the counts of the last scan are set to 0, too. */
 void manager_resync(struct manager *m, bool (*is)(void *ctx, uint32_t sw, uint32_t node), void *ctx)
 {
     for (uint32_t s = 0; m->remote.trapped && s < fabric_graph(m->fabric)->switches; s++)

@@ -9,8 +9,9 @@
  * host's time.
  *
  * A link is *out* while the manager does not use it. The *bring-up* of a link is the three steps
- * between the return of its signal and its use. Two nodes are *partitioned* if no route of links in
- * use connects them.
+ * between the return of its signal and its use. *Rerouting in flight* moves segments that wait for
+ * a link that is out to another route (links.h). Two nodes are *partitioned* if no route of links
+ * in use connects them.
  *
  * Thread: the manager of the fabric; on clock virtual only between two calls of fabric_advance().
  * Source: QsNet III §V (link bring-up in three steps, error rates), §III (broken links).
@@ -22,7 +23,6 @@
 
 struct manager;
 
-/* State of a link. */
 enum manager_link {
     MANAGER_UP,       /* in use */
     MANAGER_LOST,     /* no signal */
@@ -51,9 +51,9 @@ enum manager_what {
     /* A port of a link was able to send for `took_ps`, but did not. The link is then taken out. */
     MANAGER_EVENT_STUCK,
     /*
-     * Without acknowledgments: `partitioned` pairs of a switch with nodes and a destination have
-     * had no route for too long (fabric_reaches()). Segments between them are dropped until there
-     * is a route. Reported repeatedly until then, the last time just before the tables change.
+     * Without acknowledgments: `partitioned` pairs, each a switch with nodes and a destination,
+     * have had no route for too long (fabric_reaches()). Segments between them are dropped until
+     * there is a route. Reported repeatedly, the last time just before the tables change.
      */
     MANAGER_EVENT_PARTITIONED,
     MANAGER_EVENT_NO_LINK /* `node` has had no link for too long: its adapter gives up packets */
@@ -80,7 +80,7 @@ struct manager_event {
         uint32_t node;  /* NO_LINK */
     };
     uint32_t links_out; /* links that are not in use */
-    /* TABLES, PARTITIONED: pairs of a switch with nodes and a destination that have no route */
+    /* TABLES, PARTITIONED: pairs without a route, each a switch with nodes and a destination */
     uint64_t partitioned;
 };
 
@@ -89,14 +89,14 @@ struct manager_config {
     uint64_t reaction_ps; /* time from the first change of a link to new tables */
     uint64_t step_ps;     /* duration of each step of a link's bring-up */
     uint32_t test_packets;
-    uint64_t
-        again_ps; /* backoff after a failed test; each further failure doubles it, up to 64 x */
-    /* limit on how long nodes wait for a link, and partitioned nodes for a route, or EMU_NEVER */
+    /* backoff after a failed test; each further failure doubles it, up to 64 times this */
+    uint64_t again_ps;
+    /* how long nodes wait for a link, and partitioned nodes for a route; EMU_NEVER: forever */
     uint64_t no_link_ps;
     uint64_t scan_ps; /* interval of checks of the errors and ports of links in use */
-    /* a link is taken out if one of its ports could send for this time but did not, or EMU_NEVER */
+    /* a link whose port could send for so long but did not is taken out; EMU_NEVER: it stays */
     uint64_t stuck_ps;
-    uint64_t in_flight_ps;      /* shortest interval between two reroutings in flight (links.h) */
+    uint64_t in_flight_ps;      /* shortest interval between two reroutings in flight */
     uint64_t in_flight_last_ps; /* longest; the interval doubles while no segments are moved */
     uint32_t errors_inside;     /* limit of errors in a million packets on links between switches */
     uint32_t errors_node;       /* limit on links of nodes; higher, as a node may have only one */
@@ -140,7 +140,7 @@ void manager_rejoin(struct manager *manager, uint32_t cable, uint64_t now_ps);
 void manager_resync(struct manager *manager, bool (*is)(void *ctx, uint32_t sw, uint32_t node),
                     void *ctx);
 
-/** manager_plug - for tests: plug the second end of a cable without signal in at @peer. */
+/** manager_plug - for tests: plug the second end of a cable that has no signal into @peer. */
 void manager_plug(struct manager *manager, uint32_t cable, const struct topo_at *peer);
 
 /** manager_due_ps - return when to call manager_step() next; EMU_NEVER: nothing is due. */
@@ -158,7 +158,7 @@ int manager_step(struct manager *manager, uint64_t now_ps);
 /**
  * manager_link_state - return the state of a cable's link. manager_link_outs() - return how often
  * this link has been taken out or lost. manager_rerouted() - return how many segments rerouting in
- * flight has moved (links.h). manager_links_out() - return the number of links not in use now.
+ * flight has moved. manager_links_out() - return the number of links not in use now.
  */
 enum manager_link manager_link_state(const struct manager *manager, uint32_t cable);
 uint64_t manager_link_outs(const struct manager *manager, uint32_t cable);

@@ -65,7 +65,7 @@ static void links_check(struct manager *m)
     }
 }
 
-/* Return the state of a direction's sending end; that of another host is from its last scan. */
+/* Return the state of the port that sends in a direction: as last scanned if on another host. */
 static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 {
     if (!m->remote.port || fabric_cable_ends_here(m->fabric, i, !out))

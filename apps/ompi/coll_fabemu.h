@@ -37,7 +37,7 @@
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
 
-/* Why a collective runs over messages: enum fabemu_why, or one of these. */
+/* Why a collective runs over messages: enum fabemu_why, or one of these two values. */
 #define COLL_FABEMU_NOTHING (-1) /* there is no reason: the collective runs in the switches */
 #define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
 
@@ -83,7 +83,7 @@ struct mca_coll_fabemu_module_t {
     struct coll_fabemu_slower slower[FABEMU_COLLS];
 
     /* For large operations: a group with a wide window, requested when it is first needed. */
-    /* as standing: COLL_FABEMU_FRESH, COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW */
+    /* why large operations run over messages: COLL_FABEMU_* or FABEMU_WHY_WINDOW */
     int wide_standing;
     struct fabemu_group *wide; /* NULL until joined */
 
@@ -120,7 +120,7 @@ void coll_fabemu_windows_undo(void);
 
 /**
  * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of
- * one-sided communication. Call it with true before a window is made, and with false afterwards.
+ * one-sided communication. Call it with true before an MPI window is made, then with false.
  * coll_fabemu_fragments_again - post the discarded receives again. Called by window_progress().
  */
 void coll_fabemu_fragments_learn(bool learns);
@@ -155,8 +155,7 @@ void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t
 /**
  * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
  * @size: number of members of the communicator.
- * Call it only once all members have joined the group. Then all use the same table and decide
- * alike.
+ * Call it when all members have joined the group. Then all are on one fabric and get equal sizes.
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 

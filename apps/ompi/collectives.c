@@ -270,7 +270,7 @@ static uint64_t now_ns(void)
 
 /* State while a call is passed to the component below. */
 struct pass {
-    bool nested; /* the call is made by the component below, within another such call */
+    bool nested; /* the component below makes this call, while another call is passed to it */
     uint64_t began_ns;
 };
 
@@ -325,7 +325,7 @@ static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
     return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
 }
 
-/* Convert between the user's layout and contiguous @packed. @pack: into @packed; else from it. */
+/* Pack the user's data into @packed, which is contiguous, or, if @pack is false, unpack it. */
 static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
                    size_t bytes)
 {

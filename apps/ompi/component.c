@@ -25,7 +25,7 @@ static int component_close(void);
 
 /*
  * Notify the fabric if messages do not use the fabric. By now Open MPI has chosen its transport for
- * messages. If that was our libfabric provider, it has attached before this component.
+ * messages. If it has chosen our libfabric provider, the provider holds a reference to @fab, too.
  */
 static void check_messages(struct fabemu *fab)
 {

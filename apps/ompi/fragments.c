@@ -3,7 +3,7 @@
  * fragments.c - discard incomplete receives of osc/pt2pt, and post them again.
  *
  * osc/pt2pt, Open MPI's one-sided communication over messages, keeps some receives from any source
- * posted. When one completes, it processes the buffer, which contains puts, accumulates and
+ * posted. When a receive completes, it processes the buffer, which contains puts, accumulates and
  * replies. It ignores the receive's status. If the sender dies in the middle of a message, the
  * receive completes with an error. Its buffer then holds a part of that message, followed by the
  * rest of the previous message, from another member. If osc/pt2pt processed this rest a second
@@ -50,7 +50,7 @@ static struct {
     size_t count, room;
 } fragments;
 
-/* req_free() of an incomplete receive whose window is freed before it was started again. */
+/* req_free() of an incomplete receive whose window is freed before the receive is started again. */
 static int broken_freed(ompi_request_t **req)
 {
     size_t i = 0;

@@ -108,7 +108,7 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* not earlier, because only now the transport for messages has been chosen */
+    /* MPI_Init has chosen the transport for messages and opened the components for windows */
     coll_fabemu_repair();
     coll_fabemu_windows();
     module->fab = component->fab;

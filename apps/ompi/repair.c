@@ -8,7 +8,6 @@
  * MPI_Alltoallw and long one-sided puts send wrong bytes; with MPI_BOTTOM they send the bytes at
  * address 0. This happens with any libfabric provider, which gets the wrong address and cannot
  * detect that. Later versions of Open MPI have the fix "mtl: Fix datatype offsetting".
-
  *
  * So this file passes the call on as a send of bytes from the correct address. In the cases in
  * which Open MPI is correct, the message is the same.

@@ -16,15 +16,14 @@
  * are on the heap and stay there, and a lost member sends nothing more that could be written into
  * the caller's memory. Calls that flush all members first flush the others one by one, and then
  * return the error. Other calls that wait for all members are ended when the bound `silence` has
- * passed. A fence or a free is never ended in this way,
- * because Open MPI's collectives may wait in it with requests on the stack. If it cannot complete,
- * the process ends with an error message.
+ * passed. A fence or a free is never ended in this way, because Open MPI's collectives may wait in
+ * it with requests on the stack. If it cannot complete, the process ends with an error message.
  *
  * Between MPI_Win_lock_all() and MPI_Win_unlock_all(), osc/pt2pt has a single count of outstanding
  * acknowledgments for all members. The acknowledgments of a lost member stay in that count forever.
- * So from then on a call that waits for the count returns an error, whichever member it addresses.
- * The program cannot end that epoch, nor begin another. Calls that do not wait for the count
- * continue. Locks of single members have a count each.
+ * So after the loss each call that waits for the count returns an error, whichever member it
+ * addresses. The program cannot end that epoch, nor begin another. Calls that do not wait for the
+ * count continue. Locks of single members have a count each.
  *
  * Thread: osc/pt2pt does not support MPI_THREAD_MULTIPLE, so only one thread at a time runs this
  * code.
@@ -272,7 +271,7 @@ static bool is_late(void)
     return silence_ms != FABEMU_FOREVER && now >= windows.late_s;
 }
 
-/* Probe the members once a second: a process that only waits sends nothing that could fail. */
+/* Probe the members once a second, because a waiting process sends nothing that could fail. */
 static void window_probe(struct window *w)
 {
     double now;
@@ -429,7 +428,7 @@ GUARDED(flush_local, "MPI_Win_flush_local", LEAVE_ONE, target, (int target, WIN)
 GUARDED(flush_local_all, "MPI_Win_flush_local_all", LEAVE_FLUSH, -1, (WIN), win)
 GUARDED(free, "MPI_Win_free", LEAVE_NEVER, -1, (WIN), win)
 
-/* Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded, so nothing is owed. */
+/* Note that MPI_Win_lock_all() or MPI_Win_unlock_all() has succeeded: no acknowledgment is owed. */
 static int note_lock_all(ompi_win_t *win, bool all, int rc)
 {
     struct window *w = rc == OMPI_SUCCESS ? window_of(win) : NULL;

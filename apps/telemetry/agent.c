@@ -8,7 +8,7 @@
  * of a cable, it adds the growth from both hosts; otherwise only that from the host that has the
  * row. Counters are in the order of counters.def; all hosts of a fabric have the same list
  * (cluster_digest()). Most numbers are small, so they are encoded with 7 bits per byte, lowest bits
- * first, and bit 7 set in all but the last byte. Entries that have not changed get no record.
+ * first. Bit 7 is set in all bytes except the last. Entries that have not changed get no record.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 /* The first number of a record is its type. The comments list the numbers after it. */
 enum record {
-    /* Types below TELEMETRY_TABLES are those of tables of counters: row, counters of the row. */
+    /* types below TELEMETRY_TABLES are tables of counters: row, counters of the row */
     /* group, number, kind, bytes, members, ns since the begin and since the end */
     RECORD_FINISHED = TELEMETRY_TABLES,
     RECORD_FINISHED_SUMS, /* completions counted, completions missed */

@@ -45,8 +45,9 @@ static uint32_t span_of(const struct topo_switch *sw)
 }
 
 /*
- * Switches of one level above at most @block nodes are grouped by the range of @block nodes in
- * which these nodes are. A switch above more nodes is grouped with those above the same nodes.
+ * Return the sort key of switch @s. Node numbers are divided into ranges of @block. Switches of one
+ * level form a group if each is above at most @block nodes that begin in the same range, or if they
+ * are above the same nodes.
  */
 static struct telemetry_key key_of_switch(const struct topo_graph *graph, uint32_t s,
                                           uint32_t block)
@@ -70,7 +71,7 @@ static uint32_t group_switches(struct telemetry_aggregate *aggregate,
     return number_groups(key, graph->switches, aggregate->of_sw);
 }
 
-/* Nodes are grouped by the group of the switch at their first link. */
+/* Group nodes by the group of the switch at their first link. */
 static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct topo_graph *graph,
                             struct telemetry_key *key)
 {
@@ -82,7 +83,7 @@ static uint32_t group_nodes(struct telemetry_aggregate *aggregate, const struct 
     return number_groups(key, graph->nodes, aggregate->of_node);
 }
 
-/* The first end of a trunk, like that of a cable, is at the switches with the lower number. */
+/* A trunk or cable begins at the group or switch with the lower number, not at a node. */
 struct telemetry_key telemetry_key_of_cable(const struct telemetry_aggregate *aggregate,
                                             const struct fabric_cable *cable, bool *reversed)
 {
@@ -109,7 +110,7 @@ static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct
     return number_groups(key, cables, aggregate->of_cable);
 }
 
-/* Return the next larger number of nodes below a switch, at most that of all nodes. */
+/* Return the least number of nodes below a switch that is more than @block, or else all nodes. */
 static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
 {
     uint32_t ret = graph->nodes;
@@ -333,7 +334,7 @@ static void sum_cables(struct telemetry_aggregate *aggregate, const struct telem
         telemetry_trunk_add(aggregate, aggregate->of_cable[i], t, i, aggregate->reversed[i]);
 }
 
-/* @of: the group of each switch or node. */
+/* Sum up the counters of switches or nodes. @of: the group of each. */
 static void sum_devices(struct telemetry_aggregate *aggregate, const struct telemetry *t, int kind,
                         const uint32_t *of)
 {

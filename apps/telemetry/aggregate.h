@@ -20,14 +20,14 @@
 #define TELEMETRY_AGGREGATE_MOST 4096u
 #define TELEMETRY_OPEN_MOST      16384u
 
-#define TELEMETRY_MANY UINT32_MAX /* instead of the number of a device: there are several */
+#define TELEMETRY_MANY UINT32_MAX /* in place of a device's number if there are several devices */
 
 struct telemetry_group {
     uint32_t count;
     uint32_t number;    /* number of the only device, or TELEMETRY_MANY */
     uint32_t level;     /* level of the switches */
     uint32_t low, high; /* lowest and highest node in or below the group; low > high: none */
-    uint32_t from, to;  /* of switches: the node groups that have the nodes @low and @high */
+    uint32_t from, to;  /* for switches: the node groups with the nodes `low` and `high` */
     uint32_t block;
     uint32_t closed; /* the closed aggregation's group that is or contains this one */
 };
@@ -57,7 +57,7 @@ struct telemetry_aggregate {
     struct telemetry_trunk *trunk;
     uint32_t blocks;
     bool *is_open; /* by block; NULL: this is the closed aggregation */
-    /* Group of each switch and node, trunk of each cable; NULL after telemetry_open(). */
+    /* Group of each switch and node, trunk of each cable; NULL if blocks are open. */
     uint32_t *of_sw, *of_node, *of_cable;
     bool *reversed; /* by cable: its first end is at the trunk's second end */
     /* with open blocks: the cables of trunks that the closed aggregation lacks */
@@ -105,7 +105,7 @@ void telemetry_aggregate_ports(struct telemetry_aggregate *aggregate);
 
 /**
  * telemetry_trunk_clear - set the counters of trunk @k to 0. telemetry_trunk_add - add the counters
- * of cable @i to it. Of the states of its cables, a trunk has the last in enum telemetry_link.
+ * of cable @i to it. A trunk has that state of its cables which is last in enum telemetry_link.
  */
 void telemetry_trunk_clear(struct telemetry_aggregate *aggregate, uint32_t k);
 void telemetry_trunk_add(struct telemetry_aggregate *aggregate, uint32_t k,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * aggregate_open.c - aggregation with open blocks: each device in them is a group of its own. All
- * other groups and trunks are copied from the closed aggregation, so that the cost depends only on
- * the size of the open blocks.
+ * aggregate_open.c - aggregation with open blocks (aggregate.h): each device in an open block is a
+ * group of its own. All other groups and trunks are copied from the closed aggregation, so that the
+ * cost depends only on the size of the open blocks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@ struct builder {
     struct telemetry_aggregate *aggregate;
     const struct telemetry_aggregate *closed;
     const struct telemetry *t;
-    /* for each closed group, its new number or, if it is open, that of its next device */
+    /* by group of `closed`: its new number or, if its block is open, that of its next device */
     uint32_t *sw, *node;
-    /* number: of a cable or, for a closed trunk, its number plus that of all cables */
+    /* key.number: a cable's or, for a trunk of `closed`, the number of cables plus the trunk's */
     struct telemetry_key *key;
     uint32_t keys;
 };

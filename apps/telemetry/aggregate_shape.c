@@ -58,7 +58,7 @@ static void put_trunks(const struct telemetry *t, const struct telemetry_aggrega
     text_puts(text, "]");
 }
 
-/* A group of one device has the name of the device in the network's file. */
+/* Write the name of a group. A group of one device has the device's name in the network's file. */
 static void put_name(const struct topo_graph *graph, const struct telemetry_group *group,
                      bool is_node, struct text_buf *text)
 {
@@ -143,7 +143,7 @@ static void put_open(const struct telemetry_aggregate *aggregate, struct text_bu
     text_puts(text, "]");
 }
 
-/* Write the size of the whole network and, for each group, its block, only device, and size. */
+/* Write the size of the whole network, and each group's block, only device (or -1), and size. */
 static void put_folded(const struct telemetry *t, const struct telemetry_aggregate *aggregate,
                        struct text_buf *text)
 {

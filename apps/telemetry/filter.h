@@ -19,7 +19,7 @@ struct telemetry_filter {
 
 /**
  * telemetry_filter_read - parse @request. Errors: -EINVAL, -ENOENT, -ENOMEM, with a line for the
- * user in *why; then the caller need not call telemetry_filter_free().
+ * user in *why. After an error the caller need not call telemetry_filter_free().
  */
 int telemetry_filter_read(struct telemetry_filter *ret, struct json_object *request,
                           const char **why);

@@ -6,7 +6,7 @@
 #include "apps/fabric/sample.h"
 #include "apps/telemetry/telemetry.h"
 
-/* Tables of counters. DIRECTIONS: rows 2i and 2i + 1 are cable i to and from its first end. */
+/* Tables of counters. Rows 2i and 2i + 1 of DIRECTIONS are cable i to and from its first end. */
 enum { TELEMETRY_DIRECTIONS, TELEMETRY_SWITCHES, TELEMETRY_NODES, TELEMETRY_TABLES };
 
 struct telemetry_table {
@@ -22,7 +22,7 @@ static inline uint64_t *telemetry_values(const struct telemetry_table *table, ui
 }
 
 /**
- * telemetry_tables_create - allocate zeroed tables. Free them even after an error. Errors: -ENOMEM.
+ * telemetry_tables_create - allocate zeroed tables. Free them after errors, too. Errors: -ENOMEM.
  */
 int telemetry_tables_create(struct telemetry_table ret[TELEMETRY_TABLES], uint32_t directions,
                             uint32_t switches, uint32_t nodes);
@@ -50,7 +50,7 @@ struct telemetry_finished {
     uint64_t changed;
 };
 
-/* A line without its first fields, which differ by reader, so that readers can share it. */
+/* A line without its first fields, which differ between readers. All readers share the rest. */
 struct telemetry_body {
     struct text_buf text;
     uint64_t sample, since; /* the line's fields of these names; sample 0: no line */
@@ -62,7 +62,7 @@ struct telemetry_aggregate;
 struct telemetry {
     struct telemetry_source source;
     uint64_t samples; /* number of samples taken */
-    uint64_t at;      /* time of the last sample since source.origin; ns, virtual: ps */
+    uint64_t at;      /* time of the last sample since source.origin, in ns (clock virtual: ps) */
     struct fabric_totals totals;
     struct telemetry_table table[TELEMETRY_TABLES];
     /* Sums of the counters that other hosts have sent, if source.hosts is set. */

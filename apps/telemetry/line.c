@@ -89,7 +89,7 @@ static void put_trunk_states(const struct telemetry_aggregate *aggregate, uint64
     text_puts(text, "]");
 }
 
-/* Return NULL if row @n is a group of several nodes. */
+/* Return the node of row @n, or NULL if the row is a group of several nodes. */
 static const struct telemetry_node *node_at(const struct telemetry *t,
                                             const struct telemetry_aggregate *aggregate, uint32_t n)
 {

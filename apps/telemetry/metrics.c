@@ -168,9 +168,7 @@ static void put_ports(const struct telemetry_view *view, struct text_buf *text, 
 
 /* --- names of infiniband_exporter ---------------------------------------------------- */
 
-/*
- * A GUID that the network's file lacks is 0xfabe, 0 for a switch or 1 for a node, and the number.
- */
+/* Write a GUID. If the file has none, make it from 0xfabe, 0 or 1 (a node), and the number. */
 static void label_guid(const struct telemetry_view *view, struct text_buf *text, const char *name,
                        bool node, uint32_t device)
 {
@@ -216,7 +214,7 @@ static void exporter_end(struct text_buf *text, const char *name, const struct e
     label_number(text, "port", end->port);
 }
 
-/* Write the peer of the port, after which dashboards name the port. */
+/* Write the peer of the port; dashboards show it as the name of the port. */
 static void exporter_uplink(struct text_buf *text, const char *name, const struct end *end)
 {
     const struct telemetry_view *view = end->view;

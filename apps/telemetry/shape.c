@@ -18,7 +18,7 @@ void telemetry_shape_names(struct text_buf *text, const char *field, const char 
     text_puts(text, "]");
 }
 
-/* A row has level, index in the level, first and last node below (0 and -1: no node). */
+/* Write each switch's level, index in it, first and last node below (0 and -1 if there is none). */
 static void put_switches(const struct topo_graph *graph, struct text_buf *text)
 {
     uint32_t of_level[64] = {0};
@@ -69,7 +69,7 @@ static void put_cables(const struct fabric *fabric, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* Names in the network's file, first of switches, then of nodes. */
+/* Write the names in the network's file, first of switches, then of nodes. */
 static void put_names(const struct topo_graph *graph, struct text_buf *text)
 {
     if (!graph->label)
@@ -82,7 +82,7 @@ static void put_names(const struct topo_graph *graph, struct text_buf *text)
     text_puts(text, "]");
 }
 
-/* GUIDs in the network's file, first of switches, then of nodes; "": it has none. */
+/* Write the GUIDs in the network's file, first of switches, then of nodes. "" if there is none. */
 static void put_guids(const struct topo_graph *graph, struct text_buf *text)
 {
     char guid[24];

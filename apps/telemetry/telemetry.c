@@ -62,7 +62,7 @@ int telemetry_create(struct telemetry **ret, const struct telemetry_source *sour
     for (uint32_t n = 0; n < graph->nodes; n++) {
         t->node[n].who = no_process;
         t->node[n].waits = no_wait;
-        /* skip completions from before the sampler */
+        /* skip completions from before the sampler was created */
         fabric_finished_from(source->fabric, n, &t->node[n].finished);
     }
     *ret = t;
@@ -123,7 +123,7 @@ static void store(struct telemetry *t, int kind, uint32_t row, const uint64_t *n
     table->changed[row] = t->samples;
 }
 
-/* The counters of a row as other hosts have sent them. */
+/* Return the sums of the counters that other hosts have sent for a row. */
 static uint64_t *remote_values(const struct telemetry *t, int kind, uint32_t row)
 {
     return telemetry_values(&t->remote[kind], row);

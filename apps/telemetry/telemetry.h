@@ -108,7 +108,7 @@ uint64_t telemetry_samples(const struct telemetry *telemetry);
 
 /**
  * telemetry_shape - replace the contents of @text by the line that describes the network, without a
- * newline. @every_ns: the interval that the reader requests (if virtual, simulated ns); 0: none.
+ * newline. @every_ns: the interval that the reader requests (clock virtual: simulated); 0: none.
  */
 void telemetry_shape(const struct telemetry *telemetry, uint64_t every_ns, struct text_buf *text);
 
@@ -139,8 +139,8 @@ int telemetry_open(struct telemetry_aggregate **ret, const struct telemetry *tel
 void telemetry_aggregate_destroy(struct telemetry_aggregate *aggregate);
 
 /**
- * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - telemetry_shape() and
- * telemetry_line() of an aggregation. @open: from telemetry_open(); NULL: no block is open.
+ * telemetry_aggregate_put_shape, telemetry_aggregate_put_line - do as telemetry_shape() and
+ * telemetry_line(), for an aggregation. @open: from telemetry_open(); NULL: no block is open.
  */
 void telemetry_aggregate_put_shape(const struct telemetry *telemetry,
                                    const struct telemetry_aggregate *open, uint64_t every_ns,
@@ -153,17 +153,17 @@ void telemetry_aggregate_put_line(struct telemetry *telemetry, struct telemetry_
 /* Sends an agent host's counters to the coordinator. Thread: the manager of the agent host. */
 struct telemetry_agent;
 
-/** telemetry_agent_create - as telemetry_create(); source->hosts must be NULL. */
+/** telemetry_agent_create - do as telemetry_create(). source->hosts must be NULL. */
 int telemetry_agent_create(struct telemetry_agent **ret, const struct telemetry_source *source);
 void telemetry_agent_destroy(struct telemetry_agent *agent);
 
-/** telemetry_agent_leaves - as telemetry_leaves(). */
+/** telemetry_agent_leaves - do as telemetry_leaves(). */
 void telemetry_agent_leaves(struct telemetry_agent *agent, uint32_t node);
 
 /**
  * telemetry_agent_report - replace the contents of @bytes by about @most bytes of changes since the
  * last call. The coordinator must pass all of them, in order, to telemetry_receive(). Returns 1 if
- * the sample has more changes to send; 0 if this was its last piece. Errors: -ENOMEM; changes were
+ * the sample has more changes to send; 0 if this was its last piece. Errors: -ENOMEM: changes were
  * lost, so the coordinator's sums are wrong from now on.
  */
 int telemetry_agent_report(struct telemetry_agent *agent, size_t most, struct text_buf *bytes);

@@ -28,7 +28,7 @@ struct row {
     struct json_object *list;
 };
 
-/* Returns false if element @i is not a list of @columns or more elements. */
+/* Get row @i of @list. Returns false if it is not a list of @columns or more elements. */
 static bool row_at(struct json_object *list, size_t i, size_t columns, struct row *ret)
 {
     ret->list = emu_json_at(list, i);
@@ -48,7 +48,7 @@ static uint64_t count(const struct row *row, size_t i)
     return number > 0 ? (uint64_t)number : 0;
 }
 
-/* An absent list is empty. Returns false if the value is not a list. */
+/* Find list @name in @line; an absent list is empty. Returns false if the value is no list. */
 static bool list_of(struct json_object *line, const char *name, struct json_object **ret,
                     size_t *length)
 {

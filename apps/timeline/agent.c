@@ -63,7 +63,7 @@ static void keep(struct timeline_agent *agent, const struct timeline_record *rec
         text_put(&agent->kept, (const char *)record, sizeof *record);
     else
         agent->missed++;
-    agent->kept.failed = false; /* earlier records are intact */
+    agent->kept.failed = false; /* clear the error: earlier records are intact */
 }
 
 /* Store the completions that the process at @node has recorded since the last call. */

@@ -225,7 +225,7 @@ static void second_open(struct timeline *t, const struct stat *first)
         second_close(second);
 }
 
-/* The files have swapped names, so the second file now lacks the new events. */
+/* Note that the files have swapped names, so that the second file now lacks the new events. */
 static void second_swap(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -239,7 +239,7 @@ static void second_swap(struct timeline *t)
     second->behind = text;
 }
 
-/* Returns false on failure. If there is a second file, the first one is then unchanged. */
+/* Write new events and the tail. False: it failed; with two files, the first is intact. */
 static bool write_all(struct timeline *t)
 {
     struct second *second = &t->second;
@@ -425,8 +425,8 @@ static void name_lane(struct timeline *t, uint32_t node, enum lane_kind kind, ui
 
 /*
  * Find a lane that is free from @began_ns on, occupy it until @ended_ns, and return its thread
- * number. If none is free, take the one that is free first, and set @began_ns to that time. If
- * there is no memory, return the number of the first lane and occupy nothing.
+ * number. If none is free, take the lane that becomes free first, and set @began_ns to that time.
+ * If there is no memory, return the number of the first lane and occupy nothing.
  */
 static uint32_t lane_take(struct timeline *t, uint32_t node, enum lane_kind kind,
                           uint64_t *began_ns, uint64_t *ended_ns)

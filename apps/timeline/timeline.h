@@ -42,15 +42,15 @@ struct timeline_config {
     uint64_t origin_ns;             /* emu_now_ns() at the timeline's time 0 */
     const char *const *host; /* names of all hosts, this one first; borrowed. NULL: one host */
     uint32_t hosts;
-    struct json_object *origin; /* apps/fabric/origin.h; only timeline_create() uses it; or NULL */
+    struct json_object *origin; /* from origin_json(), or NULL; only timeline_create() uses it */
 };
 
-/** timeline_blank - replace the file's contents by an empty timeline. Returns false with errno. */
+/** timeline_blank - replace the file's contents by an empty timeline. On failure errno is set. */
 bool timeline_blank(int fd);
 
 /**
  * timeline_create - begin the timeline, which replaces the file's contents. Errors: -ENOMEM;
- * -ESPIPE if fd is not a regular file; those of write().
+ * -ESPIPE if fd is not a regular file; errors of write().
  */
 int timeline_create(struct timeline **ret, const struct timeline_config *config);
 

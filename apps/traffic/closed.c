@@ -23,10 +23,10 @@ struct closed_run {
     struct traffic_run *run;
     struct traffic_coll coll;
     struct traffic_pending operations; /* incomplete operations */
-    struct traffic_stats *latency;     /* batches (stats.h) divide operations by number, not time */
-    uint64_t completed;                /* of all groups */
+    struct traffic_stats *latency;     /* a batch (stats.h) is a number of operations, not a time */
+    uint64_t completed;                /* number of complete operations of all groups */
     uint64_t *got;     /* reduce: for each group, number of result segments at its root */
-    const char *wrong; /* about the logs or memory; NULL: no error */
+    const char *wrong; /* error about the logs or memory; NULL: none */
 };
 
 /*
@@ -189,7 +189,7 @@ static int announce(struct closed_run *closed, bool *moved)
     int err;
 
     *moved = false;
-    /* no announcement, but check for an error, after which the network looks empty */
+    /* nothing to announce, but after an error the network would look empty, so check for one */
     if (coll->plan.what != TRAFFIC_REDUCE)
         return traffic_hosts_error(run);
     traffic_coll_roots(coll, closed->got);
@@ -203,7 +203,7 @@ static int announce(struct closed_run *closed, bool *moved)
     return 0;
 }
 
-/* Check the nodes of this host themselves, because the logs of other hosts are not trusted. */
+/* Check the nodes of this host directly, because the logs of other hosts are not trusted. */
 static int check_here(struct closed_run *closed)
 {
     uint32_t node = traffic_coll_unfinished(&closed->coll);

@@ -19,7 +19,7 @@ static int hosts_create(void *ctx, uint32_t i, struct emu_worker *worker)
     return emu_virtual_create(&hosts->link, worker, hosts->barrier, hosts->graph->nodes);
 }
 
-/* Join a cable. The cables between two hosts are spread round robin over their pairs of ports. */
+/* Join a cable. The cables between two hosts are spread round robin over their connections. */
 static int hosts_join(void *ctx, const struct fabric_crossing *crossing,
                       const struct fabric_crossing_end *end, uint32_t credits,
                       const struct emu_profile *profile)
@@ -228,7 +228,7 @@ int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
 
 /* --- the start of a run ------------------------------------------------------------------ */
 
-/* The digest covers the traffic. The hosts have already compared the other settings. */
+/* Return a digest of the traffic's settings. The hosts have already compared all other settings. */
 static uint64_t config_digest(const struct traffic_config *config)
 {
     const struct traffic_pattern *pattern = &config->pattern;

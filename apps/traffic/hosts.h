@@ -39,9 +39,7 @@ struct traffic_hosts {
 void traffic_hosts_init(struct traffic_hosts *hosts, struct emu_barrier *barrier,
                         const struct topo_graph *graph, const uint32_t *of);
 
-/**
- * traffic_hosts_error - return the error that has ended the run, or 0. Sets the run's error text.
- */
+/** traffic_hosts_error - return the error that has ended the run, or 0. Sets its error text. */
 int traffic_hosts_error(struct traffic_run *run);
 
 /** traffic_hosts_gather - send @mine to all hosts, and call @each with each other host's bytes. */
@@ -60,7 +58,7 @@ void traffic_hosts_digest(struct traffic_run *run, uint64_t *by_node, uint32_t n
 
 /**
  * traffic_hosts_logs - pass the logs of all nodes on all hosts to @take, in several pieces, and
- * clear them. Errors: -ENOMEM, some entries are missing.
+ * clear them. Errors: -ENOMEM: @take lacks some entries.
  */
 int traffic_hosts_logs(struct traffic_run *run, struct traffic_workers *workers,
                        void (*take)(void *ctx, const struct traffic_part *part, size_t count),

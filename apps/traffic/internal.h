@@ -52,7 +52,7 @@ void traffic_run_begin(struct traffic_run *run);
 /** traffic_run_progress - report progress. @done: 0 to 1. Errors: -EINTR, the user interrupts. */
 int traffic_run_progress(struct traffic_run *run, double done);
 
-/** traffic_run_check - stop the wall time, read totals, check conservation. Errors: -EPROTO. */
+/** traffic_run_check - take the wall time, read totals, check the fabric. Errors: -EPROTO. */
 int traffic_run_check(struct traffic_run *run);
 
 /** traffic_run_wrong - set the run's error text, and send it to all other hosts. Returns @err. */
@@ -80,9 +80,7 @@ void traffic_faults_result(struct traffic_run *run);
 /** traffic_faults_busy - return whether the manager is testing a link or computing tables. */
 bool traffic_faults_busy(const struct traffic_run *run);
 
-/**
- * traffic_faults_will_revert - return whether an active fault, which may block traffic, will end.
- */
+/** traffic_faults_will_revert - return whether an active fault (it may block traffic) will end. */
 bool traffic_faults_will_revert(const struct traffic_run *run);
 
 /** traffic_faults_advance - advance to run->now_ps, applying faults at their times. */

@@ -58,7 +58,7 @@ struct traffic_live {
     uint64_t every_ns;
     struct text_buf line;
     bool shutdown;    /* a client has requested the end of the run */
-    bool unwatched;   /* no client has subscribed yet: pause */
+    bool unwatched;   /* no client has subscribed yet, so simulated time pauses */
     int64_t first_ms; /* run slowly until then, if there is no pace request */
     struct live_pace paces[PACES_MOST];
     bool hold;        /* some request pauses simulated time */

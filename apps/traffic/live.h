@@ -23,7 +23,7 @@ struct traffic_live;
 int traffic_live_open(struct traffic_live **ret, const struct fabric_config *config, char *error,
                       size_t error_bytes);
 
-/** traffic_live_close - send pending data for at most half a second, and free @live or NULL. */
+/** traffic_live_close - send pending data for at most half a second. Free @live (may be NULL). */
 void traffic_live_close(struct traffic_live *live);
 
 /** traffic_live_viewer - return the callbacks for traffic_config.snapshots.viewer. */

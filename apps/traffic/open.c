@@ -186,7 +186,7 @@ static void add_stats(void *ctx, uint32_t host, const void *its, size_t bytes)
 
     (void)host;
     if (bytes != sizeof *open->other)
-        return; /* the next superstep detects the error */
+        return; /* the next superstep (hosts.h) detects the error */
     memcpy(open->other, its, bytes);
     traffic_stats_add(open->total, open->other);
 }
@@ -202,7 +202,7 @@ static void merge(struct open_run *open)
     traffic_hosts_gather(open->run, open->total, sizeof *open->total, add_stats, open);
 }
 
-/* In a short warm-up, queues do not fill, so accepted traffic is low even without saturation. */
+/* Return whether the warm-up is too short for queues to fill, which would look like saturation. */
 static bool warmup_too_short(const struct open_run *open)
 {
     return open->nodes.plan.phase.start_ps < open->longest_ps;
@@ -330,7 +330,7 @@ static int measure_once(struct open_run *open)
     return traffic_hosts_error(open->run);
 }
 
-/* Start longest_ps from now, so that messages of the previous measurement arrive before it. */
+/* Begin to measure longest_ps from now, when messages of the previous measurement have arrived. */
 static void begin_again(struct open_run *open, uint64_t measure_ps)
 {
     struct traffic_phase phase = traffic_phase_of(open->run->now_ps + open->longest_ps, measure_ps);
@@ -384,7 +384,7 @@ static bool run_idle(const struct traffic_run *run)
     return fabric_idle(run->fabric) && !traffic_faults_busy(run);
 }
 
-/* Stop the sources, and run until all messages born so far have arrived: the digest has them. */
+/* Stop the sources, and run until all messages born so far have arrived and are in the digest. */
 static int finish_born(struct open_run *open)
 {
     struct traffic_run *run = open->run;
@@ -430,7 +430,8 @@ static int run_empty(struct open_run *open)
         if (open->nodes.times.engines && segments.received != received)
             limit_ps = empty_limit_ps(open, &segments);
         if (traffic_faults_busy(run) && run->now_ps < heals_ps)
-            limit_ps = empty_limit_ps(open, &segments); /* segments may wait for a tested link */
+            /* a tested link may delay segments */
+            limit_ps = empty_limit_ps(open, &segments);
     }
     if (err)
         return err;

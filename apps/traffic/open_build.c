@@ -178,7 +178,7 @@ static int make_nodes(struct open_run *open)
     return 0;
 }
 
-/* Return whether a switch has slots for a whole multicast packet, which acknowledgments need. */
+/* Return whether a switch has slots for a whole multicast packet, if packets get acknowledged. */
 static bool fits_slots(const struct open_run *open)
 {
     uint64_t bytes = open->run->config->bytes;

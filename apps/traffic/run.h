@@ -25,7 +25,7 @@ struct traffic_hosts;
  * between two windows of simulated time.
  */
 struct traffic_viewer {
-    /* a run of @fabric begins, with snapshots every @every_ns; NULL pointers: the run has ended */
+    /* a run begins, with snapshots every @every_ns; if @fabric is NULL, the run has ended */
     void (*run)(void *ctx, const struct fabric *fabric, struct telemetry *telemetry,
                 uint64_t every_ns);
     /*
@@ -47,8 +47,8 @@ struct traffic_config {
     uint64_t load;   /* of each source: fraction of its links' rate, times TRAFFIC_LOAD_UNIT */
     bool fixed_gaps; /* messages at constant intervals; otherwise Poisson */
     struct traffic_sources sources;
-    uint64_t warmup_ps; /* 0: traffic_phases_choose() */
-    /* 0: traffic_phases_choose() and, if warmup_ps is 0, measure until the traffic is steady */
+    uint64_t warmup_ps; /* 0: chosen by traffic_phases_choose() */
+    /* 0: chosen as well; if both are 0, measurements are repeated until the traffic is steady */
     uint64_t measure_ps;
     uint64_t window_ps; /* for the series of delivered bytes; 0: no series; needs measure_ps */
     double fanout;      /* multicast: mean number of destinations; 0: open_build.c chooses */
@@ -145,7 +145,7 @@ struct traffic_result {
     uint32_t members;
 
     /* Open loop and collectives. */
-    uint64_t bytes; /* traffic_config.bytes, rounded up as used */
+    uint64_t bytes; /* traffic_config.bytes; of a collective, rounded up to a multiple of 8 */
     struct traffic_latency latency;
     uint64_t virtual_ps;
     uint64_t segments; /* number of segments that nodes have sent */
@@ -161,10 +161,10 @@ struct traffic_result {
 };
 
 /**
- * traffic_run - build the fabric, run and measure the traffic, check conservation, and free the
- * fabric. After it has returned 0, call traffic_result_release(). On several hosts, each host calls
- * it with the same traffic, and each gets the whole result. An error on one host ends the run on
- * all hosts: -EHOSTDOWN, a host is lost; -ECONNABORTED, another host had an error.
+ * traffic_run - build the fabric, run and measure the traffic, check that nothing was lost, and
+ * free the fabric. After it has returned 0, call traffic_result_release(). On several hosts, each
+ * host calls it with the same traffic, and each gets the whole result. An error on one host ends
+ * the run on all hosts: -EHOSTDOWN, a host is lost; -ECONNABORTED, another host had an error.
  * Errors: -EINVAL, invalid configuration; -ENOMEM; -EPROTO, a check of the fabric or of a result
  *         failed; -EINTR, progress() returned false; -ENOTSUP, -ENOSPC, the profile cannot support
  *         the groups; others of fabric_start(); with one line in @error.

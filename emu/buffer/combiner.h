@@ -77,9 +77,9 @@ static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports
 
 /**
  * emu_combiner_own - return a writable buffer with the contents of @buf: @buf itself, if there is
- * no other reference to it, else a copy. For the copy the caller's reference to @buf is dropped
- * late (emu_pool_drop_late()). The pool is large enough for these copies. EMU_NO_BUF is returned
- * unchanged. @bytes: size of the payload. Thread: the cache's.
+ * no other reference to it, else a copy. If it returns a copy, it drops the caller's reference to
+ * @buf late (emu_pool_drop_late()). The pool is large enough for these copies. EMU_NO_BUF is
+ * returned unchanged. @bytes: size of the payload. Thread: the cache's.
  */
 static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t buf, uint32_t bytes)
 {
@@ -96,9 +96,7 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
     return own;
 }
 
-/*
- * Returns whether the buffer has a payload. Barriers and placeholders for a length have none.
- */
+/* Returns whether the buffer has a payload. Barriers have none; some hosts send only lengths. */
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
@@ -134,7 +132,6 @@ static inline uint32_t emu_kept_slots(emu_ports all)
     return emu_ports_count(all);
 }
 
-/** emu_kept_at - return the element of input @at. */
 static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 {
     assert(emu_ports_has(kept.all, at));

@@ -3,7 +3,7 @@
  * pool.c - the depot: the free buffers that all workers share.
  *
  * The depot is a Treiber stack of *chains* of EMU_POOL_CHAIN buffers. The first buffer of a chain
- * contains the indexes of all its buffers. A tag in the upper half of the stack's head prevents ABA
+ * holds the indexes of all buffers in it. A tag in the upper half of the stack's head prevents ABA
  * errors. A new pool only reserves address space: the kernel allocates a page when it is first
  * written.
  */

@@ -22,9 +22,9 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* most references that are collected to be dropped late */
+#define EMU_POOL_LATE  64u /* most references that emu_pool_drop_late() collects */
 
-/* A buffer. Without channels the header in it is unused, because it is in the descriptor. */
+/* A buffer. On cables without channels its header is unused: the descriptor has the header. */
 struct emu_buf {
     alignas(EMU_LINE) struct emu_seg seg;
 };
@@ -35,7 +35,7 @@ struct emu_pool {
     struct emu_buf *buf;
     _Atomic uint16_t *refs;  /* by buffer: number of references beyond the first */
     uint32_t *note;          /* by buffer: emu_pool_note(), while it is used */
-    _Atomic uint32_t *chain; /* by first buffer of a chain in the depot: next chain */
+    _Atomic uint32_t *chain; /* for the first buffer of a chain in the depot: the next chain */
     uint32_t bufs;
     bool alone; /* there is only one worker */
 
@@ -61,14 +61,14 @@ void emu_pool_cache_init(struct emu_pool_cache *cache, struct emu_pool *pool);
 
 /**
  * emu_pool_out - return the number of references in use, as the pool counts them. A check compares
- * it with the references that it finds. @cached: number of free buffers in all caches of the pool.
+ * it with the references in all rings and devices. @cached: free buffers in all caches of the pool.
  * Thread: any, while no thread uses the pool.
  */
 uint64_t emu_pool_out(const struct emu_pool *pool, uint32_t cached);
 
 /** emu_pool_refill - fetch a chain from the depot. Returns false if the pool is exhausted. */
 bool emu_pool_refill(struct emu_pool_cache *cache);
-/** emu_pool_spill - return the older one of two chains to the depot. */
+/** emu_pool_spill - return the older one of the two chains in a full cache to the depot. */
 void emu_pool_spill(struct emu_pool_cache *cache);
 
 static inline struct emu_seg *emu_pool_seg(struct emu_pool *pool, uint32_t buf)

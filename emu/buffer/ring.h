@@ -95,8 +95,8 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  *
  * For the producer, wait-free:
  * NAME_has_slot   - return whether the current slot is empty. R1 pairs with R4: the consumer has
- *                   finished reading an empty slot. On a cable without channels a credit
- *                   guarantees that, so senders do not check.
+ *                   finished reading an empty slot. On a cable without channels a sender does not
+ *                   check, because its credit stands for an empty slot.
  * NAME_show       - publish @slot, whose fields except the stamp are filled. R2 pairs with R3.
  *
  * For the consumer, wait-free:
@@ -179,8 +179,8 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
         atomic_store_explicit(&NAME##_next(end)->stamp, 0, memory_order_release); /* R4 */       \
     }
 
-EMU_RING(emu_ring, emu_entry)    /* segments, and replies on cables with channels */
-EMU_RING(emu_credit, emu_credit) /* credits */
+EMU_RING(emu_ring, emu_entry) /* segments, and replies on cables with channels */
+EMU_RING(emu_credit, emu_credit)
 
 /** emu_ring_after - return the slot after a side's current one. Thread: that side. */
 static inline const struct emu_entry *emu_ring_after(const struct emu_ring_end *end)

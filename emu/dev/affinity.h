@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* so many streams in a row from one other core make the worker move there */
+/* this many streams in a row from one other core make the worker move there */
 #define EMU_AFFINITY_STREAMS 64u
 
 /* Counts streams in a row from one node and core. Owned by the worker. */
@@ -34,8 +34,8 @@ struct emu_affinity {
 
 /**
  * emu_affinity_observe - count a stream of @node from @core, while this thread is on core @own.
- * Both are core numbers plus 1; @core 0: unknown. Returns whether to move to @core. Pure but for
- * @affinity.
+ * Both are core numbers plus 1; @core is 0 if it is unknown. Returns whether to move to @core.
+ * Changes only @affinity.
  */
 static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t node, uint32_t core,
                                         uint32_t own)
@@ -53,7 +53,7 @@ static inline bool emu_affinity_observe(struct emu_affinity *affinity, uint32_t 
 /** emu_affinity_migrate - move this thread to core @core - 1, if it may run there. */
 void emu_affinity_migrate(uint32_t core);
 
-/** emu_affinity_cores - return how many cores this thread may use; unknown: how many are online. */
+/** emu_affinity_cores - return how many cores this thread may use or, if unknown, are online. */
 uint32_t emu_affinity_cores(void);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * dev.h - a *device* (a switch, a link engine, a host link) is a step function, which a worker
  * calls when the device was signalled. A *worker* is a thread that steps its devices. Each
- * iteration of its loop is a *pass*.
+ * iteration of its loop is a *pass*; on clock virtual it has *windows* of simulated time instead
+ * (worker/windows.h). The *manager* is the thread that controls the fabric.
  *
  * To signal a device, set two bits. The first is the bit of the port: of the receiving port if an
  * entry has arrived (DATA), or of the sending port if a credit has returned (CREDIT). The second is
@@ -49,8 +50,8 @@ typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
  * overlap. Each stage reads only what the stage before has prefetched.
  */
 enum emu_fetch {
-    EMU_FETCH_SELF,    /* the rest of the device, whose first line is already there */
-    EMU_FETCH_PORTS,   /* the ports of the device */
+    EMU_FETCH_SELF, /* the rest of the device, whose first line is already there */
+    EMU_FETCH_PORTS,
     EMU_FETCH_RINGS,   /* the rings to which these ports point */
     EMU_FETCH_OUTPUTS, /* the ports by which the device will send, according to its input */
     EMU_FETCH_ENDS,    /* the rings to which those ports point */
@@ -98,7 +99,7 @@ struct emu_peer {
 
 /* State of a worker that shares its core with other threads: worker/oversub.h. */
 struct emu_oversub {
-    bool asked;  /* it was decided whether to wait, and nothing has moved since */
+    bool asked;  /* the worker has decided whether to wait, and nothing has moved since */
     bool answer; /* the worker waits for the reply of a process, and not for a device */
     /* replies in a row that did not come in time, or for which the worker did not wait */
     uint32_t misses;
@@ -115,7 +116,7 @@ struct emu_worker {
     _Atomic uint32_t stop; /* enum emu_worker_stop */
     /* 1: this host has more busy threads than cores */
     _Atomic uint32_t oversubscribed;
-    _Atomic uint32_t sole_oversubscribed; /* 1: as above, and this is the fabric's only worker */
+    _Atomic uint32_t sole_oversubscribed; /* 1: oversubscribed, and the fabric's only worker */
 
     /* Owned by the worker. */
     alignas(EMU_LINE) struct emu_signals signalled; /* signals for the next pass or window */
@@ -156,10 +157,10 @@ struct emu_worker {
     uint64_t sent_ps;
     struct emu_pool_cache cache;
     struct emu_taps *taps;         /* captures on its devices' links (link/tap.h); NULL: none */
-    struct emu_affinity affinity;  /* from which core streams come */
+    struct emu_affinity affinity;  /* from which core streams of segments come: affinity.h */
     struct emu_hostif *unnotified; /* list of host interfaces whose processes must be notified */
     struct emu_oversub oversub;    /* used when there are more threads than cores */
-    uint64_t seen;                 /* value of `published` at the last pass */
+    uint64_t seen;                 /* serial number of `hostifs` at the last pass */
     struct emu_waiter *waiter;     /* what the worker sleeps on: wait.h */
     /* clock real: largest delay of an event; any thread may read it */
     _Atomic uint64_t worst_lag_ps;

@@ -20,14 +20,14 @@
 
 struct emu_order_event {
     uint64_t at_ps;
-    uint64_t port; /* port that the event belongs to */
+    uint64_t port;
 };
 
 struct emu_order {
     struct emu_order_event *first;
     struct emu_order_event *end;   /* the sentinel, right after the last event */
     struct emu_order_event *event; /* the array, of EMU_ORDER_ROOM(most events) elements */
-    struct emu_order_event *last;  /* last element of the array */
+    struct emu_order_event *last;
     /* order simultaneous events by emu_order_tie_rank(), else by port */
     bool by_rank;
 };
@@ -125,7 +125,6 @@ static inline void emu_order_drop(struct emu_order *order, uint32_t port)
     order->end--;
 }
 
-/** emu_order_rebase - subtract @by_ps from all times. */
 static inline void emu_order_rebase(struct emu_order *order, uint64_t by_ps)
 {
     for (struct emu_order_event *at = order->first; at != order->end; at++)

@@ -2,7 +2,8 @@
 /*
  * outbox.c - write pages of entries and credits, and move these to their rings.
  *
- * All workers count windows equally, because each takes part in every window. In window n a worker
+ * Simulated time passes in *windows* (windows.h), which all workers count equally, because each
+ * takes part in every window. In window n a worker
  * writes page n % 2 of its outboxes, and reads page (n - 1) % 2 of the other workers' outboxes. The
  * pages that it reads are written again in window n + 1, after all workers have met. This meeting
  * (V5 in windows.c) orders O1, the writes, and O2, the reads.
@@ -45,10 +46,10 @@ struct emu_outbox {
     uint32_t most;               /* most items of a page; 0: the pages are not allocated */
     uint32_t wanted;             /* most items of all cables that were joined so far */
 
-    /* Owned by the receiver: number of items that it last found on each page. */
+    /* Owned by the receiver: number of items on each page when it last read the page. */
     alignas(EMU_LINE) uint32_t took[2];
 
-    /* Owned by the sender: next outbox that it has written in the same window, by window % 2. */
+    /* Owned by the sender, by window % 2: next in its list of outboxes written in that window. */
     alignas(EMU_LINE) struct emu_outbox *written[2];
 };
 

@@ -2,16 +2,17 @@
 /*
  * outbox.h - clock virtual: pass entries and credits to devices of another worker.
  *
+ * All workers step their devices through the same *windows* of simulated time (worker/windows.h).
  * What a device sends in one window is received in the next one, after all workers have met between
  * the windows. Therefore the sender need not write to the other worker's ring. It puts the entry or
  * credit on a *page*, together with the address of its ring slot. The receiving worker copies it to
  * that slot at the beginning of the next window.
  *
  * Each pair of workers with cables between them has two pages per direction. One page is written
- * while the other is read, and the meeting of the workers orders both (windows.h). So all that
- * crosses in a window is in consecutive lines with one writer and one reader, and only a device's
- * own worker touches its rings, link ends and signals. Measured with two workers: 0.4 cache lines
- * move between cores per hop instead of 1.6 (kary:4,4, load 0.5).
+ * while the other is read, and the meeting of the workers orders both. So everything that one
+ * worker sends to another in a window is in consecutive lines with one writer and one reader, and
+ * only a device's own worker touches its rings, link ends and signals. Measured with two workers:
+ * 0.4 cache lines move between cores per hop instead of 1.6 (kary:4,4, load 0.5).
  *
  * Thread, unless a function says otherwise: any, while all workers are stopped.
  */
@@ -27,9 +28,9 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * Most items (entries and credits) per cable, direction and window. A cable with one full segment
- * after the other has less than one entry per window, and as many credits. If a page is full, the
- * sender writes to the ring.
+ * Most items (entries and credits) per cable, direction and window. A cable that is busy with full
+ * segments has less than one entry and less than one credit per window. If a page is full, the
+ * sender writes to the ring itself.
  */
 #define EMU_OUTBOX_CABLE 2u
 #define EMU_OUTBOX_ITEM  48u /* bytes; four items take three lines */
@@ -37,8 +38,8 @@ struct emu_worker;
 
 /**
  * emu_outbox_join - reserve space for a cable between two workers on clock virtual, in the outboxes
- * of both directions. Errors: -ENOMEM; -ENOTSUP: @a is @b, the clock is another, or the index of a
- * worker has more than 16 bits.
+ * of both directions. Errors: -ENOMEM; -ENOTSUP: @a is @b, the clock is not virtual, or the index
+ * of a worker has more than 16 bits.
  */
 int emu_outbox_join(struct emu_worker *a, struct emu_worker *b);
 

@@ -3,7 +3,7 @@
  * rcu.c - calls of liburcu, with annotations for ThreadSanitizer.
  *
  * ThreadSanitizer does not see into liburcu. Therefore this file declares the order that a grace
- * period provides: U1 (a reader has finished) pairs with U2 (the manager may free).
+ * period provides: U1 (a reader has finished) pairs with U2 (the old data may be freed).
  */
 #include "emu/dev/rcu.h"
 

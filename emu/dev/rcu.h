@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rcu.h - read-copy-update: the manager publishes data, and workers read it without locks.
+ * rcu.h - read-copy-update: the manager (the thread that controls the fabric) publishes data, and
+ * workers read it without locks.
  *
  * This is liburcu's QSBR flavour. A worker is quiescent between two passes (iterations of its
  * loop), and offline while it sleeps. In each step a worker loads published pointers anew, with

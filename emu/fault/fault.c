@@ -214,7 +214,7 @@ void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cach
     emu_fault_log_put(faults->log, &hit);
 }
 
-/* Return @at_ps, but on clock raw, where it is 0, the host's time. */
+/* Return @at_ps on timed clocks. On clock raw it is 0, so return the host's time instead. */
 static uint64_t fault_time_ps(const struct emu_rx *rx, uint64_t at_ps)
 {
     return rx->owner->timed ? at_ps : emu_now_ns() * 1000u;
@@ -391,7 +391,7 @@ static bool fault_do(struct emu_faults *faults, const struct emu_rx *rx,
     return true;
 }
 
-/* Return whether the fault can be applied now, because the number of delayed entries is limited. */
+/* Return whether the fault can be applied now: at[] limits the number of delays and duplicates. */
 static bool fault_can(const struct emu_faults *faults, enum emu_fault_what what)
 {
     return (what != EMU_FAULT_DOUBLE && what != EMU_FAULT_DELAY) ||

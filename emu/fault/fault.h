@@ -30,8 +30,8 @@
 #include "emu/packet/rule.h"
 #include "emu/util/count.h"
 
-#define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; further ones arrive in time */
-#define EMU_FAULT_UNIT    1000000u /* the rates below are per so many entries */
+#define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; no further ones are delayed */
+#define EMU_FAULT_UNIT    1000000u /* the rates below are per this number of entries */
 
 /* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
 struct emu_fault_rates {
@@ -70,8 +70,8 @@ struct emu_fault_seen {
 /* A rule that is active on a cable. */
 struct emu_fault_armed {
     struct emu_fault_rule rule;
-    uint32_t fault;              /* number of the fault, for the log */
-    uint64_t seed;               /* seed of the rule's random numbers */
+    uint32_t fault; /* number of the fault, for the log */
+    uint64_t seed;
     uint64_t aimed;              /* entries that the rule matched so far */
     struct emu_fault_seen *seen; /* EMU_FAULT_SEE: array of EMU_FAULT_SEEN elements; else NULL */
     _Atomic uint64_t hits;       /* matched entries to which the rule was applied */
@@ -94,8 +94,7 @@ struct emu_faults {
     bool checked;
     const uint32_t *numbers; /* by slot of the cable's ring: sequence numbers; may be NULL */
     uint32_t number;         /* sequence number of the entry taken last */
-    /* credits that may still be forged, as far as there are extra slots for them */
-    uint32_t forges;
+    uint32_t forges; /* how many credits may still be forged, each of which needs an extra slot */
     uint64_t seed;
     uint64_t seen;  /* number of entries so far */
     uint64_t tried; /* number of test packets so far: emu_faults_try() */
@@ -125,12 +124,12 @@ uint64_t emu_faults_remove(struct emu_faults *faults, uint32_t fault);
 /** emu_faults_hits - return how many entries the rules of @fault have hit. */
 uint64_t emu_faults_hits(const struct emu_faults *faults, uint32_t fault);
 
-/** emu_faults_note - log that @fault affected @entry at @at_ps, although no rule did. */
+/** emu_faults_note - log that @fault, which has no rule here, affected @entry at @at_ps. */
 void emu_faults_note(const struct emu_faults *faults, const struct emu_pool_cache *cache,
                      const struct emu_entry *entry, uint32_t fault, enum emu_fault_what what,
                      uint64_t at_ps);
 
-/** emu_faults_next_ps - return when the next entry arrives, delayed entries included. Timed. */
+/** emu_faults_next_ps - timed: return when the next entry, perhaps a delayed one, arrives. */
 uint64_t emu_faults_next_ps(const struct emu_faults *faults, struct emu_rx *rx);
 
 /**
@@ -199,7 +198,6 @@ uint32_t emu_faults_try(struct emu_faults *faults, uint32_t packets);
 
 /** emu_faults_bufs - return the number of pool buffers of delayed entries. */
 uint32_t emu_faults_bufs(const struct emu_faults *faults);
-/** emu_faults_rebase - subtract @by_ps from all times. */
 void emu_faults_rebase(struct emu_faults *faults, uint64_t by_ps);
 
 /** emu_faults_drop - drop all delayed entries and rules. */

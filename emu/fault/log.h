@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log.h - a ring of fault hits. The devices of one worker write it, and the manager reads it. If
- * the ring is full, the worker drops the hit and counts it, because the worker never waits.
+ * log.h - a ring of fault hits. The devices of one worker write it. The manager (the thread that
+ * controls the fabric) reads it. If the ring is full, the worker drops the hit and counts it,
+ * because the worker never waits.
  */
 #ifndef EMU_FAULT_LOG_H
 #define EMU_FAULT_LOG_H

@@ -49,10 +49,9 @@ struct emu_bounds {
 #define EMU_BOUND_FIELD(field, name, ms, what) uint64_t field##_ms;
     EMU_BOUNDS(EMU_BOUND_FIELD)
 #undef EMU_BOUND_FIELD
-    uint64_t retries; /* transmissions of a packet before it is dropped; 0: the profile's */
+    uint64_t retries; /* transmissions of a packet before it is dropped; 0: as in the profile */
 };
 
-/** emu_bounds_filled - replace each 0 by its default. Pure. */
 static inline struct emu_bounds emu_bounds_filled(struct emu_bounds bounds)
 {
 #define EMU_BOUND_FILL(field, name, ms, what) \

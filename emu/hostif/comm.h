@@ -34,7 +34,6 @@
 #define EMU_COMM_REPORTED   32u
 #define EMU_COMM_UNREPORTED UINT8_MAX
 
-/* Where a collective was executed. */
 enum emu_comm_where {
     EMU_COMM_NETWORK,   /* in switches or adapters */
     EMU_COMM_ELSEWHERE, /* by messages between processes */
@@ -45,8 +44,8 @@ enum emu_comm_where {
 struct emu_comm_cell {
     alignas(32) _Atomic uint64_t calls;
     _Atomic uint64_t bytes;
-    _Atomic uint64_t ns;         /* total duration, scaled up from those that were timed */
-    _Atomic uint64_t longest_ns; /* longest duration of those that were timed */
+    _Atomic uint64_t ns;         /* total duration of all calls, estimated from the timed ones */
+    _Atomic uint64_t longest_ns; /* longest duration of a timed call */
 };
 
 /* Messages to one node, counted by emu_hostif_sent(). */
@@ -59,7 +58,6 @@ struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
 };
 
-/** emu_comm_size - the class of a size in bytes. Pure. */
 static inline uint32_t emu_comm_size(uint64_t bytes)
 {
     uint32_t size = bytes <= 8 ? bytes > 0 : (64u - (uint32_t)__builtin_clzll(bytes - 1) + 1) / 2;
@@ -79,7 +77,8 @@ static inline uint64_t emu_comm_size_most(uint32_t size)
 struct emu_comm_draw {
     bool timed;
     uint8_t weight_bits; /* if timed, it counts for 2^weight_bits collectives */
-    uint8_t report_bits; /* one in 2^report_bits is recorded; EMU_COMM_UNREPORTED: not this one */
+    /* it is recorded, as one in 2^report_bits; EMU_COMM_UNREPORTED: it is not recorded */
+    uint8_t report_bits;
 };
 
 /** emu_comm_draw - how to count collective @number (from 0) of a kind and size in a group. Pure. */

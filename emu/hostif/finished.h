@@ -39,14 +39,14 @@ struct emu_finished {
      */
     uint64_t first;
     uint64_t began_ns; /* when it began, by emu_now_ns() */
-    uint64_t ended_ns; /* when it completed */
-    uint64_t bytes;    /* payload of the operation */
-    uint32_t group;    /* id of the group; message: the peer's node */
-    uint32_t root;     /* broadcast, reduction: the root's node; message: the peer's incarnation */
-    uint16_t members;  /* members of the group; 65535: at least so many */
-    uint8_t kind;      /* enum emu_kind or enum emu_finished_kind */
-    uint8_t op;        /* reduction: enum emu_op */
-    uint8_t type;      /* reduction: enum emu_type */
+    uint64_t ended_ns;
+    uint64_t bytes;   /* payload of the operation */
+    uint32_t group;   /* id of the group; message: the peer's node */
+    uint32_t root;    /* broadcast, reduction: the root's node; message: the peer's incarnation */
+    uint16_t members; /* members of the group; 65535: this many or more */
+    uint8_t kind;     /* enum emu_kind or enum emu_finished_kind */
+    uint8_t op;       /* reduction: enum emu_op */
+    uint8_t type;     /* reduction: enum emu_type */
     uint8_t report_bits; /* see struct emu_comm_draw */
 };
 

@@ -43,7 +43,7 @@
  */
 #define EMU_HOSTIF_SLOTS 4096
 /*
- * A writer that finds its ring empty after at least so many slots continues at the first slot.
+ * A writer that has reached this slot and finds its ring empty continues at the first slot.
  * Otherwise light traffic would use all slots in turn, with a page fault in both processes for each
  * 16 segments (2 us in one, 1 us in the other).
  */
@@ -54,7 +54,7 @@
 #define EMU_MCAST_BLOCK_SLOTS 1024u
 #define EMU_MCAST_BLOCKS      (EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS)
 
-#define EMU_HOSTIF_RING_DATA 1u /* ring the bell when the up ring gains an entry */
+#define EMU_HOSTIF_RING_DATA 1u /* ring the bell (an eventfd) when the up ring gains an entry */
 #define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
 
 struct emu_hostif_slot {
@@ -91,7 +91,7 @@ static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint3
         emu_seg_prefetch(&ring[(index + EMU_HOSTIF_AHEAD) % EMU_HOSTIF_SLOTS].seg, write);
 }
 
-/* Numbers of collectives. The process writes them; the fabric copies them when it detaches. */
+/* Numbers of collectives. The process writes them; the fabric copies them when it has detached. */
 struct emu_hostif_stats {
     _Atomic uint64_t in_network[EMU_HOSTIF_COLLS]; /* run in the network; by enum fabemu_coll */
     /* not run in the network; by enum fabemu_coll and enum fabemu_why */
@@ -112,7 +112,6 @@ static inline uint64_t emu_incarnation_state(uint64_t incarnation, bool attached
     return 2 * incarnation - attached;
 }
 
-/** emu_incarnation_attached - return whether the node's last process is still attached. Pure. */
 static inline bool emu_incarnation_attached(uint64_t word)
 {
     return word & 1;
@@ -156,12 +155,13 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
     /* Written by the fabric, rarely. */
-    alignas(EMU_LINE) _Atomic uint32_t cut_off; /* 1: the process does not take its segments */
-    _Atomic uint32_t endings; /* ended processes of all nodes; changes after incarnations[] */
+    /* 1: the fabric drops the process's segments, because the process does not take them */
+    alignas(EMU_LINE) _Atomic uint32_t cut_off;
+    _Atomic uint32_t endings; /* number of ended processes, any node; set after incarnations[] */
     _Atomic uint32_t oversubscribed; /* 1: threads outnumber cores, so waiting threads yield */
     _Atomic uint32_t watched;        /* 1: a client watches finished collectives */
     _Atomic uint64_t watched_bytes;  /* 1 + least size of recorded messages; 0: none are recorded */
-    /* Written about once a second by the fabric's manager. */
+    /* Written about once a second by the manager, the thread that controls the fabric. */
     _Atomic uint64_t starved_ns; /* how long the host's threads had no core: fabric_starved() */
     _Atomic uint64_t counted_ns; /* emu_now_ns() of the last update; 0: this is not counted */
 
@@ -169,8 +169,8 @@ struct emu_hostif_shared {
 
     /*
      * Written by the adapter: the finished collectives that emu_comm_draw() selects. The fabric
-     * reads the count once a second. The count is in the first page, whose other fields are in use;
-     * in a page of its own it cost 1 ms for 256 nodes.
+     * reads the count once a second. The count is in the first page, which is in use anyway. With
+     * the count in a page of its own, 256 nodes took 1 ms more.
      */
     struct emu_finished_shared drawn;
 
@@ -195,7 +195,6 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) _Atomic uint64_t incarnations[];
 };
 
-/** emu_hostif_bytes - size of the region in a fabric of @nodes nodes. Pure. */
 static inline size_t emu_hostif_bytes(uint32_t nodes)
 {
     return sizeof(struct emu_hostif_shared) +
@@ -335,7 +334,6 @@ static inline struct emu_seg *emu_hostif_nic_claim(struct emu_hostif_nic *nic, u
 
 /** emu_hostif_nic_stream - publish on which core this thread posts a stream. */
 void emu_hostif_nic_stream(struct emu_hostif_nic *nic);
-/** emu_hostif_nic_streamed - publish that the stream has ended. */
 static inline void emu_hostif_nic_streamed(struct emu_hostif_nic *nic)
 {
     if (atomic_load_explicit(&nic->shared->up_core, memory_order_relaxed))
@@ -368,7 +366,7 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 }
 
 #define EMU_STARVED_SHARE   32u /* 1/32 of the time counts as silence even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if it is later */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if this late */
 
 /**
  * emu_starved_ns - return how much of a time of @since_ns does not count for bounds on silence, if
@@ -419,13 +417,12 @@ static inline uint32_t emu_on(uint32_t index)
     return index << 1 | 1;
 }
 
-/** emu_on_slot - the inverse of emu_on(). Pure. */
 static inline uint32_t emu_on_slot(uint32_t on)
 {
     return (on >> 1) % EMU_MCAST_BUF_SLOTS;
 }
 
-/* Returns NULL for a segment in the shared multicast buffer if that is no longer read. */
+/* Returns NULL for a segment in the shared multicast buffer if the buffer is no longer read. */
 static inline const struct emu_seg *emu_hostif_nic_at(const struct emu_hostif_nic *nic,
                                                       uint32_t number)
 {
@@ -470,7 +467,6 @@ static inline const struct emu_seg *emu_hostif_nic_peek(struct emu_hostif_nic *n
     return seg ? seg : emu_hostif_nic_skip(nic, now_ps);
 }
 
-/** emu_hostif_nic_pop - remove the peeked segment. */
 static inline void emu_hostif_nic_pop(struct emu_hostif_nic *nic)
 {
     nic->down_head++;

@@ -7,9 +7,9 @@
  *   Y2 pairs with X1 (up_tail): the fabric sees the segments below the tail.
  *   Y3 pairs with X4 (down_tail): the process sees the segments below the tail.
  *   Y4 pairs with X3 (down_head): the process has finished reading the segments below the head.
- *   Y5 (bell): the process stores an index, then reads bell_wanted, with a fence between; the
- *   fabric stores bell_wanted, then reads the index. All of these except the process's store are
- *   seq_cst, so at least one side sees the other side's store.
+ *   Y5 (bell, an eventfd that wakes the fabric's worker): the process stores an index, then reads
+ *   bell_wanted, with a fence between; the fabric stores bell_wanted, then reads the index. All of
+ *   these except the process's store are seq_cst, so at least one side sees the other side's store.
  *   Y6 (futex): the process stores asleep, then reads down_tail; the fabric stores down_tail, then
  *   reads asleep, with a fence between. Again at least one side sees the other side's store.
  *   Y7, Y8 pair with X5, X6: see emu_hostif_nic_incarnation(), emu_hostif_nic_endings().
@@ -113,7 +113,7 @@ void emu_hostif_nic_stream(struct emu_hostif_nic *nic)
         atomic_store_explicit(&shared->up_core, ours, memory_order_relaxed);
 }
 
-/* Publish the space at once: a process that is about to detach must not block others. */
+/* This publishes the space at once, so that a process that is about to detach blocks no other. */
 const struct emu_seg *emu_hostif_nic_skip(struct emu_hostif_nic *nic, uint64_t now_ps)
 {
     while (nic->down_head != nic->down_tail && !emu_hostif_nic_at(nic, nic->down_head))
@@ -147,7 +147,7 @@ static inline void hostif_show(struct emu_hostif_nic *nic, _Atomic uint32_t *sha
     hostif_ring(nic, what);
 }
 
-/* The core is written before the tail, in the same cache line, so it costs no line of its own. */
+/* The core is in the same cache line as the tail, which is written next, so it costs little. */
 static void hostif_post_core(struct emu_hostif_shared *shared)
 {
     uint32_t core = (uint32_t)sched_getcpu() + 1;

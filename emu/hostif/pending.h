@@ -2,9 +2,10 @@
 /*
  * pending.h - what a process waits for: a block in the host interface's memory.
  *
- * The process's library writes it about once a second from its other data, never per segment
- * (nic/host/progress/pending.c). The fabric copies and checks it: invalid values become "unknown".
- * A process can lie here about itself and others; the only effect is a misleading line in a report.
+ * The process's library writes the block about once a second from its other data, never per segment
+ * (nic/host/progress/pending.c). Each such time it takes a *sample*. The fabric copies and checks
+ * the block: invalid values become "unknown". A process can lie here about itself and others; the
+ * only effect is a misleading line in a report.
  *
  * A sequence lock protects the block. The writer makes `sequence` odd, writes the words, and makes
  * it even again. If a reader finds the same even number before and after it copies the words, the
@@ -22,7 +23,7 @@
 
 #include "emu/packet/seg.h"
 
-#define EMU_PENDING_GROUPS 64u /* a process lists at most so many groups */
+#define EMU_PENDING_GROUPS 64u /* a process lists at most this many groups */
 #define EMU_PENDING_NAME   40u /* bytes of a group's name with its NUL */
 #define EMU_PENDING_ANY    UINT32_MAX
 
@@ -65,7 +66,6 @@ struct emu_pending_what {
     uint8_t spare;
 };
 
-/* A group of the process. */
 struct emu_pending_group {
     uint64_t begun;    /* collectives that the process has begun in the group */
     uint64_t number;   /* number of the oldest unfinished collective, from 1 */
@@ -78,23 +78,25 @@ struct emu_pending_group {
     char name[EMU_PENDING_NAME]; /* the program's name for the group; may be "" */
 };
 
-/* A collective call that waits while its communicator forms a group by messages (not shown). */
+/* A collective call that waits while its communicator forms a group. */
 struct emu_pending_call {
     uint64_t since_ns; /* since when the call waits; 0: there is none */
-    uint32_t members;  /* members of the communicator */
-    uint8_t kind;      /* enum emu_kind */
+    uint32_t members;
+    uint8_t kind; /* enum emu_kind */
     uint8_t spare[3];
-    char name[EMU_PENDING_NAME]; /* the communicator's name */
+    char name[EMU_PENDING_NAME];
 };
 
 /* The first time that this process saw members of a group call different collectives. */
 struct emu_pending_mismatch {
-    uint32_t group;  /* the group's id */
+    uint32_t group;
     uint32_t node;   /* sender of the segment that did not match; EMU_PENDING_ANY: no mismatch */
     uint64_t number; /* number of the collective, or of a later one */
     struct emu_pending_what mine, other;
-    char name[EMU_PENDING_NAME]; /* the group's name */
+    char name[EMU_PENDING_NAME];
 };
+
+#define EMU_PENDING_INTERNAL (UINT64_C(1) << 31) /* in tags of messages of Open MPI's collectives */
 
 struct emu_pending {
     uint64_t written_ns;           /* when the block was last written; 0: never */
@@ -102,10 +104,11 @@ struct emu_pending {
     uint32_t waits;                /* 1: the program polls for completions and finds none */
     uint32_t groups;               /* number of entries in group[] */
     uint32_t more;                 /* 1: further groups did not fit */
-    uint32_t unexpected;           /* number of received messages that no receive has matched */
+    uint32_t unexpected;           /* number of received messages that no receive has matched,
+                                      without those of EMU_PENDING_INTERNAL if there are others */
     struct emu_pending_op send;    /* the oldest send, put, get or atomic */
     struct emu_pending_op receive; /* the oldest receive */
-    struct emu_pending_op early;   /* the oldest unexpected message */
+    struct emu_pending_op early;   /* the oldest message that `unexpected` counts */
     struct emu_pending_mismatch mismatch;
     struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];
@@ -131,7 +134,7 @@ void emu_pending_write(struct emu_pending_shared *to, const struct emu_pending *
 bool emu_pending_read(struct emu_pending *to, struct emu_pending_shared *from, uint32_t nodes,
                       uint64_t now_ns);
 
-/** emu_pending_check - correct invalid values, as above, in a copy that another host has sent. */
+/** emu_pending_check - correct a copy that another host has sent, as emu_pending_read() does. */
 void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now_ns);
 
 /**

@@ -2,8 +2,9 @@
 /*
  * barrier.c - supersteps of several hosts (barrier.h), over sessions.
  *
- * Whichever thread receives a record appends it to `in` of its peer. Only emu_barrier_sync() reads
- * `in`, up to the end of the current superstep. Later records belong to the next superstep.
+ * Each thread appends the records that it receives to `in` of the peer that sent them. Only
+ * emu_barrier_sync() reads `in`, up to the end of the current superstep. Later records belong to
+ * the next superstep.
  */
 #include "emu/hostlink/barrier.h"
 
@@ -26,7 +27,7 @@
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/* for so long a host may refuse the handshake, because an old fabric there may be about to exit */
+/* a host may refuse the handshake for this long, as an old fabric there may be about to exit */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
@@ -52,11 +53,11 @@ struct barrier_peer {
     /* 0, or why received records were dropped: -EPROTO, too many bytes; -ENOMEM */
     int refused;
     bool ended;           /* the peer has ended the current superstep */
-    uint64_t incarnation; /* incarnation of the session; 0: not connected yet */
+    uint64_t incarnation; /* number of the session's connection; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
-    size_t most_bytes;       /* most bytes of `in`: records of two supersteps */
-    struct byte_array in;    /* received records */
+    size_t most_bytes; /* most bytes of `in`: records of two supersteps */
+    struct byte_array in;
     size_t taken;            /* number of bytes of `in` that a sync has read */
     struct byte_array given; /* the peer's bytes for all hosts in the last superstep */
 };
@@ -191,7 +192,7 @@ static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t n
     return all;
 }
 
-/* Note that the peer is lost if its session was up and is now down or in another incarnation. */
+/* Note that the peer is lost if its session was up, and is now down or was connected anew. */
 static void peer_check(struct barrier_peer *peer)
 {
     bool up = emu_session_state(peer->session) == EMU_SESSION_UP;
@@ -243,8 +244,8 @@ static void barrier_sleep(struct emu_barrier *barrier)
 }
 
 /*
- * End the wait with an error if config.stops() returns true. A host that is alive may never end its
- * superstep, or never read what this host sends.
+ * End the wait with an error if config.stops() returns true. Otherwise the wait might never end,
+ * because a live host may never end its superstep, or never read what this host sends.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {

@@ -11,15 +11,15 @@
  * Each pair of hosts is connected by one session (session.h), or by several over as many pairs of
  * ports. A session delivers all records, once and in order, or it goes down. If it goes down, the
  * other host is lost for good. A host is also lost if nothing arrives from it for the session's
- * silent_ns. Every later put or sync reports that error; the first of them also notifies
- * the other hosts.
+ * silent_ns. Every later put or sync returns an error; the first of them also notifies the other
+ * hosts.
  *
  * While a host simulates, none of its workers sends anything. Meanwhile a thread of the barrier,
  * the *keeper*, runs the sessions: it receives frames for the next sync and sends keep-alives.
  *
  * Received records are kept until the sync of their superstep. A host can be ahead of another by at
- * most one superstep, so records of at most two supersteps are kept. Sending more than that is a
- * violation of the protocol, which ends the barrier.
+ * most one superstep, so records of at most two supersteps are kept. If a host sends more than two
+ * supersteps can contain, it violates the protocol, which ends the barrier.
  *
  * Source: Valiant, "A bridging model for parallel computation", 1990 (supersteps); Nicol, "The cost
  * of conservative synchronization in parallel discrete event simulations", 1993 (windows of the
@@ -40,7 +40,7 @@
 #define EMU_BARRIER_HOSTS_MAX 64u
 #define EMU_BARRIER_WHY_BYTES 640u
 
-/* ample: one 8-byte number for each of 2^20 nodes takes 8 MiB */
+/* more than is needed: one 8-byte number for each of 2^20 nodes takes 8 MiB */
 #define EMU_BARRIER_MOST_BYTES ((size_t)256 << 20)
 
 struct emu_barrier;
@@ -62,9 +62,9 @@ struct emu_barrier_config {
     uint32_t peers;
     bool oversubscribed; /* there are more busy threads than cores, so a wait does not spin */
     /*
-     * Most bytes that another host may send in two supersteps over its first session, without cable
-     * records (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES. Its other sessions carry only
-     * cable records and the ends of supersteps.
+     * Most bytes that another host may send in two supersteps over its first session, not counting
+     * cable records (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES. Its other sessions carry
+     * only cable records and the ends of supersteps.
      */
     size_t most_bytes;
     /*
@@ -109,7 +109,7 @@ int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
  */
 void emu_barrier_destroy(struct emu_barrier *barrier);
 
-/** emu_barrier_taker - deliver cable records to @taker from now on. NULL: they are violations. */
+/** emu_barrier_taker - deliver cable records to @taker from now on. NULL: none may arrive. */
 void emu_barrier_taker(struct emu_barrier *barrier, const struct emu_barrier_taker *taker);
 
 /** emu_barrier_expect - let @peer send @bytes more in two supersteps, for cable records. */

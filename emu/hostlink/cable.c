@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * cable.c - a cable to another host: sending, and the counts of both directions. rx.c receives.
+ * "Our switch" is the switch or link engine at this host's end of the cable.
  *
- * Invariant, per channel and within one incarnation of the session: `unpaid` (our segments whose
- * credits have not returned) plus `old` (segments of earlier incarnations in the remote switch)
+ * Invariant, per channel, while the session is up: `unpaid` (our segments whose credits have not
+ * returned) plus `old` (segments in the remote switch from before the session last went down)
  * equals the remote host's `open` (segments for which its switch has not returned credits) plus the
  * segments and credits in flight. A cable without channels uses channel 0.
  */
@@ -18,7 +19,7 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* so many credits, or a quarter of the depth, do not wait for a frame with entries */
+/* this many credits, or a quarter of the depth, do not wait for a frame with entries */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */
@@ -116,7 +117,7 @@ static uint32_t cable_channel(const struct hostlink_cable *cable, const struct e
     return cable->channels ? entry->packet.channel % EMU_VCS : 0;
 }
 
-/* Return how many forged credits a channel has received: those beyond the segments that it sent. */
+/* Return how many forged credits a channel has received. They make `unpaid` negative. */
 static uint32_t cable_forged(int32_t unpaid)
 {
     return unpaid < 0 ? (uint32_t)-unpaid : 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * control.h - a *control channel*: connects a local socket to a socket on another host. It sends
- * the bytes that it reads from the socket in CONTROL records, and writes the bytes of received
- * records to the socket.
+ * control.h - a *control channel*, which connects a local socket to a socket on another host. It
+ * sends the bytes that it reads from the socket in CONTROL records, and writes the bytes of
+ * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
  * them. The peer never sends more than that beyond what the host has reported as written to the
  * socket (CONTROL_TAKEN). Therefore a socket that nobody reads blocks its control channel, but
  * nothing else. When the session ends the host link closes the socket, so that its user notices.
- * The next incarnation of the session needs a new socket.
+ * When the session comes up again, it needs a new socket.
  *
  * Owner: the host link's device, except for `next`.
  */

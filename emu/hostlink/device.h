@@ -3,7 +3,8 @@
  * device.h - the inside of the host link (hostlink.h): cables (cable.c, rx.c), peers (peer.c), and
  * the device that owns both (hostlink.c). Only the device's thread uses the contents, except where
  * a comment says otherwise. "Our switch" is the switch or link engine on this host to which a cable
- * leads.
+ * leads. An *incarnation* of a session lasts from a handshake until the session goes down. Its
+ * *window* limits the frames in flight. Records (OLD, READY, TAKEN, ...) are described in wire.h.
  */
 #ifndef EMU_HOSTLINK_DEVICE_H
 #define EMU_HOSTLINK_DEVICE_H
@@ -52,7 +53,7 @@ struct hostlink_cable {
     uint32_t pays;          /* channels whose paid[] is above 0, by bit */
     /* with channels: ring slots that our switch has emptied, free-running */
     uint32_t emptied_at;
-    uint32_t emptied;        /* slots of emptied_at that were not yet reported to the peer */
+    uint32_t emptied;        /* emptied slots that were not yet reported to the peer */
     uint32_t waiting;        /* entries that wait for a pool buffer */
     struct emu_entry *queue; /* up to `depth` entries that wait until our switch has credits */
     uint32_t queue_mask;     /* number of slots of `queue`, a power of two, minus 1 */
@@ -89,19 +90,19 @@ struct hostlink_peer {
     uint32_t cables;
     struct hostlink_cable *cable;
 
-    /* enum emu_hostlink_phase; also written by emu_hostlink_bring_up() and others */
+    /* enum emu_hostlink_phase; emu_hostlink_bring_up() and _take_down() write it, too */
     _Atomic uint32_t phase;
     /* result of emu_hostlink_is_closed(); written by the device, read by any thread */
     _Atomic bool closed;
 
     /* incarnation of the session to which the state below belongs; 0: no session */
     uint64_t incarnation;
-    bool up;             /* the cables are up */
-    bool broken;         /* the peer violated the protocol, so the session must end */
-    bool full;           /* the session's window is full, so nothing can be sent */
-    bool ready_sent;     /* READY was sent in this incarnation */
-    bool ready_received; /* READY was received in this incarnation */
-    uint32_t announces;  /* the cable whose OLD records are sent next */
+    bool up;     /* the cables are up */
+    bool broken; /* the peer violated the protocol, so the session must end */
+    bool full;   /* the session's window is full, so nothing can be sent */
+    bool ready_sent;
+    bool ready_received;
+    uint32_t announces; /* the cable whose OLD records are sent next */
     /* round robin: number of the cable that may send now; `cables`: the control channel */
     uint32_t turn;
     uint32_t left; /* entries that it may still send before the next cable is served */
@@ -124,9 +125,9 @@ struct emu_hostlink {
     struct emu_hostport *port;
     uint32_t peers;
     struct hostlink_peer *peer;
-    uint32_t first;                /* index of the peer that is served first in the next step */
-    uint32_t cables;               /* number of cables of all peers */
-    struct hostlink_cable **cable; /* all cables of all peers */
+    uint32_t first;  /* index of the peer that is served first in the next step */
+    uint32_t cables; /* number of cables of all peers */
+    struct hostlink_cable **cable;
     /* by bit: cables whose ring to our switch was written in this step */
     uint64_t touched[HOSTLINK_WORDS(HOSTLINK_ALL_MAX)];
     uint64_t now_ns;      /* start of this step on the monotonic clock */
@@ -199,7 +200,6 @@ int hostlink_peer_init(struct hostlink_peer *peer, struct emu_hostlink *link,
                        const struct emu_hostlink_peer *config);
 void hostlink_peer_free(struct hostlink_peer *peer);
 
-/* Processes a frame from the peer. */
 void hostlink_peer_receive(struct hostlink_peer *peer, struct emu_hostframe *frame);
 
 /* Takes the cables down or brings them up, if the session or the requested phase has changed. */
@@ -262,7 +262,6 @@ static inline uint32_t hostlink_born_ns(uint32_t born_ns, uint64_t by_ns)
     return born_ns ? born_ns + (uint32_t)by_ns : born_ns;
 }
 
-/* Notes that the cable may have entries to send. */
 static inline void hostlink_set_active(struct hostlink_cable *cable)
 {
     hostlink_mark(cable->peer->active, cable->number);

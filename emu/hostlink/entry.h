@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * entry.h - convert a ring entry (a segment or reply) to a record and to bytes, and back. For all
- * clocks. The times in a record are the sender's; a receiver with another clock converts them.
+ * entry.h - convert a ring entry (a segment or reply) to a record and to bytes, and back. Times in
+ * a record are on the sender's clock; a receiver with another clock converts them.
  *
  * All functions run once per segment. They are inline so that a record stays in registers.
  * Otherwise it would be written in small pieces and read back in larger ones, and such a read would

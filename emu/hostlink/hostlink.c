@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hostlink.c - the device: receives and sends frames, and computes how long it may sleep. device.h
- * lists the other parts of the host link.
+ * hostlink.c - the device: receives and sends frames, and computes how long it may sleep. "Our
+ * switches" are those on this host. device.h lists the other parts of the host link.
  */
 #include "emu/hostlink/device.h"
 
@@ -13,7 +13,7 @@
 #include "emu/util/wait.h"
 
 #define LINK_BURSTS 4u /* most bursts of frames received per step */
-/* a port without wake_fd is polled continuously for so long after a frame */
+/* a port without wake_fd is polled continuously for this long after a frame */
 #define LINK_NEAR_NS 1000000u
 #define LINK_POLL_NS 100000u /* polling interval of an idle port without wake_fd */
 #define LINK_ARM     64u     /* steps without a frame or entry, before wake_fd is armed */

@@ -23,10 +23,10 @@
  *
  * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
  *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
- *   Entries received minus credits returned by our switch never exceed the cable's credits. Credits
- *   received never exceed entries sent. However, faults may forge up to EMU_INTAKE_FORGED credits
- *   per direction of a cable, so the host link accepts this many more, and the rings have slots for
- *   them.
+ *   Entries received minus credits returned by the switch here ("our switch") never exceed the
+ *   cable's credits. Credits received never exceed entries sent. However, faults may forge up to
+ *   EMU_INTAKE_FORGED credits per direction of a cable, so the host link accepts this many more,
+ *   and the rings have slots for them.
  * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
  *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
  *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.
@@ -38,11 +38,11 @@
  *
  * When a session ends (the peer was silent, restarted or violated the protocol) everything in
  * flight is lost, and all its cables go down. While they are down, the host link drops what the
- * switches send, counts it, and returns the credits at once, so that nothing backs up. The cables
- * stay down until emu_hostlink_bring_up(), which the fabric manager calls after it has treated them
- * as failed links. In the next incarnation each host reports how many segments of earlier
- * incarnations are still in its switches (OLD records). Then it sends READY, and the counts start:
- * credits for the old segments are ignored.
+ * switches send, counts it, and returns the credits at once, so that no switch waits for a credit.
+ * The cables stay down until emu_hostlink_bring_up(), which the thread that controls the fabric
+ * calls after it has treated them as failed links. In the next incarnation each host reports how
+ * many segments of earlier incarnations are still in its switches (OLD records), because their
+ * credits do not count. Then it sends READY.
  *
  * The cables of a session are served by deficit round robin: each may send EMU_HOSTLINK_QUANTUM
  * entries before the next one. The control channel is served like one more cable. Credits are sent
@@ -69,7 +69,7 @@
 #define EMU_HOSTLINK_QUANTUM 32u
 #define EMU_HOSTLINK_DEPTH   256u       /* clock raw: least depth of a cable */
 #define EMU_HOSTLINK_DEEP    512u       /* clock raw: greatest depth of a cable */
-#define EMU_HOSTLINK_DEPTHS  16384u     /* clock raw: sum of all depths, within these two limits */
+#define EMU_HOSTLINK_DEPTHS  16384u     /* clock raw: sum of all depths, if these limits allow */
 #define EMU_HOSTLINK_WINDOW  (1u << 16) /* most control bytes that the peer has not read yet */
 
 struct emu_hostlink;
@@ -87,8 +87,8 @@ struct emu_hostlink_peer {
     struct emu_session_config session; /* all but `port`, which the host link sets */
     uint32_t cables;                   /* number of cables to this peer over this port */
     /*
-     * A stream socket for the control channel to the peer, one end of a socket pair. What is
-     * written to the other end can be read, in order, from the other end of the peer's socket pair.
+     * A stream socket for the control channel to the peer: one end of a socket pair, whose other
+     * end the user keeps. What a user writes to it can be read by the user on the peer's host.
      * -1: none yet, or none over this port. The host link owns the socket and closes it when the
      * session ends. It never blocks on the socket, not even if the socket is blocking.
      */
@@ -132,7 +132,7 @@ struct emu_hostlink_counts {
 
 /* Counters of the port, over all peers. */
 struct emu_hostlink_port_counts {
-    _Atomic uint64_t frames;    /* received frames */
+    _Atomic uint64_t frames;
     _Atomic uint64_t foreign;   /* frames of another fabric, or between other hosts */
     _Atomic uint64_t malformed; /* frames with our EtherType that are not in our format */
 };
@@ -218,16 +218,16 @@ void emu_hostlink_take_down(struct emu_hostlink *link, uint32_t peer);
 
 /**
  * emu_hostlink_control - use socket @fd as the control channel of @peer, in the next session if the
- * current one already has a channel. Returns -1, or a socket from an earlier call that was not used
- * yet; the caller owns that again. Thread: any.
+ * current one already has a channel. Returns -1, or a socket from an earlier call that was not
+ * used; the caller then owns that socket again. Thread: any.
  */
 int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
 
 /**
  * emu_hostlink_is_closed - return whether nothing more can be delivered over the control channel of
- * @peer. This is so while there is no session. During a session it is so once both hosts have
- * closed the channel, and everything that each of them wrote was received and acknowledged. A host
- * that waits for this before it ends its workers leaves nothing undelivered. Thread: any.
+ * @peer: there is no session, or both hosts have closed the channel, and everything that each of
+ * them wrote was received and acknowledged. A host that waits for this before it ends its workers
+ * leaves nothing undelivered. Thread: any.
  */
 bool emu_hostlink_is_closed(const struct emu_hostlink *link, uint32_t peer);
 

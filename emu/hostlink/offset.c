@@ -32,7 +32,7 @@ static uint64_t offset_error_ns(const struct hostlink_offset *offset,
 }
 
 /*
- * Keep @sample if its round trip is the shortest of its period, which has @part_ns. @kept: one
+ * Keep @sample if its round trip is the shortest of its period. Periods last @part_ns. @kept: one
  * sample for each of the last @count periods.
  */
 static void offset_keep(struct hostlink_sample *kept, uint32_t count, uint64_t part_ns,

@@ -53,7 +53,6 @@ struct hostlink_offset {
     _Atomic int64_t drift_ppb;
 };
 
-/** hostlink_offset_reset - forget all samples. */
 void hostlink_offset_reset(struct hostlink_offset *offset);
 
 /**

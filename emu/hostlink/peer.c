@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.c - another host: follow the incarnations of the session, process received records, and
- * decide what to send next.
+ * peer.c - another host: follow the session with it through its *incarnations* (each lasts from a
+ * handshake until the session goes down), process received records, and decide what to send next.
+ * The *manager* is the thread that lets cables come up and takes them down (hostlink.h). The
+ * session's *window* limits its frames in flight.
  */
 #include "emu/hostlink/device.h"
 
@@ -11,12 +13,12 @@
 #include "emu/retry/replay.h"
 
 #define PEER_BURST 256u /* most entries sent per step */
-/* a step that sends so many entries keeps its last frame open for entries of the next step */
+/* a step that sends at least this many entries keeps its last frame open for the next step */
 #define PEER_STREAM   8u
 #define PEER_CLOCK_NS 50000000u /* interval of CLOCK records while entries flow */
-/* if no entries have moved for so long, CLOCK records are sent at this interval */
+/* if no entries have moved for this long, CLOCK records are sent at this interval */
 #define PEER_IDLE_NS UINT64_C(1000000000)
-/* polling interval for space in the window and for emptied ring slots, which cause no event */
+/* polling interval for space in the session's window and for empty ring slots, without an event */
 #define PEER_POLL_NS  50000u
 #define PEER_OWED_NS  50000u   /* longest time that credits wait for a frame with entries */
 #define PEER_STUCK_NS 1000000u /* interval of polling a control socket that is full */
@@ -88,7 +90,7 @@ static void peer_set_closed(struct hostlink_peer *peer, bool closed)
     atomic_store_explicit(&peer->closed, closed, memory_order_relaxed);
 }
 
-/* At the end of an incarnation, take the cables down and reset the state; else do nothing. */
+/* If an incarnation is in progress here, end it: take the cables down and reset the state. */
 static void peer_cut(struct hostlink_peer *peer)
 {
     uint32_t up = EMU_HOSTLINK_UP;
@@ -258,7 +260,7 @@ static void peer_record(struct hostlink_peer *peer, const struct emu_hostlink_re
         peer_control(peer, record);
         break;
     case EMU_HOSTLINK_CLOCK:
-        /* the current time, because the peer may have sent this after the step began */
+        /* use the current time, because the peer may have sent the record after the step began */
         hostlink_offset_sample(&peer->offset, record->sent_ns, record->echo_ns, record->received_ns,
                                hostlink_now_ns(peer->link));
         break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rx.c - receive entries from another host. If the counts of its cable (cable.c) allow an entry, it
- * goes to our switch, with its times converted to our clock. If no pool buffer is free, the entry's
- * record waits here.
+ * goes to our switch (the one on this host to which the cable leads), with its times converted to
+ * our clock. If no pool buffer is free, the entry's record waits here.
  */
 #include "emu/hostlink/device.h"
 
@@ -10,7 +10,7 @@
 
 #include "emu/hostlink/entry.h"
 
-/* 10 ms; an entry that is due later gets the current time */
+/* 10 ms; an entry that is due later than this gets the current time */
 #define CABLE_AHEAD_PS UINT64_C(10000000000)
 
 /* Return whether the counts allow one more entry. */
@@ -140,7 +140,7 @@ static void cable_wait(struct hostlink_cable *cable, const uint8_t *from, uint32
     emu_count(&peer->counts.waited, 1);
 }
 
-/* cable_may_rx(), after collecting the credits of our switch if necessary */
+/* Return cable_may_rx(), after collecting the credits of our switch if necessary. */
 static inline bool cable_allows(struct hostlink_cable *cable)
 {
     if (cable->ends.tx.credits && cable_may_rx(cable))
@@ -181,7 +181,7 @@ static inline __attribute__((always_inline)) bool cable_rx_entry(
 struct cable_batch {
     struct emu_pool_cache *cache;
     struct emu_ring_end ring; /* copy of the ring to our switch; `at` advances with the batch */
-    uint64_t head;            /* the head of every such entry, with a length of 0 */
+    uint64_t head;            /* the head of each record in the batch, with 0 as its length */
     uint32_t nodes;
     uint32_t room; /* entries for which our switch has credits, so that they go to its ring */
     uint32_t may;  /* entries that the counts allow; those beyond `room` go to the queue */

@@ -13,8 +13,8 @@
 
 /* The device's ends of a local cable. */
 struct virtual_cable {
-    struct emu_tx tx; /* to our switch */
-    struct emu_rx rx; /* from our switch */
+    struct emu_tx tx; /* to the switch or link engine on this host */
+    struct emu_rx rx; /* from that switch or link engine */
     bool joined;
     bool channels;
     uint32_t peer, number;
@@ -27,7 +27,7 @@ struct virtual_cable {
 struct virtual_peer {
     uint32_t cables;
     struct virtual_cable **cable; /* array of `cables`, by cable number; NULL: no such cable */
-    /* earliest entry or credit received since the last window; EMU_NEVER: none */
+    /* time of the earliest entry or credit received since the last window; EMU_NEVER: none */
     uint64_t first_ps;
 };
 
@@ -114,7 +114,7 @@ static const char *cable_entry(struct emu_virtual *link, struct virtual_cable *c
     if (!hostlink_entry_is_sane(record, cable->profile, link->nodes, true))
         return "an entry that is invalid on its cable";
     if (is_late(link, record->at_ps) || record->at_ps < cable->last_ps)
-        return "an entry with a time in the past";
+        return "an entry with a time in the past, or before that of an earlier entry";
     if ((!cable->channels && !cable->tx.credits) || !emu_tx_has_slot(&cable->tx))
         return "more entries than its cable has credits or slots";
     if (record->has_buf && (buf = emu_pool_take(cache)) == EMU_NO_BUF)
@@ -136,7 +136,7 @@ static const char *cable_credit(struct emu_virtual *link, struct virtual_cable *
         return "credits with a time in the past";
     if ((record->channel && !cable->channels) || record->count > cable->unpaid[record->channel] ||
         !emu_credit_has_slot(&rx->credit))
-        return "more credits than segments were sent";
+        return "credits that do not match the segments that were sent";
     cable->unpaid[record->channel] -= record->count;
     emu_credit_put(&rx->credit, record->count, record->channel, record->credit_ps);
     emu_rx_notify(rx, link->dev.worker);

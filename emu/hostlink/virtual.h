@@ -9,9 +9,10 @@
  * replies and credits, each with its simulated time. The time of this host's next event is sent,
  * too.
  *
- * Everything that is sent arrives at least one lookahead later in simulated time. Therefore it is
- * in the receiver's rings before the window that uses it begins. The results are as if both ends
- * were on one host, because entries keep their order and times, and the rings have the same length.
+ * Everything that is sent in a window is due after the end of that window (lookahead: windows.h).
+ * Therefore it is in the receiver's rings before the window that uses it begins. The results are as
+ * if both ends were on one host, because entries keep their order and times, and the rings have the
+ * same length.
  *
  * Received records are checked: no entry or credit has a time in the past, no cable has more
  * entries in flight than it has credits, and the fields of an entry are valid.
@@ -41,9 +42,9 @@ void emu_virtual_destroy(struct emu_virtual *link);
 /**
  * emu_virtual_join - connect @tx and @rx, the ends at port @port of @dev, to cable @number of
  * session @peer. This call replaces the two calls of emu_link_join() for a local cable. The remote
- * host makes the same call for its end. @credits: as for a local cable; with channels
- * emu_vc_ring(). emu_virtual_destroy() frees the rings of the device's sending end. The owner of
- * @tx frees the rings of @tx. Errors: -ENOMEM. Thread: before the workers start.
+ * host makes the same call for its end. @credits: as for a local cable; for one with channels, the
+ * result of emu_vc_ring(). emu_virtual_destroy() frees the rings of the device's sender. The owner
+ * of @tx frees the rings of @tx. Errors: -ENOMEM. Thread: before the workers start.
  */
 int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, struct emu_tx *tx,
                      struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
@@ -51,7 +52,7 @@ int emu_virtual_join(struct emu_virtual *link, uint32_t peer, uint32_t number, s
 
 /**
  * emu_virtual_agree - exchange records with all hosts at the end of a window. *@next_ps: the time
- * of this host's next event; it becomes the earliest time on any host. Errors: as
+ * of this host's next event; replaced by the earliest such time of all hosts. Errors: as
  * emu_barrier_sync(); then *@next_ps becomes EMU_NEVER.
  * Thread: any, while all workers are paused. All hosts must call it equally often.
  */

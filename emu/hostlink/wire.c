@@ -4,9 +4,9 @@
  *
  * A record begins with its head: kind (1 byte), channel or flags (1), length (2), cable (4). An
  * entry (entry.h) continues with its time (8 bytes), header (16), posting time or checksum (4), and
- * the note of its buffer (4). Then follow the segment header from the buffer, if a flag says so,
- * and the payload. A record with a count continues with the count (4 bytes) and zeros (4), and in
- * CREDIT_AT with a time (8).
+ * the note of its buffer (4). If a flag says so, the segment header from the buffer follows. The
+ * payload comes last. A record with a count continues with the count (4 bytes) and zeros (4);
+ * CREDIT_AT then has a time (8).
  */
 #include "emu/hostlink/wire.h"
 

@@ -19,7 +19,7 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* before READY: segments of earlier incarnations whose credits have not returned */
+    /* before READY: segments from before the session last went down, whose credits are not back */
     EMU_HOSTLINK_OLD,
     EMU_HOSTLINK_READY,   /* the sender has reset its counts, so that it can receive entries */
     EMU_HOSTLINK_CONTROL, /* bytes of the control channel, in order; 0 bytes: end of file */
@@ -61,7 +61,7 @@ struct emu_hostlink_record {
             uint64_t credit_ps; /* CREDIT_AT: simulated time */
         };
         struct {
-            const uint8_t *bytes; /* CONTROL, STEP; when received, in the frame */
+            const uint8_t *bytes; /* CONTROL, STEP; in a received record, part of the frame */
             uint32_t length;      /* 0 to EMU_HOSTLINK_CONTROL_BYTES */
         };
         struct {                  /* CLOCK; each host uses its own monotonic clock */

@@ -69,7 +69,7 @@ int emu_link_unfuse(struct emu_rx *rx)
         slot->stamp = 0;
     }
     tx->credit = back;
-    /* take a credit: emu_tx_earliest_ps() may already have promised it to the next departure */
+    /* take a credit, because the next departure may already be planned: emu_tx_earliest_ps() */
     emu_tx_next_credit(tx);
     rx->credit = owed;
     tx->fused = rx->fused = false;

@@ -29,20 +29,22 @@ enum emu_link_kind {
 
 /* Counters of a sender. Written by its device only. */
 struct emu_port_counts {
-    _Atomic uint64_t segments; /* sent */
-    _Atomic uint64_t stalls;   /* how often a segment waited for a credit */
-    _Atomic uint64_t dropped;  /* segments sent while no process was attached */
+    _Atomic uint64_t segments;
+    _Atomic uint64_t stalls;  /* how often a segment waited for a credit */
+    _Atomic uint64_t dropped; /* segments sent while no process was attached */
 };
 
 /* The process that is attached to a hostif link. Its interface replaces the two rings. */
 struct emu_plug {
-    _Atomic(struct emu_hostif *) hostif; /* set by the manager (RCU); NULL: no process */
-    struct emu_hostif *plugged;          /* copy of hostif, refreshed once per pass */
+    /* set with RCU by the thread that controls the fabric; NULL: no process is attached */
+    _Atomic(struct emu_hostif *) hostif;
+    struct emu_hostif *plugged; /* copy of hostif, refreshed before each burst */
 };
 
 /*
  * The sender. Owned by the sending device, except plug.hostif. A switch's structure for an output
- * port contains it and has two cache lines; sending on a fused cable touches only the first.
+ * port contains it and has two cache lines. Sending on a fused cable (emu_link_join_fused())
+ * touches only the first.
  */
 struct emu_tx {
     union {
@@ -51,20 +53,21 @@ struct emu_tx {
             bool slow : 1;         /* `profile` points into a struct emu_slow; timed only */
             bool tapped : 1;       /* emu_tap_sent() is called for each segment */
             bool cross_worker : 1; /* another worker steps the receiver: emu_link_cross_worker() */
-            bool fused : 1;        /* the credits are in `data`: emu_link_join_fused() */
+            bool fused : 1;        /* credits are in slots of `data`: emu_link_join_fused() */
         };
         uint16_t shape; /* kind and flags; EMU_LINK_LOCAL: a local link without flags */
     };
     uint16_t unnotified; /* segments sent since the receiver was last signalled */
     uint32_t credits;    /* segments that may be sent; fused: always 0 */
-    uint64_t busy_ps;    /* until when the wire is busy; raw: 0; EMU_NEVER: see emu_tx_stick() */
+    uint64_t busy_ps;    /* until when the wire is busy; raw: 0; EMU_NEVER: emu_tx_is_stuck() */
     union {
         struct emu_ring_end data; /* EMU_LINK_LOCAL: the producer's end */
         struct emu_plug plug;     /* EMU_LINK_HOSTIF */
     };
     struct emu_peer peer; /* EMU_LINK_LOCAL */
     struct emu_port_counts counts;
-    uint64_t credit_ps; /* latest credit's arrival; raw: 0. While stuck: earliest next departure */
+    /* when the latest credit arrived; raw: 0; after emu_tx_stick(): earliest next departure */
+    uint64_t credit_ps;
     /* EMU_LINK_LOCAL only: */
     struct emu_credit_end credit; /* consumer */
     struct emu_worker *remote;    /* worker of the remote device */
@@ -87,7 +90,7 @@ struct emu_rx {
     uint8_t port;
     uint32_t owed; /* credits not yet returned */
     struct {
-        _Atomic uint64_t segments; /* received */
+        _Atomic uint64_t segments;
     } counts;
     union {
         struct {                          /* EMU_LINK_LOCAL */
@@ -97,8 +100,8 @@ struct emu_rx {
             struct emu_worker *remote;
             struct emu_tx *tx; /* the sender; not accessed while workers run */
             /*
-             * 0, or if the cable leads to another host: 1 + the number of the remote device, where
-             * nodes follow the switches. Then `tx` belongs to a host link.
+             * If the cable leads to another host: 1 + the number of the device there, counting all
+             * switches and then the nodes; `tx` belongs to a host link. Else 0.
              */
             uint32_t beyond;
         };
@@ -118,7 +121,7 @@ static_assert(offsetof(struct emu_tx, shape) == offsetof(struct emu_tx, kind) &&
                   offsetof(struct emu_tx, unnotified) == 2,
               "shape is kind and the flags, no more");
 
-/* Bits of `shape`. The first two are flags of the sender; the receiver has other positions. */
+/* Bits of `shape`. The first two are flags of a sender; a receiver has its flags elsewhere. */
 #define EMU_SHAPE_CROSS_WORKER 0x400u
 #define EMU_SHAPE_FUSED        0x800u
 #define EMU_TX_FUSED           (EMU_LINK_LOCAL | EMU_SHAPE_FUSED)
@@ -148,8 +151,9 @@ void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
- * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes. The head is delayed by
- * as much. Otherwise the next device, which forwards at the profile's rate, would run out of bytes.
+ * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes. A segment's head is
+ * delayed as much, because the next device forwards at the profile's rate, and would otherwise run
+ * out of bytes before the last one arrives.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
@@ -286,8 +290,8 @@ static inline void emu_tx_take_credits(struct emu_tx *tx)
 
 /**
  * emu_tx_room - number of segments that may be sent now. On a hostif link it loads the interface of
- * the attached process. The process may detach at any time, but its interface is not freed during
- * this pass.
+ * the attached process. The process may detach at any time, but its interface is not freed before
+ * the next iteration of the worker's loop.
  */
 static inline uint32_t emu_tx_room(struct emu_tx *tx)
 {
@@ -336,7 +340,7 @@ static inline void emu_tx_send(struct emu_tx *tx, const struct emu_entry *entry)
     }
 }
 
-/** emu_tx_send_plain - raw: emu_tx_send() on a local link without flags. Returns credits left. */
+/** emu_tx_send_plain - raw: emu_tx_send() for a local link without flags. Returns credits left. */
 static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_entry *entry)
 {
     emu_ring_put_at(&tx->data, entry, 0);
@@ -346,7 +350,7 @@ static inline uint32_t emu_tx_send_plain(struct emu_tx *tx, const struct emu_ent
 
 /**
  * emu_tx_slot, emu_tx_show - send a segment that the caller writes directly to the ring.
- * emu_tx_slot() returns the next slot, or NULL unless the link is local and without flags. The
+ * emu_tx_slot() returns the next slot, or NULL if the link is not local or has flags. The
  * caller fills in all fields but the stamp and calls emu_tx_show(), which sends the segment.
  */
 static inline struct emu_entry *emu_tx_slot(const struct emu_tx *tx)
@@ -375,7 +379,7 @@ static inline bool emu_tx_copies_out(const struct emu_tx *tx)
     return tx->kind == EMU_LINK_HOSTIF;
 }
 
-/* Count and record a segment to a process. Returns NULL if none is attached. */
+/* Count and record a segment to a process. Return its interface; NULL: no process is attached. */
 static inline struct emu_hostif *emu_tx_out(struct emu_tx *tx, const struct emu_hdr *hdr,
                                             const struct emu_seg *payload)
 {
@@ -411,8 +415,9 @@ static inline void emu_tx_put_run(struct emu_tx *tx, struct emu_pool *pool, cons
 }
 
 /**
- * emu_tx_pass_run - raw: send up to @most segments by emu_hostif_pass_run(); the caller has checked
- * that they fit. Returns how many were sent; 0 if none can be sent this way.
+ * emu_tx_pass_run - raw: send up to @most segments to @dst straight from the interface @from of
+ * another process, by emu_hostif_pass_run(). The caller has checked that they fit. Returns how many
+ * were sent; 0 if none can be sent this way.
  */
 static inline uint32_t emu_tx_pass_run(struct emu_tx *tx, struct emu_hostif *from, uint32_t dst,
                                        uint32_t most)
@@ -615,13 +620,12 @@ static inline const struct emu_entry *emu_rx_front(struct emu_rx *rx, uint64_t u
     return rx->plug.plugged ? emu_hostif_front(rx->plug.plugged, until_ps) : NULL;
 }
 
-/** emu_rx_arrived - emu_rx_front(), if emu_rx_front_ps() has shown that a segment has arrived. */
+/** emu_rx_arrived - emu_rx_front() at less cost, after emu_rx_front_ps() returned a past time. */
 static inline const struct emu_entry *emu_rx_arrived(struct emu_rx *rx, uint64_t until_ps)
 {
     return rx->kind == EMU_LINK_LOCAL ? emu_ring_slot(&rx->data) : emu_rx_front(rx, until_ps);
 }
 
-/** emu_rx_skip - remove the front segment. */
 static inline void emu_rx_skip(struct emu_rx *rx)
 {
     if (rx->kind == EMU_LINK_LOCAL) {
@@ -665,7 +669,7 @@ static inline uint64_t emu_rx_next_ps(struct emu_rx *rx)
     return emu_rx_front_ps(rx, 0);
 }
 
-/** emu_rx_note - report returned credits to the tap, if there is one. */
+/** emu_rx_note - record returned credits for a capture, if the link is tapped. */
 static inline void emu_rx_note(const struct emu_rx *rx, uint32_t count, uint32_t channel,
                                uint64_t arrive_ps)
 {
@@ -716,7 +720,7 @@ static inline void emu_rx_pay(struct emu_rx *rx, struct emu_dev *dev, uint64_t a
         emu_rx_pay_else(rx, dev, owed, arrive_ps);
 }
 
-/** emu_rx_fetch, emu_tx_fetch - prefetch the next slots of the rings. For an emu_fetch_fn. */
+/** emu_rx_fetch, emu_tx_fetch - prefetch the next slots of the rings. For dev->fetch(). */
 static inline void emu_rx_fetch(const struct emu_rx *rx)
 {
     if (rx->kind != EMU_LINK_LOCAL)

@@ -13,8 +13,9 @@ struct tap_note {
     uint32_t iface;
     uint64_t time;
     struct emu_tap_head head;
-    const void *hdr;           /* EMU_HDR_BYTES of header; NULL: only `head` is recorded */
-    const struct emu_hdr *own; /* header of the segment that a part of a packet carries, or NULL */
+    const void *hdr; /* EMU_HDR_BYTES of header; NULL: only `head` is recorded */
+    /* for a head or continuation of a packet: header of the segment that it carries; else NULL */
+    const struct emu_hdr *own;
     const uint8_t *payload;
     uint32_t payload_bytes;
 };
@@ -45,7 +46,7 @@ static struct emu_tap_end *taps_find(struct emu_taps *taps, const void *end)
 /*
  * Return the slot for the next record. If the ring is full, count a missed record and return NULL.
  * P4 pairs with P3: the reader has finished reading the records below `taken`, so they may be
- * overwritten. If `taken` is impossible, the ring counts as full.
+ * overwritten. If the reader wrote an impossible number to `taken`, the ring counts as full.
  */
 static struct emu_tap_record *taps_slot(struct emu_taps *taps, struct emu_tap_iface *iface)
 {
@@ -149,7 +150,7 @@ static const struct emu_seg *payload_of(const struct emu_dev *dev, const struct 
     return emu_pool_payload(dev->worker->cache.pool, entry->buf);
 }
 
-/* @at_ps: when the segment departs. @head: gives flags, number and note. */
+/* @at_ps: when the segment departs. @head: the record gets its flags, number and note. */
 static void tap_segment(struct emu_taps *taps, uint32_t iface, const struct emu_dev *dev,
                         uint64_t at_ps, const struct emu_hdr *hdr, const struct emu_seg *payload,
                         struct emu_tap_head head)
@@ -253,7 +254,7 @@ void emu_tap_peeked(const struct emu_rx *rx, uint32_t hostif, uint32_t at,
 {
     struct emu_taps *taps = rx->owner->worker->taps;
     struct emu_tap_end *end = taps_find(taps, rx);
-    uint64_t peeked = (uint64_t)hostif << 32 | at; /* not 0, because serial numbers begin at 1 */
+    uint64_t peeked = (uint64_t)hostif << 32 | at; /* not 0: emu_hostif.serial begins at 1 */
 
     if (!end || end->takes == EMU_TAP_NOWHERE || end->peeked == peeked)
         return;

@@ -13,7 +13,7 @@
  * other harm.
  *
  * A link without a tap has no extra cost, because `tapped` is next to `kind`, and emu_tx_send() and
- * emu_rx_pay() compare both at once. The manager sets `tapped` while the workers are stopped.
+ * emu_rx_pay() compare both at once. `tapped` is set while the workers are stopped.
  */
 #ifndef EMU_TAP_H
 #define EMU_TAP_H

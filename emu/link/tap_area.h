@@ -15,8 +15,9 @@
 
 /* The worker of the sending device writes the counters; any thread may read them. */
 struct emu_tap_iface {
-    alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES]; /* "3:5>7:1", "n4:0>1:0" */
-    _Atomic uint64_t seen;                           /* records that passed the filter */
+    /* "3:5>7:1": from port 5 of switch 3 to port 1 of switch 7; "n4:0" is port 0 of node 4 */
+    alignas(EMU_LINE) char name[EMU_TAP_NAME_BYTES];
+    _Atomic uint64_t seen;           /* records that passed the filter */
     _Atomic uint64_t missed;         /* part of `seen` that was dropped: the ring was full */
     char about[EMU_TAP_ABOUT_BYTES]; /* the ends' names and the direction: "leaf1>spine2, up" */
 };

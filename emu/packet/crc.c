@@ -2,10 +2,10 @@
 /*
  * crc.c - checksums by tables, or by instructions where the processor has them.
  *
- * The CRC-32 instruction takes three cycles, but one can start in each cycle. So long data are
- * divided into three independent lanes, and 1 KB into four. To combine the lanes, each lane's
- * checksum is *advanced* over the lanes that follow it: it is multiplied (carry-less) by a
- * constant, and the CRC-32 instruction reduces the product.
+ * The CRC-32 instruction takes three cycles, but one can start in each cycle. Therefore data are
+ * divided into independent lanes, 1 KB into four and shorter data into three. To combine the lanes,
+ * each lane's checksum is *advanced* over the lanes that follow it: it is multiplied (carry-less)
+ * by a constant, and the CRC-32 instruction reduces the product.
  *
  * With VPCLMULQDQ, data are folded in four registers of 64 bytes: multiplications advance the
  * registers by 256 bytes, then the next 256 bytes are added. At the end the first three registers
@@ -192,7 +192,7 @@ CRC32_WIDE_TARGET static uint32_t crc32_segment(uint32_t crc, const uint8_t *dat
     return (uint32_t)crc32_last(crc, at);
 }
 
-/* Load the first 256 bytes after data with checksum @crc. Each crc32_go_on() adds 256 more. */
+/* Load 256 bytes that follow data with the checksum @crc. Each crc32_go_on() adds 256 more. */
 CRC32_WIDE_TARGET static inline void crc32_begin(__m512i at[4], uint32_t crc, const uint8_t *data)
 {
     for (unsigned i = 0; i < 4; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kind.h - properties of each kind of segment (enum emu_kind), and of the collective that uses this
- * kind. Code that runs for each segment compares kinds: a comparison is cheaper than a load.
+ * kind. Code that runs for each segment does not use this table. It compares the kind with
+ * constants, which costs less than a load from memory.
  */
 #ifndef EMU_KIND_H
 #define EMU_KIND_H
@@ -10,9 +11,9 @@
 
 /* The role of the root of a collective. */
 enum emu_root {
-    EMU_ROOT_NONE,    /* no root: all members send and receive */
-    EMU_ROOT_SENDS,   /* only the root sends */
-    EMU_ROOT_RECEIVES /* only the root receives */
+    EMU_ROOT_NONE, /* no root: all members send and receive */
+    EMU_ROOT_SENDS,
+    EMU_ROOT_RECEIVES
 };
 
 struct emu_kind_traits {

@@ -76,18 +76,16 @@ static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of s
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
               "kind is at the same offset in both");
 
-/* The fields of a head's header. */
 struct emu_head {
     uint8_t channel;  /* below EMU_VCS */
     uint8_t priority; /* below EMU_PRIORITIES */
     bool group;       /* dst is a broadcast group, else a node */
-    bool more;        /* more packets to dst follow immediately: acknowledge early */
+    bool more;        /* a packet to dst follows at once, so the receiver need not delay the ACK */
     uint16_t dst;
     uint16_t bytes; /* length of the packet's payload, 0 to EMU_PACKET_BYTES */
     uint16_t stamp; /* time of injection in units of 64 ns, modulo 2^10 */
 };
 
-/* The fields of a continuation's header. */
 struct emu_cont {
     uint8_t channel;
     uint8_t priority;
@@ -118,8 +116,8 @@ static inline bool emu_head_unpack(struct emu_head *ret, uint64_t wire)
     return ret->bytes <= EMU_PACKET_BYTES;
 }
 
-#define EMU_CONT_INDEX 7u         /* position of the index in a continuation's word */
-#define EMU_CONT_LAST  (1u << 12) /* flag of the last segment */
+#define EMU_CONT_INDEX 7u /* position of the index in a continuation's word */
+#define EMU_CONT_LAST  (1u << 12)
 
 /**
  * emu_cont_pack, emu_cont_unpack - pack and unpack the 4 bytes of a continuation, with the CRC-16

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * profile.c - the parameters of a machine: built-in profiles, files, and --set. Files and --set use
- * the same table of fields.
+ * profile.c - the parameters of the emulated hardware: built-in profiles, files, and --set. Files
+ * and --set use the same table of fields.
  */
 #include "emu/packet/profile.h"
 
@@ -375,9 +375,10 @@ static int file_name(struct emu_profile *profile, struct json_object *value, cha
 
     if (!json_object_is_type(value, json_type_string) || length >= (int)sizeof profile->name ||
         !name_ok(name, name + length))
-        return wrong(error, error_bytes,
-                     "\"name\" must be a string of up to %zu characters, none of control",
-                     sizeof profile->name - 1);
+        return wrong(
+            error, error_bytes,
+            "\"name\" must be a string of up to %zu characters, without control characters",
+            sizeof profile->name - 1);
     snprintf(profile->name, sizeof profile->name, "%s", name);
     return 0;
 }
@@ -452,7 +453,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
         return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
     name_after(&profile, path);
     err = file_members(&profile, object, false, what, sizeof what);
-    if (!err) /* last, whatever the order in the file is */
+    if (!err) /* the raw_ fields come last, wherever they are in the file */
         err = file_members(&profile, object, true, what, sizeof what);
     if (err)
         return wrong(error, error_bytes, "profile %s: %s", path, what);
@@ -505,7 +506,7 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
 /* A credit of a cable into a switch stands for one of these buffers. */
 struct buffers {
     size_t slots; /* offset of their number in struct emu_profile */
-    bool has_raw; /* their number on clock raw is raw_xpoint_slots; false: at least so many */
+    bool has_raw; /* clock raw has raw_xpoint_slots of them; false: at least raw_xpoint_slots */
 };
 
 static const struct buffers buffers[] = {
@@ -522,9 +523,9 @@ uint32_t emu_profile_credits(const struct emu_profile *profile)
     return slots;
 }
 
-#define LINKS_AHEAD 16u /* a reply may wait for so many links whose channels are all full */
+#define LINKS_AHEAD 16u /* a reply may wait for this many links whose channels are all full */
 
-/* On clock raw a credit takes a pass of the worker to come back, so a cable needs more of them. */
+/* On clock raw a credit comes back after an iteration of the worker's loop: more are needed. */
 static void profile_raw_credits(struct emu_profile *raw)
 {
     const struct buffers *at = &buffers[raw->buffers];

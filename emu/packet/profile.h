@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* profile.h - the parameters of a machine: rates, delays, buffers, policies. */
+/*
+ * profile.h - the parameters of the emulated hardware: rates, delays, buffers, policies. A number
+ * in the comment of a field is its value in the built-in profile oq2004.
+ */
 #ifndef EMU_PROFILE_H
 #define EMU_PROFILE_H
 
@@ -11,7 +14,7 @@
 #include "emu/util/clock.h"
 
 #define EMU_XPOINT_MAX     64  /* most buffers of a crosspoint */
-#define EMU_RAW_SLOTS      16  /* default of raw_xpoint_slots, for clock raw */
+#define EMU_RAW_SLOTS      16  /* raw_xpoint_slots of profiles that leave it 0 */
 #define EMU_INPUT_MAX      255 /* most buffers of an input; at a hostif link EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
@@ -30,7 +33,8 @@ enum emu_buffers {
 
 /* What a credit of crosspoint buffers stands for (docs/ARCHITECTURE.md, section 4). */
 enum emu_credit_policy {
-    EMU_CREDIT_ROW, /* a slot in every crosspoint of the input; returns when the fullest has one */
+    /* a slot in every crosspoint of the input; returns when the fullest of them has a free slot */
+    EMU_CREDIT_ROW,
     EMU_CREDIT_COUNTER /* a segment at the switch; returns when its last copy has left */
 };
 
@@ -67,7 +71,7 @@ enum emu_transport {
 
 /* How a cable between two switches recovers lost segments; only with EMU_TRANSPORT_NONE. */
 enum emu_link_retry {
-    EMU_LINK_RETRY_NONE,     /* not at all */
+    EMU_LINK_RETRY_NONE,
     EMU_LINK_RETRY_GO_BACK_N /* its ends number segments and send them again: emu/retry/replay.h */
 };
 
@@ -84,7 +88,7 @@ enum emu_barrier_by {
     EMU_BARRIER_BY_TREE /* adapters combine in a tree; better if members do not arrive together */
 };
 
-/* What the manager does if a switch has no route for a packet (a trap). Source: QsNet III §III. */
+/* What the fabric does if a switch has no route for a packet (a trap). Source: QsNet III §III. */
 enum emu_trap {
     EMU_TRAP_EDIT,   /* change the tables of all other switches, as after a change of links */
     EMU_TRAP_ISOLATE /* take down the links of the switch as well */
@@ -101,14 +105,14 @@ struct emu_profile {
     uint64_t link_ps_per_byte;  /* 800 at 10 Gb/s */
     uint64_t channel_ps;        /* delay of a cable: 20 ns */
     uint64_t switch_ps;         /* delay of a switch, from header in to header out: 90 ns */
-    uint64_t nic_send_ps;       /* from post to wire; latency, not occupancy */
-    uint64_t nic_recv_ps;       /* from wire to memory; latency, not occupancy */
+    uint64_t nic_send_ps;       /* from post to wire; other segments may overlap with this time */
+    uint64_t nic_recv_ps;       /* from wire to memory; other segments may overlap with this time */
     uint64_t credit_ps;         /* from a freed slot to a usable credit at the sender */
     uint64_t combine_header_ps; /* time of a combine unit per contribution: lookup, state, update */
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
     uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
     uint32_t xpoint_slots;      /* buffers of a crosspoint, in segments: 4 */
-    uint32_t raw_xpoint_slots;  /* the same on clock raw; 0: chosen by the network's size */
+    uint32_t raw_xpoint_slots;  /* xpoint_slots on clock raw; 0: chosen by the network's size */
     uint32_t input_slots;       /* buffers of an input, in segments, if inputs have any: 8 */
     uint32_t combine_states;    /* partial results per switch */
     uint32_t light_slots;       /* an output with fewer waiting segments is lightly loaded */
@@ -124,10 +128,10 @@ struct emu_profile {
     /* Acknowledged transport. */
     enum emu_transport transport;
     uint32_t packet_bytes;     /* payload per packet: 1024; at most 4096 */
-    uint32_t raw_packet_bytes; /* the same on clock raw, where each packet costs time: 3840 */
+    uint32_t raw_packet_bytes; /* packet_bytes on clock raw, where each packet costs time: 3840 */
     uint32_t channels;         /* virtual channels of a link: 32 */
     uint32_t pool_slots;     /* slots of a link's shared pool, in addition to one per channel: 16 */
-    uint32_t raw_pool_slots; /* the same on clock raw, enough for six packets per pass: 90 */
+    uint32_t raw_pool_slots; /* pool_slots on clock raw: 90, enough for six packets at a time */
     uint32_t light_pending;  /* a link with fewer open channels is lightly loaded */
     uint64_t reply_timeout_ps; /* after this time without a reply, it or the packet was lost */
     uint64_t retry_ps;         /* delay before a packet is sent again, doubled each time */
@@ -211,9 +215,9 @@ int emu_profile_load(struct emu_profile *ret, const char *what, char *error, siz
 
 /**
  * emu_profile_node_ps - return the delay that replaces switch_ps on a cable from a switch to a node
- * inside the fabric: the delay of a switch or, if it is shorter, the time in which the shortest
- * segment is in memory, because then the node may forward it. With link engines no cable leads from
- * a switch to a node. Pure.
+ * inside the fabric: the delay of a switch or, if that is shorter, the time until the shortest
+ * segment is in memory, because from then on the node may forward it. With link engines no cable
+ * leads from a switch to a node. Pure.
  */
 static inline uint64_t emu_profile_node_ps(const struct emu_profile *profile)
 {

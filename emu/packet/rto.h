@@ -11,23 +11,23 @@
  * are not measured, since the reply may belong to any of the transmissions (Karn). Each further
  * transmission of a packet waits twice as long as the one before.
  *
- * If the time-out is too short, a packet arrives twice, which the receiver detects. If it is too
- * long, the flow of a lost packet stalls until it expires.
+ * If the time-out is too short, a packet arrives twice, which the receiver detects. If the time-out
+ * is too long, packets that must follow a lost packet in order wait until it expires.
  *
  * Owner: the worker of the engine or of the cable's sender.
  */
-#ifndef NIC_EMU_RTO_H
-#define NIC_EMU_RTO_H
+#ifndef EMU_RTO_H
+#define EMU_RTO_H
 
 #include <stdint.h>
 
-/* clock raw: the time-out is at least 5 ms, because a thread may wait for a core */
+/* clock raw: the time-out is at least 5 ms, because the replying thread may wait for a core */
 #define EMU_RTO_LEAST_PS UINT64_C(5000000000)
 
 struct emu_rto {
     uint64_t least_ps;
-    uint64_t most_ps;   /* the profile's; equal to least_ps if the time-out is constant */
-    uint64_t first_ps;  /* for a packet's first transmission */
+    uint64_t most_ps;   /* the profile's time-out; equal to least_ps if the time-out is constant */
+    uint64_t first_ps;  /* current time-out of a packet's first transmission */
     uint64_t mean_ps;   /* smoothed round trip: a new sample has a weight of 1/8 */
     uint64_t spread_ps; /* smoothed deviation from it: a new sample has a weight of 1/4 */
     uint64_t samples;

@@ -33,7 +33,6 @@ struct emu_fault_aim {
     uint32_t group;   /* without EMU_GROUP_WIDE, or EMU_FAULT_ANY */
 };
 
-/** emu_fault_packet_of - return the type of an entry of this kind. Pure. */
 static inline enum emu_fault_packet emu_fault_packet_of(unsigned kind)
 {
     switch (kind) {
@@ -91,7 +90,7 @@ enum emu_fault_what {
     EMU_FAULT_DOUBLE,       /* a duplicate follows */
     EMU_FAULT_DELAY,        /* delayed by by_ps and a random part of jitter_ps */
     EMU_FAULT_SLOW,         /* only counted here; emu_tx_slow() slows the wire */
-    EMU_FAULT_STICK,        /* not used in rules: the entry waited at a stuck port */
+    EMU_FAULT_STICK,        /* only in the log, not in rules: the entry waited at a stuck port */
     /* only log the nth match; in a combine unit, each operation's first contribution matches */
     EMU_FAULT_SEE
 };
@@ -101,7 +100,7 @@ struct emu_fault_rule {
     uint32_t rate; /* share of the matching entries that are hit, as a part of EMU_FAULT_ONE */
     struct emu_fault_aim aim;
     uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: all */
-    uint64_t most;             /* hit at most so many entries; 0: no limit */
+    uint64_t most;             /* hit at most this many entries; 0: no limit */
     uint64_t by_ps, jitter_ps; /* EMU_FAULT_DELAY */
 };
 

@@ -16,7 +16,7 @@
 #include "emu/util/alloc.h"
 
 #define EMU_SEG_BYTES     256 /* a whole segment on the wire */
-#define EMU_HDR_BYTES     16  /* its header */
+#define EMU_HDR_BYTES     16
 #define EMU_PAYLOAD_BYTES 240 /* its payload, at most */
 
 #define EMU_NO_BUF UINT32_MAX /* a segment without payload has no buffer */
@@ -57,24 +57,30 @@ static inline uint32_t emu_window(uint32_t group)
 enum emu_kind {
     EMU_UNICAST,   /* dst is a node */
     EMU_MULTICAST, /* dst is a group: copied to all ports of its tree except the input */
-    /* dst is a group: the contributions of all its ports but one are combined and leave by this */
+    /*
+     * dst is a group: the contributions from all ports of its tree except one are combined, and the
+     * result leaves by that one
+     */
     EMU_REDUCE,
     EMU_ALLREDUCE, /* dst is a group: combined up to the tree's root, then multicast from there */
     EMU_BARRIER,   /* an all-reduce without payload */
     EMU_KINDS,     /* number of the kinds that switches handle */
 
-    /* Kinds between a host and its adapter, only with acknowledgments. Payload: struct emu_word. */
+    /*
+     * Kinds between a host and its adapter, only if the network acknowledges packets. Payload:
+     * struct emu_word.
+     */
     EMU_SET = EMU_KINDS, /* set a word of the group in the host's own adapter */
     EMU_TEST /* test a network conditional; the adapter returns the header, with the answer in op */
 };
 
 #define EMU_KIND_MASK 7u /* bits of emu_hdr.kind with the enum emu_kind, without the flags */
 
-/* Flags in emu_hdr.kind. Only with acknowledgments. */
+/* Flags in emu_hdr.kind. A fabric without acknowledgments does not use them. */
 enum emu_kind_bits {
     EMU_NOTIFY = 32, /* the host wants the header back when all receivers have the segment */
     EMU_FAILED = 64, /* in a returned header: the network gave up the segment */
-    EMU_STORED = 128 /* free for code that stores headers; never set on a cable or host interface */
+    EMU_STORED = 128 /* for code that stores headers; never set on a cable or in a host interface */
 };
 
 /*
@@ -99,7 +105,7 @@ enum emu_test_answer { EMU_TEST_FALSE, EMU_TEST_TRUE };
 
 enum emu_test_until {
     EMU_TEST_ONCE,     /* test once; any NACK makes the conditional false */
-    EMU_TEST_UNTIL,    /* test until true; false: the adapter has too many such tests, so retry */
+    EMU_TEST_UNTIL,    /* test until true; answered false only if the adapter has too many tests */
     EMU_TEST_TAKE_BACK /* cancel the test with the number hdr.seq */
 };
 
@@ -180,7 +186,6 @@ static inline unsigned emu_hdr_kind(const struct emu_hdr *hdr)
     return hdr->kind & EMU_KIND_MASK;
 }
 
-/** emu_hdr_is_token - return whether the segment is a group's token. Pure. */
 static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
 {
     uint32_t last = emu_window(hdr->dst) / 2 - 1;
@@ -188,7 +193,6 @@ static inline bool emu_hdr_is_token(const struct emu_hdr *hdr)
     return emu_hdr_kind(hdr) == EMU_BARRIER && (hdr->seq & last) == last;
 }
 
-/** emu_hdr_is_of - return whether the segment belongs to group @id. Pure. */
 static inline bool emu_hdr_is_of(const struct emu_hdr *hdr, uint32_t id)
 {
     return emu_hdr_kind(hdr) != EMU_UNICAST && hdr->dst == id;

@@ -24,19 +24,19 @@
 #include "emu/util/bits.h"
 
 #define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
-#define EMU_VCS_KEPT_OF    8u  /* of this many channels or more, one is kept for non-bulk packets */
+#define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep one for non-bulk packets */
 
 struct emu_vcs {
-    uint32_t open;         /* bit per channel: open from the packet's head until its reply */
-    uint32_t usable;       /* bit per channel that exists: profile->channels */
-    uint32_t occupied;     /* bit per channel whose `used` is not 0 */
-    uint32_t paid;         /* bit per channel that has collected all slots for its segments */
-    uint8_t last_opened;   /* channel opened last */
+    uint32_t open;     /* bit per channel: open from the packet's head until its reply */
+    uint32_t usable;   /* bit per channel that exists: profile->channels */
+    uint32_t occupied; /* bit per channel whose `used` is not 0 */
+    uint32_t paid;     /* bit per channel that has collected all slots for its segments */
+    uint8_t last_opened;
     bool turns;            /* true: open the channels round robin; false: the lowest closed one */
     uint8_t pool;          /* free slots of the receiver's pool; 0 while collecting */
     uint8_t collector;     /* channel that collects slots; EMU_VCS: none */
     uint8_t need;          /* slots that the collector still needs */
-    uint8_t used[EMU_VCS]; /* by channel: slots of segments without a credit yet, or reserved */
+    uint8_t used[EMU_VCS]; /* by channel: reserved slots, and segments whose credit is not back */
     uint8_t promised[EMU_VCS]; /* by channel: slots reserved for segments not yet sent */
     uint32_t tag[EMU_VCS];     /* by open channel: the packet's tag */
 };
@@ -75,7 +75,7 @@ static inline int emu_vcs_open(struct emu_vcs *channels, uint32_t tag)
     return channels->last_opened;
 }
 
-/** emu_vcs_close - close channel @c on the reply to packet @tag. Returns false if it is stale. */
+/** emu_vcs_close - close channel @c on the reply to packet @tag; return false if it is stale. */
 static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t tag)
 {
     if (!(channels->open >> c & 1) || channels->tag[c] != tag)
@@ -84,7 +84,6 @@ static inline bool emu_vcs_close(struct emu_vcs *channels, uint32_t c, uint32_t 
     return true;
 }
 
-/** emu_vcs_pending - number of open channels, which is the number of pending acknowledgments. */
 static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 {
     return (uint32_t)__builtin_popcount(channels->open);
@@ -92,7 +91,7 @@ static inline uint32_t emu_vcs_pending(const struct emu_vcs *channels)
 
 /* --- slots -------------------------------------------------------------------------- */
 
-/** emu_vcs_room - bit per channel whose next segment has a slot; not valid for the collector. */
+/** emu_vcs_room - bit per channel: its next segment has a slot. Not valid for the collector. */
 static inline uint32_t emu_vcs_room(const struct emu_vcs *channels)
 {
     return channels->pool ? UINT32_MAX : ~channels->occupied | channels->paid;
@@ -120,19 +119,19 @@ static inline void emu_vcs_collect(struct emu_vcs *channels)
     channels->paid |= 1u << c;
 }
 
-/** emu_vcs_room_for - number of segments for which channel @c, without reservations, has slots. */
+/** emu_vcs_room_for - number of segments that channel @c, without reserved slots, can send now. */
 static inline uint32_t emu_vcs_room_for(const struct emu_vcs *channels, uint32_t c)
 {
     return channels->pool + !channels->used[c];
 }
 
-/** emu_vcs_room_new - the same for the channel that emu_vcs_open() would open. */
+/** emu_vcs_room_new - emu_vcs_room_for() of the channel that emu_vcs_open() would open. */
 static inline uint32_t emu_vcs_room_new(const struct emu_vcs *channels)
 {
     return channels->pool + ((channels->usable & ~channels->open & ~channels->occupied) != 0);
 }
 
-/** emu_vcs_spend_all - use slots for @count (at least 1) segments of @c: see emu_vcs_room_for(). */
+/** emu_vcs_spend_all - use slots for @count segments of @c: 1 up to emu_vcs_room_for(). */
 static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     channels->pool = (uint8_t)(channels->pool - (count - !channels->used[c]));
@@ -140,7 +139,7 @@ static inline void emu_vcs_spend_all(struct emu_vcs *channels, uint32_t c, uint3
     channels->occupied |= 1u << c;
 }
 
-/** emu_vcs_spend - use a slot, free or reserved, for a segment of channel @c. There must be one. */
+/** emu_vcs_spend - use a free or reserved slot, which must exist, for a segment of channel @c. */
 static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
 {
     if (!(channels->paid >> c & 1))
@@ -149,7 +148,6 @@ static inline void emu_vcs_spend(struct emu_vcs *channels, uint32_t c)
         channels->paid &= ~(1u << c);
 }
 
-/** emu_vcs_has_promised - are exactly @count slots reserved for channel @c? */
 static inline bool emu_vcs_has_promised(const struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     return channels->paid >> c & 1 && channels->promised[c] == count;
@@ -171,7 +169,10 @@ static inline void emu_vcs_return(struct emu_vcs *channels, uint32_t c)
         emu_vcs_collect(channels);
 }
 
-/** emu_vcs_return_all - the same for @count credits. Returns the number of impossible ones. */
+/**
+ * emu_vcs_return_all - handle @count credits for segments of channel @c. Credits for which no
+ * segment was sent are ignored; their number is returned.
+ */
 static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, uint32_t count)
 {
     uint32_t due = (uint32_t)channels->used[c] - channels->promised[c];
@@ -188,7 +189,7 @@ static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, 
     return count - good;
 }
 
-/** emu_vcs_collecting - does a channel collect slots? Meanwhile no other channel may begin to. */
+/** emu_vcs_collecting - does a channel collect slots? If so, no other channel may begin to. */
 static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 {
     return channels->collector != EMU_VCS;

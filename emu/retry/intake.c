@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* intake.c - the receiving half of a cable with faults or link-level retry. */
+/*
+ * intake.c - the receiving half of a cable with faults or link-level retry. With retry, the intake
+ * sends *answers*: acknowledgments (ACKs) and requests to resend.
+ */
 #include "emu/retry/intake.h"
 
 #include <assert.h>
@@ -11,8 +14,8 @@
 /* --- creation ----------------------------------------------------------------------- */
 
 /*
- * Define NAME_widen(), which replaces the ring of a cable by a larger one, with space for forged
- * credits. It returns false if there is no memory.
+ * Define NAME_widen(), which replaces the ring of a cable by a larger one, so that there is space
+ * even if faults forge credits. It returns false if there is no memory.
  */
 #define INTAKE_WIDEN(NAME)                                                             \
     static bool NAME##_widen(struct NAME##_end *producer, struct NAME##_end *consumer, \
@@ -64,7 +67,7 @@ int emu_intake_insert(struct emu_intake *intake, struct emu_rx *rx, uint32_t cre
     }
     intake->room = intake_room(rx);
     intake->wire = *rx;
-    /* the device's own receiver reports to a capture, so this one does not */
+    /* segments are recorded for a capture at the device's own receiver, so not here */
     intake->wire.tapped = false;
     rx->cross_worker = false; /* the intake, which is in the same device, is now its sender */
     intake->to.kind = EMU_LINK_LOCAL;
@@ -100,7 +103,7 @@ void emu_intake_free(struct emu_intake *intake)
 
 /* --- arriving entries --------------------------------------------------------------- */
 
-/* Take the next entry that arrives by @until_ps, with its fate and sequence number. */
+/* Take the next entry that arrives by @until_ps, its sequence number, and what faults did to it. */
 static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
                         enum emu_fate *fate, uint32_t *number)
 {
@@ -141,8 +144,8 @@ static bool same_flow(const struct emu_hdr *a, const struct emu_hdr *b)
 }
 
 /*
- * Note a segment that found no free slot, to be reported, because nobody sends it again. There are
- * at most EMU_INTAKE_FORGED of them, because each uses up a forged credit.
+ * Store the header of a segment that found no free slot, for a report, because nobody sends it
+ * again. There are at most EMU_INTAKE_FORGED such segments, because each uses up a forged credit.
  */
 static void intake_overrun(struct emu_intake *intake, const struct emu_entry *entry)
 {
@@ -197,9 +200,9 @@ static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
  * answer is sent. A later answer will include this one, or the sender resends after its time-out.
  *
  * In simulated time, whether there is a free slot must not depend on how far the sender's worker
- * has advanced. Therefore a slot is used again only if its last answer reached the sender before
- * the current window, so that the sender has certainly read it. On clock raw there_ps[] is 0, which
- * skips this test.
+ * has advanced. Therefore a slot is used again only if its last answer reached the sender so long
+ * ago that the sender has certainly read it: before the current window of simulated time. On clock
+ * raw there_ps[] is 0, which skips this test.
  */
 static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
 {
@@ -217,7 +220,7 @@ static void intake_send_answer(struct emu_intake *intake, uint64_t at_ps)
     emu_rx_notify(&intake->wire, intake->wire.owner->worker);
 }
 
-/* Set the pending answer, unless it is already a higher kind, which includes the lower kinds. */
+/* Raise the pending answer to @answer. A higher kind of answer includes the lower ones. */
 static void intake_answer(struct emu_intake *intake, enum emu_answer answer)
 {
     if (answer > intake->answer)
@@ -319,7 +322,7 @@ uint64_t emu_intake_take(struct emu_intake *intake, uint64_t until_ps)
                           : emu_rx_next_ps(&intake->wire);
 }
 
-/* Let the faults lose or forge some of @count credits. Return how many to send. */
+/* Apply the faults, which may lose or forge credits, to @count credits. Return how many to send. */
 static uint32_t intake_credits(struct emu_intake *intake, uint32_t count, uint64_t at_ps)
 {
     uint32_t go = 0;
@@ -373,7 +376,7 @@ void emu_intake_give(struct emu_intake *intake)
 
 /* --- checks ------------------------------------------------------------------------- */
 
-/* Return the number of delayed entries, without duplicates, which have no credit. */
+/* Return the number of delayed entries that hold a credit. Duplicates hold none. */
 static uint32_t late_in(const struct emu_faults *faults)
 {
     uint32_t late = 0;

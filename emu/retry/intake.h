@@ -49,8 +49,8 @@ struct emu_intake {
 
     /*
      * Without retry: free slots of the device. A segment that was sent with a forged credit may
-     * find no free slot. Then the intake drops it, and returns no credit, because the forged credit
-     * does not exist.
+     * find no free slot. Then the intake drops it, and returns no credit, because a forged credit
+     * stands for no slot.
      */
     uint32_t room;
     /* headers of segments without a free slot, until they are reported: emu_intake_overruns() */
@@ -67,7 +67,7 @@ struct emu_intake {
     /* the sending half; NULL: no retry. Not accessed while workers run */
     const struct emu_replay *remote;
     bool requested;         /* resend was requested, and `expected` has not arrived since */
-    enum emu_answer answer; /* answer to be sent; raw: in emu_intake_give() */
+    enum emu_answer answer; /* pending answer; raw: emu_intake_give() sends it */
     uint32_t expected;      /* sequence number of the next segment to take */
     /* sequence numbers by slot of the cable's ring; the sender writes them */
     const uint32_t *number;

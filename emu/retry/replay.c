@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* replay.c - the sending half of link-level retry. */
+/*
+ * replay.c - the sending half of link-level retry. An *answer* is the receiver's ACK, or its
+ * request to resend.
+ */
 #include "emu/retry/replay.h"
 
 #include <assert.h>
@@ -14,7 +17,7 @@
 #define REPLAY_BEGINS (UINT32_MAX - 20)
 #define REPLAY_SLOTS  4u          /* slots of a ring per slot of the replay buffer */
 #define REPLAY_TRIES  6u          /* most doublings of the time-out */
-#define REPLAY_RAW_PS 1000000000u /* clocks raw and real: shortest time-out, 1 ms */
+#define REPLAY_RAW_PS 1000000000u /* clocks raw and real: the time-out is at least 1 ms */
 #define REPLAY_TRIPS  2u          /* number of round trips in a time-out */
 
 /* --- creation ----------------------------------------------------------------------- */
@@ -43,8 +46,8 @@ static bool replay_simulates(const struct emu_replay *replay)
 }
 
 /*
- * Set the time-out to two round trips, each with the time to send a full window. On clocks raw and
- * real this is only the initial value and the lower limit, because the time-out follows measured
+ * Set the time-out to two round trips, each with the time to send a full replay buffer. On clocks
+ * raw and real this is only the initial value and lower limit, as the time-out follows measured
  * round trips.
  */
 static void replay_set_timeout(struct emu_replay *replay)
@@ -185,7 +188,7 @@ static void replay_timeout(struct emu_replay *replay, uint64_t at_ps)
     replay_again(replay, at_ps);
 }
 
-/* Measure the round trip of segment @number, which is new, unless another is being measured. */
+/* Measure the round trip of the new segment @number, if no other measurement is in progress. */
 static void replay_start_trip(struct emu_replay *replay, uint32_t number)
 {
     if (replay->times || replay_simulates(replay))
@@ -195,9 +198,7 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/*
- * Segments before @number are acknowledged. If the measured one is among them, end the measurement.
- */
+/* End the measurement if its segment is acknowledged, which all segments before @number are. */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -206,7 +207,7 @@ static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
     emu_rto_sample(&replay->rto, replay->pass_ps - replay->timed_ps);
 }
 
-/* Return whether the faults of the opposite direction lose the arriving answer. */
+/* Return whether the arriving answer is lost by a fault of the direction in which it travels. */
 static bool replay_loses_answer(struct emu_replay *replay)
 {
     const struct emu_faults *faults = replay->faults;
@@ -330,7 +331,7 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         left_ps = emu_ring_front(&replay->from.data)->time_ps - replay->flight_ps;
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
-    /* One lookahead after its last entry arrived, the slot is certainly empty (intake.c). */
+    /* After this time since its last entry arrived, the slot is certainly empty (intake.c). */
     if (there_ps && there_ps + replay->lookahead_ps > at_ps)
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;
@@ -401,7 +402,7 @@ void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps)
     if (!up)
         return;
     if (replay_timed(replay))
-        at_ps++; /* the window of simulated time that has ended may not get new events */
+        at_ps++; /* simulated time up to @at_ps has passed, so no event may be added there */
     else
         at_ps = emu_now_ns() * 1000u;
     if (at_ps > replay->at_ps)
@@ -438,8 +439,8 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
- * Return whether `back` has more credits than must remain, after collecting the credits that have
- * arrived there. Used if this device is on another host.
+ * Collect the credits that have arrived at carry->back, and return whether there are more than must
+ * remain. Used if the sending device is on another host.
  */
 static bool reroute_has_space_back(const struct emu_reroute *carry)
 {
@@ -454,8 +455,8 @@ static bool reroute_has_space_back(const struct emu_reroute *carry)
 }
 
 /*
- * Spend a credit of the remote device for a segment that is returned. The last credit stays
- * unspent, unless the receiver has only one slot. Return false if no credit may be spent.
+ * Spend a credit of the remote device for a segment that goes back. Its last credit stays unspent,
+ * unless the receiver has only one slot. Return false if no credit may be spent.
  */
 static bool reroute_spend_credit(const struct emu_reroute *carry)
 {

@@ -7,7 +7,8 @@
  * a reference to its payload, until the receiver (the *intake*, intake.h) acknowledges it. If the
  * receiver asks for a segment again, or does not answer in time, the replay buffer sends that
  * segment and all later ones again, in order. They occupy the wire like any segment, and new
- * segments wait behind them. While the link is down nothing is sent and nothing is dropped.
+ * segments wait behind them. While the link is down nothing is sent and nothing is dropped. An
+ * *answer* is the receiver's acknowledgment or request.
  *
  * Credits are independent of retry. A segment holds a credit from when the device sends it until it
  * leaves the receiver's buffer. Therefore credits also limit the number of unacknowledged segments.
@@ -17,8 +18,8 @@
  * On timed clocks, answers, time-outs and departures are processed in the order of their times,
  * which follow from the profile: the cable's delay for a segment, and credit_ps for an answer.
  *
- * In simulated time the time-out is a constant: twice the round trip of a full window of segments
- * and its answer. On clocks raw and real an answer also waits until the receiver's thread runs.
+ * In simulated time the time-out is a constant: twice the round trip of a full replay buffer and
+ * its answer. On clocks raw and real an answer also waits until the receiver's thread runs.
  * There the time-out adapts to measured round trips (rto.h), from that constant (at least 1 ms) up
  * to 2^REPLAY_TRIES times as much. It counts from the end of the iteration of the worker's loop in
  * which the segment is sent, because the receiver cannot answer earlier.
@@ -137,11 +138,11 @@ struct emu_reroute {
 
 /**
  * emu_replay_reroute - reroute the segments that wait for a cable that is down, in order. Segments
- * that have arrived but were not acknowledged are not sent again. A segment that is returned needs
- * a credit of the remote device, because it takes space at this device; without a credit it waits.
- * If this device is on another host, the remote device sends the segment there, and that host
- * reroutes it. Returns how many segments left. Thread: any, while both devices are stopped; wake
- * both afterwards.
+ * that have arrived but were not acknowledged are not sent again. A segment that goes back to the
+ * sending device needs a credit of the remote device, because it takes space at the sending device;
+ * without a credit it waits. If the sending device is on another host, the remote device sends the
+ * segment there, and that host reroutes it. Returns how many segments left. Thread: any, while both
+ * devices are stopped; wake both afterwards.
  */
 uint32_t emu_replay_reroute(const struct emu_reroute *carry);
 
@@ -157,7 +158,6 @@ uint32_t emu_replay_bufs(const struct emu_replay *replay);
 /** emu_replay_holds - return whether a segment of group @id is kept or waiting. */
 bool emu_replay_holds(const struct emu_replay *replay, uint32_t id);
 
-/** emu_replay_rebase - subtract @by_ps from all times. */
 void emu_replay_rebase(struct emu_replay *replay, uint64_t by_ps);
 
 #endif

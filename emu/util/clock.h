@@ -12,11 +12,11 @@
 
 /*
  * An entry of a ring has 63 bits for a time, which are enough for 106 days. So clock real is
- * *rebased* whenever it reaches EMU_REBASE_PS: while the workers are stopped, the manager subtracts
- * EMU_REBASE_BY_PS (13 days) from the clock and from all stored times (fabric/drive.c). Times
- * before the new zero become 0. While no process is attached, the clock is not rebased, and no
- * segment moves. When the first process attaches, the missed rebases are done. Clock virtual ends
- * at EMU_LAST_PS, 53 days.
+ * *rebased* whenever it reaches EMU_REBASE_PS: the thread that controls the fabric stops the
+ * workers, and subtracts EMU_REBASE_BY_PS (13 days) from the clock and from all stored times
+ * (apps/fabric/drive.c). Times before the new zero become 0. While no process is attached, the
+ * clock is not rebased, and no segment moves. When the first process attaches, the missed rebases
+ * are done. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
  * Processes are not stopped for a rebase. So times in a host interface are those of a clock that is
  * never rebased, modulo 2^64, and are compared by their difference.
@@ -29,7 +29,7 @@
 enum emu_clock_mode {
     EMU_CLOCK_RAW,    /* times are ignored, and everything happens as soon as possible */
     EMU_CLOCK_REAL,   /* nothing arrives before its time on the host's monotonic clock */
-    EMU_CLOCK_VIRTUAL /* simulated time: windows.h */
+    EMU_CLOCK_VIRTUAL /* simulated time: emu/worker/windows.h */
 };
 
 /** emu_clock_name - return the clock's name as users write it. Pure. */

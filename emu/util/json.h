@@ -18,12 +18,12 @@
 /* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {
     char *data;
-    size_t at;    /* offset of the used bytes in data */
-    size_t bytes; /* used */
+    size_t at; /* offset of the used bytes in data */
+    size_t bytes;
     size_t room;
 };
 
-/* A line is sent with at most so many descriptors. The first -1 ends the list. */
+/* A line is sent with at most this many descriptors. The first -1 ends the list. */
 #define EMU_JSON_FDS 3
 #define EMU_JSON_NONE \
     {                 \
@@ -38,7 +38,7 @@ struct emu_json_fds {
 /** emu_json_free - free a buffer's memory. The buffer is empty then and can be used again. */
 void emu_json_free(struct emu_json_buf *buf);
 
-/** emu_json_excess - by how many bytes a buffer's memory exceeds EMU_JSON_KEEP. */
+/** emu_json_excess - return by how many bytes a buffer's memory exceeds EMU_JSON_KEEP. */
 size_t emu_json_excess(const struct emu_json_buf *buf);
 
 /**
@@ -98,8 +98,8 @@ int emu_json_take(struct emu_json_buf *in, size_t line_max, char **line, size_t 
 
 /**
  * emu_json_peek_line - look at the next line without taking it. *text points to its first bytes, at
- * most @most, until the buffer changes. @ends: gets whether they are the whole line. Returns their
- * number.
+ * most @most, until the buffer changes. *ends becomes true if these bytes are the whole line.
+ * Returns their number.
  * emu_json_drop - remove @bytes bytes and, if @ends, the newline behind them.
  */
 size_t emu_json_peek_line(const struct emu_json_buf *in, size_t most, const char **text,

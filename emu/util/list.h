@@ -8,7 +8,7 @@
 
 struct emu_list {
     struct emu_list *next, *prev; /* in a head: first and last object; NULL: on no list */
-} __attribute__((may_alias));     /* because libfabemu's requests have links in opaque words */
+} __attribute__((may_alias));     /* because libfabemu keeps links in words of a user's struct */
 
 #define emu_list_entry(at, type, member) ((type *)(void *)((char *)(at)-offsetof(type, member)))
 
@@ -36,7 +36,7 @@ static inline void emu_list_push(struct emu_list *head, struct emu_list *at)
     emu_list_add(head->next, at);
 }
 
-/* @at may be on no list. */
+/* Remove @at from its list, if it is on one. */
 static inline void emu_list_del(struct emu_list *at)
 {
     if (!at->next)

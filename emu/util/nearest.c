@@ -12,10 +12,10 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Return the optimal string alignment distance: letters to change, add, drop or swap. */
+/* Return the optimal string alignment distance: how many letters to change, add, drop or swap. */
 static unsigned distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
-    unsigned row[3][LETTERS_MAX + 1]; /* row i % 3: for the first i letters of @a */
+    unsigned row[3][LETTERS_MAX + 1]; /* [i % 3][j]: from the first i letters of @a to j of @b */
 
     for (unsigned j = 0; j <= b_length; j++)
         row[0][j] = j;
@@ -55,7 +55,8 @@ void nearest_try(struct nearest *nearest, const char *name)
 static struct nearest_text ask_for(const char *word, size_t length, const char *names)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-_";
-    char wanted[LETTERS_MAX + 2], name[2][LETTERS_MAX + 1]; /* nearest so far; next candidate */
+    /* @name: the nearest so far and the next candidate, in either order */
+    char wanted[LETTERS_MAX + 2], name[2][LETTERS_MAX + 1];
 
     snprintf(wanted, sizeof wanted, "%.*s", (int)length, word);
     struct nearest nearest = nearest_to(wanted);

@@ -15,7 +15,7 @@
 #define HEAP_MMAPS 65536       /* DEFAULT_MMAP_MAX of glibc */
 #define HEAP_TRIM  (128 << 10) /* DEFAULT_TRIM_THRESHOLD */
 #define PAGE       4096u
-#define PAGES_FROM (UINT64_C(1) << 25) /* less fits into the caches and gains nothing */
+#define PAGES_FROM (UINT64_C(1) << 25) /* less memory fits into the caches and gains nothing */
 #define PAGES_MOST (UINT64_C(1) << 40)
 
 bool emu_pages_begin(uint64_t bytes)

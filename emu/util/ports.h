@@ -25,7 +25,6 @@
 
 typedef uint64_t emu_ports;
 
-/** emu_port - the set of @n only. */
 static inline emu_ports emu_port(uint32_t n)
 {
     return emu_bit(n);
@@ -49,7 +48,6 @@ static inline emu_ports emu_ports_below(uint32_t n)
     return emu_bits_below(n);
 }
 
-/** emu_ports_any - return whether @set has any number. */
 static inline bool emu_ports_any(emu_ports set)
 {
     return set;
@@ -65,7 +63,6 @@ static inline bool emu_ports_equal(emu_ports a, emu_ports b)
     return a == b;
 }
 
-/** emu_ports_several - return whether @set has more than one number. */
 static inline bool emu_ports_several(emu_ports set)
 {
     return emu_bits_several(set);
@@ -94,7 +91,7 @@ static inline uint32_t emu_ports_next(emu_ports set, uint32_t last)
     return emu_bits_next(set, last);
 }
 
-/** emu_ports_signalled - the ports to which a word of signals may belong: emu_port_signal(). */
+/** emu_ports_signalled - all ports whose emu_port_signal() is in the word @signals. */
 static inline emu_ports emu_ports_signalled(uint64_t signals)
 {
     return signals;
@@ -301,8 +298,8 @@ static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 
 /**
  * emu_least - return the members of @from (one or more) that have the smallest load. Pure.
- * @load: returns the load of member @one. It must be a constant, so that it is inlined. @of: passed
- * to @load.
+ * @load: returns the load of member @one. Pass a constant, so that the function is inlined. @of:
+ * passed to @load.
  */
 static inline __attribute__((always_inline)) emu_ports emu_least(
     emu_ports from, uint32_t (*load)(const void *of, uint32_t one), const void *of)

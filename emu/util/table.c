@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table.c - the manager's operations on tables by collective address. */
+/* table.c - change, count and free tables by collective address. */
 #include "emu/util/table.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 
 #include "emu/util/now.h"
 
-/* one yield in so many is timed; while spinning, the clock is read in one round in so many */
+/* one yield in 16 is timed; while spinning, the clock is read in one round in 16 */
 #define WAIT_UNTIMED 16u
 /* A yield that takes longer included a context switch. A yield without one takes 400 ns. */
 #define WAIT_SWITCH_NS 1500u
@@ -36,7 +36,7 @@ static _Thread_local struct {
     unsigned spin_rounds; /* the round in which its current wait stops spinning */
 } wait;
 
-/* Not every yield is timed: that would make the time slice of a polling thread 5 % longer. */
+/* Timing every yield would make the time slice of a polling thread 5 % longer. */
 static bool wait_is_timed(void)
 {
     if (wait.all_timed)
@@ -80,7 +80,7 @@ bool emu_wait_spin(void)
     return !wait.away;
 }
 
-/* A wait inside another wait overwrites its limits, so the outer one may spin shorter or longer. */
+/* A wait inside another wait overwrites its limits, so the outer wait may spin for less or more. */
 static bool wait_spins(unsigned rounds, bool oversubscribed)
 {
     if (wait.away)

@@ -33,7 +33,7 @@
 #define EMU_WAIT_SPINS_OVERSUBSCRIBED  2u
 #define EMU_WAIT_YIELDS                200u
 #define EMU_WAIT_YIELDS_OVERSUBSCRIBED 20u
-/* How long a thread may poll between two yields. A yield to a process takes about half as long. */
+/* How long a thread may poll between two yields. Yielding to a process takes about half as long. */
 #define EMU_WAIT_POLL_NS 5000u
 
 enum emu_wait_next {
@@ -48,16 +48,19 @@ enum emu_wait_next {
  */
 enum emu_wait_next emu_wait_round(unsigned rounds, bool oversubscribed);
 
+/*
+ * A thread measures how long some of its yields take, or all of them after emu_wait_time_all(). The
+ * time of such a *timed* yield shows whether another thread has run on the core meanwhile.
+ */
+
 /**
  * emu_wait_spin - pause once, for callers that spin before their first emu_wait_round(). Returns
  * false if this thread's last timed yield gave its core to another thread, which may need it again.
  */
 bool emu_wait_spin(void);
 
-/** emu_wait_yield - let another thread run. */
 void emu_wait_yield(void);
 
-/** emu_wait_time_all - time all yields of this thread, not only some of them. */
 void emu_wait_time_all(void);
 
 /** emu_wait_may_poll - return whether the last timed yield was less than EMU_WAIT_POLL_NS ago. */
@@ -72,7 +75,7 @@ struct emu_waiter; /* what a worker sleeps on */
 int emu_waiter_create(struct emu_waiter **ret);
 void emu_waiter_destroy(struct emu_waiter *waiter);
 
-/** emu_waiter_add, emu_waiter_remove - begin or stop waking by the eventfd @bell. Thread: any. */
+/** emu_waiter_add, emu_waiter_remove - begin or end to be woken by eventfd @bell. Thread: any. */
 int emu_waiter_add(struct emu_waiter *waiter, int bell);
 void emu_waiter_remove(struct emu_waiter *waiter, int bell);
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* oversub.c - the only worker of a fabric while more threads than cores are busy. */
+/*
+ * oversub.c - how long the only worker of a fabric keeps its core, and which core it uses, while
+ * more threads than cores are busy. A process *owes* a reply if it has received segments and has
+ * not posted since.
+ */
 #include "emu/worker/oversub.h"
 
 #include "emu/hostif/fabric/fabric.h"

@@ -7,7 +7,7 @@
  * reply* from the time when the worker notifies it until it posts (hostif->owes). If a process that
  * owes a reply may need the worker's core, the worker yields. Otherwise the threads of this core
  * compute, sleep or begin something new, and no traffic in flight waits for them. Then the worker
- * keeps its core if one of these events comes before a yield would return:
+ * keeps its core if one of these events may come before a yield would return:
  * - A process on another core may reply. Without this rule, with 7 ranks on the worker's core and 9
  * on the other, a reply often came just after the worker had yielded, and waited until all 7 had
  * run. All-reduces of 16 ranks took 45 us instead of 28.
@@ -23,10 +23,10 @@
  *
  * Processes report their cores themselves. False reports can do two kinds of harm. A process that
  * owes a reply, claims to be on another core and never posts makes the worker wait for 5 us after a
- * pass that moved segments: after 8 such passes in a row, then after one in 16, until a wait brings
- * a segment. Two or more processes can make the worker migrate once in EMU_OVERSUB_SLICES of its
- * time slices. (A *time slice* of the worker begins when it has its core again after another thread
- * ran.)
+ * *pass* (an iteration of its loop) that moved segments: after 8 such passes in a row, then after
+ * one in 16, until a segment comes during a wait. Two or more processes can make the worker migrate
+ * once in EMU_OVERSUB_SLICES of its time slices. (A *time slice* of the worker begins when it has
+ * its core again after another thread ran.)
  *
  * Thread: the worker's own.
  */
@@ -39,8 +39,8 @@
 
 /* How long to wait for a reply from another core. Two processes run there in this time. */
 #define EMU_OVERSUB_ANSWER_NS 5000u
-#define EMU_OVERSUB_MISSES    8u   /* so many waits without a reply are allowed in a row */
-#define EMU_OVERSUB_SKIPS     15u  /* then so many waits are skipped before each further one */
+#define EMU_OVERSUB_MISSES    8u   /* this many waits without a reply are allowed in a row */
+#define EMU_OVERSUB_SKIPS     15u  /* then this many waits are skipped before each further one */
 #define EMU_OVERSUB_SLICES    256u /* time slices between two checks of the core: some ms */
 
 struct emu_worker;
@@ -66,7 +66,7 @@ bool emu_oversub_keeps_core(struct emu_worker *worker);
 
 /**
  * emu_oversub_pick_core - return the best core for a worker on @own, given the processes that have
- * posted since the last call. Returns @own if one of them receives a stream of segments.
+ * posted since the last call. Returns @own if one of them receives a stream (dev/affinity.h).
  */
 uint32_t emu_oversub_pick_core(struct emu_worker *worker, uint32_t own);
 

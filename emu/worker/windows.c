@@ -22,7 +22,7 @@
 #include "emu/worker/worker.h"
 
 /*
- * If each worker has a core, a worker that waits for a window makes so many CPU pauses before it
+ * If each worker has a core, a worker that waits for a window makes this many CPU pauses before it
  * yields. They take some 10 us; most of the time the other workers finish earlier. A yield takes
  * 0.4 to 1.2 us even if no other thread runs, and slows the code after it (TLB misses). Two workers
  * that yielded at once needed 20.0 us for their devices in a window; with pauses they need 18.5 us.
@@ -46,7 +46,7 @@ struct emu_windows {
     uint32_t workers;
     bool oversubscribed; /* more workers than cores: the awaited worker may need this core */
     uint64_t lookahead_ps;
-    struct emu_windows_hosts hosts; /* agree NULL: there are no other hosts */
+    struct emu_windows_hosts hosts; /* agree is NULL if there are no other hosts */
     struct window_worker *at;       /* by worker */
 
     /* Written by the driver while the workers pause: the end of the current advance. */
@@ -59,11 +59,11 @@ struct emu_windows {
     /*
      * Written by the thread that opens a window or pause, which then increments `number`. Window or
      * pause n uses until_ps[n % 2]. There are two elements because a slow worker may still read the
-     * end of a pause while the driver writes the end of the next window. The first element is
-     * written again only after all workers have finished this window.
+     * element of a pause while the driver writes the element of the next window. The element of the
+     * pause is written again only after all workers have finished that window.
      */
     alignas(EMU_LINE) _Atomic uint64_t number; /* windows and pauses published so far */
-    uint64_t until_ps[2]; /* end of the window; WINDOW_IDLE: a pause; WINDOW_STOP */
+    uint64_t until_ps[2]; /* end of the window; WINDOW_IDLE: a pause; WINDOW_STOP: threads end */
     uint64_t count;       /* windows published so far */
 };
 
@@ -80,7 +80,7 @@ static void windows_next(struct emu_windows *windows, uint64_t at_ps)
 /*
  * Publish the next window or pause. V2 pairs with V1: a worker that sees the new number also sees
  * the window's end. V4 pairs with V3: either this thread sees that a worker is about to sleep and
- * rings its bell, or the worker sees the new number.
+ * wakes it, or the worker sees the new number.
  */
 static void windows_publish(struct emu_windows *windows, uint64_t until_ps)
 {
@@ -180,7 +180,7 @@ void emu_windows_advance(struct emu_windows *windows, uint64_t until_ps)
     if (until_ps > EMU_LAST_PS)
         until_ps = EMU_LAST_PS;
     if (from_ps > until_ps)
-        return; /* until_ps[] has no room for two pauses without a window between them */
+        return; /* publish no pause: until_ps[] has no element for a second pause in a row */
     windows->limit_ps = until_ps;
     windows_open(windows, from_ps);
     while ((window_ps = windows_wait(windows, own, &seen)) != WINDOW_IDLE)
@@ -205,7 +205,7 @@ uint64_t emu_windows_count(const struct emu_windows *windows)
     return windows->count;
 }
 
-/* The driver steps the first worker. */
+/* Start the threads of all workers except the first, which the driver steps. */
 static int windows_start(struct emu_windows *windows)
 {
     int err = 0;

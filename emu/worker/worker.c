@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker.c - the loop that steps devices, and how it goes to sleep. */
+/* worker.c - the loop that steps devices, and how it goes to sleep. A *pass* is one iteration. */
 #include "emu/worker/worker.h"
 
 #include <assert.h>
@@ -20,14 +20,14 @@
 
 /*
  * Devices are prefetched in groups of GROUP, in the stages of enum emu_fetch, before they are
- * stepped. While a group is in one stage, the group before it is in the next stage, because a cache
- * line takes longer to arrive than one device's step.
+ * stepped. A cache line takes longer to arrive than one device's step. Therefore several groups are
+ * in progress: while one is in one stage, the group before it is in the next stage.
  */
 #define GROUP           2u
 #define GROUPS          8u        /* slots for groups; EMU_FETCHES + 2 are in use */
-#define AHEAD_FROM      1024u     /* the devices of a worker with fewer stay in the cache */
+#define AHEAD_FROM      1024u     /* prefetch if there are more devices than stay in the cache */
 #define WORKER_NEAR_PS  50000000u /* for an event sooner than 50 us a worker yields, not sleeps */
-#define WORKER_ONCE_PS  1000u     /* a device that is due sooner polls continuously */
+#define WORKER_ONCE_PS  1000u     /* a device that is due sooner than this polls continuously */
 #define WORKER_FEW_SEGS 8u        /* no second round follows if the first one moved more */
 
 static_assert(GROUPS >= EMU_FETCHES + 2 && (GROUPS & (GROUPS - 1)) == 0,
@@ -217,9 +217,10 @@ static inline uint64_t worker_take_late(struct emu_worker *worker, uint32_t w, u
 }
 
 /*
- * Step the devices @bits of word @w, and the devices behind them in the word that they signal. Host
- * links come after all switches. So segments that take different paths reach a host link in the
- * same pass and leave in one frame. Always inlined with a constant @raw.
+ * Step the devices @bits of word @w, and the devices that these signal if they have higher numbers
+ * in the word. Host links (cables to other hosts) have higher numbers than all switches. So
+ * segments that take different paths reach a host link in the same pass and leave in one frame.
+ * Always inlined with a constant @raw.
  */
 static inline __attribute__((always_inline)) uint32_t worker_step_word(struct emu_worker *worker,
                                                                        uint32_t w, uint64_t bits,
@@ -259,7 +260,7 @@ static bool worker_goes_round(const struct emu_worker *worker)
     return false;
 }
 
-/* A device's request to be stepped in the next pass holds for that pass only. */
+/* Begin a pass: the requests of devices to be stepped in it are now valid, and only in it. */
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
@@ -269,8 +270,8 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 
 /*
  * Step all signalled devices, each at most once per pass. If few segments have moved, a second
- * round steps the devices that were signalled by devices behind them. Without it, a link engine
- * that a switch behind it has signalled would wait until the host interfaces have been polled. If
+ * round steps devices that were signalled by devices with higher numbers. Without it, a link engine
+ * that was signalled by a switch would wait until the host interfaces have been polled. If
  * many segments move, no second round follows, because devices that wait for the next pass handle
  * more segments at a time. (A second round made a tree full of packets 8 % slower.) Devices that
  * asked to be stepped without a signal come last, because no other device waits for them.
@@ -326,7 +327,7 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker)
 
 struct ahead {
     const struct emu_dev *dev;
-    uint64_t kept; /* result of its last fetch() */
+    uint64_t kept; /* result of dev->fetch() in the last stage */
 };
 
 struct group {
@@ -422,7 +423,7 @@ bool emu_worker_quiet(const struct emu_worker *worker)
     return true;
 }
 
-/* Request or cancel the bells of all host interfaces. Returns whether one has work already. */
+/* Let processes wake this worker by their bells, or not. Returns whether one has posted already. */
 static bool worker_bells(struct emu_worker *worker, bool wanted)
 {
     const struct emu_hostif_list *list =
@@ -528,7 +529,7 @@ static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
     emu_waiter_ring(thread->worker->waiter);
 }
 
-/* The lock keeps a thread that is still held from leaving between the request and the check. */
+/* The lock keeps a thread that is still stopped from running on before thread_await_pause(). */
 static void thread_request_pause(struct emu_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);

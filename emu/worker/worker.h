@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker.h - threads that step devices. */
+/*
+ * worker.h - threads that step devices. A *pass* is one iteration of a worker's loop. On clock
+ * virtual a worker has *windows* of simulated time instead (windows.h). The *manager* is the thread
+ * that controls the fabric.
+ */
 #ifndef EMU_WORKER_H
 #define EMU_WORKER_H
 
@@ -24,14 +28,14 @@ int emu_worker_create(struct emu_worker **ret, uint32_t devs, const struct emu_c
 void emu_worker_destroy(struct emu_worker *worker);
 
 /**
- * emu_worker_pass - poll the host interfaces and step every device that is ready, once. Returns the
- * number of segments moved. Thread: the worker's own, or a test without threads.
+ * emu_worker_pass - poll the host interfaces and step every device that is signalled or due, once.
+ * Returns the number of segments moved. Thread: the worker's own, or a test without threads.
  */
 uint32_t emu_worker_pass(struct emu_worker *worker);
 
 /**
  * emu_worker_window - clock virtual: step each device that has events up to @until_ps once, through
- * all these events. Entries that it sends arrive in later windows, because no device can affect
+ * all these events. What a device sends arrives in later windows, because no device can affect
  * another in less than a window's length. Returns the time of the next event of the worker's
  * devices and of the devices to which they sent. Thread: the worker's own.
  */
@@ -40,7 +44,7 @@ uint64_t emu_worker_window(struct emu_worker *worker, uint64_t until_ps);
 /** emu_worker_due_ps - the earliest next_ps of its devices. Thread: any, while it is stopped. */
 uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 
-/** emu_worker_quiet - return whether no device is ready. Thread: the worker's own. */
+/** emu_worker_quiet - return whether no device is signalled. Thread: the worker's own. */
 bool emu_worker_quiet(const struct emu_worker *worker);
 
 struct emu_thread;
@@ -57,7 +61,6 @@ void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);
 /** emu_worker_rebase - subtract @by_ps from all times. Thread: any, while the worker is stopped. */
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps);
 
-/** emu_thread_stop - end the thread and wait for it. */
 void emu_thread_stop(struct emu_thread *thread);
 
 /**

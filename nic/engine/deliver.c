@@ -7,8 +7,8 @@
 #include "nic/engine/internal.h"
 
 /*
- * Return whether this segment of @p belongs to an operation of all members of a group. A segment
- * with EMU_NOTIFY (a probe, an alarm, a put) does not, because only its own host waits for it.
+ * Return whether this segment of @p belongs to an operation of all members of a group. A multicast
+ * with EMU_NOTIFY (for example a broadcast put) does not, because only its own host waits for it.
  */
 static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *hdr)
 {
@@ -306,7 +306,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
     if (e->host.delivery.notice == ENGINE_NOTICE_SEGMENTS)
         emu_pool_drop_late(engine_cache(e), entry->buf);
-    else /* at once, because it may be a failed contribution, whose group the manager may free */
+    else /* a buffer of a failed contribution may be shared with a state, which the manager frees */
         emu_pool_drop(engine_cache(e), entry->buf);
 }
 
@@ -365,7 +365,7 @@ void engine_host_notify(struct engine *e)
     emu_pool_drop_lates(engine_cache(e));
 }
 
-/* --- clocks with times: one segment at a time, which is in memory later ------------- */
+/* --- clocks real and virtual: one segment at a time, which is in memory later ------- */
 
 /* Copy early_ps from the packet's channel, which may start another packet during this delivery. */
 static void timed_begin(struct engine *e)
@@ -385,7 +385,7 @@ static uint32_t timed_room(struct engine *e, uint64_t at_ps)
     return t->out_ps <= at_ps;
 }
 
-/* Hand over a segment, which is in the host's memory after the receive time, in order. */
+/* Hand over a segment. It is in memory recv_ps later, and not before earlier segments. */
 static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -400,7 +400,7 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
-/* Hand over nothing, because on clocks with times each segment needs a time of its own. */
+/* Hand over nothing, because on these clocks each segment needs a time of its own. */
 static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     (void)e;
@@ -410,8 +410,9 @@ static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uin
 }
 
 /*
- * Acknowledge a packet that was handed over. If another packet to the same destination follows, do
- * so at once. Otherwise wait until the packet is in memory, as the ACK of the last packet promises.
+ * Acknowledge a packet that was handed over: at once if its head says that the sender has another
+ * packet to the same destination. Otherwise wait until it is in memory, because the ACK of a
+ * message's last packet says that the message is in memory.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

@@ -71,7 +71,7 @@ struct engine_config {
  * connects the host either by a host interface (emu_link_hostif(), ENGINE_HOSTIF_CREDITS) or by a
  * local cable in each direction (ENGINE_LOCAL_CREDITS), with engine_host_profile(). The time of an
  * entry from the host includes nic_send_ps, so the engine may send the segment from that time on.
- * The time of an entry to the host is when it is in the host's memory.
+ * The time of an entry to the host is the time at which its segment is in the host's memory.
  */
 int engine_create(struct engine **ret, struct emu_worker *worker,
                   const struct engine_config *config);
@@ -175,13 +175,14 @@ void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarn
 
 /**
  * engine_vcs - return the engine's counts of used buffer slots at the remote end of @link. An audit
- * compares them with the slots there.
+ * compares these counts with the slots that the remote end has in use.
  */
 const struct emu_vcs *engine_vcs(const struct engine *engine, uint32_t link);
 
 /**
- * engine_audit - check the engine's invariants between two iterations of the worker's loop. Each
- * violation, and its link, is reported to @found. Thread: the driver, while the workers are paused.
+ * engine_audit - check the engine's invariants between two iterations of the worker's loop. Report
+ * each violation, and the link that it concerns, to @found. Thread: any, while the workers are
+ * paused.
  */
 void engine_audit(const struct engine *engine, const struct emu_found *found);
 
@@ -189,8 +190,8 @@ void engine_audit(const struct engine *engine, const struct emu_found *found);
 const char *engine_check(const struct engine *engine);
 
 /**
- * engine_held - return how many references to pool buffers the engine and the cables to it hold,
- * without those that groups hold. Thread: as engine_check().
+ * engine_held - return how many references to pool buffers the engine and the cables to it hold.
+ * References of groups are not counted. Thread: as engine_check().
  */
 uint32_t engine_held(const struct engine *engine);
 
@@ -215,10 +216,10 @@ struct engine_group_config {
     bool combines;
     /* belongs to a combine unit of a switch, which contributes nothing of its own */
     bool unit;
-    bool by_link;     /* contributions must use that link, as multicasts always do */
+    bool by_link;     /* contributions must use `link`, as multicasts always do */
     bool in_order;    /* reductions are combined in a fixed order, with bitwise equal results */
-    uint32_t sources; /* limit of adapters and units that send packets to the group */
-    /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE: this is the root */
+    uint32_t sources; /* limit of the number of adapters and units that send packets to the group */
+    /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE at the root */
     uint32_t parent;
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
     const uint32_t *child; /* nodes; borrowed for the call */
@@ -278,10 +279,10 @@ const struct emu_mismatch *engine_group_mismatch(const struct engine_group *grou
 bool engine_group_failed(const struct engine_group *group);
 
 /**
- * engine_group_gave_up - return whether the engine has dropped a segment for good for which other
- * members may wait. A combine unit has no host that could be notified, so the group has failed
- * there. A node's host is notified, unless it has left the group. @group may be NULL. Thread: as
- * engine_group_held().
+ * engine_group_gave_up - return whether the engine has dropped for good a segment for which other
+ * members may wait. If the engine is a combine unit, the group has failed there, because the unit
+ * has no host that could be notified. A node's host is notified, unless it has left the group.
+ * @group may be NULL. Thread: as engine_group_held().
  */
 bool engine_group_gave_up(const struct engine_group *group);
 
@@ -295,7 +296,7 @@ void engine_groups_clear(struct engine *engine, uint32_t id);
 
 /**
  * engine_group_relink - set the link that connects the node to the tree of switches of group @id.
- * From @at_ps on, all packets to the group use this link, including those that wait already.
+ * From @at_ps on, all packets to the group use this link, even packets that wait already.
  * Thread: manager, while the worker is paused.
  */
 void engine_group_relink(struct engine *engine, uint32_t id, uint32_t link, uint64_t at_ps);

@@ -18,7 +18,7 @@
 
 /* limit of the difference between the next number of a flow and its oldest unfinished packet */
 #define ENGINE_WINDOW 256u
-/* a flow is dead when its next number is this far beyond the last acknowledged one */
+/* a flow is dead when its next number is this far beyond the highest acknowledged one */
 #define ENGINE_SPAN     (1u << 24)
 #define ENGINE_TRY_BITS 6u /* low bits of a tag: the try; the sequence number is above them */
 
@@ -42,15 +42,15 @@ struct engine_flow {
 };
 
 /*
- * The destination's end of a flow: the numbers that it has received. Any number may be the first;
- * all fields are zero before it. flow.c shows that a new number is never taken for an old one.
+ * The destination's end of a flow: the numbers that it has received. Any number may be the first.
+ * Before it arrives, all other fields than `incarnation` are zero. flow.c shows that a new number
+ * is never taken for an old one.
  */
 struct engine_history {
     uint32_t from;                     /* 1 + the source; 0: nothing received */
     uint32_t last;                     /* the highest number, as in a tag (without its high bits) */
     uint64_t seen[ENGINE_WINDOW / 64]; /* bit per number modulo ENGINE_WINDOW: received */
-    /* incarnation of the source: engine_set_incarnation() */
-    uint32_t incarnation;
+    uint32_t incarnation; /* of the source; for groups not used: engine_set_incarnation() */
 };
 
 /** engine_flow_dead - return whether none of the last ENGINE_SPAN packets to @to was ACKed. */

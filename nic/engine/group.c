@@ -142,7 +142,7 @@ uint32_t engine_group_held(const struct engine_group *group)
     return bufs;
 }
 
-/* Each state whose result is being sent, or that waits for a conditional, must hold the group. */
+/* group->waiting must count each state whose result is being sent or whose conditional runs. */
 const char *engine_group_check(const struct engine_group *group)
 {
     uint32_t waiting = 0, open = 0;

@@ -11,7 +11,7 @@
  *
  * Owner: the manager creates a group and frees it. From its publication (engine_groups_set()) until
  * the end of the RCU grace period after its removal it belongs to the engine's worker. The manager
- * frees it only when none of its states is in a queue of the engine (`waiting`).
+ * frees it only when no state of it is in a queue of the engine (`waiting`).
  */
 #ifndef NIC_ENGINE_GROUP_H
 #define NIC_ENGINE_GROUP_H
@@ -37,7 +37,7 @@
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* the first child; others follow */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-/* only an output: a conditional tests whether all members have reached the barrier */
+/* only an output: instead of a result, send a conditional that asks if all are in the barrier */
 #define ENGINE_QUERY (EMU_PORTS_MAX - 2)
 #define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* only an output: the whole group */
 
@@ -50,13 +50,13 @@ struct engine_coll {
     struct engine_queued at;
     struct engine_group *group;
     uint64_t due_ps;    /* when the result may be sent */
-    struct emu_hdr hdr; /* header of the first contribution; if free, of the previous operation */
+    struct emu_hdr hdr; /* of the first contribution; while free, of the previous operation's */
     emu_ports have;     /* inputs that have contributed */
     emu_ports outs;     /* positions to which the result must still be sent; 0: no result yet */
-    uint32_t buf;       /* the operands combined so far; in a fixed order, only the result */
+    uint32_t buf;       /* the operands combined so far; with a fixed order, only the result */
     bool used;          /* the state has been used, so hdr is valid */
     bool made;          /* buf is the result, and `have` means only that buf is valid */
-    bool querying;      /* a barrier by conditional, whose conditional is in progress */
+    bool querying;      /* a conditional asks if all members are in this barrier (group.c) */
     bool flipped;       /* a fault has flipped a bit; found by the parity when the state is read */
 };
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
@@ -83,9 +83,7 @@ struct engine_tree {
     struct engine_row passed[ENGINE_ROWS];
     /* next state that tree_forget_old() checks; free-running */
     uint32_t forgot;
-    /*
-     * buffers of each state to be combined in a fixed order, engine_kept(); NULL: order of arrival
-     */
+    /* contributions to be combined in a fixed order (engine_kept()); NULL: order of arrival */
     uint32_t *kept;
     struct engine_query *query;  /* for each state: the conditional of its barrier */
     void *memory;                /* the allocation that contains this struct */
@@ -135,7 +133,7 @@ static inline struct engine_coll *engine_state(struct engine_tree *tree, uint32_
     return &tree->state[seq & (tree->window - 1)];
 }
 
-/* Return the buffers that are kept for @state if reductions have a fixed order. */
+/* For a fixed order: return the contributions to @state, which are kept until all have arrived. */
 static inline struct emu_kept engine_kept(const struct engine_tree *tree,
                                           const struct engine_coll *state)
 {
@@ -225,7 +223,7 @@ void engine_contribute_at(struct engine *e, struct engine_group *group, uint32_t
 
 /**
  * engine_outs - return the positions, as bits, to which the result goes when the inputs @have have
- * contributed; 0: contributions are missing. Must not be called for a barrier by conditional.
+ * contributed; 0: contributions are missing. Not for barriers by conditional (group.c).
  */
 emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports have);
 

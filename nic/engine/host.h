@@ -22,12 +22,12 @@ struct engine;
 struct engine_delivery {
     bool active;
     enum engine_notice notice;
-    uint8_t answer; /* enum emu_test_answer */
+    uint8_t answer; /* to a conditional: enum emu_test_answer */
     uint8_t at;     /* host segments handed over */
     uint8_t count;
     uint16_t reply;   /* incoming packet to acknowledge when the delivery ends; ENGINE_NONE: none */
     uint16_t packet;  /* own packet to free when the delivery ends; ENGINE_NONE: none */
-    uint32_t process; /* report on an own packet: engine_packet.process */
+    uint32_t process; /* engine_packet.process, if this is a report on an own packet */
     uint32_t buf[ENGINE_SEGS_MAX];
 };
 
@@ -36,10 +36,10 @@ typedef void engine_deliver_fn(struct engine *e, uint64_t at_ps);
 struct engine_host {
     struct emu_rx in;  /* receives from the host */
     struct emu_tx out; /* sends to the host */
-    /* when the host's next segment can be taken; EMU_NEVER: it has none, or no packet is free */
+    /* when the host's next segment can be taken; EMU_NEVER if there is none, or no free packet */
     uint64_t in_ps;
     bool in_full;     /* the host's next segment waits for a free packet */
-    uint32_t process; /* serial number of the attached process (emu_hostif.serial); 0: none */
+    uint32_t process; /* serial number of the attached process (emu_hostif.serial), or 0 */
     struct engine_delivery delivery;
     /* engine_deliver_raw() or engine_deliver_timed(), by the engine's clock */
     engine_deliver_fn *deliver;

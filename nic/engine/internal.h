@@ -27,7 +27,7 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-/* limit of the segments that one iteration takes from each port, or sends per link: six packets */
+/* segments, of six packets, that an iteration takes from each port or sends per link at most */
 #define ENGINE_BURST 96u
 
 struct engine {
@@ -49,7 +49,7 @@ struct engine {
 
     struct engine_counts counts;
     struct engine_link *link;
-    struct engine_queries queries; /* last, because rarely used */
+    struct engine_queries queries; /* at the end, because it is rarely used */
 };
 
 /* The implementation for one kind of clock. */
@@ -129,7 +129,7 @@ static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + hdr->len;
 }
 
-/* Return how many of these bytes are in memory: only the header if the segment has no payload. */
+/* Return how many bytes of a host segment are in memory: only the header if it has no payload. */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
@@ -152,7 +152,7 @@ static inline uint32_t engine_payload_crc(struct engine *e, const uint32_t *buf,
     return crc;
 }
 
-/* Return a packet's CRC-32. @payload: that of its payload; @incarnation: of its source. Pure. */
+/* Return a packet's CRC-32. @payload: CRC-32 of its payload; @incarnation: its source's. Pure. */
 static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, bool group,
                                   uint32_t incarnation)
 {
@@ -191,8 +191,8 @@ static inline void engine_host_refresh(struct engine *e)
 
 /**
  * engine_next_link - return the link that sends next, if it can send by @until_ps; otherwise NULL.
- * This is the link that can send earliest. Among equal ones it is the link with the fewest packets
- * that await a reply, and among these the next one in turn.
+ * This is the link that can send earliest. Of several such links it is the one with the fewest
+ * packets that await a reply, and of several such links the next in turn.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {
@@ -244,7 +244,7 @@ struct engine_timed {
     struct engine base; /* first: engine_timed_of() */
     /* when the delivery continues; EMU_NEVER: nothing to deliver, or the host has no space */
     uint64_t out_ps;
-    uint64_t recv_ps; /* from the check of a packet until it is in the host's memory */
+    uint64_t recv_ps; /* time from the check of a packet until it is in the host's memory */
     /* lower limit of the time from the delivery of a segment until it is in memory */
     uint64_t lookahead_ps;
     uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */

@@ -4,8 +4,8 @@
  *
  * A link sends replies first. Then it serves the highest priority that can send. Within a priority
  * it continues the packet that it served last. If there is no space for the next segment of that
- * packet, it continues another packet that it has started. It starts a new packet only if it can
- * continue none. So the segments of several packets interleave if one of them has to wait, and a
+ * packet, it continues another packet that it has started. It starts a new packet only if it cannot
+ * continue any. So the segments of several packets interleave if one of them has to wait, and a
  * packet of a higher priority waits for one segment at most.
  * Source: QsNet III §III, §IV-B; the choice among several started packets is ours.
  */
@@ -60,10 +60,11 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 
 /*
  * Return whether the ring has slots for @count entries, 1 or more. Between two local devices it
- * always has them: one for each buffer slot of the remote end, one for a reply on each channel, and
- * one for a segment that was sent just before its packet was dropped, because the end that drops a
- * packet has emptied the ring first. But the ring of a cable to another host is emptied only when
- * that host reports it, and a malicious host may send ever more heads and take no replies.
+ * always has: one for each buffer slot of the remote end, one for a reply on each channel, and one
+ * for a segment that was sent just before its packet was dropped. (The end that drops a packet has
+ * emptied the ring first, so there is only one such segment.) In the ring of a cable to another
+ * host, slots become free only when that host reports it, and a malicious host may send ever more
+ * heads and take no replies.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
@@ -198,8 +199,8 @@ static bool packet_follows(const struct engine *e, uint16_t i)
 }
 
 /*
- * Return whether the packet must reserve slots for all its segments before its head is sent. If it
- * needs more slots than exist, it does not reserve any, and gets a NACK.
+ * Return whether the packet must reserve slots for all its segments before its head is sent. A
+ * packet that needs more slots than exist reserves none, and a switch answers it with a NACK.
  */
 static bool packet_collects(const struct engine *e, const struct engine_packet *p)
 {
@@ -464,8 +465,7 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
     }
     hit = link_fail(e, l, at_ps);
     engine_host_notify(e); /* because this is outside of a step */
-    /* the tries of these packets end when the remote end takes its link down */
-    l->replies = 0;
+    l->replies = 0; /* the packets are tried again when the remote end takes its link down, too */
     l->tx_ps = EMU_NEVER;
     return hit;
 }
@@ -552,11 +552,7 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
         for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = next) {
             next = e->send.join[i].next;
             if (e->send.packet[i].class == ENGINE_TEST)
-                /*
-                 * a conditional delays only its own answer; a host's probe is not one, and is
-                 * dropped
-                 */
-                continue;
+                continue; /* a conditional that waits delays only its own answer */
             engine_waiting_drop(e, i);
             if (i == e->send.forming)
                 e->send.forming = ENGINE_NONE;

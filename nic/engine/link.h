@@ -16,7 +16,7 @@
 #include "emu/link/channels.h"
 #include "emu/packet/vc.h"
 
-/* limit of waiting packets that are checked, to find one whose flow has space in its window */
+/* limit of waiting packets that are checked, to find one whose flow (flow.h) may send it now */
 #define ENGINE_SCAN 16u
 
 struct engine;
@@ -29,7 +29,7 @@ struct engine_link {
     uint32_t replies; /* bit per channel: a reply must be sent */
     uint32_t nacks;   /* bit per channel: the reply that must be sent is a NACK */
     uint8_t at;       /* channel served last */
-    /* has something to send but no space at the remote end; EMU_EVENT_CREDIT announces space */
+    /* something waits for space at the remote end, which announces space by EMU_EVENT_CREDIT */
     bool blocked;
     bool full; /* the cable's ring has no slot; the remote end frees slots without a signal */
     struct emu_vcs vcs;
@@ -71,7 +71,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 /**
  * engine_link_run - clock raw, a local cable without faults: after @l has sent a segment of a
  * packet and before anything arrives, send the next segments of that packet as far as there is
- * space. engine_link_send() would choose the same ones. Does nothing if the packet has reserved
+ * space, as engine_link_send() would, but faster. Does nothing if the packet has reserved
  * slots. Returns how many were sent.
  */
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);

@@ -43,7 +43,7 @@ static inline bool engine_list_empty(const struct engine_list *list)
     return list->first == ENGINE_NONE;
 }
 
-/* Insert @i behind @prev; ENGINE_NONE: at the front. */
+/* Insert @i behind @prev, or at the front if @prev is ENGINE_NONE. */
 static inline void engine_list_insert(struct engine_list *list, struct engine_join *join,
                                       uint16_t prev, uint16_t i)
 {

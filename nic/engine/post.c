@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c - segments that the host posts: this file gathers them into packets, or hands them to the
- * part of this adapter that handles them.
+ * post.c - segments that the host posts: this file gathers them into packets, or hands them to
+ * tree.c (contributions), group.c (words) or query.c (conditionals).
  *
  * A packet grows while it waits for a channel. So segments that are posted at one time form one
  * packet, and so do segments that are posted faster than the links send them. No packet is delayed
@@ -155,7 +155,7 @@ static bool take_refused(struct engine *e, uint32_t buf, uint64_t at_ps)
 /*
  * Report as failed a segment whose group this adapter does not know: all members have left it, it
  * never existed, or this node is not in it. The host may have posted the segment, for example a
- * token (a barrier of the adapters) or a probe, before it left the group.
+ * token (a barrier of the adapters), before it left the group.
  */
 static bool take_for_no_group(struct engine *e, uint32_t buf, uint64_t at_ps)
 {
@@ -248,7 +248,8 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
 }
 
 /*
- * Return how many full segments fit into the packet that is being formed, if it goes to @to, or 0.
+ * Return how many full segments fit into the packet that is being formed; 0 if it does not go to
+ * @to.
  */
 static uint32_t forming_room(const struct engine *e, struct engine_to to)
 {
@@ -314,7 +315,7 @@ static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32
 
 /*
  * Take up to @most full segments of a long message or vector into the packet that is being formed,
- * if it goes to @to. They are checked together, by one header. Returns how many.
+ * if it goes to @to. They must have the kind and destination of @hdr. Returns how many.
  */
 static uint32_t take_run(struct engine *e, struct emu_hostif *hostif, const struct emu_hdr *hdr,
                          struct engine_to to, uint32_t most)
@@ -465,7 +466,7 @@ static bool take_one(struct engine *e, struct emu_hostif *hostif, const struct e
                      struct emu_entry *entry)
 {
     if (take_is_early(e, &entry->hdr)) {
-        e->host.in_full = true; /* checked before the segment is copied */
+        e->host.in_full = true; /* as in engine_take(), but before the segment is copied */
         return false;
     }
     if (!emu_hostif_take(hostif, seg, entry))

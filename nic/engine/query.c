@@ -147,7 +147,7 @@ static uint32_t query_segment(struct engine *e, struct engine_query *query)
     if (!query->barrier)
         return engine_host_query_of(query)->buf;
     buf = emu_pool_take(engine_cache(e));
-    assert(buf != EMU_NO_BUF); /* engine_bufs() has counted some for each packet */
+    assert(buf != EMU_NO_BUF); /* engine_bufs() counts buffers for each packet */
     *engine_hdr(e, buf) = (struct emu_hdr){.dst = query->barrier->group->id,
                                            .src = e->node,
                                            .seq = query->barrier->hdr.seq,
@@ -335,7 +335,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
     } else {
         if (!query->barrier) {
             e->send.held -= p->count;
-            p->count = 0; /* the conditional has its buffer back */
+            p->count = 0; /* the buffer belongs to the conditional again */
         }
         if (query_is_immediate(e, query)) {
             query->tries++;

@@ -46,8 +46,7 @@ struct engine_queries {
     uint32_t any; /* bit per backoff queue: it is not empty */
     uint32_t backing_off;
     uint32_t in_packets;
-    uint32_t
-        jitter; /* what is added to a backoff time, as a share of half of it, in units of 2^-32 */
+    uint32_t jitter; /* each backoff time grows by this / 2^32 of its half */
     struct engine_queue backoff[ENGINE_DOUBLINGS + 1]; /* index: doublings of the backoff time */
     struct engine_queue due;                           /* conditionals that wait for a packet */
     struct engine_queue free;
@@ -75,12 +74,12 @@ bool engine_queries_init(struct engine_queries *queries, uint64_t random);
 bool engine_test(struct engine *e, struct engine_group *group, uint32_t buf,
                  const struct emu_word *word, uint64_t at_ps);
 
-/** engine_query_barrier - test until it is true whether all members have reached barrier @state. */
+/** engine_query_barrier - ask all members repeatedly, until all have reached the barrier @state. */
 void engine_query_barrier(struct engine *e, struct engine_coll *state, uint64_t at_ps);
 
 /**
  * engine_tested - handle the reply to the conditional in packet @i, which is in no list. @agreed:
- * it is true at all members. Otherwise it was false at one of them, or the reply is overdue.
+ * it is true at all members. Otherwise it was false at a member, or the reply is overdue.
  */
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
 

@@ -162,7 +162,7 @@ static uint32_t raw_take_link(struct engine_raw *r, uint32_t i)
     }
     raw_pay(l, &owed);
     if (moved == ENGINE_BURST ||
-        /* a segment that a fault has delayed arrives when no other one does */
+        /* a segment that a fault has delayed arrives when no other segment does */
         (l->faults && l->faults->held))
         r->more |= emu_bit(i);
     return moved;
@@ -224,7 +224,7 @@ static uint32_t raw_take_host(struct engine_raw *r)
     while (moved < ENGINE_BURST && raw_take_some(e, ENGINE_HOSTIF_CREDITS, &moved))
         ;
     if (moved == ENGINE_BURST || (!e->host.in_full && raw_host_has(e)))
-        r->more |= emu_bit(ENGINE_HOST); /* more segments are there, or no pool buffer was free */
+        r->more |= emu_bit(ENGINE_HOST); /* the host may have more, or no pool buffer was free */
     return moved;
 }
 
@@ -349,9 +349,7 @@ static uint32_t raw_step(struct emu_dev *dev, uint64_t until_ps)
     return moved;
 }
 
-/*
- * On this clock a reply takes as long as the host's threads need, so the time-out adapts to that.
- */
+/* On this clock a reply takes as long as the workers need, and the time-out adapts to this time. */
 static void raw_init(struct engine *e, enum emu_clock_mode clock)
 {
     assert(clock == EMU_CLOCK_RAW);

@@ -33,7 +33,8 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
 }
 
 /*
- * Drop the packet on this channel, whose sender has opened the channel again and awaits no reply.
+ * Drop the packet on this channel. Its sender has opened the channel again, and awaits no reply to
+ * this packet any more.
  */
 static void incoming_abandon(struct engine *e, uint32_t i)
 {
@@ -103,7 +104,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
                       e->receive.history[src].incarnation) == crc;
 }
 
-/* Return how many segments carry a host segment; 0 if one without comes before one with. */
+/* Return how many segments carry a host segment; 0 if these are not the first ones. */
 static uint8_t incoming_count(const struct engine_incoming *in)
 {
     uint8_t count = 0;

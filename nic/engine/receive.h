@@ -3,8 +3,8 @@
  * receive.h - incoming packets, one per channel of each link.
  *
  * Owner: the engine's worker. An incoming packet is incomplete while its segments arrive, complete
- * while it waits for space at the host, and taken while it is delivered. Then it is acknowledged
- * and closed. On clocks with times it is *stored* before that, until it is in the host's memory.
+ * while it waits for space at the host, and taken while it is delivered. On clocks real and virtual
+ * it is then *stored* until it is in the host's memory. At the end it is acknowledged and closed.
  * While it is incomplete or complete it holds a reference to the buffer of each of its segments.
  */
 #ifndef NIC_ENGINE_RECEIVE_H
@@ -29,20 +29,23 @@ enum engine_incoming_state {
 } __attribute__((packed));
 
 struct engine_incoming {
-    uint64_t due_ps; /* if incomplete or stored: when its timer is due; orders these lists */
-    /* incomplete: when its latest segment arrived; due_ps is updated only when it is reached */
+    uint64_t due_ps; /* while incomplete or stored: when its timer is due */
+    /*
+     * while incomplete: when its latest segment arrived. engine_receive_due() corrects due_ps by
+     * it, but only once due_ps is reached.
+     */
     uint64_t active_ps;
     struct emu_head head;
     uint32_t tag;
     enum engine_incoming_state state;
     bool broken;                   /* damaged: will be answered with a NACK */
     uint8_t segs;                  /* segments arrived */
-    uint8_t count;                 /* complete: number of host segments */
+    uint8_t count;                 /* number of host segments; valid when complete */
     uint32_t buf[ENGINE_SEGS_MAX]; /* buffer of each segment; EMU_NO_BUF: none */
 };
 
 struct engine_receiving {
-    struct engine_list parts; /* ordered by due_ps, like `stored` */
+    struct engine_list parts; /* incomplete packets, ordered by due_ps, like `stored` */
     struct engine_list complete;
     struct engine_list stored;
     struct engine_incoming *incoming; /* links * EMU_VCS incoming packets */

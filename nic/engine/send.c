@@ -31,7 +31,7 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Packets of one segment overtake longer ones. */
+/* Packets of one segment overtake longer packets. */
 static uint8_t packet_priority(const struct engine_packet *p)
 {
     return p->segs == 1 && !p->bulk;
@@ -83,7 +83,7 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     engine_posts_again(e, at_ps);
 }
 
-/* Insert packet @i into a list ordered by due times, from its end: most packets are due last. */
+/* Insert packet @i into a list ordered by due times. Search from the end: most are due last. */
 static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 {
     uint16_t prev = list->last;
@@ -127,8 +127,7 @@ static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
         engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         return;
     }
-    if (p->tries >=
-        TRIES_COUNTED) /* only with endless tries; the low bits, which tags use, go on as before */
+    if (p->tries >= TRIES_COUNTED) /* only with endless tries; keeps the low bits, which tags use */
         p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_BACKOFF;
     p->due_ps = e->now_ps + packet_backoff_ps(e, p);
@@ -174,7 +173,7 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
         uint64_t due_ps = p->active_ps + emu_rto_ps(&e->rto, p->tries);
 
         if (due_ps > e->now_ps) {
-            /* a segment was sent since then, or time-outs have become longer */
+            /* since due_ps was set, a segment was sent, or time-outs have become longer */
             p->due_ps = due_ps;
             engine_list_drop(&e->send.awaiting, e->send.join, i);
             timer_add(e, &e->send.awaiting, i);

@@ -56,7 +56,7 @@ enum engine_notice {
 } __attribute__((packed));
 
 struct engine_packet {
-    /* if it awaits its reply or is in backoff: when its timer is due; orders these lists */
+    /* when the timer of its reply or backoff is due; orders the lists awaiting and backing_off */
     uint64_t due_ps;
     /*
      * awaiting its reply: when its latest segment was sent. engine_send_due() corrects due_ps by
@@ -76,13 +76,13 @@ struct engine_packet {
     enum engine_state state;
     bool group;
     bool more; /* a packet to the same destination waited right behind when this one was sent */
-    /* crc is valid, and the packet does not grow any more: it was sent before, or is full */
+    /* crc is valid, and the packet does not grow any more, because it was sent before or is full */
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
-    /* the notice for the host; before state ENGINE_BACK: the one for when it is acknowledged */
+    /* in state ENGINE_BACK, the notice for the host; before, the one to give it after an ACK */
     enum engine_notice back;
-    uint8_t answer; /* enum emu_test_answer */
+    uint8_t answer; /* to a conditional: enum emu_test_answer */
     bool bulk;      /* has the lowest priority even if it has one segment */
     uint8_t priority;
     uint8_t count;   /* host segments */

@@ -4,8 +4,8 @@
  *
  * Events happen in the order of their times. At equal times the order is: input from the links,
  * segments posted by the host, deliveries to the host, timers, results, output. Because of this
- * order, a packet gets all segments that the host posts at one time, and no result depends on how
- * the workers divide time into windows. A segment arrives when its last byte arrives.
+ * order, a packet gets all segments that the host posts at one time, and nothing depends on how far
+ * a worker advances its devices in one call. A segment arrives when its last byte arrives.
  */
 #include "nic/engine/internal.h"
 
@@ -161,7 +161,7 @@ static void timed_begin(struct engine_timed *t, uint64_t until_ps)
     uint64_t credit = emu_dev_take(&e->dev, EMU_EVENT_CREDIT);
     const struct emu_credit *back;
 
-    engine_host_refresh(e); /* the process may have detached since then */
+    engine_host_refresh(e); /* the process may have detached since the last step */
     if (!e->host.in_full && ((data >> ENGINE_HOST & 1) || e->host.in_ps != EMU_NEVER))
         e->host.in_ps = emu_rx_front_ps(&e->host.in, until_ps);
     emu_each_bit (i, credit & emu_bits_below(ENGINE_HOST))
@@ -214,7 +214,7 @@ static uint32_t timed_step(struct emu_dev *dev, uint64_t until_ps)
     timed_begin(t, until_ps);
     while ((event = event_next(t)).at_ps <= until_ps) {
         moved++;
-        /* clock real: a late event happens at the time of the one before it */
+        /* clock real: a late event happens at the time of the previous event */
         if (event.at_ps < e->now_ps)
             event.at_ps = e->now_ps;
         e->now_ps = event.at_ps;

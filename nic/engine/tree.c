@@ -7,10 +7,10 @@
  * a reduction ends at the host that did not contribute, wherever it is. (The switches follow the
  * same rule, emu/packet/seg.h.) A result for all members (of a barrier or an all-reduce) is
  * complete at the tree's root, which sends it to the group as a multicast; the switches copy it and
- * merge the replies. With barrier=conditional nothing is sent up: the root tests whether all
- * members have arrived. With combining=switch a combine unit in each switch, which is an engine
- * without a host, replaces the inner adapters, and the group's tree of switches replaces the tree
- * of adapters.
+ * merge the replies. With barrier=conditional no adapter sends a contribution to a barrier. Instead
+ * the root asks all members by a network conditional whether they have reached the barrier. With
+ * combining=switch a combine unit in each switch, which is an engine without a host, replaces the
+ * inner adapters, and the group's tree of switches replaces the tree of adapters.
  * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
  *
  * A contribution of another adapter arrives exactly once because of flow.c, and one of the host
@@ -110,8 +110,8 @@ static void contribution_mismatch(struct engine_tree *tree, const struct engine_
 }
 
 /*
- * Return the header that the fault functions see. A contribution without payload has length 0
- * there, because it has no bits that could flip.
+ * Return the header for the fault functions. In it, a contribution without payload has length 0,
+ * because it has no bits that could flip.
  */
 static struct emu_hdr contribution_hdr(struct engine *e, uint32_t buf)
 {

@@ -14,24 +14,24 @@
 /* A run, and what its contributions have in common. */
 struct vector_run {
     struct engine_group *group;
-    uint32_t at;        /* position in the tree from which they came */
-    struct emu_hdr hdr; /* header of the first one */
+    uint32_t at;        /* position in the tree from which the contributions came */
+    struct emu_hdr hdr; /* header of the first contribution */
     /*
-     * Second word of the next one's header. Incrementing the number inside a header and then
-     * reading the whole word would stall store forwarding: 7 % of the worker's time in a reduce.
+     * Second word of the next contribution's header. Incrementing the number inside a header and
+     * then reading the whole word would stall store forwarding: 7 % of a worker's time in a reduce.
      */
     uint64_t signature;
     bool passes;    /* the contributions pass unchanged, without a state */
-    emu_ports had;  /* inputs that have contributed to their states before */
+    emu_ports had;  /* inputs that have contributed to the same states before */
     emu_ports outs; /* positions to which the results go; 0: no results yet */
     struct engine_to to;
     uint32_t room; /* how many results can be sent now */
 };
 
 /*
- * For example, nothing is combined at the last node of a chain, which only forwards its host's
- * contributions, and at a root that does not contribute. All states must be free, so that no other
- * operation can interfere.
+ * Nothing is combined, for example, at the last node of a chain, which only forwards its host's
+ * contributions, and at a root that does not contribute. All states must be free, so that the
+ * contribution cannot belong to an operation in progress.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at)
@@ -88,7 +88,7 @@ static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t mo
         run->room = 0;
 }
 
-/* Add the contribution in @buf to @state. False: the contribution or its state does not fit. */
+/* Add the contribution in @buf to @state. False: it or its state does not fit the run. */
 static inline bool run_add(struct engine *e, const struct vector_run *run,
                            struct engine_coll *state, uint32_t buf)
 {
@@ -161,7 +161,7 @@ static inline void run_fetch(struct engine *e, const struct vector_run *run, uin
 }
 
 /*
- * Take those of @count contributions that belong to the run and can be taken now. Returns how many.
+ * Take contributions, up to @count, that belong to the run and can be taken now. Returns how many.
  */
 static uint32_t run_take(struct engine *e, struct vector_run *run, const uint32_t *bufs,
                          uint32_t count)

@@ -134,7 +134,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
     return atomic_valid(a->call, a->type, a->op);
 }
 
-/* Post an atomic. The adapter copies the operand before this returns, so any atomic is injected. */
+/* Post an atomic. FI_INJECT makes no difference, because the adapter always copies the operand. */
 static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);

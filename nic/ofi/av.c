@@ -6,7 +6,7 @@
  * lock while other threads insert. A hash table of (kind, node, queue) maps a message's source to
  * its fi_addr_t. Only endpoints with FI_SOURCE use it. Successive processes of a node may use the
  * same queues: their entries differ by incarnation. An entry without an incarnation (from a name
- * given as text) matches any of them. FI_AV_MAP and FI_AV_TABLE are treated alike.
+ * given as text) matches every process. FI_AV_MAP and FI_AV_TABLE are treated alike.
  */
 #include "nic/ofi/unsupported.h"
 
@@ -149,7 +149,7 @@ fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_pe
     return found;
 }
 
-/* Return the index of an entry to write: a removed one, or the next unused one. AV_NONE: none. */
+/* Return the index of a removed entry, or else of the next unused one; AV_NONE if there is none. */
 static uint32_t av_entry_get(struct ofi_av *av)
 {
     uint32_t count = atomic_load_explicit(&av->count, memory_order_relaxed);
@@ -322,7 +322,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 {
     struct ofi_av *av;
 
-    /* not supported: tables with a name, which are shared, and asynchronous ones (FI_EVENT) */
+    /* not supported: shared tables, which have a name, and asynchronous tables (FI_EVENT) */
     if (attr->name || attr->flags & FI_EVENT)
         return -FI_ENOSYS;
     av = calloc(1, sizeof *av);

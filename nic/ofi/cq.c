@@ -174,8 +174,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * Return the size of the caller's structure, which grew in libfabric 1.5 and 1.20. The headers with
- * which this file was compiled may have either of the two last sizes.
+ * Return the size of the caller's structure, which grew in libfabric 1.5 and 1.20. In the headers
+ * with which this file is compiled it may have the size of 1.5 or that of 1.20.
  */
 static size_t cq_error_bytes(const struct ofi_cq *cq)
 {
@@ -213,7 +213,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
-            /* that buffer belongs to the caller; we have no data for it */
+            /* the buffer err_data belongs to the caller, and we have no data for it */
             entry.err_data = buf->err_data;
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);

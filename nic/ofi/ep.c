@@ -189,7 +189,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 /*
  * Drop completions from now on. Readers of the completion queue may make an operation wait for a
- * peer's next write. They do so under the queue's lock, so none of them does after this function.
+ * peer's next write, but only under the queue's lock, so no reader does it after this function.
  */
 static void ep_stop(struct ofi_ep *ep)
 {

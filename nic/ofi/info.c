@@ -12,7 +12,6 @@
  * FI_MR_BASIC. Others choose keys themselves. A program accepts FI_MR_BASIC by setting it, or by
  * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
-
  */
 #include "nic/ofi/ofi.h"
 
@@ -60,8 +59,8 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 }
 
 /*
- * Return the capabilities that the hints request, with those that they imply. Without a request,
- * return all that can be offered.
+ * Return the capabilities that the hints request or imply. Without a request, return all that can
+ * be offered.
  */
 static uint64_t info_caps(const struct fi_info *hints)
 {

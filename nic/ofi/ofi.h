@@ -3,7 +3,7 @@
  * ofi.h - the objects of the libfabric provider, and which threads may access their fields.
  *
  * The objects form a tree: fabric -> domain -> { av, cq, cntr, mr, ep }. Each object counts the
- * objects that were opened on it, and refuses to close before them (-FI_EBUSY). A domain holds a
+ * objects that were opened on it, and cannot be closed before them (-FI_EBUSY). A domain holds a
  * reference to the process's adapter. An endpoint opens two queues of the adapter, one for untagged
  * and one for tagged messages, so that a message of one kind cannot match a receive of the other.
  *
@@ -92,9 +92,8 @@ enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
 /* The address of an endpoint, as returned by fi_getname(); it has a fixed length. */
 struct ofi_addr {
-    /* in a source address, FABEMU_ANY_NODE: the node that the process gets */
-    uint32_t node;
-    uint16_t queue[OFI_KINDS]; /* in a source address, OFI_QUEUE_NONE: any free queue */
+    uint32_t node; /* FABEMU_ANY_NODE in a source address stands for the node of this process */
+    uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE in a source address stands for any free queue */
     uint64_t fabric;           /* the fabric's id; 0: unknown */
     uint64_t incarnation;      /* incarnation of the node; 0: any */
 };
@@ -105,7 +104,7 @@ struct ofi_op;
 /*
  * The lock of an object, for threads of the application; the adapter's callbacks take none. It does
  * nothing if the application promises never to make two calls on one domain at the same time
- * (FI_THREAD_DOMAIN). Open MPI promises that, unless MPI_THREAD_MULTIPLE is used.
+ * (FI_THREAD_DOMAIN). Open MPI promises this, unless MPI_THREAD_MULTIPLE is used.
  */
 struct ofi_lock {
     pthread_mutex_t mutex;
@@ -196,7 +195,7 @@ struct ofi_side {
     uint64_t op_flags; /* flags for the calls that have no flags argument */
 };
 
-/* Which counter counts an operation. fi_ep_bind() accepts a counter for each but the last. */
+/* Which counter counts an operation. fi_ep_bind() accepts no counter for OFI_COUNT_NOTICE. */
 enum ofi_count {
     OFI_COUNT_SEND,
     OFI_COUNT_RECV,
@@ -225,10 +224,10 @@ struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
-    /* before the endpoint is enabled, the requested address; then its own */
+    /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
     bool enabled;
-    _Atomic bool closing; /* completions are dropped from now on */
+    _Atomic bool closing; /* the endpoint is being closed, so completions are dropped */
     struct ofi_av *av;
     struct ofi_side tx;
     struct ofi_side rx;
@@ -263,7 +262,7 @@ struct ofi_op {
     uint64_t flags;                 /* flags of the entry, such as FI_SEND | FI_TAGGED */
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
-    bool wanted;                    /* success is reported, too; errors always are */
+    bool wanted;                    /* success must be reported, too, not only an error */
     /* called when the adapter has completed the request and `error` is set */
     void (*done)(struct ofi_op *op);
     /* a part: the operation that it belongs to; a message in a buffer for several messages: the
@@ -350,8 +349,8 @@ int ofi_errno(int err);
 void ofi_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
- * ofi_socket_check - check that a fabric listens at $FABEMU_SOCKET. If that is set and none
- * listens, print the reason. Errors: -FI_ENODATA.
+ * ofi_socket_check - check that a fabric listens at $FABEMU_SOCKET. If the variable is set and no
+ * fabric listens there, print the reason. Errors: -FI_ENODATA.
  */
 int ofi_socket_check(void);
 
@@ -362,7 +361,7 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 /* addr.c */
 /**
  * ofi_addr_parse - make an address from names.
- * @node: decimal, or NULL: any. @service: decimal 0 to 32766, or NULL: any queues.
+ * @node: a decimal number, or NULL for any node. @service: 0 to 32766, or NULL for any queues.
  * Errors: -FI_ENODATA, a name is invalid.
  */
 int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret);
@@ -501,8 +500,8 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 
 /* op.c */
 /**
- * ofi_op_get - take an operation from the pool and initialise all of it but its request. NULL:
- * there is no memory, or too many operations are in use. Thread: any.
+ * ofi_op_get - take an operation from the pool and prepare it for @xfer. NULL: there is no memory,
+ * or too many operations are in use. Thread: any.
  */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
@@ -543,7 +542,7 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 
 /**
  * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards
- * the caller must not use it. Lock-free: callbacks call it under the adapter's lock.
+ * the caller must not use @op. Lock-free, because callbacks call it under the adapter's lock.
  */
 void ofi_op_finish(struct ofi_op *op);
 

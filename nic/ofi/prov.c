@@ -8,7 +8,7 @@
  * FABEMU_SOCKET  the control socket of the fabric. If it is not set, or no fabric listens there,
  * fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
  * FI_LOG_LEVEL=info, in the second on stderr.
- * FABEMU_NODE    the node to request; otherwise the MPI launcher's rank, or any.
+ * FABEMU_NODE    the node to request. If it is not set: the MPI launcher's rank, or any node.
  *
  * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
  * share one adapter.
@@ -38,9 +38,9 @@ struct fi_provider ofi_prov = {
 
 /*
  * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
- * which may be that of the running library. So this returns the library's version. That is safe
- * because later versions only add fields at the end of structures, and because the provider refuses
- * capabilities that it does not know.
+ * which may be that of the running library. So this function returns the library's version, which
+ * is safe because later versions only add fields at the end of structures, and because the provider
+ * refuses capabilities that it does not know.
  */
 FI_EXT_INI
 {

@@ -176,7 +176,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
-/* Find the source that a receive names, or any without FI_DIRECTED_RECV, and its incarnation. */
+/* Find the source and incarnation that a receive names. Without FI_DIRECTED_RECV it names none. */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *incarnation)
 {

@@ -82,7 +82,7 @@ def parser():
 
 
 def choose(only):
-    """The figures and rows that --only names."""
+    """Return the figures and rows that --only names."""
     if only is None:
         return list(FIGURES.values()), list(ROWS)
     figures, ids = set(), set()

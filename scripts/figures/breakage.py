@@ -12,8 +12,8 @@ from recovery import Expected, Trace, of_outage
 SCHEDULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recovery.faults")
 NS = 1000       # ns per µs
 BEFORE_NS = 200 * NS    # start of the mean throughput before the first failure
-TIME_OF_RUN = ("--warmup", "100000", "--measure", "2300000")
-WINDOW = Axis("--series", "time (µs)", name="time_us")
+TIME_OF_RUN = ("--warmup", "100000ns", "--measure", "2300000ns")
+WINDOW = Axis("--series", "time (µs)", form="{}ns", name="time_us")
 WINDOW_NS = (10000,)
 THROUGHPUT = Quantity("payload delivered to a node (GB/s)", "gbytes_per_s", (), (), 1)
 ROUTINGS = ("adaptive", "static")
@@ -68,13 +68,13 @@ def recovered(load, number):
 # --- noise -----------------------------------------------------------------------------------
 
 SHARE = Axis("--noise", "share of the core that the system takes, at 1 kHz (%)", log=10,
-             form=lambda percent: f"1000000:{percent * 10000:.0f}", name="share_percent")
+             form=lambda percent: f"1ms:{percent * 10000:.0f}ns", name="share_percent")
 LENGTH = Axis("--noise", "length of an interruption (µs), 2.5 % of all time", log=10,
-              form=lambda us: f"{us * 40000:.0f}:{us * 1000:.0f}", name="length_us")
+              form=lambda us: f"{us * 40000:.0f}ns:{us * 1000:.0f}ns", name="length_us")
 SHARES = Pick((0.05, 0.1, 0.25, 0.5, 1, 2.5, 5), (0.1, 2.5))
 LENGTHS = Pick((0.25, 2.5, 25, 250, 2500), (2.5, 25))
 # 38.2 ms apart, so that operations start at different phases of the noise and do not overlap
-APART = ("--interval", "38196601", "--operations")
+APART = ("--interval", "38196601ns", "--operations")
 OPERATIONS = Pick((*APART, "200"), (*APART, "25"))
 
 TIME = Quantity("mean time (µs)", "mean_time_us", ("latency_ns", "mean"),

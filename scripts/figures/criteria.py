@@ -35,7 +35,7 @@ class Within(Closeness):
 
 @dataclass(frozen=True)
 class Near(Closeness):
-    """Holds if the number differs from the stated one by at most this part of the stated one."""
+    """Holds if the number differs from the stated one by at most @part times the stated one."""
     stated: float
     part: float
 
@@ -88,7 +88,7 @@ class From(Closeness):
 
 @dataclass(frozen=True)
 class Between:
-    """Holds above low and below high. Otherwise the difference is that to the nearer bound."""
+    """Holds above low and below high. The difference is 0, or the distance to the nearer bound."""
     low: float
     high: float
 

@@ -74,7 +74,7 @@ def pairs(args):
         if name == "--faults":
             value = os.path.basename(value)
         if name in ("--warmup", "--measure", "--interval"):
-            value = f"{float(value) / 1000:g} µs"
+            value = f"{float(value.removesuffix('ns')) / 1000:g} µs"
         ret.append(value if name == "--set" else f"{name[2:]} {value}")
     return ret
 

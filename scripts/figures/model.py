@@ -109,7 +109,7 @@ class Series:
                 for x, result in sorted(results.sweep(self).items())]
 
     def cost(self, x, time):
-        ns = sum(float(value) for name, value in zip(time, time[1:])
+        ns = sum(float(value.removesuffix("ns")) for name, value in zip(time, time[1:])
                  if name in ("--warmup", "--measure"))
         if callable(self.hops):
             return self.hops(x, ns)

@@ -24,7 +24,7 @@ SWITCH = ("--topo", "kary:8,1", *ROUTER)
 
 
 def lasting(warmup_ns, measure_ns):
-    return ("--warmup", str(warmup_ns), "--measure", str(measure_ns))
+    return ("--warmup", f"{warmup_ns}ns", "--measure", f"{measure_ns}ns")
 
 
 # --- Figures 5 to 12: permutations on 256 nodes ----------------------------------------
@@ -108,7 +108,7 @@ def reduction(name, ports, units):
     return Series(
         name, (*TREE[ports], "--set", f"combine_units={units}", "--pattern", "reduce",
                "--groups", "1", "--group-size", "256"), BYTES, SIZES,
-        ("--operations", "10", "--interval", "100000"), 50_000)
+        ("--operations", "10", "--interval", "100000ns"), 50_000)
 
 
 REDUCE_8 = reduction("8-port switches", 8, 1)
@@ -215,7 +215,7 @@ def saved(results, pair, loads):
 
 
 def saved_more(more, less, xs):
-    """The mean over the loads of the time saved with @more over that saved with @less."""
+    """The time that @more saves, divided by the time that @less saves: mean over the loads."""
     def measure(results):
         loads = results.effort.pick(xs)
         ask(results, [*more, *less], loads)

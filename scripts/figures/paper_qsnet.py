@@ -12,7 +12,7 @@ NODES = Axis("--topo", "nodes", log=2, form="qsnet:{}")
 PAIRS = Axis("--pattern", "permutation", form="permutation:{}")
 CHANNELS = Axis("--set", "virtual channels of a link", form="channels={}")
 BYTES = Axis("--bytes", "bytes of a message", log=2)
-SKEW = Axis("--skew", "time over which the nodes arrive (ns)", log=10)
+SKEW = Axis("--skew", "time over which the nodes arrive (ns)", log=10, form="{}ns")
 
 BANDWIDTH = Quantity("bandwidth of a node (GB/s of payload)", "gbytes_per_s",
                      ("source_bytes_per_s", "mean"),
@@ -39,7 +39,7 @@ SMALL = 32                      # bytes of the smallest packet on the wire
 
 
 def lasting(warmup_ns, measure_ns):
-    return ("--warmup", str(warmup_ns), "--measure", str(measure_ns))
+    return ("--warmup", f"{warmup_ns}ns", "--measure", f"{measure_ns}ns")
 
 
 def network(nodes):

@@ -28,7 +28,7 @@ class Fabemu:
         return st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns
 
     def changed(self):
-        """Has the file changed since the start?"""
+        """Return whether the file has changed since the start."""
         try:
             return self._file() != self.file
         except OSError:

@@ -17,7 +17,7 @@ static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64
     }
 }
 
-/* Return whether the packet must have slots for all its segments before it sends the first. */
+/* Return whether a packet *collects* slots: it needs one for each segment before it sends any. */
 static bool allocate_collects(const struct switch_channel_in *in)
 {
     return in->group && in->last;
@@ -38,7 +38,6 @@ static void allocate_open(struct switch_channels *ch, uint32_t v, uint32_t o, ui
         switch_channel_request_segment(ch, o, c, v / EMU_VCS, in->priority);
 }
 
-/* Return whether packet @v may open a channel of output @o now. */
 static bool allocate_may_open(const struct switch_channels *ch, uint32_t v, uint32_t o)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -134,7 +133,7 @@ static uint32_t allocate_waiting(const struct switch_channels *ch, uint32_t o, u
            (collects ? port->collect : ~port->collect);
 }
 
-/* Return the next packet, by round robin, that waits for output @o; CHANNEL_NONE: there is none. */
+/* Return the next packet, by round robin, that waits for output @o; CHANNEL_NONE if none does. */
 static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_t priority,
                                  bool collects)
 {
@@ -156,9 +155,9 @@ static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_
 }
 
 /*
- * Return the packet that gets the next channel of output @o; CHANNEL_NONE: none may have one.
- * Packets that collect slots alternate with the others. A packet whose turn it is, but that may not
- * collect yet, keeps its turn.
+ * Return the packet that gets the next channel of output @o, or CHANNEL_NONE if no packet may have
+ * one. Within a priority, packets that collect slots alternate with the others. A packet that may
+ * not collect yet, because another packet does, keeps its turn while others go first.
  */
 static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
 {

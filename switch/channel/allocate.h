@@ -20,9 +20,9 @@
  * Why nothing deadlocks: as in input/fifo.c, the cables have an order such that every packet takes
  * them in that order: links up, by level, then links down. Take a cable X from S, a switch or a
  * node, to F, and assume that each open channel of the cables after X closes at some time. Then:
- * (1) Every segment in the buffer at F leaves. Its packet waits for a channel of a cable after X:
- *     one closes, and is granted in turn. Then the packet waits for slots there, which come back
- *     because of (1) on that cable.
+ * (1) Every segment in the buffer at F leaves. Its packet may have to wait for a channel of a cable
+ *     after X. Channels of that cable close, and are granted in turn. Then the packet waits for
+ *     slots, which come back because of (1) on that cable.
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its previous segment has left. It has one on every cable of its path,
  *     so the whole packet arrives.
@@ -34,9 +34,11 @@
  *     slots, they are used by segments at F, which leave by (1), or promised to packets that
  *     nothing stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
  * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
- *     the channel of the cable *into* S wait for all copies, and that cable comes before theirs.
+ *     the channel of the cable *into* S wait for all copies, and that cable comes before those of
+ *     the copies.
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the
- *     wire, so the channel of X closes. By induction from the last cables backwards, all do.
+ *     wire, so the channel of X closes. By induction from the last cables backwards, all channels
+ *     close.
  * One channel and no pool are enough, except for a broadcast of more segments than a channel's slot
  * and the pool hold: it can never be sent this way, and gets a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
@@ -129,7 +131,7 @@ void switch_channel_stop_waiting_for(struct switch_channels *ch, uint32_t v, emu
 
 /*
  * Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. If a
- * packet has collected all its slots by this, the next packet may collect, so channels are granted.
+ * packet has then collected all its slots, grant channels, because the next packet may collect.
  */
 void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 

@@ -73,7 +73,6 @@ uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
     return slot;
 }
 
-/* Free the slot of the oldest segment of @v. */
 static void buffer_pop(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {
     struct switch_channel_in *in = &ch->in[v];

@@ -2,28 +2,28 @@
 /*
  * bypass.c - clock raw: a packet that need not wait skips the input's buffer.
  *
- * On clock raw nothing takes time. A segment for which nothing waits at its output, and which has a
- * credit there, leaves in the step in which it arrived. It moves from one cable's ring to the next
- * and never enters the store. The same is true for a segment of a broadcast if all its outputs are
- * free, and for a reply. Checks, credits, counters and the state of channels are the same as for
- * other segments. Where something waits, all new arrivals wait behind it (allocate.c, transmit.c),
- * so the order of service and the priorities are kept.
+ * On clock raw nothing takes time. A segment leaves in the step in which it arrived, if no other
+ * segment waits at its output and the output has a credit for it. It moves from one cable's ring to
+ * the next and never enters the store. The same is true for a segment of a broadcast if all its
+ * outputs are free, and for a reply. Checks, credits, counters and the state of channels are the
+ * same as for other segments. Where something waits, all new arrivals wait behind it (allocate.c,
+ * transmit.c), so the order of service and the priorities are kept.
  *
- * Most arrivals are of three kinds: the head of a unicast packet on a closed channel, the next
- * continuations of a packet, and an ACK of a packet whose last segment was sent. These take a short
- * path without a copy, calls, or the bookkeeping for packets that wait: a packet of five segments
- * takes about 1000 instructions per switch instead of 1850. arrival.c and reply.c handle all
- * others. A check that fails in this file changes nothing, except the round robin among equally
- * good outputs.
+ * A packet's first segment is its *head*, the others are *continuations*. Most arrivals are of
+ * three kinds: the head of a unicast packet on a closed channel, the next continuations of a
+ * packet, and an ACK of a packet whose last segment was sent. These take a short path without a
+ * copy, calls, or the bookkeeping for packets that wait: a packet of five segments takes about 1000
+ * instructions per switch instead of 1850. arrival.c and reply.c handle all others. A check that
+ * fails in this file changes nothing, except the round robin among equally good outputs.
  *
  * A link sends packet by packet, so several continuations usually arrive together with their head,
- * and this file handles them together. Each must be exactly the word that is expected next on its
- * channel. So its CRC-16 is compared and not computed again, and the common fields are looked up
- * once.
+ * and this file handles them together. The header of each must be exactly the one that is expected
+ * next on its channel. So the CRC-16 in it is compared and not computed again, and the fields that
+ * all have in common are looked up once.
  */
 #include "switch/channel/stages.h"
 
-/* Return for how many of @wanted segments channel @c of @o, where nothing may wait, has credits. */
+/* Return how many of @wanted segments channel @c of @o has credits for. Nothing may wait at @o. */
 static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint32_t c,
                                    uint32_t wanted)
 {
@@ -166,8 +166,8 @@ static inline struct bypass_words bypass_last_of(const struct switch_channels *c
 }
 
 /*
- * Move up to @count entries from the front of @from to @to. Stops at the first that is not the
- * continuation that @words describes, beginning with index @index. Returns how many.
+ * Move up to @count continuations, the first with index @index, from the front of @from to @to.
+ * Stop before an entry without the expected header (@words). Returns how many were moved.
  */
 static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_ring_end *from,
                                    struct emu_ring_end *to, struct bypass_words words,
@@ -213,8 +213,8 @@ static inline uint32_t bypass_empty(struct emu_ring_end end, uint32_t count)
 }
 
 /*
- * Move up to @most continuations of packet @in from @from, channel @c, to @to, channel @by. Returns
- * how many.
+ * Move up to @most continuations of packet @in from channel @c of the ring @from to channel @by of
+ * the ring @to. Returns how many.
  */
 static inline uint32_t bypass_run(const struct switch_channels *ch, struct switch_channel_in *in,
                                   struct emu_ring_end *from, uint32_t c, struct emu_ring_end *to,
@@ -362,7 +362,7 @@ static inline uint32_t bypass_conts(struct switch_channels *ch, uint32_t p, uint
 
 /* --- heads -------------------------------------------------------------------------- */
 
-/* Return the outputs at which a unicast with @head can open a channel; empty: see arrival.c. */
+/* Return the outputs at which a unicast with @head can open a channel; if empty, use arrival.c. */
 static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p,
                                     const struct emu_head *head)
 {
@@ -372,7 +372,7 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
            ch->openable[head->priority != 0];
 }
 
-/* Return for how many of @wanted segments @o has credits on a channel that their packet opens. */
+/* Return how many of a packet's @wanted segments @o has credits for, on a channel to be opened. */
 static inline uint32_t bypass_room_new(struct switch_channels *ch, uint32_t o, uint32_t wanted)
 {
     const struct emu_vcs *vcs = &ch->port[o].vcs;
@@ -440,9 +440,9 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
 /* --- replies ------------------------------------------------------------------------ */
 
 /*
- * Handle the ACK at the front of port @p's cable: it closes its channel, and the packet's own ACK
- * is sent. This path is taken only if no packet waits for a channel of that port. Returns 1, or 0:
- * nothing was done.
+ * Handle the ACK at the front of port @p's cable: close the channel on which its packet was sent,
+ * and send the ACK on to where the packet came from. Returns 1, or 0 if nothing was done, for
+ * example because packets wait for channels of port @p.
  */
 static inline uint32_t bypass_ack(struct switch_channels *ch, uint32_t p,
                                   const struct emu_entry *entry)

@@ -21,11 +21,12 @@
  * The switch's worker owns this state. All decisions are the same on every clock.
  * emu/packet/packet.h defines the protocol between the two ends of a cable.
  *
- * A channel's number in the switch is port * EMU_VCS + its number on the port. @v is always a
- * channel of an input, and also stands for the packet on it. @w is always a channel of an output.
- * Each channel that a packet opens at an output is a *copy* of the packet: one for a unicast, one
- * per output for a broadcast. A broadcast of several segments *collects* slots: before a copy sends
- * the first segment, slots at the remote end are *promised* to all its segments (allocate.h).
+ * A channel's number in the switch is port * EMU_VCS + its number on the port. A packet's first
+ * segment is its *head*, the others are *continuations*. @v is always a channel of an input, and
+ * also stands for the packet on it. @w is always a channel of an output. Each channel that a packet
+ * opens at an output is a *copy* of the packet: one for a unicast, one per output for a broadcast.
+ * A broadcast of several segments *collects* slots: before a copy sends the first segment, slots at
+ * the remote end are *promised* to all its segments (allocate.h).
  */
 #ifndef SWITCH_CHANNEL_H
 #define SWITCH_CHANNEL_H
@@ -46,9 +47,7 @@
 enum switch_channel_state {
     CHANNEL_CLOSED,
     CHANNEL_OPEN, /* the packet has copies, or waits for channels */
-    /*
-     * no output leads to its destination: its segments are dropped, and it is answered with a NACK
-     */
+    /* no output leads to its destination, so its segments are dropped and it gets a NACK */
     CHANNEL_DRAINED,
     CHANNEL_REPLIED /* all copies have their replies; the packet's own reply waits for the wire */
 };
@@ -200,7 +199,7 @@ struct switch_channels {
     /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /* raw: bits of a continuation's word that depend on its index, and that mark the last one */
+    /* raw: bits of a continuation's first word: those that depend on its index, or mark the last */
     uint32_t cont_index[EMU_INDEXES];
     uint32_t cont_last;
 };
@@ -239,14 +238,14 @@ static inline struct switch_channel_pair *switch_channel_pair(const struct switc
     return &ch->pair[o * ch->sw.ports + p];
 }
 
-/* Return the bits of a continuation's word that differ between channels @from and @to. */
+/* Return the bits of a continuation's first word that differ between channels @from and @to. */
 static inline uint32_t switch_channel_relabel_cont(const struct switch_channels *ch, uint32_t from,
                                                    uint32_t to)
 {
     return (from ^ to) | (uint32_t)ch->cont_crc[from ^ to] << 16;
 }
 
-/* Change a header of channel @from, which was checked, into one of channel @to. */
+/* Change a checked header of channel @from into one of channel @to. */
 static inline void switch_channel_relabel(const struct switch_channels *ch,
                                           struct emu_packet_hdr *hdr, uint32_t from, uint32_t to)
 {
@@ -269,8 +268,8 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
 
 /*
  * Initialize @in for a packet whose head has arrived. The fields are written one by one. The
- * compiler would copy a struct literal in larger pieces than those in which it has just been
- * stored, and the processor would wait for that (5 % of a hop of packets of five segments).
+ * compiler would store a struct literal in small pieces and copy it in larger ones, for which the
+ * processor must wait (5 % of the time of a hop of packets of five segments).
  */
 static inline void switch_channel_new(const struct switch_channels *ch,
                                       struct switch_channel_in *in, const struct emu_head *head,

@@ -97,7 +97,7 @@ static const char *check_cable(struct switch_channels *ch, uint32_t p)
                 : NULL;
 }
 
-/* Return whether a head (with @reply: a reply) with @tag and channel @c is on the cable to @rx. */
+/* Return whether a head (if @reply, a reply) with @tag and channel @c is on the cable to @rx. */
 static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool reply)
 {
     const struct emu_ring_end *data = &rx->tx->data;
@@ -132,7 +132,7 @@ static bool check_faulty(const struct switch_channels *ch)
 
 /*
  * Check that each channel of the cable at port @p is open at both ends, or at neither, or that the
- * packet's head or reply is on the cable. There is no check if a segment may have been lost, or a
+ * packet's head or reply is on the cable. Skip the check if a segment may have been lost, or a
  * packet given up.
  */
 static const char *check_open(const struct switch_channels *ch, uint32_t p)
@@ -159,9 +159,7 @@ static const char *check_open(const struct switch_channels *ch, uint32_t p)
     return NULL;
 }
 
-/*
- * Check that `unsettled` of @v counts its copies, open and wanted, and that each has its channel.
- */
+/* Check packet @v: `unsettled` counts its copies, open and wanted; each open copy has a channel. */
 static const char *check_copies(const struct switch_channels *ch, uint32_t v)
 {
     const struct switch_channel_in *in = &ch->in[v];
@@ -181,7 +179,7 @@ static const char *check_copies(const struct switch_channels *ch, uint32_t v)
     return copies == in->unsettled ? NULL : "a packet's count of missing replies is wrong";
 }
 
-/* Check the queue of @v; add its segments to *@held and their waiting times to *@waited_ps. */
+/* Check the queue of packet @v. Add its segments to *@held, their waiting times to *@waited_ps. */
 static const char *check_queue(const struct switch_channels *ch, uint32_t v, uint64_t now_ps,
                                uint64_t *held, uint64_t *waited_ps)
 {
@@ -207,9 +205,7 @@ static bool check_anything(const struct switch_channel_port *port)
     return any != 0;
 }
 
-/*
- * Return whether `stopped`, `open_of` and `served` agree, with one input per channel in `stopped`.
- */
+/* Return whether `stopped`, `open_of` and `served` agree, and each channel is of one input. */
 static bool check_served(const struct switch_channels *ch, const struct switch_channel_port *port)
 {
     uint32_t open = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - take a link down or up, which both of its ends detect; stop a port.
+ * link.c - take a link down or up, which both of its ends detect; stop a port (it is *stuck*).
  *
  * The hardware reacts by itself. Packets take other outputs, a packet that has no other output gets
  * a NACK, and the channels of the link close. The fabric manager changes the routing tables
@@ -48,7 +48,7 @@ uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up,
 
 /* --- a port that is stuck ----------------------------------------------------------- */
 
-/* Treat the wire of a port that is stuck as busy, on timed clocks. */
+/* Timed clocks: treat the wire of a stuck port as busy, and cancel the port's scheduled action. */
 static void link_stick_timed(struct switch_channels *ch, uint32_t port)
 {
     struct switch_channel_timing *timing = switch_channels_timing(ch);
@@ -73,7 +73,7 @@ void switch_channels_stick(struct switch_dev *sw, uint32_t port, bool stuck, uin
         switch_channel_schedule_news(ch, at_ps - 1);
 }
 
-/* Return whether the port has a reply, or a segment and a credit, which may still be in a ring. */
+/* Return whether the port has a reply, or a segment and a credit (which may still be in a ring). */
 bool switch_channels_ready(const struct switch_dev *sw, uint32_t port)
 {
     const struct switch_channel_port *at = &((const struct switch_channels *)sw)->port[port];

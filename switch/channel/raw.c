@@ -10,8 +10,8 @@
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
- * Take all arrivals of port @p. Otherwise a sender that gives up a packet and sends again could
- * find the ring full of replies.
+ * Take all arrivals of port @p. Replies left in the ring could fill it, because this switch may
+ * give up packets before it takes their replies, and send new packets on the same channels.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {
@@ -103,15 +103,16 @@ static uint32_t raw_send(struct switch_channels *ch)
 
 /*
  * Advance the ticks by the host's clock, after the arrivals were taken. A coarse clock is enough,
- * because ticks need not be exact. At most one tick passes in a step, because other switches may
- * not have been stepped for as long as this one. A time-out that is too early only costs a NACK.
+ * because ticks need not be exact. At most one tick passes in a step. If this switch was not
+ * stepped for a long time, other switches may not have been stepped either. A time-out that is too
+ * early only costs a NACK.
  */
 static void raw_tick(struct switch_channels_raw *raw)
 {
     struct switch_channels *ch = &raw->ch;
     uint64_t now_ps = emu_time_ns(CLOCK_MONOTONIC_COARSE) * 1000u;
 
-    /* modulo 2^64: a host may be up for longer than 213 days */
+    /* now_ps wraps to 0 when the host has been up for 213 days, so compare the difference */
     if (now_ps - raw->swept_ps < ch->tick_ps)
         return;
     raw->swept_ps = now_ps;

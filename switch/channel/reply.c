@@ -2,10 +2,10 @@
 /*
  * reply.c - ACK and NACK on their way back, packets that end without a reply, and time-outs.
  *
- * A reply closes the channel of the output at which it arrives. When all copies of a packet have
- * their replies, the switch sends one reply to the packet's sender: ACK, or NACK if any of them was
- * a NACK. The channel of the input is then free. When a channel of an output closes, the switch
- * grants it to a packet that waits.
+ * A reply closes the channel of the output at which it arrives. A packet has a *copy* at each
+ * output by which it leaves. When all copies have their replies, the switch sends one reply to the
+ * packet's sender: ACK, or NACK if any reply was a NACK. The channel of the input is then free.
+ * When a channel of an output closes, the switch grants it to a packet that waits.
  *
  * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was
  * lost. The switch closes the channel and counts it as a NACK. It measures this time in ticks of an
@@ -30,7 +30,7 @@
 
 #include <assert.h>
 
-/* Stop copy @w, and release the segments that only it had to send. */
+/* Stop copy @w, and release the segments that no other copy still has to send. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -39,7 +39,6 @@ static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps
     switch_channel_forgo(ch, ch->out[w].from, slot, at_ps);
 }
 
-/* Remove copy @w from its packet's list. */
 static void reply_unlink(struct switch_channels *ch, uint32_t w)
 {
     uint16_t *link = &ch->in[ch->out[w].from].copies;
@@ -111,9 +110,7 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 
 /* --- a packet ends without its replies ---------------------------------------------- */
 
-/*
- * Detach the copies of @v, whose replies are then ignored. Returns outputs where a channel closed.
- */
+/* Detach the copies of @v, so that replies to them are ignored. Returns where channels closed. */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
     emu_ports closed = EMU_NO_PORTS;
@@ -167,7 +164,6 @@ void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, u
 
 /* --- time-outs ---------------------------------------------------------------------- */
 
-/* Return whether a time-out has passed since tick @since. */
 static bool sweep_late(const struct switch_channels *ch, uint16_t since)
 {
     return (uint16_t)(ch->tick - since) > CHANNEL_TICKS;

@@ -8,8 +8,8 @@
  * - `replies`: the channels of the port's input whose replies wait for the wire;
  * - `ready`: the open channels with a segment to send (their cursors are not CHANNEL_NONE), one set
  *   per priority of the packets;
- * - `stopped`: the open channels whose packets have ever made a request, which packets that bypass
- *   the buffer do not. `input_of`, `open_of` and `served` map these channels to inputs.
+ * - `stopped`: the open channels whose packets have ever made a request. (Packets that bypass the
+ *   buffer make none.) `input_of`, `open_of` and `served` map these channels to inputs.
  * An output is in `queued` while it has any request. It is in `news` from the time of a request
  * until raw.c or timed.c has scheduled the output.
  */

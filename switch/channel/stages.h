@@ -63,7 +63,7 @@ void switch_channel_answer(struct switch_channels *ch, uint32_t v);
 void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
 /*
- * Count as refused the copy of @v that waits for a channel of output @o and cannot get one. A
+ * Count the copy of @v that waits for output @o, but cannot get a channel there, as refused. A
  * unicast packet that may take several outputs is refused only when none of them is left.
  */
 void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps);
@@ -77,7 +77,7 @@ bool switch_channel_check_timeouts(struct switch_channels *ch, uint64_t at_ps);
 /* --- link.c ------------------------------------------------------------------------- */
 
 /*
- * Take the link at @port down, or up again. Down: packets that wait for the link take another
+ * Take the link at @port down, or up again. If it goes down, packets that wait for it take another
  * output or get a NACK, and packets that arrived by it end without a reply. Returns how many
  * packets were sent by the link and had no reply yet.
  */

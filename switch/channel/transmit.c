@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* transmit.c - switch allocation, and the wire. */
+/* transmit.c - choose which channel of an output sends next, and send its segment (transmit.h). */
 #include "switch/channel/transmit.h"
 
 void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
@@ -10,7 +10,8 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 
     port->ready[out->priority] &= ~(1u << c);
     if (port->vcs.promised[c])
-        ch->news |= emu_port(o); /* other packets may use the slots that were promised to it */
+        /* other packets may use the slots that were promised to this copy */
+        ch->news |= emu_port(o);
     emu_vcs_forget(&port->vcs, c);
     out->cursor = CHANNEL_NONE;
     out->ended = true;
@@ -22,8 +23,8 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 /*
  * Choose one of the channels @ready. Inputs are served round robin. The packets of one input are
  * served one after the other, each as far as its segments have arrived. If they were served round
- * robin by segments, all packets would end late and occupy their channels longer (random traffic, 8
- * packets outstanding, 2 levels: 0.81 of the links' rate instead of 0.85).
+ * robin by segments, all packets would end late and occupy their channels longer. With random
+ * traffic, 8 packets outstanding and 2 levels, the links would be used to 81 % instead of 85 %.
  */
 static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t ready)
 {

@@ -5,7 +5,8 @@
  * An output sends replies first, because they are short, and there is at most one for each packet
  * that has arrived. Then it serves the highest priority that has a segment with a credit. Within a
  * priority it serves inputs round robin. So a packet of a higher priority waits for one segment at
- * most. When all copies have sent a segment, its slot is free and its credit returns.
+ * most. A broadcast packet has a *copy* at each of its outputs. When all copies have sent a
+ * segment, its slot is free and its credit returns.
  * Source: QsNet III §IV-B.
  */
 #ifndef SWITCH_CHANNEL_TRANSMIT_H
@@ -14,7 +15,7 @@
 #include "switch/channel/allocate.h"
 #include "switch/channel/buffer.h"
 
-/* Return the second word of the reply on channel @c of an input to the packet @in. */
+/* Return the second header word of the reply, on channel @c of an input, to packet @in. */
 static inline uint64_t switch_channel_reply_rest(const struct switch_channel_in *in, uint32_t c,
                                                  bool nack)
 {

@@ -63,7 +63,7 @@ struct switch_kind {
      * the caller calls destroy() also in this case.
      */
     bool (*init)(struct switch_dev *sw);
-    /* frees everything but the base and the device itself */
+    /* frees everything except the base and the device itself */
     void (*destroy)(struct switch_dev *sw);
     struct emu_tx *(*tx)(struct switch_dev *sw, uint32_t port);
     struct emu_rx *(*rx)(struct switch_dev *sw, uint32_t port);
@@ -107,7 +107,6 @@ struct switch_kind {
                              const struct emu_faults *faults);
 };
 
-/* State of a routing policy. */
 struct route_state {
     uint64_t random; /* state of the xorshift generator; never 0 */
     uint32_t last;   /* the output that was chosen last, if the policy uses it */
@@ -207,7 +206,7 @@ static inline struct switch_group *switch_group_of(const struct switch_dev *sw, 
  * Return the outputs of a collective segment that arrived at @row (§2.1); empty: drop it. The
  * result of an all-reduce comes down from the top of the group's tree, and is a multicast from
  * there on.
- * @unit: the output of the combine unit for contributions from @row, as a set; empty: none.
+ * @unit: the output of the combine unit for contributions from @row, as a set; may be empty.
  */
 static inline emu_ports switch_group_outs(const struct switch_group *group, uint32_t row,
                                           const struct emu_hdr *hdr, emu_ports unit)

@@ -4,9 +4,10 @@
  * crosspoints and the one with virtual output queues.
  *
  * A *row* is an input with its queues, one per output. The first rows and outputs belong to the
- * ports, the others to combine units: such an output feeds the unit, and its row takes the unit's
- * results. A *crosspoint* is the queue between one row and one output. *Level* n of a row is the
- * number of its queues that have n segments or more. The switch's worker owns all of it.
+ * ports, the others to combine units. A unit's output feeds contributions to the unit, and its row
+ * takes the unit's results. A *crosspoint* is the queue between one row and one output. *Level* n
+ * of a row is the number of its queues that have n segments or more. The switch's worker owns all
+ * of it.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -22,7 +23,7 @@ struct switch_row {
 
 struct switch_out {
     alignas(EMU_LINE) emu_ports waiting; /* rows that have a segment for this output */
-    /* segments for this output in all rows, plus SWITCH_OUT_DOWN; any thread may read it */
+    /* segments for this output, plus SWITCH_OUT_DOWN if its link is down; read by any thread */
     uint32_t queued;
     uint8_t last; /* the row that was served last, for round robin */
     struct emu_tx tx;
@@ -49,7 +50,7 @@ struct switch_crossbar {
     /* number of rows and of outputs; from sw.ports on they belong to combine units */
     uint32_t rows;
     /* Rarely used. */
-    emu_ports sends; /* ports that are not stuck */
+    emu_ports sends; /* ports that no fault keeps from sending (switch_stick()) */
 };
 static_assert(EMU_PORT_WORDS > 1 || (offsetof(struct switch_crossbar, runnable) % EMU_LINE == 0 &&
                                      offsetof(struct switch_crossbar, store) % EMU_LINE == 0 &&
@@ -140,7 +141,7 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
 
 /*
  * crossbar.c: count a unicast to @dst, to which the current routing table has no route from here.
- * Returns its outputs in the routing table for all links up; empty: none there either.
+ * Returns its outputs in the routing table for all links up, which may be none, too.
  */
 emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst);
 
@@ -161,8 +162,7 @@ static inline struct switch_routes switch_routes_of(const struct switch_crossbar
  * Return the outputs that a unicast to @dst may take from a row with these @routes; empty: none. A
  * segment that came down from a higher switch never goes up again, even while the manager changes
  * the routing tables. It keeps to its original route, and waits if a link of that route is down
- * (switch_reroute_in_flight()). So every route goes up first and then down, and no cycle of waits
- * can form.
+ * (switch_reroute_in_flight()). So every route goes up, then down, and no cycle of waits can form.
  */
 static inline emu_ports switch_unicast_outs(struct switch_crossbar *bar,
                                             const struct switch_routes *routes, uint32_t dst)
@@ -196,7 +196,7 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
 }
 
-/* Count @count segments fewer for output @o, all from row @r, which has @left more for it. */
+/* Note that @count segments of row @r have left by output @o. The row has @left more for @o. */
 static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint32_t o,
                                    uint32_t count, uint32_t left)
 {
@@ -209,9 +209,7 @@ static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint
 
 /* --- timed clocks ------------------------------------------------------------------- */
 
-/*
- * Return the credits that row @r, of a port, owes since the event at @at_ps that freed their space.
- */
+/* Return the credits that row @r of a port owes, because an event at @at_ps has freed space. */
 static inline void switch_pay(struct switch_crossbar *bar, uint32_t r, uint64_t at_ps)
 {
     if (bar->row[r].rx.owed)
@@ -233,7 +231,7 @@ static inline void switch_entered(struct switch_crossbar *bar, uint32_t r, uint6
 /*
  * Check the front segment of row @r's ring. If it arrives not later than @until_ps, add it to
  * @arrivals and return EMU_NEVER. Otherwise note the row for the next step, and return the
- * segment's time; EMU_NEVER: there is no segment.
+ * segment's time, or EMU_NEVER if there is no segment.
  */
 static inline uint64_t switch_poll(struct switch_crossbar *bar, struct emu_order *arrivals,
                                    uint32_t r, uint64_t until_ps)

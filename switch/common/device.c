@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * device.c - the functions of device.h. Most call the function of that name of the switch's kind.
- */
+/* device.c - the functions of device.h. Most call the function of that name of the kind. */
 #include "switch/common/device.h"
 
 #include <stdlib.h>
@@ -48,7 +46,7 @@ uint32_t switch_queued(const struct switch_dev *sw, uint32_t port)
 
 void switch_reroute(struct switch_dev *sw, const struct topo_route *route)
 {
-    atomic_store_explicit(&sw->route, route, memory_order_release); /* G6: G5, base.h */
+    atomic_store_explicit(&sw->route, route, memory_order_release); /* G6 pairs with G5 in base.h */
 }
 
 const struct topo_route *switch_route_now(const struct switch_dev *sw)

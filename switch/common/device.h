@@ -36,9 +36,9 @@ struct switch_counts {
     _Atomic uint64_t combined;   /* contributions that were combined */
     _Atomic uint64_t results;    /* results of reductions that were sent */
     _Atomic uint64_t multicasts; /* segments that were copied to more than one port */
-    /* dropped: from outside the group's tree, or against the protocol */
+    /* segments dropped because they came from outside the group's tree or violated the protocol */
     _Atomic uint64_t bad;
-    _Atomic uint64_t late; /* dropped: the group does not exist here, or no longer */
+    _Atomic uint64_t late; /* dropped, because their group does not exist here (any more) */
     /* unicasts without a route: dropped, refused, or waiting for a link */
     _Atomic uint64_t trapped;
     _Atomic uint32_t trapped_dst; /* destination of the last unicast without a route */
@@ -92,8 +92,8 @@ void switch_audit(struct switch_dev *sw, uint64_t now_ps, const struct emu_found
 const char *switch_check(struct switch_dev *sw, uint64_t now_ps);
 
 /**
- * switch_bufs - return how many references to pool buffers the switch and the cables to it hold,
- * without those that groups hold. Thread: the driver, while all workers are stopped.
+ * switch_bufs - return how many references to pool buffers the switch and the cables to it hold.
+ * References of groups do not count. Thread: the driver, while all workers are stopped.
  */
 uint32_t switch_bufs(struct switch_dev *sw);
 
@@ -112,9 +112,8 @@ int switch_faults(struct switch_dev *sw, uint32_t port, struct emu_faults *fault
 void switch_retries_add(const struct switch_dev *sw, struct switch_retries *sum);
 
 /**
- * switch_overruns - report the segments on the cable into @port that were lost because no pool
- * buffer was free, and that were not reported before: emu_intake_overruns(). Thread: manager, while
- * stopped.
+ * switch_overruns - report the segments on the cable into @port that were lost for want of a pool
+ * buffer since the last report: emu_intake_overruns(). Thread: manager, while stopped.
  */
 void switch_overruns(struct switch_dev *sw, uint32_t port,
                      void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
@@ -128,10 +127,10 @@ int switch_join_retry(struct switch_dev *from, uint32_t from_port, struct switch
 
 /* The ends of rings that are directly at the cable of a port, for a capture. */
 struct switch_cable_ends {
-    /* sends on the cable: that of the port, or of its replay buffer (link-level retry) */
+    /* the sending end of the port or, with link-level retry, of its replay buffer */
     struct emu_tx *tx;
-    struct emu_rx *rx; /* that of the port; returns credits */
-    /* receives for link-level retry, and returns acknowledgments; NULL: no retry */
+    struct emu_rx *rx; /* the receiving end of the port; returns credits */
+    /* with link-level retry, the end that receives and acknowledges; otherwise NULL */
     struct emu_rx *answers;
 };
 
@@ -193,10 +192,10 @@ struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port);
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
- * switch_stick - stop the port from sending, without any signal; not @stuck: let it send again from
- * @at_ps on (raw: 0). Nothing is lost. Without virtual channels, a stuck port whose link is down
- * (switch_link()) does send, for the manager. With link-level retry the segments go only into the
- * replay buffer, for switch_reroute_in_flight(). Without it they go over the cable.
+ * switch_stick - if @stuck, stop the port from sending, without any signal; otherwise let it send
+ * again from @at_ps on (raw: 0). Nothing is lost. Without virtual channels, a stuck port whose link
+ * is down (switch_link()) does send, for the manager. With link-level retry the segments go only
+ * into the replay buffer, for switch_reroute_in_flight(). Without it they go over the cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
@@ -217,8 +216,8 @@ uint32_t switch_waiting(struct switch_dev *sw, uint32_t port,
 
 /**
  * switch_combine_faults - set the faults to which combining is subject: emu_faults_fold().
- * switch_combine_stall - stop the combine units; not @stalled: let them continue, from @at_ps on
- * (raw: 0). Only for switches that have combine units of their own. Errors: -ENOMEM.
+ * switch_combine_stall - if @stalled, stop the combine units; otherwise let them continue from
+ * @at_ps on (raw: 0). Only for switches that have combine units of their own. Errors: -ENOMEM.
  */
 int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
@@ -245,8 +244,7 @@ void switch_slow(struct switch_dev *sw, uint32_t port, struct emu_slow *slow, ui
  * switch.
  * @first: number of the first unit, as a destination; nodes have lower numbers.
  * @own: the port of this switch's unit.
- * @at: for each port, the number of the unit behind it, which is this switch's or a neighbour's; 0:
- * none. Borrowed.
+ * @at: for each port, the number of the unit behind it, here or at a neighbour; 0: none. Borrowed.
  */
 void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uint32_t *at);
 
@@ -254,8 +252,7 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
  * switch_check_cable - check the cable into @port from a device that is not a switch, as
  * switch_check() checks others. Returns an error, or NULL.
  * @vcs: the sender's count of the buffer slots.
- * @promised: by channel, slots that are reserved for segments that the sender has not sent yet;
- * NULL: none.
+ * @promised: by channel, slots that are reserved for segments that are not sent yet; NULL: none.
  */
 const char *switch_check_cable(struct switch_dev *sw, uint32_t port, const struct emu_vcs *vcs,
                                const uint32_t *promised);
@@ -281,8 +278,8 @@ const char *switch_check_channels(const struct emu_rx *rx, const struct emu_vcs 
 
 /**
  * switch_holds - return whether a segment of group @id is in the switch, or on a cable from or to
- * it. Only for switches with crosspoints. Segments in the ring of a process that the switch has not
- * taken do not count.
+ * it. Only for switches with crosspoints. Segments that the switch has not taken from a process's
+ * ring do not count.
  */
 bool switch_holds(struct switch_dev *sw, uint32_t id);
 
@@ -326,9 +323,7 @@ bool switch_group_entry(const struct switch_dev *sw, uint32_t id, struct switch_
 /** switch_groups_count - return the number of groups in the switch's table. */
 uint32_t switch_groups_count(const struct switch_dev *sw);
 
-/**
- * switch_group_is_idle - return whether no operation of the group is in progress. While stopped.
- */
+/** switch_group_is_idle - return whether the group has no operation in progress. While stopped. */
 bool switch_group_is_idle(const struct switch_group *group);
 
 /**

@@ -17,7 +17,7 @@ bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs)
     return event != NULL;
 }
 
-/* On clock real Little's law is not exact, because of switch_no_sooner(). */
+/* Little's law is not exact on clock real, where switch_no_sooner() may move departures. */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps)
 {

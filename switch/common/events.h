@@ -19,7 +19,7 @@ struct switch_little {
 
 static_assert(TOPO_PORTS_MAX <= (int)SWITCH_ROWS_MAX, "every port can have an arrival in a step");
 
-/* Which outputs will act, and when. */
+/* The outputs of a switch *act*: they send a segment, or begin or end work of a combine unit. */
 struct switch_agenda {
     emu_ports due;     /* outputs that are scheduled to act */
     emu_ports stalled; /* outputs that have a segment and wait for a credit (EMU_EVENT_CREDIT) */
@@ -27,8 +27,8 @@ struct switch_agenda {
 };
 
 /*
- * events.c: initialize an agenda for @outs outputs. False: no memory. The caller frees acts.event
- * in either case.
+ * events.c: initialize an agenda for @outs outputs. The caller always frees acts.event. False: no
+ * memory.
  */
 bool switch_agenda_init(struct switch_agenda *agenda, uint32_t outs);
 size_t switch_agenda_bytes(uint32_t outs);
@@ -40,8 +40,7 @@ static inline void switch_rebase_time(uint64_t *at_ps, uint64_t by_ps)
 
 /*
  * events.c: check `held`, and on clock virtual Little's law at @now_ps. @held, @waited_ps: the
- * segments found in the switch by counting, and the sum of their waiting times. Returns an error,
- * or NULL.
+ * segments found in the switch by counting, and their waiting times. Returns an error, or NULL.
  */
 const char *switch_little_check(const struct switch_dev *sw, const struct switch_little *little,
                                 uint64_t now_ps, uint64_t held, uint64_t waited_ps);
@@ -77,7 +76,7 @@ static inline struct emu_order_event switch_agenda_take(struct switch_agenda *ag
     return event;
 }
 
-/* Callbacks of switch_events_run(), which passes @own to them. Their times may be EMU_NEVER. */
+/* Callbacks of switch_events_run(); @own is its argument. The times may be EMU_NEVER. */
 struct switch_events {
     /* Add the arrivals up to @until_ps to @arrivals. Returns the time of the next arrival. */
     uint64_t (*begin)(struct switch_dev *sw, struct emu_order *arrivals, uint64_t until_ps);

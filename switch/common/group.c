@@ -60,7 +60,7 @@ int switch_group_create(struct switch_group **ret, uint32_t id, emu_ports ports,
     return 0;
 }
 
-/* List in @buf the buffers of unit @u's part of state @i; EMU_NO_BUF counts. Returns how many. */
+/* List in @buf the buffers (or EMU_NO_BUF) of unit @u's part of state @i. Returns how many. */
 static uint32_t group_partial_holds(const struct switch_group *group, uint32_t ports, uint32_t i,
                                     uint32_t u, uint32_t buf[SWITCH_ROWS_MAX])
 {

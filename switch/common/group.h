@@ -28,16 +28,14 @@
 struct switch_partial {
     emu_ports have;   /* inputs that have contributed */
     uint64_t done_ps; /* when the part was complete */
-    /* the operands combined so far; with in_order, only the result */
+    /* buffer of the operands combined so far; with in_order, only of the result */
     uint32_t buf;
     uint16_t next; /* if queued: index of the state with the group's next result at the unit */
     bool passed;   /* this part is complete; stays true until the whole state is complete */
     bool queued;   /* the result of this part waits for space in the unit's row */
 };
 
-/*
- * The results of one group that wait at one unit: a list of states, which is empty unless `some`.
- */
+/* The results of a group that wait at one unit: a list of states, which is empty if not `some`. */
 struct switch_results {
     uint16_t first;
     uint16_t last;
@@ -50,12 +48,13 @@ struct switch_results {
 /* The state of one sequence number of a group. It is one cache line if the switch has one unit. */
 struct switch_state {
     emu_ports have; /* ports that have contributed, at any unit */
-    /* output ports of the result, empty until decided; if not active, of the previous result */
+    /* output ports of the result (if not active, of the last one); empty until they are decided */
     emu_ports outs;
     struct emu_hdr hdr; /* header of the first contribution; the others must match it */
     uint32_t born_ns;   /* when the first contribution was posted, in ns */
     bool active;        /* an operation is in progress */
-    bool used;          /* hdr is valid: that of the operation in progress, or of the last one */
+    /* hdr is valid: of the operation in progress, or if there is none, of the last operation */
+    bool used;
     /* units with parity: set of units with a part in which a fault has flipped a bit */
     uint16_t flipped;
     struct switch_partial part[]; /* one for each unit */
@@ -98,7 +97,7 @@ static inline struct switch_partial *switch_group_partial(const struct switch_gr
 }
 
 /*
- * With in_order: return the kept contributions to state @i. @ports: number of the switch's ports.
+ * With in_order: return the kept contributions to state @i. @ports: the switch's number of ports.
  */
 static inline struct emu_kept switch_group_kept(const struct switch_group *group, uint32_t i,
                                                 uint32_t ports)

@@ -16,7 +16,6 @@
 #include "emu/buffer/ring.h"
 #include "switch/common/device.h"
 
-/* The number of a slot. */
 #if EMU_PORT_WORDS == 1
 typedef uint16_t switch_slot;
 #define SWITCH_NO_SLOT UINT16_MAX
@@ -48,9 +47,7 @@ size_t switch_store_bytes(uint32_t slots);
 
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
-/*
- * store.c: check that each slot is either free or one of @held in queues. Returns an error or NULL.
- */
+/* store.c: check that each slot is free or one of @held in queues. Returns an error or NULL. */
 const char *switch_store_check(const struct switch_store *store, uint64_t held);
 
 /* store.c: return how many pool buffers the @count segments of a queue refer to. */

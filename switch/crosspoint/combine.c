@@ -36,10 +36,7 @@ static bool combine_has_payload(struct emu_pool *pool, uint32_t buf)
     return buf != EMU_NO_BUF;
 }
 
-/*
- * Return the outputs of the result of @state once the ports @have have contributed; empty: none
- * yet.
- */
+/* Return the outputs of @state's result if ports @have have contributed; empty: no result yet. */
 static inline emu_ports combine_outs(const struct switch_group *group,
                                      const struct switch_state *state, emu_ports have)
 {
@@ -48,7 +45,9 @@ static inline emu_ports combine_outs(const struct switch_group *group,
     return emu_combiner_outs(state->hdr.kind, group->ports, have, up, group->ports);
 }
 
-/* Groups in port order: combine the kept contributions of state @i. Returns the result's buffer. */
+/*
+ * Combine the kept contributions to state @i of a group in port order. Returns the result's buffer.
+ */
 static uint32_t combine_kept(struct switch_crosspoints *xp, const struct switch_group *group,
                              uint32_t i, emu_ports have)
 {
@@ -119,7 +118,7 @@ static bool results_enter(struct switch_crosspoints *xp, uint32_t u,
     return true;
 }
 
-/* Append the result of state @i to those that wait at unit @u. */
+/* Append the result of state @i to the results that wait at unit @u. */
 static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *xp,
                                                     const struct switch_group *group, uint32_t i,
                                                     uint32_t u)
@@ -140,7 +139,7 @@ static __attribute__((noinline)) void combine_queue(struct switch_crosspoints *x
     results->pending = true;
 }
 
-/* Send the result of state @i now, if no other one waits before it. False: it must be queued. */
+/* Send the result of state @i now, if no other result waits before it. False: it must be queued. */
 static inline bool combine_is_fast(struct switch_crosspoints *xp, const struct switch_group *group,
                                    uint32_t i, uint32_t u)
 {
@@ -163,9 +162,7 @@ static __attribute__((noinline)) bool combine_damaged(struct switch_crosspoints 
     return true;
 }
 
-/*
- * Let unit @u read its part of @state. False: it is damaged, which only an injected fault can do.
- */
+/* Let unit @u read its part of @state. False: an injected fault has damaged the part. */
 static inline bool combine_read(struct switch_crosspoints *xp, const struct switch_group *group,
                                 const struct switch_state *state, uint32_t u)
 {
@@ -191,7 +188,6 @@ static inline bool combine_pass(struct switch_crosspoints *xp, const struct swit
 
 /* --- progress of a state ------------------------------------------------------------ */
 
-/* Return the ports that leaf @u serves. */
 static emu_ports combine_leaf(const struct switch_crosspoints *xp, uint32_t u)
 {
     return emu_ports_range(u * xp->leaf_ports, xp->leaf_ports);
@@ -309,9 +305,9 @@ static inline void combine_arrived(struct switch_crosspoints *xp, const struct s
 }
 
 /*
- * Only after a fault was injected into the units: return whether a contribution is dropped. Units
- * that are out of service drop all. A unit also drops those of a group with a damaged state, which
- * cannot complete any operation.
+ * Return whether a contribution is dropped, after a fault was injected into the units. Units that
+ * are out of service drop all. A unit also drops all contributions to a group with a damaged state,
+ * which cannot complete any operation.
  */
 static __attribute__((noinline)) bool combine_scraps(struct switch_crosspoints *xp,
                                                      const struct switch_group *group, uint32_t u)
@@ -555,9 +551,9 @@ void switch_unit_fold(struct switch_crosspoints *xp, const struct switch_group *
 }
 
 /*
- * Units act in the order of leaves, then the root, so that the root finds the partial results of
- * the leaves. Results that stay at a unit, or reach the root only after it has acted, wait for the
- * next pass. The switch requests this pass itself, because no other device would wake it.
+ * The leaves act first, then the root, so that the root finds the partial results of the leaves.
+ * Results that stay at a unit, or reach the root only after it has acted, wait for the next pass.
+ * The switch requests this pass itself, because no other device would wake it.
  */
 uint32_t switch_combine(struct switch_crosspoints_raw *raw)
 {

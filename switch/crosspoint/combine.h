@@ -18,8 +18,8 @@ static inline bool switch_unit_pending(const struct switch_crosspoints *xp, uint
 }
 
 /*
- * Raw. Combine a contribution straight from a process's memory into a state that has others
- * already, if the group combines in the order of arrival. False: nothing was done.
+ * Raw. Combine a contribution straight from a process's memory into a state that has other
+ * contributions already, if the group combines in the order of arrival. False: nothing was done.
  */
 bool switch_unit_add(struct switch_crosspoints *xp, const struct switch_group *group, uint32_t u,
                      uint32_t row, const struct emu_hdr *hdr, const struct emu_seg *seg);
@@ -42,8 +42,8 @@ uint32_t switch_unit_end(struct switch_crosspoints *xp, const struct switch_grou
 
 /*
  * Raw, switches with one unit. Do as switch_unit_add() for up to @most consecutive contributions
- * that complete no result and differ from the first one (@hdr and @seg) only in their numbers.
- * Takes them from @hostif. Overwrites *@hdr. Returns how many.
+ * that complete no result and differ from the first one (@hdr and @seg) only in sequence number and
+ * payload. Takes them from @hostif. Overwrites *@hdr. Returns how many.
  */
 uint32_t switch_unit_add_run(struct switch_crosspoints *xp, const struct switch_group *group,
                              uint32_t row, struct emu_hostif *hostif, struct emu_hdr *hdr,

@@ -26,9 +26,7 @@ struct switch_counter_timed {
     struct switch_copies copies;
 };
 
-/*
- * Return the counts, on either clock. Code that runs per segment is compiled for one clock instead.
- */
+/* Return the counts, on either clock. Code that runs per segment is compiled for each clock. */
 static inline struct switch_copies *switch_copies_of(struct switch_dev *sw)
 {
     return sw->dev.timed ? &((struct switch_counter_timed *)sw)->copies

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * crosspoint.c - create and free switches with crosspoint buffers, and handle the faults of their
- * combine units; also the kind with the row guarantee. The kind with the plain counter is in
- * counter.c.
+ * combine units. This file also defines the kind with the row guarantee (crosspoint.h); counter.c
+ * defines the kind with the plain counter.
  */
 #include "switch/crosspoint/crosspoint.h"
 
@@ -238,7 +238,7 @@ static bool row_init(struct switch_dev *sw)
     return row->settling;
 }
 
-/* check_row() of the kind. All segments are at crosspoints, so the sums do not change. */
+/* check_row() of the kind. All segments are at crosspoints, so nothing is added to the sums. */
 static const char *row_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps, uint64_t *held,
                              uint64_t *waited_ps)
 {

@@ -8,9 +8,9 @@
  * (counter.c) it returns when the last copy of its segment has left. A *pass* is one step of the
  * switch on clock raw.
  *
- * A device is one of these structs and begins with the common part, struct switch_crosspoints. The
- * plain counter and the router of input/fifo.c extend them. The switch's worker owns all of it. A
- * segment enters by admit.c (or cut_through.c) and leaves by send.h on clock raw, or timed.h on
+ * A device is one of the structs below and begins with the common part, struct switch_crosspoints.
+ * The plain counter and the router of input/fifo.c extend them. The switch's worker owns all of it.
+ * A segment enters by admit.c (or cut_through.c) and leaves by send.h on clock raw, or timed.h on
  * timed clocks. Contributions to a reduction go from admit.c to combine.c.
  */
 #ifndef SWITCH_CROSSPOINT_H
@@ -20,7 +20,8 @@
 #include "switch/common/crossbar.h"
 
 /*
- * limit of groups in a unit's list: twice those that can combine, because removed ones may be left
+ * limit of ids in a unit's list of groups: twice the groups that can combine, because ids of
+ * removed groups may be left
  */
 #define SWITCH_PENDING_MAX (2 * SWITCH_COMBINING_MAX)
 static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexes may wrap");
@@ -33,11 +34,11 @@ static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexe
  *     credits of the sender + credits and segments on the wire + segments in the fullest crosspoint
  *         = xpoint_slots
  *
- * So an arrival that does not make the fullest crosspoint fuller owes the sender its credit at
- * once, and a departure that makes the fullest crosspoint less full owes one. Timed clocks update
- * the levels of a row at every event (switch_level()). Clock raw settles a row once a pass, for any
- * number of arrivals and departures: it owes the number of arrivals minus the growth of the fullest
- * crosspoint.
+ * So after an arrival that does not make the fullest crosspoint fuller, the row owes the sender the
+ * credit at once, and after a departure that makes the fullest crosspoint less full, it owes one.
+ * Timed clocks update the levels of a row at every event (switch_level()). Clock raw *settles* a
+ * row once a pass, for any number of arrivals and departures: the row owes the number of arrivals
+ * minus the growth of the fullest crosspoint.
  */
 struct switch_settling {
     uint32_t arrived; /* segments that arrived since the row was last settled */
@@ -99,11 +100,10 @@ struct switch_access {
     switch_dequeue_fn dequeue;
     /*
      * Count @copies of a multicast from port @r, which the caller will put next. Returns the @share
-     * of these copies, from 1 on; other segments have @share 0. NULL: this kind does not count
-     * copies.
+     * of these copies, from 1 on; other segments have 0. NULL: this kind counts no copies.
      */
     uint8_t (*share)(struct switch_crosspoints *xp, uint32_t r, uint32_t copies);
-    /* send a result as soon as it is complete, if no other one waits in front of it */
+    /* send a result as soon as it is complete, if no other result waits in front of it */
     bool fast_path;
 };
 
@@ -190,9 +190,7 @@ bool switch_crosspoints_fit(const struct emu_profile *profile, enum emu_credit_p
 /* sane() of a struct switch_kind. */
 bool switch_crosspoints_sane(uint32_t ports, const struct emu_profile *profile);
 
-/*
- * Return the bytes of a device with @slots slots, and how many segments its crosspoints can hold.
- */
+/* Return the bytes of a device with @slots slots, or how many segments its crosspoints can hold. */
 size_t switch_crosspoints_bytes(uint32_t ports, uint32_t slots, const struct emu_profile *profile);
 uint32_t switch_crosspoints_segments(uint32_t ports, const struct emu_profile *profile);
 
@@ -238,22 +236,19 @@ uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint
 
 /* --- the path of a segment ---------------------------------------------------------- */
 
-/*
- * admit.c, clock raw with the row guarantee: let a segment enter. Does not account for its credit.
- */
+/* admit.c, clock raw, row guarantee: let a segment enter, without accounting for its credit. */
 void switch_enter(struct switch_crosspoints *xp, uint32_t row, const struct emu_entry *entry);
 
 /* admit.c: put copies of a segment at the crosspoints (row, outs). */
 void switch_queue(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                   const struct emu_entry *entry);
 
-/* Return whether units are stalled. Units that are out of service are not: they drop all. */
+/* Return whether units are stalled. Units out of service are not stalled: they drop all. */
 static inline bool switch_units_stalled(const struct switch_crosspoints *xp)
 {
     return __builtin_expect(xp->impaired != NULL, 0) && xp->impaired->stalled && !xp->impaired->out;
 }
 
-/* Return the unit that takes contributions from @row. */
 static inline uint32_t switch_unit_of(const struct switch_crosspoints *xp, uint32_t row)
 {
     return row < xp->bar.sw.ports && xp->units > 1 ? row / xp->leaf_ports : xp->units - 1;

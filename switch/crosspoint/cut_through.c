@@ -2,11 +2,12 @@
 /*
  * cut_through.c - clock raw: cut-through of segments that a process sends.
  *
- * On clock raw nothing takes time. A segment that finds its outputs idle leaves in the pass in
- * which it arrived. If all its outputs lead to processes, its payload is copied from the sender's
- * memory to the receivers', without a buffer in between. A contribution to a reduction is combined
- * straight from the sender's memory. Routing, credits, space and counters are the same as for other
- * segments. A segment that must wait takes a buffer and a crosspoint as usual.
+ * On clock raw nothing takes time. A segment that finds its outputs idle leaves in the *pass* (a
+ * step of the switch) in which it arrived. If all its outputs lead to processes, its payload is
+ * copied from the sender's memory to the receivers', without a buffer in between. A contribution to
+ * a reduction is combined straight from the sender's memory. Routing, credits, space and counters
+ * are the same as for other segments. A segment that must wait takes a buffer and a crosspoint as
+ * usual.
  *
  * If the sender changes a payload while the worker copies it, the sender corrupts only its own
  * message: the worker has read the header once, and never interprets a payload.
@@ -16,7 +17,7 @@
 
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o)
 {
-    /* outputs that are not shut exist only in this kind of device */
+    /* an output can be open only in this kind of device; in others all outputs are in `shut` */
     struct switch_crosspoints_row *row = switch_row_of(xp);
     emu_ports bit = emu_port(o);
 
@@ -48,11 +49,11 @@ static struct emu_mcast_buf *mcast_buf_at(const struct switch_crosspoints *xp, e
     return mcast_buf;
 }
 
-/* refused segments between two checks whether processes still read the next block */
+/* whether processes still read the next block is checked once per this many refused segments */
 #define MCAST_BUF_RETRY_SEGS 64u
 
 /*
- * Start the next block of @mcast_buf, whose current one is full, if no process reads it. The check
+ * The current block of @mcast_buf is full. Start the next block if no process reads it. The check
  * whether the buffer is retired must come last, because it covers processes that have detached in
  * the meantime and may still read.
  */
@@ -65,7 +66,8 @@ static __attribute__((noinline)) bool mcast_buf_next_block(struct switch_crosspo
         struct emu_tx *tx = &xp->bar.out[o].tx;
         struct emu_hostif *hostif =
             tx->kind == EMU_LINK_HOSTIF
-                ? atomic_load_explicit(&tx->plug.hostif, memory_order_acquire) /* E3: E4 */
+                /* E3 pairs with E4 */
+                ? atomic_load_explicit(&tx->plug.hostif, memory_order_acquire)
                 : NULL;
 
         if (hostif && hostif->mcast_buf == mcast_buf &&
@@ -181,13 +183,12 @@ static uint32_t cut_through_mcast_room(struct switch_crosspoints *xp, emu_ports 
     return room;
 }
 
-/* Return how many segments may be sent by output @o. */
 static uint32_t cut_through_room(struct switch_crosspoints *xp, uint32_t o)
 {
     return switch_is_open(xp, o) ? switch_row_of(xp)->room[o] : 0;
 }
 
-/* Send to all of @outs @count results, which are in the shared multicast buffer from @on on. */
+/* Send @count results, which begin at index @on of the shared multicast buffer, to all of @outs. */
 static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uint32_t on,
                               uint32_t count)
 {
@@ -199,9 +200,7 @@ static void cut_through_refer(struct switch_crosspoints *xp, emu_ports outs, uin
     emu_count(&xp->bar.sw.counts.multicasts, count);
 }
 
-/*
- * Return the outputs of the full-size result that a contribution with @hdr from row @r completes.
- */
+/* Return the outputs of the full-size result that contribution @hdr from row @r completes. */
 static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t r,
                                          const struct cut_through_path *path,
                                          const struct emu_hdr *hdr)
@@ -213,8 +212,8 @@ static emu_ports cut_through_result_outs(struct switch_crosspoints *xp, uint32_t
 
 /*
  * Process up to @most contributions that complete results, beginning with @hdr and @seg. The member
- * that contributes last to one number usually does so to many consecutive numbers, so the checks
- * that do not depend on the number are made once. Returns how many; 0: nothing was done.
+ * that contributes last to one sequence number usually is the last for many consecutive numbers, so
+ * the checks that do not depend on the number are made once. Returns how many; 0: nothing was done.
  */
 static uint32_t cut_through_reduce(struct switch_crosspoints *xp, uint32_t r,
                                    const struct cut_through_path *path, struct emu_hostif *hostif,

@@ -2,8 +2,8 @@
 /*
  * cut_through.h - clock raw: cut-through of segments that need not wait at a crosspoint. Used by
  * the switch's worker only. An output is *open* if the next segment for it may skip its crosspoint.
- * Outputs that *copy out* lead to processes (or to no device): a payload is copied into the
- * process's ring.
+ * Outputs that *copy out* lead to processes (or to no device): payloads are copied into their
+ * rings.
  */
 #ifndef SWITCH_CUT_THROUGH_H
 #define SWITCH_CUT_THROUGH_H
@@ -15,14 +15,14 @@ uint32_t switch_cut_through(struct switch_crosspoints_row *row, uint32_t r);
 
 /*
  * cut_through.c: do as switch_is_open() for an output that is not a plain local cable. The space at
- * the output is queried once a pass, because that reads memory of a process.
+ * the output is queried only once a pass, because the query reads memory of a process.
  */
 bool switch_is_open_else(struct switch_crosspoints *xp, uint32_t o);
 
 /*
  * Return whether the next segment for output @o may skip its crosspoint. On clock raw nothing takes
  * time: a segment leaves in the pass in which it arrived if nothing waits at its output and there
- * is a credit. Its row is credited as if the segment had been queued.
+ * is a credit. The sender gets its own credit back as if the segment had been queued.
  */
 static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
 {
@@ -49,7 +49,6 @@ static inline bool switch_passes(struct switch_crosspoints *xp, uint32_t o)
     return true;
 }
 
-/* Return whether all of @outs copy out. */
 static inline bool switch_copies_out(const struct switch_crosspoints *xp, emu_ports outs)
 {
     emu_each_port (o, outs)
@@ -67,17 +66,15 @@ bool switch_mcast_buf_put(struct switch_crosspoints *xp, emu_ports outs, const s
                           const struct emu_seg *payload);
 
 /*
- * Return whether a segment may go into the shared multicast buffer. Only full segments may, and all
- * segments of a message but the last are full.
+ * Return whether a segment may go into the shared multicast buffer. Only full segments may; all
+ * segments of a message except the last are full.
  */
 static inline bool switch_fits_mcast_buf(const struct emu_hdr *hdr)
 {
     return hdr->len == EMU_PAYLOAD_BYTES;
 }
 
-/*
- * Send a segment to @outs, which copy out and are open. Takes no reference to @payload (or NULL).
- */
+/* Send a segment to @outs, which copy out and are open. Borrows @payload, which may be NULL. */
 static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
                                   const struct emu_hdr *hdr, const struct emu_seg *payload)
 {
@@ -90,10 +87,7 @@ static inline void switch_put_out(struct switch_crosspoints *xp, emu_ports outs,
     }
 }
 
-/*
- * Send a segment by switch_put_out(), and count it. False: nothing was done, one of @outs is not
- * open.
- */
+/* If all of @outs are open, send a segment by switch_put_out() and count it. Else return false. */
 static inline bool switch_copy_out(struct switch_crosspoints *xp, emu_ports outs,
                                    const struct emu_hdr *hdr, const struct emu_seg *payload)
 {

@@ -15,7 +15,7 @@ static inline struct switch_crosspoints_row *row_of(struct switch_crosspoints_ra
     return switch_row_of(&raw->xp);
 }
 
-/* Forget which outputs are open, because each pass checks that again. */
+/* Forget which outputs are *open* (cut_through.h), because each pass checks that again. */
 static inline void row_begin(struct switch_crosspoints_raw *raw)
 {
     row_of(raw)->open = EMU_NO_PORTS;
@@ -109,9 +109,8 @@ static inline uint32_t row_take(struct switch_crosspoints_raw *raw, uint32_t r)
 }
 
 /*
- * Return the number of segments in a row's fullest crosspoint. @width is a multiple of 16, and the
- * counts behind those of the outputs are 0. So the compiler can vectorize the loop: 22 instructions
- * instead of 110.
+ * Return the number of segments in a row's fullest crosspoint. @width is a multiple of 16, and
+ * unused counts are 0, so the compiler can vectorize the loop: 22 instructions instead of 110.
  */
 static inline uint8_t row_fullest(const uint8_t *count, uint32_t width)
 {

@@ -11,9 +11,7 @@ struct switch_pass {
     void (*begin)(struct switch_crosspoints_raw *raw); /* NULL: nothing to do */
     /* takes the arrivals of row @r */
     uint32_t (*take)(struct switch_crosspoints_raw *raw, uint32_t r);
-    /*
-     * as in struct switch_access; NULL: segments leave in bursts, by send_all() and send_shares()
-     */
+    /* see struct switch_access; NULL: segments leave in bursts (send_all(), send_shares()) */
     switch_dequeue_fn dequeue;
     /* moves segments out of the inputs' buffers; NULL: there are none */
     void (*advance)(struct switch_crosspoints_raw *raw);
@@ -23,8 +21,7 @@ struct switch_pass {
 
 /*
  * Take returned credits, and send the segments that wait for them, before new arrivals can get in
- * front of them. This makes a hop 20 % faster on a switch of 16 ports. Returns how many segments
- * were sent.
+ * front of them. This makes a hop 20 % faster on a switch of 16 ports. Returns how many were sent.
  */
 static inline __attribute__((always_inline)) uint32_t raw_take_credits(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)

@@ -2,17 +2,17 @@
 /*
  * send.h - clock raw: each output arbitrates independently and spends credits.
  *
- * An output serves its rows round robin, so no input waits longer than the others. It sends a burst
- * row by row, and each row has an equal share of the burst. If it changed rows after each segment,
- * a switch of a full tree would move 12 % fewer segments. timed.h, for timed clocks, sends segments
- * one by one.
+ * An output serves its rows (inputs) round robin, so no input waits longer than the others. It
+ * sends a burst row by row, and each row has an equal share of the burst. If it changed rows after
+ * each segment, a switch of a full tree would move 12 % fewer segments. timed.h, for timed clocks,
+ * sends segments one by one.
  */
 #ifndef SWITCH_SEND_H
 #define SWITCH_SEND_H
 
 #include "switch/crosspoint/crosspoint.h"
 
-#define SEND_BURST 64 /* limit of segments that an output sends in one pass */
+#define SEND_BURST 64 /* limit of segments that an output sends in one pass (step) */
 
 /* Send the @count segments of the list that begins at @slot. Returns the slot of the last one. */
 static inline __attribute__((always_inline)) uint32_t send_list(const struct switch_store *store,
@@ -38,8 +38,7 @@ static inline __attribute__((always_inline)) uint32_t send_list(const struct swi
 
 /*
  * Send all segments that wait for output @o, which must have space for them. The queues are first
- * joined into one list, row by row, so that one loop of known length sends them, which saves 3 % of
- * the time of a hop.
+ * joined into one list, so that one loop of known length sends all (a hop is 3 % faster).
  */
 static inline uint32_t send_all(struct switch_crosspoints_raw *raw, uint32_t o)
 {
@@ -152,7 +151,7 @@ static inline __attribute__((always_inline)) uint32_t send_port(struct switch_cr
 }
 
 /*
- * Send from all outputs in `runnable`. Returns how many segments. Inlined with constant @dequeue.
+ * Send from all outputs in `runnable`. Returns how many segments were sent. @dequeue: a constant.
  */
 static inline __attribute__((always_inline)) uint32_t switch_send(
     struct switch_crosspoints_raw *raw, switch_dequeue_fn dequeue)

@@ -59,8 +59,8 @@ static inline __attribute__((always_inline)) void row_pass(struct switch_crosspo
 
 /*
  * Put a unicast from row @r for output @o. If the output is idle and has a credit, and no other
- * event at this time competes with it, the segment is sent without being put at its crosspoint.
- * Credits return as if it had been.
+ * event at this time competes with it, the segment is sent without being put at its crosspoint. Its
+ * credit returns as if it had been put there.
  */
 static inline __attribute__((always_inline)) void row_put(struct switch_crosspoints *xp, uint32_t r,
                                                           uint32_t o, const struct emu_entry *entry,
@@ -90,7 +90,8 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
                                                             uint32_t r,
                                                             const struct emu_entry *entry)
 {
-    xp->bar.row[r].rx.owed++; /* row_gains() takes it back if the fullest crosspoint rises */
+    /* row_gains() subtracts it again if the row's fullest crosspoint becomes fuller */
+    xp->bar.row[r].rx.owed++;
     switch_admit(xp, r, entry, false, row_put);
 }
 
@@ -181,8 +182,8 @@ static void fetch_ends(const struct switch_crossbar *bar, emu_ports outs)
 }
 
 /*
- * emu_fetch_fn of the device. @kept and the return value are ports, as signals: first the rows with
- * arrivals, then the predicted outputs. A wrong prefetch does no harm.
+ * emu_fetch_fn of the device. @kept and the return value are sets of ports as signals: first the
+ * rows with arrivals, then the predicted outputs. A wrong prefetch does no harm.
  */
 uint64_t switch_fetch_timed(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept)
 {

@@ -11,8 +11,8 @@
  * Simultaneous arrivals are taken in an order that depends pseudo-randomly on the time, so that in
  * the long run every port is first equally often. Simultaneous outputs act in the order of their
  * numbers, because they do not compete. An output serves its rows round robin. All this is a
- * function of times and ports. It depends neither on how time is divided into windows nor on which
- * worker steps the switch.
+ * function of times and ports. It depends neither on how the workers divide time into windows
+ * (windows.h) nor on which worker steps the switch.
  *
  * The departure time of a segment is the latest of three times: of its arrival, of the end of the
  * previous segment on the wire, and of its credit. It does not depend on the host's time. So on
@@ -23,14 +23,9 @@
 
 #include "switch/crosspoint/combine.h"
 
-/*
- * The parts of event handling that differ between kinds. Always a constant, to avoid indirect
- * calls.
- */
+/* Parts of event handling that differ between kinds. Always a constant, so calls are direct. */
 struct switch_timed {
-    /*
-     * lets a segment enter at its arrival time; calls switch_little_until() before `held` changes
-     */
+    /* lets a segment enter when it arrives; calls switch_little_until() before `held` changes */
     void (*admit)(struct switch_crosspoints *xp, uint32_t r, const struct emu_entry *entry);
     switch_dequeue_fn dequeue; /* as in struct switch_access */
     /* moves segments out of the input's buffer after a departure from row @r; NULL: no buffers */
@@ -45,7 +40,7 @@ static inline struct switch_agenda *timed_agenda(struct switch_crosspoints *xp)
 /*
  * Schedule output @o, which has a segment that is ready at @ready_ps, to act at @due_ps. EMU_NEVER:
  * the output waits for a credit. A stall is counted when the time of the credit is known, so that
- * the count does not depend on how time is divided into windows.
+ * the count does not depend on where windows begin.
  */
 static inline void timed_plan_at(struct switch_crosspoints *xp, uint32_t o, uint64_t ready_ps,
                                  uint64_t due_ps)
@@ -69,9 +64,7 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
-/*
- * Return when the oldest segment of @row has completely arrived at unit @u, which needs all of it.
- */
+/* Return when the oldest segment of @row has arrived completely at unit @u, which needs it all. */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * arbiter.c - the central arbiter of an input-queued switch. It matches inputs and outputs in each
- * time slot, in which an input sends at most one segment, and so does an output.
+ * time slot, in which each input and each output sends at most one segment.
  *
  * Unicasts wait in virtual output queues and are matched by iSLIP (McKeown, "The iSLIP scheduling
  * algorithm for input-queued switches", 1999). In each iteration every free output grants to the
@@ -86,7 +86,6 @@ static int64_t arbiter_weight(const struct switch_slots *sw, uint32_t r, uint64_
     return (int64_t)(slot - sw->arbiter[r].head_slot) - (int64_t)emu_ports_count(outs);
 }
 
-/* Return the heaviest of @rows. */
 static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, uint64_t slot)
 {
     int64_t most = INT64_MIN;
@@ -104,7 +103,7 @@ static uint32_t arbiter_heaviest(const struct switch_slots *sw, emu_ports rows, 
     return best;
 }
 
-/* From the heaviest row to the lightest, match it with all free outputs of its first multicast. */
+/* Match each row, heaviest first, with all free outputs of its first multicast. */
 static void arbiter_multicasts(struct switch_slots *sw, uint64_t slot, struct arbiter *free)
 {
     emu_ports rows = EMU_NO_PORTS;

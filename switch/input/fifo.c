@@ -2,17 +2,17 @@
 /*
  * fifo.c - a FIFO at each input in front of small crosspoints. A credit is a slot in the FIFO.
  *
- * With buffers=input_xpoint, this is the router with an input flow-control buffer that the paper
- * leaves for later (§5). The buffer covers the cable's round trip, so a crosspoint needs to hold
- * only one or two segments. An arriving segment enters its input's FIFO. The first segment of the
- * FIFO moves to its crosspoints as they have space. Each copy of a multicast moves independently,
- * once per output. When the last copy has moved, the slot is free and the credit returns. The
- * segments behind the first one wait for it: head-of-line blocking is the price of this design.
- * Modelling choice: moving a segment to its crosspoints takes no time. An output-queued crossbar
- * must be faster inside than its links anyway. At that speed it can move a whole FIFO when there is
- * space.
+ * With buffers=input_xpoint, this is the router with an input flow-control buffer that OQ, the
+ * paper on output-queued routers, leaves for later (§5). The buffer covers the cable's round trip,
+ * so a crosspoint needs to hold only one or two segments. An arriving segment enters its input's
+ * FIFO. The first segment of the FIFO moves to its crosspoints as they have space. Each copy of a
+ * multicast moves independently, once per output. When the last copy has moved, the slot is free
+ * and the credit returns. The segments behind the first one wait for it: head-of-line blocking is
+ * the price of this design. Modelling choice: moving a segment to its crosspoints takes no time. An
+ * output-queued crossbar must be faster inside than its links anyway. At that speed it can move a
+ * whole FIFO when there is space.
  *
- * buffers=input is the router with which the paper compares: input/slots.c.
+ * buffers=input is the router with which OQ compares its own: input/slots.c.
  *
  * Neither router can deadlock in a network whose routes go up and then down, and neither can their
  * multicasts, for four reasons. (1) The cables have an order such that every segment takes them in
@@ -293,7 +293,7 @@ static const char *fifo_check(struct switch_dev *sw, uint32_t r, uint64_t now_ps
     if (!wrong && fifo->queued &&
         (!emu_ports_has(fifos->backed, r) ||
          emu_ports_any(fifo_room(xp, r, fifos->in.outs[fifo->list.first]))))
-        wrong = "a fifo waits though its crosspoints have space";
+        wrong = "a fifo with segments is not marked as such, or its crosspoints have space";
     return wrong ? wrong : switch_crossbar_check_cable(&xp->bar, r, fifo->queued);
 }
 

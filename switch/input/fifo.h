@@ -22,9 +22,7 @@ struct switch_fifo_timed {
     struct switch_fifos fifos;
 };
 
-/*
- * Return the FIFOs, on either clock. Code that runs per segment is compiled for one clock instead.
- */
+/* Return the FIFOs, on either clock. Code that runs per segment is compiled for each clock. */
 static inline struct switch_fifos *switch_fifos_of(struct switch_dev *sw)
 {
     return sw->dev.timed ? &((struct switch_fifo_timed *)sw)->fifos

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slots.c - buffers=input: an input-queued switch, the paper's baseline.
+ * slots.c - buffers=input: an input-queued switch, the baseline of the paper on output-queued
+ * routers.
  *
  * Segments wait at their input: unicasts in one queue per output, multicasts in one FIFO. All of
  * them are in the input's buffer, of which a credit is one slot. The arbiter (arbiter.c) runs once
@@ -42,7 +43,6 @@ static void slots_plan(struct switch_slots *sw, uint64_t at_ps)
         sw->next_ps = next_ps;
 }
 
-/* Return the outputs for which segments wait. */
 static emu_ports slots_wanted(const struct switch_slots *sw)
 {
     emu_ports outs = EMU_NO_PORTS;
@@ -55,7 +55,6 @@ static emu_ports slots_wanted(const struct switch_slots *sw)
     return outs;
 }
 
-/* Schedule the arbiter for @outs, for which segments wait. */
 static void slots_plan_outs(struct switch_slots *sw, emu_ports outs)
 {
     emu_each_port (o, outs) {
@@ -105,7 +104,6 @@ static void slots_depart(struct switch_slots *sw, uint32_t o, struct emu_entry e
     sw->counted &= ~emu_port(o);
 }
 
-/* Send the first unicast of input @r for output @o. */
 static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, uint64_t at_ps)
 {
     struct switch_crossbar *bar = &sw->bar;
@@ -120,7 +118,6 @@ static void slots_send_unicast(struct switch_slots *sw, uint32_t r, uint32_t o, 
     slots_depart(sw, o, *entry, at_ps);
 }
 
-/* Send copies of the first multicast of input @r by @outs. */
 static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports outs,
                                  uint64_t at_ps)
 {
@@ -165,7 +162,6 @@ static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 
 /* --- a segment arrives -------------------------------------------------------------- */
 
-/* Put a unicast into the queue for its output. */
 static void slots_put(struct switch_slots *sw, uint32_t r, uint32_t o,
                       const struct emu_entry *entry)
 {
@@ -182,10 +178,9 @@ static uint32_t slots_queued(const void *of, uint32_t o)
 }
 
 /*
- * Choose the candidate output for which input @r has the fewest segments. If the input compared the
- * load of whole outputs instead, an output that has just taken a segment of this input would get
- * the next one, too, and inputs whose segments wait for few outputs would permanently get a smaller
- * share.
+ * Choose the candidate output for which input @r has the fewest segments. If it compared the loads
+ * of whole outputs instead, it would often choose the output that has just sent one of its segments
+ * again. Its segments would wait for few outputs, and it would permanently get a smaller share.
  */
 static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs)
 {
@@ -196,7 +191,8 @@ static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs
 }
 
 /*
- * Queue a segment. It is no contribution, because switch_groups_set() refuses groups that combine.
+ * Queue a segment. There are no contributions, since switch_groups_set() refuses groups that
+ * combine.
  */
 static void slots_admit(struct switch_slots *sw, uint32_t r, const struct emu_entry *entry)
 {
@@ -339,9 +335,7 @@ static const char *slots_check(struct switch_dev *base, uint32_t r, uint64_t now
     return wrong ? wrong : switch_crossbar_check_cable(&sw->bar, r, slots_holds(sw, r));
 }
 
-/*
- * Rebase all times. Slots begin at multiples of their length, so the slot at the rebase may grow.
- */
+/* Rebase all times. Slots begin at multiples of their length, so the current slot may grow. */
 static void slots_rebase(struct switch_dev *base, uint64_t by_ps)
 {
     struct switch_slots *sw = switch_slots_of(base);

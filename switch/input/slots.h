@@ -36,9 +36,7 @@ struct switch_sends {
     bool multicast; /* true: the first segment of its FIFO; false: a unicast, by one output */
 };
 
-/*
- * arbiter.c: match @outs, which are free, with inputs in time slot @slot. @sends: result, by row.
- */
+/* arbiter.c: match free outputs @outs with inputs in time slot @slot. @sends: result, by row. */
 void switch_match(struct switch_slots *sw, uint64_t slot, emu_ports outs,
                   struct switch_sends *sends);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* first_free.c - the lightly loaded output with the lowest number. */
+/* first_free.c - choose the lightly loaded output (policy.h) with the lowest number. */
 #include "switch/policy/policy.h"
 
 static uint32_t first_free_pick(struct route_state *state, emu_ports best)

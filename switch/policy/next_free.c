@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * next_free.c - the next lightly loaded output in round-robin order.
+ * next_free.c - choose the next lightly loaded output (policy.h) in round-robin order.
  *
- * Round robin removes nearly all contention of a permutation (docs/figures.md, A2 and A3).
+ * If each node sends to one other node, round robin removes nearly all contention (docs/figures.md,
+ * A2 and A3).
  */
 #include "switch/policy/policy.h"
 

@@ -23,8 +23,8 @@ struct route_policy {
     const char *name; /* as in EMU_CHOICES */
     /*
      * Return the load of an output; the candidates with the least load are the best. The function
-     * may call those of switch/common/device.h. An output whose link is down is never best while
-     * the link of another candidate is up.
+     * may call the functions of switch/common/device.h. An output whose link is down is never best
+     * while the link of another candidate is up.
      */
     uint32_t (*metric)(const struct switch_dev *sw, uint32_t output);
     /* Choose one of @best, which is not empty. It may change only @state. */

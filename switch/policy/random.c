@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* random.c - a lightly loaded output at random, each with the same probability. */
+/* random.c - choose a lightly loaded output (policy.h) at random, all with equal probability. */
 #include "emu/util/random.h"
 #include "switch/policy/policy.h"
 

@@ -134,7 +134,7 @@ class CaptureTest(FabemuCase):
 
     def test_credits__equal_the_segments_in_the_opposite_direction(self):
         capture = self.traffic("--topo", "kary:2,2", "--pattern", "complement", "--load", "0.5",
-                               "--warmup", "1000", "--measure", "3000")
+                               "--warmup", "1000ns", "--measure", "3000ns")
         sent, back = collections.Counter(), collections.Counter()
         for r in capture.records:
             if r.what == pcap_file.CREDITS:
@@ -151,7 +151,7 @@ class CaptureTest(FabemuCase):
         with open(faults, "w") as f:
             f.write("loss link=any rate=0.02\n")
         capture = self.traffic("--topo", "kary:2,3", *RETRY, "--pattern", "uniform", "--load",
-                               "0.3", "--warmup", "2000", "--measure", "20000", "--faults",
+                               "0.3", "--warmup", "2000ns", "--measure", "20000ns", "--faults",
                                faults, text="level=0 level=1")
         first, again = collections.defaultdict(list), 0
         for r in capture.records:
@@ -200,7 +200,7 @@ class CaptureTest(FabemuCase):
 
     def test_simulated_time__is_the_same_with_a_capture_and_without(self):
         run = ("traffic", "--json", "--topo", "kary:4,2", "--pattern", "uniform", "--load", "0.4",
-               "--warmup", "1000", "--measure", "3000")
+               "--warmup", "1000ns", "--measure", "3000ns")
         without = self.fabemu(*run)
         captured = self.fabemu(*run, "--capture", self.path(), "--threads", "2")
         self.assertEqual(json.loads(captured.stdout)["digest"],
@@ -217,7 +217,7 @@ class CaptureTest(FabemuCase):
 
     # In simulated time with one thread, every run gives the same records in the same order.
     STEADY = ("--topo", "kary:2,2", "--threads", "1", "--pattern", "uniform", "--load", "0.5",
-              "--warmup", "1000", "--measure", "200000")
+              "--warmup", "1000ns", "--measure", "200000ns")
 
     def steady(self, *options, name="c.pcapng", status=0):
         done = self.fabemu("traffic", "--capture", self.path(name), *self.STEADY, *options)
@@ -282,7 +282,7 @@ class CaptureTest(FabemuCase):
 
     def test_size__of_several_loads_is_that_of_one_file(self):
         options = ("--topo", "kary:2,2", "--threads", "1", "--load", "0.5,0.6,0.7", "--warmup",
-                   "1000", "--measure", "60000", "--capture", self.path())
+                   "1000ns", "--measure", "60000ns", "--capture", self.path())
         done = self.fabemu("traffic", *options, "--capture-size", "60K")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertLessEqual(os.path.getsize(self.path()), 61440)
@@ -653,8 +653,8 @@ class CaptureTest(FabemuCase):
         captures = {
             "tree.pcapng": self.allreduce("kary:4,2", name="tree.pcapng"),
             "packets.pcapng": self.traffic("--topo", "qsnet:16", "--pattern", "uniform", "--load",
-                                           "0.2", "--bytes", "700", "--warmup", "1000",
-                                           "--measure", "3000", name="packets.pcapng"),
+                                           "0.2", "--bytes", "700", "--warmup", "1000ns",
+                                           "--measure", "3000ns", name="packets.pcapng"),
             "retry.pcapng": self.traffic("--topo", "kary:2,2", *RETRY, "--pattern", "allreduce",
                                          "--operations", "2", "--bytes", "300",
                                          name="retry.pcapng")}
@@ -687,8 +687,8 @@ class CaptureTest(FabemuCase):
         captures = {
             "tree.pcapng": self.allreduce("kary:4,2", name="tree.pcapng"),
             "packets.pcapng": self.traffic("--topo", "qsnet:16", "--pattern", "uniform", "--load",
-                                           "0.2", "--bytes", "700", "--warmup", "1000",
-                                           "--measure", "3000", name="packets.pcapng")}
+                                           "0.2", "--bytes", "700", "--warmup", "1000ns",
+                                           "--measure", "3000ns", name="packets.pcapng")}
         for name, capture in captures.items():
             with self.subTest(name):
                 rows = self.tshark(name, "_ws.col.Source", "_ws.col.Destination", "_ws.col.Info",

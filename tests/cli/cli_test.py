@@ -276,6 +276,12 @@ class CliTest(FabemuCase):
             self.assertIn(":SYSTEM_DEFAULT:USER_DEFAULT", once)
             self.assertEqual("/mine " in once, bool(before))
 
+    def test_env__sets_each_variable_once(self):
+        self.up("e")
+        names = re.findall(r"^export (\w+)=", self.fabemu("env", "e").stdout, re.M)
+        self.assertIn("FI_PROVIDER", names)
+        self.assertEqual(sorted(names), sorted(set(names)))
+
     def with_mounts(self, line, *args):
         """Runs fabemu @args after the shell's @line, which may mount something that no other
         process sees; $D is a folder for sockets."""
@@ -353,8 +359,8 @@ class CliTest(FabemuCase):
             done = self.fabemu("traffic", "--topo", "kary:2,2", "--json", *options)
             self.assertEqual(done.returncode, 0, done.stderr)
             return json.loads(done.stdout)["digest"]
-        fixed = ("--warmup", "1000")
-        self.assertEqual(digest(*fixed, "--measure", "20000", "--load", "0.5", "--bytes", "1024"),
+        fixed = ("--warmup", "1000ns")
+        self.assertEqual(digest(*fixed, "--measure", "20000ns", "--load", "0.5", "--bytes", "1024"),
                          digest(*fixed, "--measure", "20us", "--load", "50%", "--bytes", "1K"))
         self.assertEqual(digest(*fixed, "--measure", "20us", "--pattern", "hotspot:1:0.25"),
                          digest("--warmup", "1us", "--measure", "0.02ms", "--pattern",
@@ -364,7 +370,7 @@ class CliTest(FabemuCase):
                 (("traffic", "--measure", "2s"), "a time from 1ns to 1s"),
                 (("traffic", "--bytes", "1mb"), "a size from 0 to 1GiB"),
                 (("traffic", "--bytes", "0.5B"), "a size from 0 to 1GiB"),
-                (("traffic", "--load", "2000%"), "fractions of the link rate"),
+                (("traffic", "--load", "2000%"), "share of the link rate"),
                 (("traffic", "--pattern", "hotspot:0:101%"), "hotspot:0:10%"),
                 (("run", "--standstill", "0s", "--", "true"), "a time from 1s to 24h"),
                 (("run", "--standstill", "5s:fin", "--", "true"), "a time from 1s to 24h"),
@@ -640,11 +646,13 @@ class CliTest(FabemuCase):
         for path in left:
             os.unlink(path)
 
-    def test_scripts_run__with_a_wrong_option_ends_with_2_and_leaves_nothing(self):
-        """scripts/run of a folder in which nothing needs to be installed or built."""
+    def scripts_run(self, *options):
+        """Run scripts/run of a folder in which nothing needs to be installed or built, and hpcc and
+        the check of its results do nothing. It must leave no temporary file."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for path, text in (("scripts/run", None), ("tests/e2e/hpccinf.txt", None),
                            ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", "#!/bin/sh\n"),
+                           ("tests/e2e/hpcc_check.py", ""), ("bin/mpirun", "#!/bin/sh\n"),
                            ("build/fabemu", f'#!/bin/sh\nexec "{self.command}" "$@"\n')):
             if text is None:
                 with open(os.path.join(top, path)) as f:
@@ -653,12 +661,38 @@ class CliTest(FabemuCase):
             with open(os.path.join(self.dir, path), "w") as f:
                 f.write(text)
             os.chmod(os.path.join(self.dir, path), 0o755)
-        os.mkdir(os.path.join(self.dir, "tmp"))
-        done = subprocess.run([os.path.join(self.dir, "scripts/run"), "--bogus"],
-                              env={**self.env, "TMPDIR": os.path.join(self.dir, "tmp")},
+        for name in ("tmp", "here"):
+            os.makedirs(os.path.join(self.dir, name), exist_ok=True)
+        path = os.path.join(self.dir, "bin") + os.pathsep + os.environ["PATH"]
+        done = subprocess.run([os.path.join(self.dir, "scripts/run"), *options],
+                              cwd=os.path.join(self.dir, "here"),
+                              env={**self.env, "TMPDIR": os.path.join(self.dir, "tmp"),
+                                   "PATH": path},
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        self.one_line(done, 2, "'--bogus'")
         self.assertEqual(os.listdir(os.path.join(self.dir, "tmp")), [])
+        return done
+
+    def test_scripts_run__with_a_wrong_option_ends_with_2(self):
+        self.one_line(self.scripts_run("--bogus"), 2, "'--bogus'")
+
+    def test_scripts_run__writes_the_report_to_a_file_of_the_caller(self):
+        done = self.scripts_run("--report", "report.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(os.path.join(self.dir, "here", "report.json")) as f:
+            self.assertEqual(json.load(f)["exit_status"], 0)
+
+    def test_scripts__name_a_wrong_option_in_a_few_lines(self):
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        for name in ("two-hosts", "deps", "test", "format", "fuzz", "package", "chaos", "slower",
+                     "faulttable"):
+            with self.subTest(script=name):
+                done = subprocess.run([os.path.join(top, "scripts", name), "--bogus"],
+                                      stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                      timeout=60)
+                lines = done.stderr.splitlines()
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn("--bogus", lines[-1])
+                self.assertLess(len(lines), 10)
 
     def test_status_of_all__reports_that_nothing_runs(self):
         if not os.environ.get(ALONE):

@@ -78,7 +78,7 @@ class ClusterTest(FabemuCase):
         for words in (("cluster", "--check", pipe), ("fault", "--check", pipe)):
             done = self.fabemu(*words)
             self.assertEqual((done.returncode == 0, done.stdout), (False, ""), words)
-            self.assertIn("nobody writes the pipe", done.stderr, words)
+            self.assertIn("nobody writes to the pipe", done.stderr, words)
 
     def test_agent__failure_ends_the_wait_for_its_host(self):
         path = os.path.join(self.dir, "lab.cluster")

@@ -152,7 +152,7 @@ class FaultTest(FabemuCase):
                 with self.subTest(machine=machine, fault=fault):
                     file = self.write(fault + "\n")
                     done = self.fabemu("traffic", "--topo", "kary:2,2", *machine, "--load", "0.1",
-                                       "--warmup", "1", "--measure", "10", "--faults", file)
+                                       "--warmup", "1ns", "--measure", "10ns", "--faults", file)
                     said = self.checked(fault, machine, "virtual")
                     self.assertEqual(self.verdict(done), said)
                     self.assertEqual(done.returncode, 2 if said else 0)

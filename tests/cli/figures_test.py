@@ -162,7 +162,7 @@ class FiguresTest(FabemuCase):
             rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
         self.assertEqual({row["length_us"] for row in rows}, {"2.5", "25"})
         for row in rows:
-            self.assertIn(f"--noise {40000 * float(row['length_us']):.0f}:", row["command"])
+            self.assertIn(f"--noise {40000 * float(row['length_us']):.0f}ns:", row["command"])
             # every node is delayed now and then
             self.assertGreater(float(row["mean_time_us"]), 0)
 

@@ -135,6 +135,17 @@ class InjectTest(FabemuCase):
         self.assertRegex(done.stderr, r"(?m)^  fault 1 +link-down link=0:2: 1 time, packets hit in "
                          r"transit: \d+; traffic was rerouted$")
 
+    def test_hits__are_segments_without_acknowledgments(self):
+        network = ("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
+        self.start_fabric(*network)
+        client = self.client(self.socket_path("mine"))
+        self.assertTrue(client.ask("fault", fault="link-down link=0:2")["ok"])
+        fault, = client.ask("faults")["faults"]
+        self.assertEqual(fault["hits_are"], "segments hit in transit")
+        path = self.write("at=1us for=1us link-down link=0:2\n")
+        done = self.fabemu("traffic", *network, "--measure", "5us", "--faults", path)
+        self.assertRegex(done.stdout, r"(?m)^  faults       hit \d+ segments; ")
+
     def test_node_kill__reports_empty_nodes(self):
         self.start_fabric(*NETWORK)
         client = self.client(self.socket_path("mine"))
@@ -318,7 +329,7 @@ class InjectTest(FabemuCase):
         for threads in "1", "2":
             done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.3",
                                "--threads", threads, "--warmup",
-                               "20000", "--measure", "200000", *options, "--json")
+                               "20000ns", "--measure", "200000ns", *options, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             runs.append(json.loads(done.stdout))
         self.assertEqual(runs[0]["digest"], runs[1]["digest"])
@@ -328,7 +339,7 @@ class InjectTest(FabemuCase):
         self.assertGreater(runs[0]["faults"]["new_tables"], 0)
 
     def traffic(self, faults, *options, status=0,
-                work=("--load", "0.3", "--warmup", "20000", "--measure", "200000")):
+                work=("--load", "0.3", "--warmup", "20000ns", "--measure", "200000ns")):
         """A run in simulated time: its result, which must be the same on three threads."""
         results = []
         for threads in "1", "3":
@@ -360,7 +371,7 @@ class InjectTest(FabemuCase):
         for seed in "1", "2", "4", "5":
             done = self.fabemu("traffic", "--topo", "kary:2,2", "--profile", "oq2004", "--set",
                                "link_retry=go_back_n", "--pattern", "hotspot:0:0.2", "--load",
-                               "0.39", "--warmup", "20000", "--measure", "200000", "--seed", seed,
+                               "0.39", "--warmup", "20us", "--measure", "200us", "--seed", seed,
                                "--faults", faults, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             last = json.loads(done.stdout)["faults"]["changes"][-1]
@@ -658,7 +669,7 @@ class InjectTest(FabemuCase):
     def test_traffic__saturated_drains_after_its_faults(self):
         done = self.fabemu("traffic", "--topo", "kary:2,3", "--profile", "qsnet3",
                            "--pattern", "neighbour", "--load",
-                           "2", "--warmup", "10000", "--measure", "100000", "--faults",
+                           "2", "--warmup", "10000ns", "--measure", "100000ns", "--faults",
                            self.write("at=47us loss link=any rate=0.02\n"
                                       "at=20us every=30us for=10us link-down random\n"),
                            "--json")

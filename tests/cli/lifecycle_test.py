@@ -12,6 +12,7 @@ import errno
 import json
 import os
 import pty
+import re
 import resource
 import shutil
 import signal
@@ -500,13 +501,14 @@ class LifeTest(FabemuCase):
         self.assertRegex(outside["why"], r"^by\?\[2Jtestss{100,200}$")
         self.assertTrue(clients[1].ask("outside")["ok"])
 
-    def test_exit_without_a_report__may_be_a_kill_or_not(self):
-        """Its parent has reaped it before the fabric checks, so its status is unknown."""
+    def dies_and_is_reaped(self, code):
+        """Return the cause that the fabric reports for a process that executes @code at its end,
+        and that its parent has reaped before the fabric runs again."""
         path = self.up()
         fabric = self.status("u")["pid"]
         script = ('import os, socket, sys\ns = socket.socket(socket.AF_UNIX)\n'
                   f's.connect(sys.argv[1])\ns.sendall({ATTACH!r})\ns.recv(65536)\n'
-                  'print(flush=True)\nsys.stdin.read()\nos._exit(0)\n')
+                  f'print(flush=True)\nsys.stdin.read()\n{code}\n')
         process = subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE)
         process.stdout.readline()
@@ -517,8 +519,18 @@ class LifeTest(FabemuCase):
         finally:
             os.kill(fabric, signal.SIGCONT)
         self.assertTrue(until(lambda: self.status("u")["report"]["died"]))
-        self.assertEqual(self.status("u")["report"]["died"][0]["how"],
-                         "ended without detaching: it was killed, or called _exit()")
+        how = self.status("u")["report"]["died"][0]["how"]
+        self.assertEqual(self.fabemu("down", "u").returncode, 0)
+        return how
+
+    def test_reaped_process__still_has_a_known_cause_of_death(self):
+        release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+        unknown = "ended without detaching: it was killed, or called _exit()"
+        for code, how in (("os.kill(os.getpid(), 11)", "killed by signal 11"),
+                          ("os._exit(3)", "exited with status 3 without detaching")):
+            with self.subTest(how=how):
+                self.assertEqual(self.dies_and_is_reaped(code),
+                                 how if release >= (6, 16) else unknown)
 
     def test_closed_connection__frees_the_node_before_the_exit_status(self):
         path = self.up()

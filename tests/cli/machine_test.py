@@ -52,7 +52,7 @@ class MachineTest(FabemuCase):
         with open(path, "w") as f:
             f.write(f"{src} {dst}\n")
         done = self.fabemu("traffic", "--topo", self.topo, "--pattern", "file:" + path, "--load",
-                           "0.0005", "--warmup", "1", "--measure", "2000000", "--json", *args)
+                           "0.0005", "--warmup", "1ns", "--measure", "2000000ns", "--json", *args)
         self.assertEqual(done.returncode, 0, done.stderr)
         latency = json.loads(done.stdout)["latency_ns"]
         self.assertEqual(latency["min"], latency["max"])
@@ -109,12 +109,12 @@ class MachineTest(FabemuCase):
         with open(path, "w") as f:
             f.write("0 1\n")
         done = self.fabemu("traffic", "--topo", self.topo, "--pattern", "file:" + path, "--load",
-                           "0.9", "--warmup", "20000", "--measure", "100000", "--json")
+                           "0.9", "--warmup", "20000ns", "--measure", "100000ns", "--json")
         self.assertAlmostEqual(json.loads(done.stdout)["accepted"], 0.9, delta=0.03)
 
     def test_digest__is_the_same_for_any_number_of_threads(self):
         digests = {json.loads(self.fabemu("traffic", "--topo", self.topo, "--load", "0.4",
-                                          "--warmup", "5000", "--measure", "50000", "--json",
+                                          "--warmup", "5000ns", "--measure", "50000ns", "--json",
                                           "--threads", threads).stdout)["digest"]
                    for threads in ("1", "2", "3")}
         self.assertEqual(len(digests), 1)
@@ -232,7 +232,7 @@ class MachineTest(FabemuCase):
                 f.write(f'Switch 4 "s{i}"\n[1] "h{i}"[1]\n[2] "s{(i + 1) % 6}"[3]\n')
             for i in range(6):
                 f.write(f'Ca 1 "h{i}"\n')
-        for command in ("traffic", "--topo", ring, "--load", "0.1", "--measure", "20000"), \
+        for command in ("traffic", "--topo", ring, "--load", "0.1", "--measure", "20000ns"), \
                 ("run", "--topo", ring, "--", "true"):
             said = self.fabemu(*command).stderr
             self.assertTrue(re.search("routes: the cables do not form a tree, so many routes may "

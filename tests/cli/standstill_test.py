@@ -41,6 +41,7 @@ RUNS = {
     "missing-receive": ("missing-receive", (), (), True),
     "missing-send": ("missing-send", (), (), True),
     "wrong-tag": ("wrong-tag", (), (), True),
+    "first wrong tag": ("first-wrong-tag", (), (), True),
     "skip-gather": ("skip-gather", (), (), True),
     "stopped": ("stopped", (), (), True),
     "stopped later": ("stopped-later", (), (), True),
@@ -237,6 +238,13 @@ class StandstillTest(FabemuCase):
     def test_tags_differ(self):
         self.find("wrong-tag",
                   "#1 waits in a receive from rank 0, tag 5, .*: no matching message has arrived; "
+                  "1 message has arrived that matches no receive, the first from rank 0, tag 6, 4 "
+                  "bytes$")
+
+    def test_tags_differ__while_a_group_is_formed(self):
+        """The report lists the program's message, and not the earlier ones that form the group."""
+        self.find("first wrong tag", r"barrier of MPI_COMM_WORLD \(its group is being formed\)",
+                  "#3 waits in a receive from rank 0, tag 5, .*: no matching message has arrived; "
                   "1 message has arrived that matches no receive, the first from rank 0, tag 6, 4 "
                   "bytes$")
 

@@ -342,8 +342,8 @@ class Folded(FabemuCase):
         self.assertTrue(until(may_open))  # once the fabric has seen that the other client is gone
 
     def test_in_simulated_time_blocks_stay_open_from_run_to_run(self):
-        run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02,0.04", "--warmup", "100",
-                         "--measure", "2000", "--web")
+        run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02,0.04", "--warmup", "100ns",
+                         "--measure", "2000ns", "--web")
         run.stderr.readline()  # the page's address
         socket, = (name for name in self.sockets() if name.startswith("traffic"))
         client = self.client(os.path.join(os.path.dirname(self.path), socket))
@@ -558,8 +558,8 @@ class Recording(FabemuCase):
         path = os.path.join(self.dir, "t")
         recorded = []
         for threads in "1", "2":
-            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.9", "--warmup", "1",
-                               "--measure", "20000", "--threads", threads, "--telemetry", path,
+            done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.9", "--warmup", "1ns",
+                               "--measure", "20000ns", "--threads", threads, "--telemetry", path,
                                "--every", "500ns")
             self.assertEqual(done.returncode, 0, done.stderr)
             recorded.append(lines_of(path))
@@ -584,8 +584,8 @@ class Recording(FabemuCase):
         for profile in "oq2004", "qsnet3":
             with self.subTest(profile=profile):
                 done = self.fabemu("traffic", "--topo", "kary:4,2", "--profile", profile,
-                                   "--pattern", "hotspot:0:0.5", "--load", "0.9", "--warmup", "1",
-                                   "--measure", "20000", "--telemetry", path)
+                                   "--pattern", "hotspot:0:0.5", "--load", "0.9", "--warmup", "1ns",
+                                   "--measure", "20000ns", "--telemetry", path)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 view, _ = view_of(lines_of(path))
                 cables = view.shape["cables"]

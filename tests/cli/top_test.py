@@ -161,7 +161,7 @@ class Top(OnTerminal):
         path = self.up("u")
         self.client(path).attach(want=2)
         self.open()
-        self.shows("u: kary:2,2, oq2004, clock raw", "NODE  RANK", "python", "1 of 4 nodes")
+        self.shows("u: nodes  kary:2,2, oq2004, clock raw", "NODE  RANK", "python", "1 of 4 nodes")
         self.keys("l")
         self.shows("LINK", "switch 0:0 - node 0:0", "o)rder: traffic")
         self.keys("oo")
@@ -207,7 +207,7 @@ class Top(OnTerminal):
         self.screen.size(8, 60)
         self.resize(8, 60)
         os.kill(self.top.pid, signal.SIGWINCH)
-        self.shows("u: kary:4,2", "\n    3 ", "n)odes")
+        self.shows("u: nodes  kary:4,2", "\n    3 ", "n)odes")
         self.assertNotIn("\n    9 ", self.screen.text())
         for _ in range(12):
             self.keys("\x1bOB")  # arrow down, as a vt100 sends it
@@ -478,6 +478,22 @@ class Sorted(OnTerminal):
         self.assertEqual((said[5], said[8]), ("receive 11, 1.00 s", "receive, 2.00 s"))
         self.assertEqual(said[7], "allreduce 65537, 2.00 s")
         self.assertEqual([n for n, text in said.items() if text], [5, 7, 8])
+        self.assertLessEqual(max(map(len, self.screen.text().split("\n"))), 80)
+        self.keys("q")
+        self.ended(0)
+
+    def test_names_of_the_file__stand_in_place_of_numbers(self):
+        """A long name is cut at its beginning; a filter finds it by any part."""
+        names = [*(f"leaf{s}" for s in range(4)), *(f"spine{s}" for s in range(4)),
+                 *(f"rack-17-node{n:02}" for n in range(16))]
+        self.play(names=names)
+        self.shows("NODE        RANK", "\n~17-node15  ", "receive ~17-node11")
+        self.keys("/rack-17-node11\r")
+        self.shows("1 of 1", "~17-node11")
+        self.keys("/\x1b" + "looo")
+        self.shows("o)rder: number", "\nleaf3:3 - ~17-node15:0 ", "\nleaf0:4 - spine0:0 ")
+        self.keys("s")
+        self.shows("\nSWITCH     LEVEL", "\nspine3         1 ")
         self.assertLessEqual(max(map(len, self.screen.text().split("\n"))), 80)
         self.keys("q")
         self.ended(0)

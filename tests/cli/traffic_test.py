@@ -22,7 +22,7 @@ OPEN = BOTH | {"steady", "load", "accepted_ci95", "delivered", "senders", "undel
                "arrivals", "warmup_ns", "measure_ns", "source_messages_per_s",
                "source_bytes_per_s"}
 LATENCY = {"mean", "mean_ci95", "min", "median", "p99", "max"}
-SHORT = ("--warmup", "5000", "--measure", "30000")
+SHORT = ("--warmup", "5000ns", "--measure", "30000ns")
 
 
 class TrafficTest(FabemuCase):
@@ -92,7 +92,7 @@ class TrafficTest(FabemuCase):
                      ("--pattern", "allreduce", "--bytes", "1000", "--operations", "5"),
                      ("--topo", "qsnet:34,links=2", "--profile", "qsnet3", "--pattern",
                       "permutation:2"),
-                     ("--profile", "qsnet3", "--pattern", "barrier", "--skew", "3000")):
+                     ("--profile", "qsnet3", "--pattern", "barrier", "--skew", "3000ns")):
             short = () if {"allreduce", "barrier"}.intersection(args) else SHORT
             args = ("--topo", "kary:4,2", *args, *short)
             digests = {self.json(*args, "--threads", threads)["digest"]
@@ -162,27 +162,27 @@ class TrafficTest(FabemuCase):
     def test_noise__delays_and_is_reproducible(self):
         for how in ("hardware", "dissemination", "tree"):
             with self.subTest(how=how):
-                apart = ("--interval", "1234567")
+                apart = ("--interval", "1234567ns")
                 quiet = self.by(how, "barrier", *apart)
-                none = self.by(how, "barrier", *apart, "--noise", "1000:0")
+                none = self.by(how, "barrier", *apart, "--noise", "1000ns:0ns")
                 self.assertEqual(none["digest"], quiet["digest"])
-                runs = [self.by(how, "barrier", *apart, "--noise", "1000000:200000", "--threads",
+                runs = [self.by(how, "barrier", *apart, "--noise", "1ms:200us", "--threads",
                                 threads) for threads in ("1", "2")]
                 self.assertEqual(runs[0]["digest"], runs[1]["digest"])
                 self.assertEqual(runs[0]["latency_ns"], runs[1]["latency_ns"])
                 self.assertGreaterEqual(runs[0]["latency_ns"]["min"], quiet["latency_ns"]["min"])
                 self.assertGreater(runs[0]["latency_ns"]["mean"], quiet["latency_ns"]["mean"])
                 self.assertEqual(runs[0]["collectives"]["noise_length_ns"], 200000)
-                other = self.by(how, "barrier", *apart, "--noise", "1000000:200000", "--seed", "2")
+                other = self.by(how, "barrier", *apart, "--noise", "1ms:200us", "--seed", "2")
                 self.assertNotEqual(other["latency_ns"], runs[0]["latency_ns"])
 
     def test_noise__of_almost_all_time_is_accepted(self):
         for how in ("hardware", "dissemination", "tree"):
-            got = self.by(how, "allreduce", "--noise", "1000:999")
+            got = self.by(how, "allreduce", "--noise", "1000ns:999ns")
             self.assertEqual(got["collectives"]["operations"], 9)
 
     def test_series__adds_up_to_what_was_accepted(self):
-        got = self.json("--topo", "kary:4,2", "--load", "0.4", *SHORT, "--series", "5000",
+        got = self.json("--topo", "kary:4,2", "--load", "0.4", *SHORT, "--series", "5000ns",
                         "--threads", "2")
         self.assertEqual(set(got), OPEN | {"series"})
         self.assertEqual(got["series"]["window_ns"], 5000)
@@ -190,10 +190,10 @@ class TrafficTest(FabemuCase):
         self.assertEqual(len(windows), 7)   # one of the warm-up, six of the measurement
         wire = sum(windows[1:]) * 256 / 240
         self.assertAlmostEqual(wire / (30000 * 1.25 * got["nodes"]), got["accepted"], places=7)
-        alone = self.json("--topo", "kary:4,2", "--load", "0.4", *SHORT, "--series", "5000",
+        alone = self.json("--topo", "kary:4,2", "--load", "0.4", *SHORT, "--series", "5000ns",
                           "--threads", "1")
         self.assertEqual(alone["series"], got["series"])
-        text = self.fabemu("traffic", "--load", "0.4", *SHORT, "--series", "5000").stdout
+        text = self.fabemu("traffic", "--load", "0.4", *SHORT, "--series", "5000ns").stdout
         self.assertEqual(len(text.partition("  series ")[2].splitlines()), 1 + 7)
 
     def test_series_with_faults__has_times_of_links_and_tables(self):
@@ -201,7 +201,7 @@ class TrafficTest(FabemuCase):
         with open(path, "w") as f:
             f.write("at=20us for=100us link-down link=0:4\n")
         got = self.json("--profile", "qsnet3", "--topo", "kary:4,2", "--load", "0.5", "--warmup",
-                        "10000", "--measure", "240000", "--series", "10000", "--faults", path)
+                        "10000ns", "--measure", "240000ns", "--series", "10000ns", "--faults", path)
         self.assertEqual(got["faults"]["links_between_switches"], 16)
         changes = [(change["links_out"], change["new_tables"])
                    for change in got["faults"]["changes"]]
@@ -231,7 +231,7 @@ class TrafficTest(FabemuCase):
     def test_terminal__shows_progress_and_wipes_it(self):
         master, slave = pty.openpty()
         process = subprocess.Popen([self.command, "traffic", "--topo", "kary:8,2", "--load", "0.9",
-                                    "--measure", "3000000"], env=self.env, stdin=subprocess.DEVNULL,
+                                    "--measure", "3ms"], env=self.env, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=slave)
         os.close(slave)
         out, _ = process.communicate(timeout=60)
@@ -273,11 +273,11 @@ class TrafficTest(FabemuCase):
         return out
 
     def test_interrupt__prints_completed_loads(self):
-        long = ("--load", "0.000001,0.9", "--warmup", "1", "--measure", "1000000000")
+        long = ("--load", "0.000001,0.9", "--warmup", "1ns", "--measure", "1000000000ns")
         got = json.loads(self.interrupt(*long, "--json", load=2))
         self.assertEqual([one["load"] for one in got], [1e-6])
         self.assertEqual(len(self.table(self.interrupt(*long, load=2))), 1)
-        alone = ("--load", "0.9", "--measure", "1000000000")
+        alone = ("--load", "0.9", "--measure", "1000000000ns")
         self.assertIsNone(json.loads(self.interrupt(*alone, "--json")))
         self.assertEqual(self.interrupt(*alone), "")
         self.assertEqual(self.interrupt("--pattern", "barrier", "--operations", "1000000000"), "")
@@ -305,12 +305,13 @@ class TrafficTest(FabemuCase):
         self.assertEqual([row.endswith("saturated") for row in rows], [False, True])
 
     def test_table__reports_that_there_were_no_messages(self):
-        done = self.fabemu("traffic", "--load", "0.1,0.2", "--warmup", "1", "--measure", "1")
+        done = self.fabemu("traffic", "--load", "0.1,0.2", "--warmup", "1ns", "--measure", "1ns")
         rows = self.table(done.stdout)
         self.assertEqual([row.split()[3:7] for row in rows], [["-"] * 4] * 2)
+        self.assertTrue(all(float(row.split()[7]) > 0 for row in rows), rows)
 
     def test_steady__is_reported(self):
-        args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000", "--measure", "60000")
+        args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000ns", "--measure", "60000ns")
         self.assertIs(self.json(*args)["steady"], False)
         self.assertIs(self.json("--topo", "kary:4,1", "--load", "0.3")["steady"], True)
 
@@ -322,7 +323,10 @@ class TrafficTest(FabemuCase):
                 (("--load", "0.1,x"), ["0.1,x"]),
                 (("--load", "0.1:0.5"), ["0.1:1:0.1"]),
                 (("--load", "0.5:0.1:0.1"), ["0.5:0.1:0.1"]),
-                (("--load", "11"), ["at most 10"]),
+                (("--load", "50"), ["at most 10", "50%"]),
+                (("--measure", "100"), ["--measure 100", "with its unit"]),
+                (("--pattern", "barrier", "--skew", "5"), ["--skew 5", "with its unit"]),
+                (("--pattern", "barrier", "--noise", "1000:10"), ["with their units"]),
                 (("--load", "1e-10"), ["at most 9 decimals"]),
                 (("--pattern", "multicast", "--fanout", "0x4"), ["--fanout 0x4"]),
                 (("--pattern", "hotspot:0:0x1"), ["hotspot:NODE:FRACTION"]),
@@ -331,7 +335,7 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "file:/dev/zero"), ["line 1", "too long"]),
                 (("--pattern", "allreduce", "--set", "buffers=input"), ["combine units"]),
                 (("--pattern", "barrier", "--set", "combine_states=100"), ["combine_states"]),
-                (("--pattern", "reduce", "--interval", "1000000000", "--operations", "1000000000"),
+                (("--pattern", "reduce", "--interval", "1s", "--operations", "1000000000"),
                  ["50 days"]),
                 (("--pattern", "round"), ["no pattern 'round'", "uniform"]),
                 (("--profile", "qsnet3", "--set", "pool_slots=97"), ["pool_slots", "96"]),
@@ -340,17 +344,17 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "permutation:0"), ["permutation:NUMBER", "of 1 or more"]),
                 (("--pattern", "multicast", "--multicast", "trees"), ["hardware, messages, tree"]),
                 (("--pattern", "multicast", "--multicast", "tree:0"), ["tree:K", "1 to 65536"]),
-                (("--pattern", "multicast", "--skew", "5"), ["--skew cannot be used"]),
-                (("--pattern", "barrier", "--interval", "10", "--skew", "11"),
+                (("--pattern", "multicast", "--skew", "5ns"), ["--skew cannot be used"]),
+                (("--pattern", "barrier", "--interval", "10ns", "--skew", "11ns"),
                  ["skew of 11 ns", "--interval"]),
-                (("--series", "0"), ["--series 0"]),
-                (("--series", "1000"), ["--series", "--measure"]),
-                (("--series", "1", "--measure", "1000000"), ["100000", "longer window"]),
-                (("--pattern", "barrier", "--series", "1000"), ["--series cannot be used"]),
-                (("--noise", "1000:10"), ["--noise cannot be used"]),
+                (("--series", "0ns"), ["--series 0ns"]),
+                (("--series", "1000ns"), ["--series", "--measure"]),
+                (("--series", "1ns", "--measure", "1000000ns"), ["100000", "longer window"]),
+                (("--pattern", "barrier", "--series", "1000ns"), ["--series cannot be used"]),
+                (("--noise", "1000ns:10ns"), ["--noise cannot be used"]),
                 (("--pattern", "barrier", "--noise", "1000"), ["PERIOD:LENGTH"]),
-                (("--pattern", "barrier", "--noise", "10:10"), ["LENGTH shorter than PERIOD"]),
-                (("--pattern", "barrier", "--noise", "0:0"), ["PERIOD:LENGTH"]),
+                (("--pattern", "barrier", "--noise", "10ns:10ns"), ["LENGTH shorter than PERIOD"]),
+                (("--pattern", "barrier", "--noise", "0ns:0ns"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--noise", ":1"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--noise", "9" * 40 + ":1"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--collective", "ring"),
@@ -376,7 +380,7 @@ class TrafficTest(FabemuCase):
                 (("--sources", "some"), ["first:N"]),
                 (("--arrivals", "late"), ["poisson or fixed"]),
                 (("--bytes", "1e3x"), ["--bytes 1e3x"]),
-                (("--warmup", "0"), ["a time from 1ns"]),
+                (("--warmup", "0ns"), ["a time from 1ns"]),
                 (("--clock", "raw"), ["must be virtual"]),
                 (("--threads", "0"), ["--threads 0"]),
                 (("--load",), ["needs a value"]),

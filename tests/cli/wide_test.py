@@ -11,7 +11,7 @@ import subprocess
 
 from cli_helpers import FabemuCase, main
 
-SHORT = ("--warmup", "2000", "--measure", "5000")
+SHORT = ("--warmup", "2000ns", "--measure", "5000ns")
 UNIT = "Mellanox Technologies Aggregation Node"
 # Puts an MPI program's ranks on ports in each word of a port set.
 RANKS = """#!/bin/sh
@@ -172,7 +172,7 @@ class WideTest(FabemuCase):
         pairs = self.file("".join(f"{i} {66 + i}\n" for i in range(6)), "pairs")
         got = self.traffic("--topo", self.file("\n".join(lines) + "\n"), "--profile", "qsnet3",
                            "--set", "routing=static", "--pattern", "file:" + pairs, "--load",
-                           "0.9", "--warmup", "20000", "--measure", "100000")
+                           "0.9", "--warmup", "20000ns", "--measure", "100000ns")
         self.assertGreater(got["accepted"], 0.85)
 
     def test_collectives__are_right(self):
@@ -198,7 +198,7 @@ class WideTest(FabemuCase):
         schedule = self.file("at=2us for=20us link-down link=0:100\n"
                              "at=4us for=20us link-down link=1:127\n", "faults")
         args = ("--topo", "clos:down=64x64,up=64", "--load", "0.3", "--set",
-                "link_retry=go_back_n", "--measure", "40000", "--faults", schedule)
+                "link_retry=go_back_n", "--measure", "40000ns", "--faults", schedule)
         runs = [self.traffic(*args, "--threads", n) for n in ("1", "3")]
         self.assertEqual(runs[0]["digest"], runs[1]["digest"])
         self.assertEqual(runs[0]["faults"]["links_lost"], 2)

@@ -46,7 +46,7 @@ TRAFFIC = ((2, False, ["--topo", "kary:4,2", "--pattern", "md", "--load", "0.4"]
                        "--bytes", "2000"]),
            (2, True, ["--topo", "kary:4,2", "--profile", "qsnet3", "--load", "0.5"]),
            (2, False, ["--topo", "kary:4,2", "--set", "link_retry=go_back_n", "--load", "0.5"]))
-TIMES = ["--warmup", "2000", "--measure", "8000"]
+TIMES = ["--warmup", "2000ns", "--measure", "8000ns"]
 IN_FLIGHT = 16  # segments in flight between two hosts, of retransmissions while links flap
 # Parts of its report that are not about the network.
 OWN = {"origin", "threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop",
@@ -302,7 +302,7 @@ def launched(checks, args, name, agent):
                     [part["state"] for part in report["hosts"]] == ["coordinator", "up"],
                     f"by {name}: {result.wrong()}\n{result.tail()}")
         result = traffic_over(args, 2, ["--launch", agent], ["--topo", network, "--load", "0.2",
-                              "--measure", "2000"], folder, env=env)
+                              "--measure", "2000ns"], folder, env=env)
         checks.that(not result.wrong() and "digest" in result.output,
                     f"traffic by {name}: {result.wrong()}\n{result.tail()}")
 
@@ -655,7 +655,7 @@ def traffic_ended_by(checks, args, host):
 
     with common.scratch() as cwd:
         result = traffic_over(args, 2, ["--silent", "1s"],
-                              ["--topo", "kary:4,2", "--measure", "500000000"], cwd, fall,
+                              ["--topo", "kary:4,2", "--measure", "500000000ns"], cwd, fall,
                               timeout_s=60)
     checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
     checks.that(result.status not in (None, 0, 124),

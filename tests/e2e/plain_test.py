@@ -58,7 +58,7 @@ def works_on_one(checks, args, fabemu, cwd):
     checks.that(not done.wrong() and ", 0 wrong" in done.output and report and
                 report["collectives"]["allreduce"]["in_switch"] >= 50,
                 f"mpirun: {done.wrong()}\n{done.tail()}")
-    words = ["traffic", *NETWORK, "--load", "0.3", "--measure", "20000", "--json"]
+    words = ["traffic", *NETWORK, "--load", "0.3", "--measure", "20000ns", "--json"]
     digests = [line for command in (fabemu, args.fabemu)
                for line in common.run([command, *words], cwd, args.timeout).output.splitlines()
                if "digest" in line]

@@ -2,7 +2,7 @@
 /*
  * bugs.c - programs that stand still, one for each classic bug: bugs NAME [SECONDS [FILE]].
  *
- * Each one except first-barrier begins with a barrier of all ranks. fabemu, not this program, must
+ * Each one except first-* begins with a barrier of all ranks. fabemu, not this program, must
  * find the reason. Two of the programs are correct but slow: they compute for SECONDS, or until
  * FILE exists, and report that at the end.
  */
@@ -107,6 +107,23 @@ static void wrong_tag(void)
         MPI_Send(&word, 1, MPI_INT, 1, 6, MPI_COMM_WORLD);
     if (rank == 1)
         MPI_Recv(&word, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    barrier();
+}
+
+/*
+ * The last rank waits for a message with another tag than rank 0 has sent, and the others enter
+ * their first barrier. Rank 0 is late, so messages that form the barrier's group arrive before.
+ */
+static void first_wrong_tag(void)
+{
+    int word = 0;
+
+    if (rank == last)
+        MPI_Recv(&word, 1, MPI_INT, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 0) {
+        usleep(300000);
+        MPI_Send(&word, 1, MPI_INT, last, 6, MPI_COMM_WORLD);
+    }
     barrier();
 }
 
@@ -224,6 +241,7 @@ static const struct {
     {"missing-receive", missing_receive},
     {"missing-send", missing_send},
     {"wrong-tag", wrong_tag},
+    {"first-wrong-tag", first_wrong_tag},
     {"skip-gather", skip_gather},
     {"stopped", stopped},
     {"stopped-later", stopped_later},
@@ -243,7 +261,7 @@ int main(int argc, char **argv)
         seconds = atof(argv[2]);
     if (argc > 3)
         file = argv[3];
-    if (argc < 2 || strcmp(argv[1], "first-barrier") != 0)
+    if (argc < 2 || strncmp(argv[1], "first-", strlen("first-")) != 0)
         barrier();
     if (rank == 0)
         printf("begins\n");

@@ -432,9 +432,9 @@ static void topo_clos__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("clos:radix=7", -EINVAL, "radix is to be even"));
     CU_ASSERT(refuses("clos:radix=8,over=2", -EINVAL, "a radix that F + 1 divides"));
     CU_ASSERT(refuses("clos:radix=9,levels=3,over=2", -EINVAL, "an even radix"));
-    CU_ASSERT(refuses("clos:down=4x4", -EINVAL, "up is a number for each level but the top"));
+    CU_ASSERT(refuses("clos:down=4x4", -EINVAL, "up is a number for each level except the top"));
     CU_ASSERT(
-        refuses("clos:down=4x4,up=4x4", -EINVAL, "up is a number for each level but the top"));
+        refuses("clos:down=4x4,up=4x4", -EINVAL, "up is a number for each level except the top"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=2x2", -EINVAL, "cables is a number"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=3", -EINVAL, "cables must divide the ports"));
     CU_ASSERT(refuses("clos:down=200x4,up=53", -EINVAL, "at most 252 ports"));

@@ -101,8 +101,21 @@ return Promise.all([import("./model.js"), import("./caption.js")]).then(
   ([{ Model }, { captionOf }]) => {
     const model = new Model(shape);
     lines.forEach((line) => model.take(line));
+    model.average();
     return captionOf(model);
   });
+"""
+# The texts that are drawn on the canvas within some frames.
+CANVAS_TEXTS = """
+const { fillText } = CanvasRenderingContext2D.prototype, texts = [];
+CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+  texts.push(text);
+  return fillText.call(this, text, ...where);
+};
+return new Promise((done) => setTimeout(done, 300)).then(() => {
+  CanvasRenderingContext2D.prototype.fillText = fillText;
+  return texts;
+});
 """
 # The sizes of all visible texts in pixels: of elements, and those drawn on the canvas.
 SIZES = """
@@ -361,8 +374,8 @@ class Live(InBrowser):
                      f"forwarded {report['segments']['hops']:,} times by switches",
                      f"{report['credit_stalls']:,} waits for a credit, "
                      f"{report['dropped']:,} segment",
-                     f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} in the "
-                     "network, 0 as messages", "most time in all-reduce of up to",
+                     f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} collectives "
+                     "in the network, 0 as messages", "most time in all-reduce of up to",
                      f"{report['communication']['messages']['messages']:,} messages of "):
             self.assertTrue(any(text in line for line in lines), (text, lines))
         self.browser.shot("summary")
@@ -603,6 +616,10 @@ class Live(InBrowser):
         self.browser.keys("m")
         self.browser.until("return document.getElementById('matrix').open")
         self.assertIn(f"{messages['messages']:,} messages", self.browser.text("#matrixsum"))
+        for axis in "columns", "rows":
+            self.assertEqual(self.browser.run(
+                "return [...document.getElementById(arguments[0]).children].map((tick) =>"
+                " Number(tick.textContent))", axis), list(range(0, 64, 8)))
         most = max(bytes_ for *_, bytes_ in messages["matrix"])
         first = self.browser.run("return [...document.querySelectorAll('#pairs tbody tr')]"
                                  ".map((row) => row.innerText.match(/\\d+/g).map(Number))")[0]
@@ -625,8 +642,16 @@ class Live(InBrowser):
             "s.dispatchEvent(new Event('input')); return fabemu.model.totals.hops"
         last = self.browser.run(seek, 1000)
         self.assertEqual(last, max(line["totals"]["hops"] for line in self.recorded(record)))
+        self.assertRegex(self.browser.text("#caption"), r"^The recording has ended, \S+ s after ")
+        self.assertIn(f"forwarded {last:,} times by switches", self.browser.text("#summary"))
         middle = self.browser.run(seek, 500)
         self.assertLess(middle, last)
+        self.assertNotIn("has ended", self.browser.text("#caption"))
+        self.assertFalse(self.browser.run(
+            "return document.getElementById('summary').checkVisibility()"))
+        self.browser.keys("m")
+        self.assertIn("A recording has no counts of messages", self.browser.text("#feed"))
+        self.assertFalse(self.browser.run("return document.getElementById('matrix').open"))
         self.browser.keys(" ")
         self.browser.until("return fabemu.feed.paused")
         look = self.browser.run("return fabemu.model.sample")
@@ -886,10 +911,13 @@ class Played(InBrowser):
             self.plays(look, links=[[4, down, 0, 2, 0], [5, up, stalls, 7, 0]])
         self.selects("edge switch 0|switch 2")
         self.assertEqual(self.drawn_history(), [[0, 0, 0, 1000, 4000, 0], [0, 0, 0, 0, 500, 0]])
-        rows = self.browser.run("return [...document.querySelectorAll('#selection tbody tr')]"
-                                ".map((row) => row.innerText.split(/\\s*\\t/))")
-        self.assertIn(["segments up", "200", "0"], rows)
-        self.assertIn(["waits for a credit up", "50", "0"], rows)
+        rows = self.browser.until(  # rates: the mean of all snapshots so far
+            "const rows = [...document.querySelectorAll('#selection tbody tr')]"
+            ".map((row) => row.innerText.split(/\\s*\\t/));"
+            "return rows.some(([name, , rate]) => name === 'segments up' && rate === '400')"
+            " && rows")
+        self.assertIn(["segments up", "200", "400"], rows)
+        self.assertIn(["waits for a credit up", "50", "100"], rows)
         self.assertIn(["segments queued down", "2", ""], rows)
 
     def drawn_history(self):
@@ -926,6 +954,24 @@ class Played(InBrowser):
         self.browser.keys("ESCAPE", "?")
         self.browser.until("return document.getElementById('keys').open")
 
+    def test_all_texts_show_rates_of_the_same_snapshots(self):
+        """The header, the sentence and the margin, also if the traffic has just changed."""
+        for look, sent in enumerate((0, 100, 300, 1000), 1):
+            self.plays(look, links=[[0, sent, sent // 1000, 0, 0], [1, 0, 0, 0, 0]],
+                       totals={"hops": sent, "sent": sent, "credit_stalls": sent // 1000})
+        caption, *shown = self.browser.until(
+            "const [text, ...others] = ['#caption', '#hops', '#stalls', '.counters tbody td + td']"
+            ".map((place) => document.querySelector(place).textContent);"
+            "return text.startsWith('1 node sends 3.33 k segments/s') && [text, ...others]")
+        self.assertEqual(shown, ["3.33 k", "3.3", "3.33 k"])
+        self.assertTrue(caption.endswith("few segments wait for a credit."), caption)
+        self.assertIn("mean of the last 10 snapshots (1.00 s)", self.browser.text("#selection"))
+
+    def test_a_combining_switch_has_its_number(self):
+        self.plays(1)
+        self.plays(2, links=[[0, 100, 0, 0, 0]], switches=[[2, 100, 0, 0, 0]])
+        self.assertLessEqual({"Σ", "2"}, set(self.browser.run(CANVAS_TEXTS)))
+
     def test_captions(self):
         """One sentence about what happens and why, from the counters of the last second."""
         nodes = 8
@@ -960,12 +1006,15 @@ class Played(InBrowser):
         called = {"kind": "barrier", "name": "MPI_COMM_WORLD", "members": 4, "for_ns": 6 * 10**9}
         for given, lines, wanted in (
                 (shape, looks(), "The fabric is idle: no process is attached to it."),
-                (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (700"
-                 " k segments/s), so segments wait for credits at the nodes."),
+                (shape, looks(**hot), "Node 0 is the hot spot: 7 nodes send more than it takes (it "
+                 "receives 700 k segments/s), so segments wait for credits at the nodes."),
+                ({**shape, "queue": "packets"}, looks(**hot), "Node 0 is the hot spot: 7 nodes send "
+                 "more than it takes (it receives 700 k segments and replies/s), so segments wait "
+                 "for credits at the nodes."),
                 (shape, looks(**ways([0] + 2 * [10000] + 5 * [0], [20000] + 7 * [0], 5000),
                               nodes=[[n, 0, 0, 9] for n in range(3, nodes)]),  # blocked
-                 "Node 0 is the hot spot: 7 nodes send more than it takes (200 k segments/s), so "
-                 "segments wait for credits at the nodes."),
+                 "Node 0 is the hot spot: 7 nodes send more than it takes (it receives 200 k "
+                 "segments/s), so segments wait for credits at the nodes."),
                 (shape, looks(**ways([0] + 7 * [10000], [70000] + 7 * [0])), "7 nodes send 700 k "
                  "segments/s, most of them to node 0: the busiest link carries 700 k segments/s, "
                  "and no segment waits for a credit."),
@@ -976,8 +1025,8 @@ class Played(InBrowser):
                  " the busiest link carries 51 % of its capacity, and no segment waits for a "
                  "credit."),
                 (shape, looks(**{**hot, "states": [[3, 3, 1]]}), "Node 0 is the hot spot: 7 nodes "
-                 "send more than it takes (700 k segments/s), so segments wait for credits at the "
-                 "nodes; 1 link is out of use."),
+                 "send more than it takes (it receives 700 k segments/s), so segments wait for "
+                 "credits at the nodes; 1 link is out of use."),
                 (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
                               finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
                  "8 processes do collectives, which 1 switch combines: the last one, all-reduce of "
@@ -1114,17 +1163,22 @@ class Played(InBrowser):
                              {"hits": 3, "hits_are": "packets hit"},
                              {"hits": 4, "hits_are": "packets hit"}],
                   "links": {"new_tables": 2, "partitioned": 0}, "standstill_ns": 7 * 10**9,
-                  "processes": {"attached": 64, "died": 0}}
+                  "processes": {"attached": 64, "died": 0},
+                  "collectives": {"allreduce": {"in_switch": 2420, "elsewhere": 3}},
+                  "communication": {"collectives": [{"kind": "allreduce", "calls": 36896,
+                                                     "time_ns": {"sum": 1, "mean": 2000}}]}}
         self.plays(1)
         text = self.browser.run("""
             const [report] = arguments;
             return import("./summary.js").then(({ renderSummary }) => {
               const place = document.createElement("div");
-              renderSummary(place, fabemu.model, report);
+              renderSummary(place, fabemu.model, true, report);
               return place.textContent;
             });""", report)
         self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; traffic was "
                       "rerouted 2 times", text)
+        self.assertIn("all-reduce: 2,420 collectives in the network, 3 as messages", text)
+        self.assertIn("36,896 calls (one for each member), 2.00 µs on average", text)
         self.assertIn("nothing moved for 7.00 s", text)
         self.assertIn("64 processes attached", text)
         self.assertNotIn("died", text)
@@ -1168,10 +1222,13 @@ class Played(InBrowser):
         self.fabric.say(self.stream, still)
         self.browser.until("return !document.getElementById('standstill').hidden")
         self.assertEqual(self.marks(), (True, True))
+        self.assertIn("missing in a collective", self.browser.find("#legend").text)
         self.assertIn("it waits for node 1", self.browser.text("#alarm"))
+        self.assertIn("Nothing has moved for 6.00 s", self.browser.text("#caption"))
         self.fabric.say(self.stream, {"event": "standstill"})
         self.browser.until("return document.getElementById('standstill').hidden")
         self.assertEqual(self.marks(), (False, False))
+        self.assertNotIn("missing in a collective", self.browser.find("#legend").text)
         self.assertEqual(self.browser.text("#alarm"), "")
 
     def marks(self):
@@ -1182,7 +1239,8 @@ class Played(InBrowser):
         theme = self.browser.run("return fabemu.drawn().theme")
         wait, down = {"dark": ("#f2b134", "#ff5c8a"), "light": ("#a86400", "#c2255c")}[theme]
         ring = self.browser.run(INK, to["x"], to["y"] - to["h"] / 2 - 3, 2)
-        arrow = self.browser.run(INK, to["x"], to["y"] + to["h"] / 2 + 7, 2)
+        text = self.browser.run("return parseFloat(getComputedStyle(document.body).fontSize)")
+        arrow = self.browser.run(INK, to["x"], to["y"] + to["h"] / 2 + 12 + 0.85 * text, 2)
         self.assertLess(from_["x"], to["x"])
         return ink(down) in ring, ink(wait) in arrow
 
@@ -1224,7 +1282,7 @@ class Large(InBrowser):
 
     def test_folded_network_is_drawn_as_counted(self):
         run = self.start("traffic", "--topo", self.TOPO, "--load", "0.02", "--measure",
-                         "100000000", "--web")
+                         "100000000ns", "--web")
         self.browser.open(page_of(run.stderr.readline()).address)
         self.browser.until("return window.fabemu?.model?.sample > 0")
         folded = self.browser.run(KEEP_SUMS)
@@ -1285,7 +1343,7 @@ class Opened(InBrowser):
 
     def starts(self, topo):
         """A run in simulated time, its page in the browser, and the path of its socket."""
-        run = self.start("traffic", "--topo", topo, "--load", "0.02", "--measure", "100000000",
+        run = self.start("traffic", "--topo", topo, "--load", "0.02", "--measure", "100000000ns",
                          "--web")
         self.browser.open(page_of(run.stderr.readline()).address)
         self.browser.until("return window.fabemu?.model?.totals.hops > 100000")
@@ -1484,8 +1542,8 @@ class Opened(InBrowser):
 class Recorded(InBrowser):
     def test_a_thousand_nodes_are_legible(self):
         record = os.path.join(self.dir, "record")
-        done = self.fabemu("traffic", "--topo", "kary:10,3", "--load", "0.5", "--warmup", "1000",
-                           "--measure", "3000", "--telemetry", record, "--every", "500ns")
+        done = self.fabemu("traffic", "--topo", "kary:10,3", "--load", "0.5", "--warmup", "1000ns",
+                           "--measure", "3000ns", "--telemetry", record, "--every", "500ns")
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.fabemu("up", "--topo", "kary:2,2", "--web", "u")
         self.ready(page_of(done.stdout).address)
@@ -1551,8 +1609,8 @@ class Recorded(InBrowser):
     def test_a_recording_without_a_fabric(self):
         """`fabemu web FILE`: the page replays it, and sends no request to a fabric."""
         record = os.path.join(self.dir, "record")
-        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.5", "--warmup", "2000",
-                           "--measure", "40000", "--telemetry", record)
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.5", "--warmup", "2000ns",
+                           "--measure", "40000ns", "--telemetry", record)
         self.assertEqual(done.returncode, 0, done.stderr)
         web = self.start("web", record)
         line = web.stdout.readline().split()
@@ -1567,11 +1625,13 @@ class Recorded(InBrowser):
         self.browser.until("return /^4 nodes send/.test("
                            "document.getElementById('caption').textContent)")
         self.browser.shot("recording")
-        self.browser.keys("m")
-        self.browser.until("return document.getElementById('matrix').open")
-        self.assertIn("A recording has no counts of messages between nodes.",
-                      self.browser.text("#matrixsum"))
-        self.browser.keys("ESCAPE")
+        self.assertIn("A run in simulated time has no matrix", self.browser.run(
+            "const { disabled, title } = document.getElementById('who'); return disabled && title"))
+        self.browser.run("const s = document.getElementById('seek'); s.value = 1000;"
+                         "s.dispatchEvent(new Event('input'))")
+        self.assertRegex(self.browser.text("#caption"), "^The recording has ended, ")
+        self.assertRegex(self.browser.text("#summary"),
+                         "Summary of the recording.* of simulated time")
         self.check_no_complaints()
         with open(record, "w") as f:
             f.write("{}\n")
@@ -1580,8 +1640,8 @@ class Recorded(InBrowser):
 
     def test_several_runs_in_a_recording(self):
         record = os.path.join(self.dir, "record")
-        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2000",
-                           "--measure", "4000", "--telemetry", record)
+        done = self.fabemu("traffic", "--topo", "kary:2,2", "--load", "0.2,0.6", "--warmup", "2us",
+                           "--measure", "4000ns", "--telemetry", record)
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(record) as f:
             lines = [json.loads(line) for line in f]
@@ -1640,7 +1700,10 @@ class Recorded(InBrowser):
         op = {"kind": "receive", "state": "unmatched", "node": 0, "bytes": 4, "for_ns": 6 * 10**9}
         call = {"kind": "all-reduce", "name": evil, "members": 3, "for_ns": 6 * 10**9}
         stands = {"event": "standstill", "s": 1, "attached": [
-            {"node": 1, "call": call, "receive": op}, {"node": 3, "receive": op}],
+            {"node": 1, "rank": 1, "call": call, "receive": op},
+            {"node": 3, "rank": 3, "receive": {**op, "tag": (2 << 32) + 8, "ignore": 3 << 60},
+             "unexpected": 1, "first_unexpected": {
+                 "kind": "receive", "state": "unmatched", "node": 2, "tag": 7, "bytes": 4}}],
                   "standstill": {"for_ns": 6 * 10**9, "collectives": [
                       {"group": 65537, "number": 2, "kind": "barrier", "members": 4,
                        "arrived": [0, 1, 2], "missing": [{"node": 3, "begun": 1}]}]}}
@@ -1656,8 +1719,10 @@ class Recorded(InBrowser):
         self.assertEqual(self.browser.run(
             "return [...document.querySelectorAll('#standstill li')].map((li) => li.textContent)"
             ".filter((text) => text.includes(' waits in '))"), [
-                f"{evil} (rank 3) waits in a receive from {evil} (rank 0) for 6.00 s: no "
-                "matching message has arrived"])
+                f"{evil} (rank 3) waits in a receive from {evil} (rank 0), tag 8 of communicator "
+                "2, 4 bytes at most, for 6.00 s: no matching message has arrived; 1 message has "
+                f"arrived that matches no receive, the first from {evil} (rank 2), tag 7, "
+                "4 bytes"])
         self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
         self.browser.click("#live")
         self.browser.until("return fabemu.feed.live && fabemu.model.sample > 0 &&"
@@ -1665,8 +1730,8 @@ class Recorded(InBrowser):
         self.check_no_complaints()
 
     def test_simulated_time_is_paused_and_slowed_down(self):
-        run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000",
-                         "--measure", "20000", "--every", "500ns", "--web", "--json")
+        run = self.start("traffic", "--topo", "kary:4,2", "--load", "0.5", "--warmup", "2000ns",
+                         "--measure", "20000ns", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
         self.faults_are_not_offered("In simulated time, faults are part of the run, so that it can "

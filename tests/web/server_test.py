@@ -410,8 +410,8 @@ class Large(WebCase):
 
 
 class Simulated(WebCase):
-    RUN = ("traffic", "--topo", "kary:2,2", "--load", "0.5", "--seed", "5", "--warmup", "2000",
-           "--measure", "8000", "--json")
+    RUN = ("traffic", "--topo", "kary:2,2", "--load", "0.5", "--seed", "5", "--warmup", "2000ns",
+           "--measure", "8000ns", "--json")
 
     def begin(self, *options):
         run = self.start(*self.RUN, "--web", "--every", "500ns", *options)

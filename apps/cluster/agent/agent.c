@@ -425,7 +425,7 @@ static void tick_nodes(struct agent *agent)
 {
     uint32_t nodes[64], count = fabric_tick(agent->fabric, nodes, 64);
 
-    for (uint32_t i = 0; i < count && i < 64; i++)
+    for (uint32_t i = 0; i < count; i++)
         agent_send(agent, json_add_number(json_object_new_object(), "cut_off", nodes[i]));
 }
 

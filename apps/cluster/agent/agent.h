@@ -18,18 +18,19 @@ struct agent_config {
     int control;       /* non-blocking socket to the coordinator; owned from now on */
     int listen_fd;     /* listening socket for processes of this host; the caller's */
     int signal_fd;     /* readable when a signal has asked this host to end; the caller's */
-    int owner_fd;      /* to the supervisor, for "ready" and "ended"; -1: none; owned from now on */
-    uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX: none */
-    /* links_up(); NULL: all links always carry segments */
+    int owner_fd;      /* to the supervisor, for "ready" and "ended"; or -1; owned from now on */
+    uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX if none */
+    /*
+     * The functions of apps/cluster/links.h with these names, called with links_ctx; each may be
+     * NULL. Without links_up, all links always carry segments. Without links_rejoin, lost links do
+     * not come up again.
+     */
     bool (*links_up)(const void *links);
-    bool (*links_why)(const void *links, char *text, size_t bytes); /* links_why(); NULL: unknown */
-    /* links_report(); NULL: no report */
+    bool (*links_why)(const void *links, char *text, size_t bytes);
     struct json_object *(*links_report)(const void *links);
-    /* links_rejoin(); NULL: not supported */
     int (*links_rejoin)(void *links, uint32_t host);
-    /* links_print_duplicates(); NULL: none are printed */
     void (*links_print_duplicates)(void *links);
-    void (*links_warn)(void *links); /* links_warn(); NULL: no warnings */
+    void (*links_warn)(void *links);
     void *links_ctx;
     const struct hosts_link *link; /* this host's links without a control channel; borrowed */
     uint32_t links;

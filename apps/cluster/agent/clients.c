@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -42,16 +41,16 @@ static void agent_process_free(struct agent *agent, struct agent_process *proces
 }
 
 /*
- * End a process's connection, and with @notify send "end" to the coordinator. The process's exit
- * status may become available a moment later.
+ * End a process's connection, and with @notify send "end" to the coordinator. The structure is kept
+ * for a moment, because the exit status may become available later.
  */
 static void agent_process_end(struct agent *agent, struct agent_process *process, bool notify)
 {
     if (notify)
         agent_send(agent, json_add_number(agent_process_message(process), "end", 1));
+    process->pidfd = procs_pidfd(process->conn.fd, process->pid);
     conn_close(&process->conn);
     process->ended = true;
-    process->pidfd = pidfd_open(process->pid, 0);
     process->how_by_ms = emu_now_ms() + EXIT_STATUS_MS;
 }
 
@@ -187,7 +186,7 @@ static void agent_process_acknowledge(struct agent *agent, struct agent_process 
     agent_send(agent, json_add_number(agent_process_message(process), "taken", taken));
 }
 
-/* Send output, acknowledge text, forward requests, end the connection: whatever is possible now. */
+/* Send output, acknowledge text, forward requests and end the connection, as far as possible. */
 static void agent_process_settle(struct agent *agent, struct agent_process *process)
 {
     int err = conn_flush(&process->conn);
@@ -322,7 +321,7 @@ void agent_process_report_exits(struct agent *agent)
     for (struct emu_list *at = agent->processes.next, *next; at != &agent->processes; at = next) {
         struct agent_process *process = emu_list_entry(at, struct agent_process, link);
         struct json_object *message;
-        char how[48];
+        char how[96];
 
         next = at->next;
         if (!process->ended ||
@@ -415,7 +414,7 @@ int agent_process_wait_ms(const struct agent *agent)
 {
     emu_each_listed (struct agent_process, process, &agent->processes, link)
         if (process->ended)
-            return 10; /* until the exit status is known */
+            return 10; /* check again whether the exit status is known */
     return -1;
 }
 

@@ -178,7 +178,7 @@ static void scan_free(struct fabric_scan_result *seen)
 /*
  * no fields -> {"errors":[DIRECTION,PACKETS,ERRORS,…],"ready":[DIRECTION,SENT,IDLE,…],
  * "traps":[SWITCH,COUNT,TO,…]}. DIRECTION is 2 * cable, plus 1 if segments go from the cable's
- * first end to its second.
+ * first end to its second. TO is trapped_to of struct fabric_scan_result.
  */
 static int call_scan(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
@@ -246,8 +246,8 @@ static int call_no_link(struct agent *agent, struct json_object *call, struct js
 /* --- unrecoverable drops -------------------------------------------------------------- */
 
 /*
- * {"bound_us":N} -> {"unrecoverable":[DIGITS,…]}. bound_us 0: no bound. If there are more than
- * HOSTS_DROPS_MOST drops, the next call returns the others.
+ * {"bound_us":N} -> {"unrecoverable":[DIGITS,…]}. If bound_us is 0, there is no bound. If there are
+ * more than HOSTS_DROPS_MOST drops, the next call returns the others.
  */
 static int call_drops(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

@@ -28,16 +28,16 @@ struct agent_process {
     uint32_t asked;      /* its requests without a reply; at most HOSTS_ASKED_MOST */
     bool mid;            /* the last piece of text sent to it does not end a line */
     size_t owed;         /* bytes of text from the coordinator that are not acknowledged yet */
-    int wrong;           /* -errno of an invalid line after its last request; 0: none */
+    int wrong;           /* -errno of an invalid line after its last request, or 0 */
     bool attached;       /* it has a node, so if its connection ends it has died */
     bool at_end;         /* it sends no more requests; those that it has sent are still answered */
     bool closing;        /* close its connection once its output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
     bool exits;          /* it has announced that it exits without detaching */
     bool ended;          /* its connection has ended; kept until its exit status is known */
-    int pidfd;           /* of the ended process; -1: none */
+    int pidfd;           /* pidfd of the ended process, or -1 */
     int64_t how_by_ms;   /* emu_now_ms() at which the wait for its exit status ends */
-    struct waits *waits; /* its waits for cores; NULL: not attached, or they cannot be read */
+    struct waits *waits; /* its waits for cores; NULL if not attached, or they cannot be read */
     struct procs_stop stop;
     bool stopped; /* as last reported: it was stopped for longer than --bound stopped */
 };
@@ -51,9 +51,9 @@ struct agent_reservation {
 struct agent {
     struct fabric *fabric;
     const struct agent_config *config;
-    struct injector *injector; /* NULL: the coordinator has applied no fault on this host yet */
-    struct telemetry_agent *telemetry; /* NULL: the coordinator requests no samples of counters */
-    struct timeline_agent *timeline;   /* NULL: no samples of finished operations are requested */
+    struct injector *injector;         /* NULL until the coordinator applies a fault on this host */
+    struct telemetry_agent *telemetry; /* NULL while no samples of counters are requested */
+    struct timeline_agent *timeline;   /* NULL while no finished operations are requested */
     struct text_buf report;            /* last piece of a sample of either kind */
     struct conn coordinator;
     uint32_t coordinator_events;
@@ -63,10 +63,10 @@ struct agent {
     int64_t clients;
     struct admission admission; /* its `connections` counts the elements of `processes` */
     struct emu_list processes;
-    struct waits *waits; /* waits of this process's own threads for cores; NULL: unreadable */
+    struct waits *waits; /* waits of this process's own threads for cores; NULL if unreadable */
     uint64_t waits_ns;   /* emu_now_ns() when the waits of all processes were last read */
     bool blocked;        /* some processes wait for space in coordinator.out */
-    struct procs_frozen frozen;
+    struct procs_frozen frozen; /* processes of this host that faults have stopped */
     struct emu_list reservations;
     int64_t began_ms;
     bool connected;            /* the coordinator has sent a message */
@@ -81,10 +81,10 @@ struct agent {
 /* End this host for reason @end. Only the first call has an effect. */
 void agent_end_with(struct agent *agent, enum agent_end end);
 
-/* Send @message to the coordinator, and put it. */
+/* Send @message to the coordinator, and release it. */
 void agent_send(struct agent *agent, struct json_object *message);
 
-/* Return the host interface made for @node; NULL: none. */
+/* Return the host interface made for @node; NULL if there is none. */
 struct agent_reservation *agent_reservation_of(struct agent *agent, int64_t node);
 
 /* Free a reservation. @passed: its descriptors have another owner now, and stay open. */
@@ -120,7 +120,7 @@ void agent_process_close(struct agent *agent);
 
 void agent_process_accept(struct agent *agent);
 
-/* Return the process with number @client; NULL: none. */
+/* Return the process with number @client; NULL if there is none. */
 struct agent_process *agent_process_of(struct agent *agent, int64_t client);
 
 /* Begin a message about the process: {"client":C}. */
@@ -130,8 +130,8 @@ struct json_object *agent_process_message(const struct agent_process *process);
 void agent_process_event(struct agent *agent, struct agent_process *process);
 
 /*
- * Messages of the coordinator about the process: a line for it, which is put; a piece of a line;
- * the end of its connection.
+ * Handle a message of the coordinator about the process: a line for it (@line is released), a piece
+ * of a line, or the end of its connection.
  */
 void agent_process_line(struct agent *agent, struct agent_process *process,
                         struct json_object *line);
@@ -151,7 +151,7 @@ int agent_process_signal(struct agent *agent, struct agent_process *process, int
 /* Report to the coordinator how ended processes exited, and free them. Call this between events. */
 void agent_process_report_exits(struct agent *agent);
 
-/* Return the longest sleep until ended processes must be checked again; -1: there are none. */
+/* Return the longest sleep until ended processes must be checked again; -1 if there are none. */
 int agent_process_wait_ms(const struct agent *agent);
 
 /* Call this once a second. */

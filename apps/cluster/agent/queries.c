@@ -55,7 +55,7 @@ static int query_pending(struct agent *agent, struct json_object *call, struct j
 
 /* --- a collective ---------------------------------------------------------------------- */
 
-/* {"arrived":[AT,PORTS…,…]}; PORTS are several numbers: hosts_ports_add() */
+/* {"arrived":[AT,PORTS…,…]}; AT is a switch or node, PORTS are the numbers of hosts_ports_add() */
 static int query_arrived(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;
@@ -122,7 +122,7 @@ static int query_stalls(struct agent *agent, struct json_object *call, struct js
 
 /* --- audit ------------------------------------------------------------------------------ */
 
-/* {"audit":…}: audit_json() */
+/* {"audit":…}, as audit_json() builds it */
 static int query_audit(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct fabric *fabric = agent->fabric;

@@ -69,8 +69,8 @@ static const struct {
 };
 
 /*
- * {"of":KIND,"number":N,"anew":1,"from_bytes":N} ->
- * {"sample":DIGITS,"of":KIND,"number":N,"more":0|1}
+ * Fields of the call: {"of":KIND,"number":N,"anew":1,"from_bytes":N}; of its reply:
+ * {"sample":DIGITS,"of":KIND,"number":N,"more":0|1}.
  */
 int agent_sample(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

@@ -12,7 +12,7 @@
 #include "apps/fabric/links.h"
 #include "apps/cluster/coordinator/internal.h"
 
-/* limit of the numbers in a message about groups; a message with a single group may have more */
+/* a message about groups is sent as soon as it has more numbers than this */
 #define GROUPS_NUMBERS 65536u
 #define GROUP_NUMBERS  8u /* counted for each group in addition to its nodes and its tree */
 
@@ -45,8 +45,9 @@ static int begin_incarnation(struct coordinator *coord, uint32_t host)
 /* --- nodes, cables, units ---------------------------------------------------------------- */
 
 /*
- * List the nodes that are not in their initial state, as [NODE,WORD,LINKED,…]. The word is that of
- * emu_incarnation_state(), without EMU_INCARNATION_NO_LINK; LINKED is 0 if it has that bit.
+ * List the nodes that are not in their initial state, as [NODE,WORD,LINKED,…]. WORD is the
+ * incarnation of the node's process, as emu_incarnation_state() encodes it, without the bit
+ * EMU_INCARNATION_NO_LINK. LINKED is 0 if that bit is set.
  */
 static struct json_object *nodes_list(const struct fabric *fabric)
 {
@@ -135,7 +136,7 @@ static void groups_flush(struct groups *groups)
 
 /*
  * Add a group, {"id":N,"sources":N,"is":BITS,"nodes":[NODE,…],"tree":[SWITCH,UP,PORTS…,…]}. UP is 1
- * + the port that leads up, 0 at the top. PORTS are several numbers: hosts_ports_add().
+ * + the port that leads up, 0 at the top. PORTS are the numbers that hosts_ports_add() appends.
  */
 static void group_add(void *ctx, const struct fabric_group_copy *group)
 {

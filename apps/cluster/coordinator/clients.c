@@ -160,7 +160,7 @@ static bool piece_forward(struct coordinator_process *process)
     return true;
 }
 
-/* Send the next piece or line of output to the process. Returns 1; 0: there is none; -EBADMSG. */
+/* Send the next piece or line of output to the process. Returns 1, 0 if there is none, -EBADMSG. */
 static int process_send(struct coordinator_process *process)
 {
     struct json_object *message, *line;
@@ -210,7 +210,7 @@ static void process_serve(struct coordinator_process *process)
     process_forward(process);
 }
 
-/* Handle the host's acknowledgment of @bytes of text; more than were sent are not counted. */
+/* Handle the host's acknowledgment of @bytes of text, and ignore bytes that were not sent. */
 static void process_acknowledged(struct coordinator_process *process, int64_t bytes)
 {
     size_t most = process->unacked;

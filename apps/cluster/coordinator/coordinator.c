@@ -63,7 +63,7 @@ void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why
     coordinator_lose(&coord->agent[host], why);
 }
 
-/* Register for events, and have output to processes served that waited for space in `conn`. */
+/* Register for events. If output waited for space in `conn`, have coordinator_serve() send it. */
 static void agent_listen(struct coordinator_agent *agent)
 {
     hosts_listen(agent->coord->epoll, &agent->conn, &agent->events, agent);
@@ -92,7 +92,7 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
     }
 }
 
-/* The agent failed a call in which the others succeeded, so its fabric is no longer a replica. */
+/* The agent's fabric is no longer a replica, because a call failed there. */
 static void agent_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
@@ -163,7 +163,7 @@ static void message_serve(struct coordinator_agent *agent, struct json_object *m
 
 static void serve_kept(struct coordinator_agent *agent)
 {
-    /* handling these may make calls, which keep further messages */
+    /* handling a kept message may make a call, during which further messages are kept */
     struct emu_json_buf kept = agent->kept;
     struct json_object *message;
 
@@ -240,7 +240,7 @@ int coordinator_fd(const struct coordinator *coord)
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message)
 {
     uint32_t nodes = fabric_graph(agent->coord->config.fabric)->nodes;
-    /* a bound for the messages of 64 processes per node, with their first and last messages */
+    /* more messages than a correct host sends during a call */
     bool few = agent->kept_lines < 64 * ((uint64_t)nodes + 128);
 
     if (emu_json_put(&agent->kept, message, few ? HOSTS_KEPT_BYTES(nodes) : 0))
@@ -348,7 +348,7 @@ int64_t coordinator_deadline_ms(uint64_t ms)
     return ms > INT32_MAX ? emu_now_ms() + INT32_MAX : emu_now_ms() + (int64_t)ms;
 }
 
-/* Send a call. @with is put. */
+/* Send a call, and release @with. */
 static void agent_call(struct coordinator_agent *agent, int64_t number, const char *what,
                        struct json_object *with)
 {
@@ -375,15 +375,15 @@ int64_t coordinator_call_begin(struct coordinator *coord, uint32_t only, const c
 
 struct call {
     const char *what;
-    uint32_t only; /* the host to call; 0: all */
-    int may_fail;  /* error that does not make a host lost; INT_MIN: no error does */
+    uint32_t only; /* the host to call; 0 for all */
+    int may_fail;  /* any other error makes a host lost; INT_MIN: no error makes it lost */
     void (*each)(void *ctx, uint32_t host, struct json_object *reply);
     void *ctx;
 };
 
 /*
- * Make a call and wait for all replies. @with is put. A host with an error other than
- * call->may_fail is lost. Returns the first error.
+ * Make a call, release @with, and wait for all replies. A host whose error call->may_fail does not
+ * allow is lost. Returns the first error.
  */
 static int call_all(struct coordinator *coord, const struct call *call, struct json_object *with)
 {

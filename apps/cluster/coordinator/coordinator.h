@@ -23,12 +23,13 @@ struct coordinator;
 /* a process on another host; the daemon serves it as one of its clients */
 struct coordinator_process;
 
+/* A piece of a sample (hosts.h). */
 struct coordinator_piece {
     enum hosts_sample_kind of;
     uint32_t host;
     const void *bytes;
     size_t count;
-    uint64_t asked_ns; /* emu_now_ns() when the sample was requested: the host took it later */
+    uint64_t asked_ns; /* emu_now_ns() when the sample was requested; it was taken after that */
 };
 
 /*
@@ -51,9 +52,9 @@ struct coordinator_ops {
     void (*back)(void *ctx, uint32_t host);
     /* All links between these two hosts carry segments again, after one was lost. */
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
-    /* A rejected host claims to be a lost one. Called again only for another reason. */
+    /* A host was rejected that claims to be @host, which is lost. Called once for each @why. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
-    /* A rejected host claims to be a connected one. Called again only for another reason. */
+    /* A host was rejected that claims to be the connected host @host. Called once for each @why. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /* @host reports that the process at @node does not take its segments. @node is not checked. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
@@ -73,23 +74,22 @@ struct coordinator_config {
     const char *const *name; /* by host: its name; borrowed */
     uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
     uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
-    /* the fabric must end if either is readable, so long waits stop; -1: none; borrowed */
+    /* if one of these is readable, the fabric must end, so long waits stop; or -1; borrowed */
     int signal_fd;
     int owner_fd;
-    /* links_up(); NULL: all links always carry segments */
+    /*
+     * The functions of apps/cluster/links.h with these names, called with links_ctx; each may be
+     * NULL. Without links_up, all links always carry segments. Without links_again, links_rejoin
+     * and links_refused, lost hosts cannot rejoin.
+     */
     bool (*links_up)(const void *links);
-    /* links_why(); NULL: unknown */
     bool (*links_why)(const void *links, char *text, size_t bytes);
-    void (*links_warn)(void *links); /* links_warn(); NULL: no warnings */
-    /* links_launch_why(); NULL: no agents were started */
-    bool (*agents_why)(const void *links, char *text, size_t bytes);
-    /* links_report(); NULL: no report */
+    void (*links_warn)(void *links);
+    bool (*agents_why)(const void *links, char *text, size_t bytes); /* links_launch_why() */
     struct json_object *(*links_report)(const void *links);
-    /* links_control_again(), links_rejoin(), links_refused(); NULL: lost hosts cannot rejoin */
-    int (*links_again)(void *links, uint32_t host);
+    int (*links_again)(void *links, uint32_t host); /* links_control_again() */
     int (*links_rejoin)(void *links, uint32_t host);
     bool (*links_refused)(const void *links, uint32_t host, char *text, size_t bytes);
-    /* links_duplicate(); NULL: duplicates are not reported */
     const char *(*links_duplicate)(void *links, uint32_t *host);
     void *links_ctx;
     /* this host's links without a control channel; borrowed */
@@ -110,7 +110,7 @@ int coordinator_open(struct coordinator **ret, const struct coordinator_config *
 /**
  * coordinator_close - send "end" to the other hosts and close their control channels. The caller
  * must keep the host links running until links_await_close() returns, because they carry that
- * message. @why: why the fabric has failed, one line for the user of each host; NULL: the fabric
+ * message. @why: why the fabric has failed, one line for the user of each host; NULL if the fabric
  * ends as planned.
  */
 void coordinator_close(struct coordinator *coord, const char *why);
@@ -133,8 +133,9 @@ const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
  * coordinator_totals_of - return the counters of @host's part (@host may be the coordinator), and
- * write the host's report on its links to *links (the caller puts it; NULL: none). Both date from
- * the last fabric_totals_read(). The counters are zero if the host was lost by then.
+ * write the host's report on its links to *links, which the caller releases, or NULL if it has
+ * none. Both date from the last fabric_totals_read(). If the host was lost by then, the counters
+ * are zero.
  */
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,
                                                   struct json_object **links);
@@ -146,9 +147,10 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
- * coordinator_hits - fetch the hits of faults on other hosts since the last call, and pass each to
- * @each with its time converted to this host's clock. @counts: also fetch the number of hits of
- * each fault, which the inject_remote returns until the next call with @counts.
+ * coordinator_hits - fetch the *hits* of faults on other hosts (emu/fault/log.h: a hit is a segment
+ * or credit that a fault affected) since the last call, and pass each to @each with its time
+ * converted to this host's clock. @counts: also fetch the number of hits of each fault, which
+ * coordinator_inject()'s `hits` returns until the next call with @counts.
  *
  * coordinator_hits_missed - return the number of hits that the other hosts could not log, as of the
  * last call of coordinator_hits().
@@ -188,7 +190,7 @@ enum coordinator_query_kind {
  * the other hosts are added.
  * coordinator_query_wait_ms() - return 0 if every host has replied or is lost, else the time until
  * the deadline. Call it again at the deadline: it then drops the hosts that have not replied.
- * coordinator_query_error() - the first error of a reply, when all have replied.
+ * coordinator_query_error() - return the first error of a reply, or 0, when all have replied.
  * coordinator_query_end() - ignore the replies that have not arrived yet.
  */
 void coordinator_query_answer(struct coordinator *coord);
@@ -222,7 +224,7 @@ struct coordinator_process_info {
     uint32_t host;
     pid_t pid;
     char command[16];
-    char how[96]; /* how the process ended; "": not known */
+    char how[96]; /* how the process ended; "" if that is not known */
     bool stopped; /* for longer than --bound stopped */
     bool lost;    /* its host is lost */
 };
@@ -232,7 +234,7 @@ const struct coordinator_process_info *coordinator_process_info(
 /** coordinator_process_signal - send @signal. Returns false if the process or its host is gone. */
 bool coordinator_process_signal(struct coordinator_process *process, int signal);
 
-/** coordinator_process_forget - the daemon has freed the client of this process. */
+/** coordinator_process_forget - call this when the daemon has freed the client of this process. */
 void coordinator_process_forget(struct coordinator_process *process);
 
 #endif

@@ -164,7 +164,7 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
         if (!hit_read(fabric, json_object_array_get_idx(log, i), &hit))
             continue;
         hit.at_ps += here_ps - there_ps;
-        if (hit.at_ps > here_ps) /* a fault that waits for it would never begin */
+        if (hit.at_ps > here_ps) /* otherwise a fault that begins after this hit would be late */
             hit.at_ps = here_ps;
         take->each(take->ctx, &hit);
     }
@@ -194,8 +194,8 @@ uint64_t coordinator_hits_missed(struct coordinator *coord)
 /* --- calls of the fabric manager --------------------------------------------------------- */
 
 /*
- * State of a tested cable. If the cable connects two hosts, both must report an end, and each must
- * have received as many entries as the other has sent.
+ * State of a tested cable. A cable that connects two hosts is quiet only if both report an end, and
+ * each has received as many entries as the other has sent.
  */
 struct pasts {
     uint32_t ends;
@@ -205,7 +205,7 @@ struct pasts {
 struct test_take {
     const struct fabric *fabric;
     struct fabric_test *tests;
-    struct pasts *pasts; /* by test; NULL: no memory, and then no cable counts as quiet */
+    struct pasts *pasts; /* by test; NULL if there is no memory: then no cable counts as quiet */
     uint32_t count;
 };
 
@@ -221,7 +221,7 @@ static void past_add(const struct test_take *take, uint32_t i, const struct fabr
     pasts->ends++;
 }
 
-/* A host may only report on its own devices. A host without them could keep a cable out of use. */
+/* A host may report only on its own devices. Otherwise any host could keep a cable out of use. */
 static bool has_cable(const struct fabric *fabric, uint32_t host, uint32_t cable)
 {
     return fabric_direction_host(fabric, 2 * cable, true) == host ||
@@ -236,7 +236,7 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
 
     for (uint32_t i = 0; i < take->count; i++) {
         size_t at = (size_t)i * HOSTS_TEST;
-        /* the host has left this cable out of its reply */
+        /* used if the host has left this cable out of its reply */
         struct fabric_past past = {.quiet = false};
 
         if (!has_cable(take->fabric, host, take->tests[i].cable))

@@ -17,19 +17,20 @@
 
 /* Pending operations of the processes on an agent's host, as it last reported them (views.c). */
 struct coordinator_pending {
-    /* by node: the bytes of struct emu_pending, as digits (agent/queries.c); NULL: none */
+    /* by node: the bytes of struct emu_pending, as digits (agent/queries.c); NULL if none */
     struct json_object *blocks;
-    int64_t next;               /* first node that the reply left out; 0: the reply was complete */
+    int64_t next;               /* first node that the reply left out; 0 if it was complete */
     uint64_t there_ns, here_ns; /* time of the report by the agent's clock, and by this host's */
 };
 
 /* Hits of faults on an agent's host (faults.c). */
 struct coordinator_hits {
-    struct json_object *counts; /* [FAULT,HITS,…] as the agent last reported them; NULL: never */
-    /* By fault: packets lost on cables that went down, plus all hits of former incarnations. */
+    struct json_object *counts; /* [FAULT,HITS,…] as the agent last reported them, or NULL */
+    /* by fault: packets lost on cables that went down, plus all hits of former incarnations */
     uint64_t *link_down;
     uint32_t link_down_slots;
-    uint64_t missed, past_missed;
+    uint64_t missed;      /* hits that the present incarnation could not log */
+    uint64_t past_missed; /* hits that former incarnations could not log */
 };
 #define COORDINATOR_FAULTS_MOST 131072 /* largest fault number accepted from a host */
 
@@ -53,16 +54,16 @@ struct coordinator_agent {
     struct conn conn;
     uint32_t events;
     bool blocked;          /* output to processes waits until conn.out has space */
-    bool lost;             /* if conn is open, the host may connect again over it */
+    bool lost;             /* the host is lost; its next incarnation may connect over conn */
     bool back;             /* a new incarnation has connected, and waits to be admitted */
     uint32_t incarnations; /* number of times that the host has rejoined */
-    /* why a host that claims to be this one was rejected last; "": none was */
+    /* why a host that claims to be this one was rejected last; "" if none was */
     char why[HOSTS_WHY_BYTES];
     struct emu_list processes;
     /* other messages that arrived while a call waited for its reply, as lines */
     struct emu_json_buf kept;
     uint32_t kept_lines;       /* number of messages in `kept` */
-    struct json_object *links; /* the agent's report on its links; NULL: none */
+    struct json_object *links; /* the agent's report on its links, or NULL */
     struct coordinator_pending pending;
     struct coordinator_hits hits;
     struct coordinator_sample {
@@ -76,12 +77,13 @@ struct coordinator_agent {
 
 /* A query whose replies nothing waits for (queries.c). */
 struct coordinator_query {
-    int64_t number;   /* number of the call that sent it; 0: none yet */
-    uint64_t waits;   /* bit per host: it has not replied and is not lost */
+    int64_t number;   /* number of the call that sent it; 0 before the first */
+    uint64_t waits;   /* bit per host: set if it has not replied and is not lost */
     int64_t until_ms; /* deadline of the replies, by emu_now_ms() */
     int err;          /* first error of a reply */
 };
 
+/* The sum of the audits of all hosts. */
 struct coordinator_audits {
     struct coordinator *coord;
     struct fabric_audit *sum;
@@ -92,17 +94,17 @@ struct coordinator {
     struct coordinator_config config;
     struct fabric_mirror mirror;
     int epoll;
-    int kept_fd; /* eventfd: kept messages, or output that waited for space, can be handled now */
-    int64_t calls;
-    bool may_end;              /* a wait for a reply ends when signal_fd or owner_fd is readable */
-    bool ends;                 /* a long call was canceled: do not wait in further ones */
+    int kept_fd;   /* eventfd: kept messages, or output that waited for space, can be handled now */
+    int64_t calls; /* number of the last call */
+    bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
+    bool ends;     /* a long call was canceled, so further ones do not wait */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */
     int timer;                      /* timerfd: the next attempt to bring up lost links */
     uint64_t check_ms;              /* interval between attempts */
-    int64_t check_at_ms; /* time of the next attempt by emu_now_ms(); 0: none is planned */
-    /* by kind: calls of coordinator_sample_end(); pieces with another number are ignored */
+    int64_t check_at_ms; /* time of the next attempt by emu_now_ms(); 0 if none is planned */
+    /* by kind: number of ended samplings; requests and pieces carry it, others are ignored */
     uint64_t sample_number[HOSTS_SAMPLE_KINDS];
     uint64_t from_bytes; /* finished messages with fewer bytes are not reported */
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
@@ -120,23 +122,24 @@ struct coordinator {
  */
 void coordinator_lose(struct coordinator_agent *agent, const char *why);
 
-/* Send @message to the agent, and put it. An agent that does not read its channel is lost. */
+/* Send and release @message. An agent that does not read its channel is lost. */
 void coordinator_send(struct coordinator_agent *agent, struct json_object *message);
 
 /**
  * coordinator_call - have all other hosts, or only host @only if it is not 0, execute call @what
- * with fields @with, and wait for all replies. @with is put. Calls @each with each reply. Returns
- * the first error, or 0.
+ * with fields @with, which is released, and wait for all replies. Calls @each with each reply.
+ * Returns the first error, or 0.
  */
 int coordinator_call(struct coordinator *coord, uint32_t only, const char *what,
                      struct json_object *with,
                      void (*each)(void *ctx, uint32_t host, struct json_object *reply), void *ctx);
 
 /**
- * coordinator_do - make a call that must succeed on each host: coordinator_call(). It may also fail
- * with @may_fail, which means that there was nothing to do. A host that fails with another error is
- * lost. coordinator_query_all() - send a query to every other host and wait for all replies. A
- * healthy host always replies without an error, so a host that reports one is lost.
+ * coordinator_do - as coordinator_call(), for a call that must succeed on each host or fail with
+ * @may_fail, which means that there was nothing to do. A host that fails with another error is
+ * lost.
+ * coordinator_query_all() - send a query to every other host and wait for all replies. A healthy
+ * host always replies without an error, so a host that reports one is lost.
  */
 void coordinator_do(struct coordinator *coord, uint32_t only, const char *what,
                     struct json_object *with, int may_fail);
@@ -175,7 +178,7 @@ int coordinator_error_of(struct json_object *message, int64_t unsaid);
 int64_t coordinator_deadline_ms(uint64_t ms);
 
 /*
- * Keep @message, which is put, for the next coordinator_serve(). Returns false without keeping it
+ * Keep @message for the next coordinator_serve(), and release it. Returns false without keeping it
  * if there is no memory, or if more is kept already than a correct host sends during a call
  * (HOSTS_KEPT_BYTES).
  */
@@ -192,10 +195,10 @@ bool coordinator_is_among(const void *what, const struct epoll_event *events, in
 
 static_assert(HOSTS_MAX == 64, "sets of hosts have one bit per host");
 
-/* Create the timer of attempts. Errors: -errno. */
+/* Create the timer for attempts to bring up lost links. Errors: -errno. */
 int coordinator_rejoin_open(struct coordinator *coord);
 
-/* Note that hosts @a and @b have lost a link. @b TOPO_NONE: @a has lost all its links. */
+/* Note that hosts @a and @b have lost a link, or @a all its links if @b is TOPO_NONE. */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b);
 
 /* If possible, open a control channel for the next incarnation of a lost host. */

@@ -90,7 +90,7 @@ static bool is_name(struct json_object *value)
     return !*at;
 }
 
-/* Return the report on a host's links, with a reference; NULL: it is invalid. */
+/* Return a new reference to the report on a host's links; NULL if it is invalid. */
 static struct json_object *links_of(struct json_object *reply)
 {
     struct json_object *links = json_object_object_get(reply, "links");
@@ -139,7 +139,7 @@ static void mirror_totals(void *ctx, struct fabric_totals *sum)
 
 struct comms {
     struct fabric_comm *sum;
-    /* by host: number of the first pair that it has not sent yet; 0: it has sent all */
+    /* by host: number of the first pair that it has not sent yet; 0 when it has sent all */
     int64_t next[HOSTS_MAX];
 };
 

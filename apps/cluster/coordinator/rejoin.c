@@ -6,10 +6,11 @@
  * incarnation of its session. If "here" arrives on that channel, a new process has sent it, because
  * the lost process never opens another channel.
  *
- * A link between two hosts comes up again when both have allowed it within one incarnation of its
- * session. Therefore the coordinator calls both hosts, again and again while the link is down, and
- * each replies whether its end carries segments. A reply may be about an incarnation that has ended
- * since; then the other host does not report that its end carries segments.
+ * A session that has ended begins anew; each time it is another *incarnation* of the session. A
+ * link between two hosts comes up again when both have allowed it within one incarnation. Therefore
+ * the coordinator calls both hosts, again and again while the link is down, and each replies
+ * whether its end carries segments. If a reply is about an incarnation that has ended since, the
+ * other host does not report that its end carries segments.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +35,6 @@ static void attempt_in(struct coordinator *coord, uint64_t ms)
     timerfd_settime(coord->timer, 0, &when, NULL);
 }
 
-/* Something has changed: plan the next attempt soon, unless an earlier one is planned. */
 void coordinator_rejoin_soon(struct coordinator *coord)
 {
     if (!coord->check_at_ms || coord->check_at_ms > emu_now_ms() + ATTEMPT_FIRST_MS)

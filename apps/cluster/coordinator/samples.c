@@ -62,7 +62,7 @@ bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kin
     return coordinator_sample_waits(coord, of);
 }
 
-/* Return whether the host sent more pieces than the largest sample needs if it fills them. */
+/* Return whether the host has sent more pieces than the largest possible sample needs. */
 static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_kind of)
 {
     const struct fabric *fabric = agent->coord->config.fabric;
@@ -75,7 +75,7 @@ static bool is_endless(const struct coordinator_agent *agent, enum hosts_sample_
     return agent->sample[of].pieces > 2 + bytes / HOSTS_SAMPLE_BYTES;
 }
 
-/* Return the kind of a piece; HOSTS_SAMPLE_KINDS: no such piece was requested. */
+/* Return the kind of a piece; HOSTS_SAMPLE_KINDS if no such piece was requested. */
 static enum hosts_sample_kind kind_of(const struct coordinator_agent *agent,
                                       struct json_object *message)
 {

@@ -131,7 +131,7 @@ static bool member_sends(const struct traffic_member *member)
            (member->all->plan.what != TRAFFIC_REDUCE || member->group->node[0] != member->node);
 }
 
-/* Returns when the next segment may leave. */
+/* Send all segments that may leave by @until_ps. Returns when the next one may leave. */
 static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
 {
     uint64_t depart_ps = EMU_NEVER;
@@ -467,7 +467,7 @@ static uint32_t completions_most(const struct traffic_coll_plan *plan, uint64_t 
     if (!plan->interval_ps)
         return 2;
     return (uint32_t)(slice_ps / wire_ps) + 2 +
-           /* one late segment can complete this many */
+           /* a late segment can complete all operations of a window at once */
            (traffic_times_of(plan->profile).engines ? EMU_WINDOW : 0);
 }
 

@@ -71,7 +71,8 @@ struct traffic_coll_plan {
     struct traffic_noise noise; /* at all nodes */
     uint64_t bytes;             /* size of the vector, a multiple of 8; 0 for a barrier */
     uint64_t operations;        /* number of operations of each group */
-    uint64_t interval_ps;       /* from post to post; 0: post when the previous one is complete */
+    /* from post to post; 0: post when the last operation is complete */
+    uint64_t interval_ps;
     /* maximum of the random delay of a member's post; <= interval_ps, unless interval_ps is 0 */
     uint64_t skew_ps;
     uint32_t groups;
@@ -84,13 +85,16 @@ struct traffic_coll_plan {
 struct traffic_group {
     uint32_t id;          /* collective address */
     const uint32_t *node; /* its members; the first is the root of a reduce */
-    uint64_t sum;         /* sum of its members' weights, which contributions contain: coll.c */
+    uint64_t sum;         /* sum of its members' weights (coll.c) */
     uint64_t posted;      /* number of operations posted */
     uint64_t done;        /* number of operations that are complete at all receivers */
     uint64_t done_ps;     /* when the latest of these became complete */
     uint64_t post_ps;     /* time of the latest post, if there is no interval */
     uint64_t announced;   /* reduction: number of the root's result segments that members know of */
-    /* reduction, by number modulo EMU_WINDOW: when members knew its result. NULL: not needed */
+    /*
+     * in a reduction, for each sequence number modulo EMU_WINDOW, when the members knew that it was
+     * complete. NULL: no reduction, or all operations fit into a window
+     */
     uint64_t *freed_ps;
 };
 

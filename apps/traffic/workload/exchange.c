@@ -37,7 +37,7 @@ struct step {
 
 /* The messages of one operation, by slot. */
 struct inbox {
-    uint64_t at_ps[SLOTS]; /* when the message was in memory; 0: not yet */
+    uint64_t at_ps[SLOTS]; /* when the message was in memory; 0: it has not arrived */
     uint32_t sum[SLOTS];
 };
 
@@ -132,7 +132,7 @@ static bool sums(const struct traffic_member *member)
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* Begin the next operation when the program has the core. Returns false if none was posted. */
+/* Begin the next operation when the program has the core (coll.h). False: none was posted. */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;
@@ -164,7 +164,7 @@ static void operation_end(struct traffic_member *member)
     ex->begun = false;
 }
 
-/* The program takes a message when it has the core. Returns false if none has arrived. */
+/* Take the message of @step when the program has the core. Returns false if it has not arrived. */
 static bool step_wait(struct traffic_member *member, const struct step *step)
 {
     struct traffic_exchange *ex = member->exchange;

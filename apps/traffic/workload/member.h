@@ -28,7 +28,10 @@ struct traffic_member {
      */
     uint64_t *seen_ps;
     uint64_t last_ps; /* when the latest segment of `got_op` was in memory */
-    /* by sequence number modulo EMU_WINDOW: when its result was consumed. NULL: not needed */
+    /*
+     * for each sequence number modulo EMU_WINDOW, when the member consumed its result. NULL: this
+     * is a reduction, or all operations fit into a window
+     */
     uint64_t *freed_ps;
     uint64_t digest;
     uint64_t noise_phase_ps;
@@ -43,9 +46,7 @@ static inline uint64_t traffic_member_awake(const struct traffic_member *member,
     return traffic_noise_after(&member->all->plan.noise, member->noise_phase_ps, at_ps);
 }
 
-/**
- * traffic_member_post_ps - return when the member's program may post operation member->op. Pure.
- */
+/** traffic_member_post_ps - return when the member's program may post member->op. Pure. */
 uint64_t traffic_member_post_ps(const struct traffic_member *member);
 
 /**

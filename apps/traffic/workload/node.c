@@ -10,7 +10,7 @@
 
 #define NODE_SLOTS     256u /* initial size of the table of incomplete messages of a node */
 #define SLICE_PS       UINT64_C(20000000) /* maximum between two calls of the driver: 20 us */
-#define PARTS_IN_SLICE 256 /* if there are tables or logs: maximum segments per link in a slice */
+#define PARTS_IN_SLICE 256 /* maximum segments per link in a slice, if there are tables or logs */
 /* limit of the mean gap; a drawn gap, at most 44 times the mean, fits 63 bits */
 #define GAP_MOST_PS (UINT64_C(1) << 57)
 
@@ -64,7 +64,7 @@ static uint64_t draw_gap(const struct traffic_node *node, struct traffic_random 
     return gap_ps ? gap_ps : 1;
 }
 
-/* Return the node at @position of a set; not 0, which is the source. */
+/* Return the node at @position of a set; the source has position 0, which is not allowed here. */
 static uint32_t member_at(const struct traffic_sets *sets, uint32_t set, uint32_t position)
 {
     return sets->member[sets->first[set] + position - 1];
@@ -112,7 +112,7 @@ static void draw_message(struct traffic_node *node)
     }
 }
 
-/* After a copy has left: prepare the next copy or, after the last one, the next message. */
+/* A copy has left: prepare the next copy or, after the last copy, the next message. */
 static void next_copy(struct traffic_node *node)
 {
     const struct traffic_plan *plan = &node->all->plan;
@@ -164,7 +164,7 @@ static bool relay_is_next(const struct traffic_node *node, const struct traffic_
            (node->left == segments && item->ready_ps <= node->birth_ps);
 }
 
-/* After a segment of the relay's @item has left: move on to the next segment, copy or item. */
+/* Advance to the next segment, copy or item, because a segment of the relay's @item has left. */
 static void relay_advance(struct traffic_node *node, struct traffic_relay_item *item)
 {
     const struct traffic_nodes *all = node->all;
@@ -186,7 +186,7 @@ static void node_abandon(struct traffic_node *node)
         node->relay->count = 0;
 }
 
-/* Returns the time of the next departure; EMU_NEVER: unknown. */
+/* Send what can leave by @until_ps. Returns the time of the next departure; EMU_NEVER: unknown. */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;
@@ -250,7 +250,7 @@ static void relay_begin(struct traffic_node *node, const struct traffic_part *wh
         node->depart_ps = item.ready_ps + all->times.send_ps; /* a lower bound */
 }
 
-/* Return whether the source and set of a segment exist. They do not if a malicious host sent it. */
+/* Return whether the source and set of a segment exist. If not, a malicious host has sent it. */
 static inline bool segment_is_sane(const struct traffic_nodes *all, const struct emu_hdr *hdr,
                                    uint32_t set)
 {
@@ -540,7 +540,7 @@ void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t no
     }
 }
 
-/* Count messages up to @now_ps. Those in the delay of the adapter are born, but do not wait yet. */
+/* Count messages up to @now_ps. Messages in the adapter's delay are born, but do not wait. */
 static void count_node(struct traffic_node *node, uint64_t now_ps, struct traffic_counts *counts)
 {
     uint64_t send_ps = node->all->times.send_ps;

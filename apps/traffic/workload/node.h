@@ -87,14 +87,14 @@ int traffic_nodes_reserve(struct traffic_nodes *all);
 
 /**
  * traffic_nodes_stop - do not send messages born at @stop_ps or later; 0: send no message at all,
- * and abandon those that wait. @now_ps: all events up to this time have happened.
+ * and abandon the waiting messages. @now_ps: all events up to this time have happened.
  */
 void traffic_nodes_stop(struct traffic_nodes *all, uint64_t stop_ps, uint64_t now_ps);
 
 /* Counts of the messages of all sources, up to a time. */
 struct traffic_counts {
     uint64_t born;
-    int64_t waiting;  /* not yet sent, without messages in the delay of the adapter */
+    int64_t waiting;  /* messages not sent yet, except those in the delay of the adapter */
     uint64_t relayed; /* copies that nodes have still to forward, each weighted by 2^32 / fanout */
 };
 

@@ -212,7 +212,7 @@ struct table_file {
     const char *path;
     unsigned line;
     uint32_t rows;    /* number of lines with destinations so far */
-    unsigned numbers; /* numbers per line: 1, the destination; 2, with the source */
+    unsigned numbers; /* numbers per line: 1 (destination) or 2 (source, destination) */
     uint32_t *owner;  /* by destination: the line that has it; 0: none */
     char *error;
     size_t error_bytes;

@@ -62,7 +62,7 @@ static inline uint32_t traffic_other(struct traffic_random *random, uint32_t nod
     return node + (node >= self);
 }
 
-/** traffic_hot_or_other - draw the hot node, with its probability, or any node but @self. */
+/** traffic_hot_or_other - draw the hot node, with its probability, or any node except @self. */
 static inline uint32_t traffic_hot_or_other(const struct traffic_pattern *pattern,
                                             struct traffic_random *random, uint32_t self)
 {

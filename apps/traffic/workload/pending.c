@@ -26,7 +26,7 @@ static struct traffic_slot *find(struct traffic_pending *pending, uint32_t src, 
     return &pending->slot[at];
 }
 
-/* Free a slot, and move entries into the hole that would otherwise no longer be found. */
+/* Free a slot. Move entries into the hole if searches would otherwise no longer find them. */
 static void slot_free(struct traffic_pending *pending, struct traffic_slot *slot)
 {
     uint32_t hole = (uint32_t)(slot - pending->slot);

@@ -40,8 +40,8 @@ struct traffic_pending {
 
 /**
  * traffic_pending_reserve - grow the table for @more new messages, and limit it to @most messages.
- * Thread: the table's owner, or the driver while the workers are stopped. Errors: -ENOMEM; then
- * only the limit has changed.
+ * Thread: the table's owner, or the driver while the workers are stopped. Errors: -ENOMEM; only the
+ * limit has changed.
  */
 int traffic_pending_reserve(struct traffic_pending *pending, size_t more, uint64_t most);
 

@@ -9,9 +9,9 @@
 #define WARMUP_LEAST_PS  UINT64_C(20000000)  /* 20 us */
 #define MEASURE_LEAST_PS UINT64_C(200000000) /* 200 us */
 #define MESSAGES_LEAST   20000
-/* Least |1 - load| in the relaxation time, which would be infinite at load 1. */
-#define MARGIN_LEAST 0.02 /* loads below 1 */
-#define MARGIN_ABOVE 0.05 /* loads from 1 on, which have no true relaxation time */
+/* Least |1 - load| in the formula of the relaxation time, which is infinite at load 1. */
+#define MARGIN_LEAST 0.02 /* for loads below 1 */
+#define MARGIN_ABOVE 0.05 /* for loads from 1 on, which have no true relaxation time */
 #define RELAX_TIMES  20   /* relaxation times in a measurement */
 
 static double most(double a, double b)
@@ -36,7 +36,7 @@ void traffic_phases_choose(uint64_t *warmup_ps, uint64_t *measure_ps,
     *measure_ps = measure < TRAFFIC_PHASE_MOST_PS ? (uint64_t)measure : TRAFFIC_PHASE_MOST_PS;
 }
 
-/* Return whether the mean of the batches from @from on is above its confidence interval. */
+/* Return whether the mean from batch @from on is above 0 by more than its confidence interval. */
 static bool above_zero(const double *value, uint32_t from)
 {
     double part[TRAFFIC_BATCHES];
@@ -65,7 +65,7 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
 #define MATTER 0.005 /* a drift above this, as a fraction of the latency, is relevant */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/* Return whether the last third differs from the first, by the standard error within thirds. */
+/* Return whether the last third differs from the first by more than the error within thirds. */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

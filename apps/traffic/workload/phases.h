@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * phases.h - choose the lengths of warm-up and measurement; detect saturation and a steady state.
- */
+/* phases.h - choose the lengths of warm-up and measurement; detect saturation and steady state. */
 #ifndef APPS_TRAFFIC_WORKLOAD_PHASES_H
 #define APPS_TRAFFIC_WORKLOAD_PHASES_H
 

@@ -23,7 +23,7 @@
  * @child is 0; 0: there is no further child. @arity: number of children of a position, or
  * TRAFFIC_TREE_*. @last: the last position. Pure.
  *
- * In a binomial tree, step i doubles the number of nodes that have the message from 2^i to 2^(i+1).
+ * In a binomial tree, step i doubles the number of nodes with the message, from 2^i to 2^(i+1).
  */
 static inline uint32_t traffic_tree_next(uint32_t arity, uint32_t position, uint32_t child,
                                          uint32_t last)

@@ -57,8 +57,9 @@ struct draw {
     const struct traffic_sets_config *config;
     struct traffic_exp exp;
     struct traffic_random random;
-    uint64_t skip; /* binomial: -ln(1 - p), in units of 2^-32 */
-    bool *taken;   /* by node (the numbers skip the source): whether it is in the set */
+    uint64_t skip; /* binomial law with probability p: -ln(1 - p), in units of 2^-32 */
+    /* by number of a node, minus 1 if above the source: whether it is in the set */
+    bool *taken;
 };
 
 /* Round @value up or down at random, so that the mean of the results is @value. */
@@ -123,7 +124,7 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/* Find, by bisection, the probability of a node for which non-empty sets have the wanted mean. */
+/* Find by bisection the probability of each node for which non-empty sets have the wanted mean. */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;

@@ -52,9 +52,10 @@ struct traffic_sets_config {
 struct traffic_sets {
     uint32_t sources;
     uint32_t per_source;
-    uint32_t count;      /* number of sets of all sources */
-    uint32_t *source;    /* by set: the node that sends to it */
-    uint32_t *first;     /* by set: its first destination in member[]; one more entry: the end */
+    uint32_t count;   /* number of sets of all sources */
+    uint32_t *source; /* by set: the node that sends to it */
+    /* by set: index of its first node in member[]; one more entry has the end */
+    uint32_t *first;
     uint32_t *member;    /* destinations of all sets, without the source, in random order */
     uint32_t *group;     /* by set: its collective address, once it has one */
     uint32_t fanout_max; /* number of destinations of the largest set */

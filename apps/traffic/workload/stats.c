@@ -79,7 +79,7 @@ uint64_t traffic_percentile(const struct traffic_stats *stats, double part)
 
 /*
  * Batches have different numbers of messages, so the mean is a ratio of two sums. A batch's value
- * is the mean plus the difference of its sum from the sum expected for its messages.
+ * is the mean plus (its sum - its messages * mean) / (messages per batch).
  */
 double traffic_batch_latencies(const struct traffic_stats *stats, double *ret)
 {

@@ -158,9 +158,7 @@ struct traffic_mean traffic_mean_of(const double *value);
 
 #define TRAFFIC_DIGEST_START UINT64_C(0x243f6a8885a308d3)
 
-/**
- * traffic_digest - add a delivery to a digest of sources, births, times and order of deliveries.
- */
+/** traffic_digest - add a delivery to a digest of sources, births, times and order of arrival. */
 static inline uint64_t traffic_digest(uint64_t digest, uint32_t src, uint64_t birth_ps,
                                       uint64_t at_ps)
 {

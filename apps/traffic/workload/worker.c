@@ -8,7 +8,9 @@
 #include "emu/packet/packet.h"
 #include "emu/util/alloc.h"
 
-/* A packet has @whole full segments, and one segment of @rest bytes of payload (0: none). */
+/*
+ * Return the wire bytes of a packet: @whole full host segments, and one of @rest bytes (0: none).
+ */
 static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 {
     uint32_t bytes = (uint32_t)(whole * EMU_SEG_BYTES + (rest ? EMU_HDR_BYTES + rest : 0));
@@ -22,8 +24,8 @@ static uint64_t packet_wire_bytes(uint64_t whole, uint64_t rest)
 /*
  * Return the bytes on the wire of a message, divided into packets as by a link engine
  * (nic/engine/post.c). Each packet has as many full segments as it may have. A short last segment
- * becomes a packet of its own if that takes only one segment on the wire, or if it does not fit
- * into the last packet.
+ * gets its own packet if that takes one segment on the wire, or if it does not fit into the last
+ * packet.
  */
 static uint64_t packets_wire_bytes(const struct emu_profile *profile, uint64_t bytes)
 {

@@ -37,7 +37,7 @@ uint64_t traffic_message_wire_ps(const struct emu_profile *profile, uint64_t byt
 struct traffic_times {
     uint64_t send_ps;   /* from the post until the segment may be on the cable */
     uint64_t memory_ps; /* from an entry's time until it is in memory, without wire time */
-    bool engines; /* there are link engines; then the time of an entry is when it is in memory */
+    bool engines;       /* with link engines, the time of an entry is when it is in memory */
 };
 
 struct traffic_times traffic_times_of(const struct emu_profile *profile);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * caption.js - one sentence about what a fabric is doing, and why. It is computed from the counters
- * of the last second or, while no segment moves, from the processes that wait for each other. All
- * functions are pure functions of the model (model.js).
+ * caption.js - one sentence about what a fabric is doing, and why. It is computed from the means of
+ * the counters (Model.average) or, while no segment moves, from the processes that wait for each
+ * other. All functions are pure functions of the model (model.js).
  */
+import { RECENT } from "./model.js";
 import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
-const RECENT = 10; /* snapshots over which rates are averaged: one second of the stream */
 const HELD_UP = 50; /* even in a congested network, a sender sends once in so many snapshots */
 const STALLS_MATTER = 0.02; /* with more credit waits per segment, the network is congested */
 const COLLECTIVES_SHARE = 0.3; /* with more contributions per segment, collectives are described */
@@ -24,18 +24,17 @@ const sum = (values) => values.reduce((all, value) => all + value, 0);
 
 /* Return the nodes that have sent a segment in the last @count snapshots, or have one to send. */
 function sendersOf(model, count) {
-  const segments = model.meanOfWays("segments", count);
+  const used = model.waysUsed(count);
   const sends = Array.from(model.node.posted, (posted) => posted > 0);
   model.cables.forEach(({ toSwitch, peer }, c) => {
-    if (!toSwitch && segments[2 * c] > 0) sends[peer] = true;
+    if (!toSwitch && used[2 * c]) sends[peer] = true;
   });
   return [...sends.keys()].filter((n) => sends[n]);
 }
 
-/* Compute the recent rates of all directions of cables ("ways"), and their sums by node. */
+/* Return the mean rates of all directions of cables ("ways"), and their sums by node. */
 function flows(model) {
-  const segments = model.meanOfWays("segments", RECENT);
-  const stalls = model.meanOfWays("stalls", RECENT);
+  const { segmentsMean: segments, stallsMean: stalls } = model.ways;
   const sent = new Float64Array(model.nodeCount), received = new Float64Array(model.nodeCount);
   model.cables.forEach(({ toSwitch, peer }, c) => {
     if (toSwitch) return;
@@ -44,11 +43,15 @@ function flows(model) {
   });
   const blocked = model.switches.map((_, s) => s)
     .filter((s) => model.waysOut[s].some((way) => stalls[way] > 0));
+  const waits = Math.max(sum(stalls), model.means.credit_stalls || 0); /* at nodes, too */
   const congested = sum(stalls) > STALLS_MATTER * sum(segments);
   const senders = sendersOf(model, congested ? HELD_UP : RECENT);
-  return { segments, stalls, sent, received, senders, blocked, congested,
-    rate: model.meanOfTotal("sent", RECENT) };
+  return { segments, waits, sent, received, senders, blocked, congested,
+    rate: model.means.sent || 0 };
 }
+
+/* Return the unit of the counters of links. */
+const unitOf = (model) => `segments${model.countsReplies ? " and replies" : ""}/s`;
 
 function hotNodes({ received }) {
   const most = Math.max(...received, 0);
@@ -80,8 +83,8 @@ function hotSpotText(model, flow) {
   const limit = model.capacity ? `than ${one ? "its link carries" : "their links carry"}`
     : `than ${one ? "it takes" : "they take"}`;
   return `${capital(partiesText(model, hot))} ${one ? "is the hot spot" : "are hot spots"}: ` +
-    `${nodesSend(model, senders)} more ${limit} (${short(rate)} segments/s` +
-    `), so ${blockedText(model, flow.blocked)}`;
+    `${nodesSend(model, senders)} more ${limit} (${one ? "it receives" : "each receives"} ` +
+    `${short(rate)} ${unitOf(model)}), so ${blockedText(model, flow.blocked)}`;
 }
 
 function congestionText(model, flow) {
@@ -92,11 +95,11 @@ function congestionText(model, flow) {
 
 /* Return a sentence about collectives; null: they are only a small part of the traffic. */
 function collectivesText(model, flow) {
-  const contributions = sum(model.sw.contributionsRate) + sum(model.node.contributionsRate);
+  const contributions = sum(model.sw.contributionsMean) + sum(model.node.contributionsMean);
   const [last] = model.lastFinished(1);
   if (!last || contributions < COLLECTIVES_SHARE * sum(flow.sent)) return null;
   const combining = model.switchCount([...model.switches.keys()]
-    .filter((s) => model.sw.contributionsRate[s] > 0));
+    .filter((s) => model.sw.contributionsMean[s] > 0));
   const where = combining ? `, which ${counted(combining, "switch", "switches")} ` +
     (combining === 1 ? "combines" : "combine") : ", which adapters combine";
   const who = counted(last.members, "process does", "processes do");
@@ -111,13 +114,13 @@ function trafficText(model, flow) {
   const rate = flow.segments[busiest] / model.cables[busiest >> 1].count;
   const load = model.capacity
     ? `${Math.min(Math.round((100 * rate) / model.capacity), 100)} % of its capacity`
-    : `${short(rate)} segments${model.countsReplies ? " and replies" : ""}/s`;
+    : `${short(rate)} ${unitOf(model)}`;
   const hot = hotNodes(flow);
   const mostly = 2 * sum(hot.map((n) => flow.received[n])) > sum(flow.received);
   return `${nodesSend(model, flow.senders)} ${short(flow.rate)} segments/s` +
     `${mostly ? `, most of them to ${partiesText(model, hot)}` : ""}: ` +
     `the busiest link carries ${load}, and ` +
-    `${flow.blocked.length ? "few segments wait" : "no segment waits"} for a credit`;
+    `${flow.waits > 0 ? "few segments wait" : "no segment waits"} for a credit`;
 }
 
 function linksText(model) {
@@ -139,7 +142,7 @@ function idleText(model) {
     `${withArticle(KINDS[wait.kind] || wait.kind)}${whom}`;
 }
 
-/** Return the sentence for the caption. */
+/** Return the sentence for the caption, from the last Model.average(). */
 export function captionOf(model) {
   if (model.standstill) return standstillText(model.standstill, model.numbered);
   const flow = flows(model);

@@ -213,8 +213,8 @@ export class LiveFeed {
 }
 
 /*
- * Replays the lines of a file at their times. If the file has several runs, each run begins one
- * snapshot interval after the end of the previous run.
+ * Replays the lines of a file at their recorded times. If the file has several runs, each begins
+ * one snapshot interval after the end of the previous run.
  */
 export class FileFeed {
   constructor(handlers, name, text) {

@@ -32,7 +32,7 @@ const PACE_MS = 1000; /* time between two requests for the pace of simulated tim
 const PACE_FOR_MS = 5000; /* how long such a request is in force */
 const PACE_HIDDEN_MS = 65000; /* the same for a hidden page, whose timers browsers run seldom */
 const REPORT_MS = 2000; /* time between two requests for a report, while the matrix is open */
-const CAPTION_MS = 1000; /* shortest time that a caption is shown */
+const RATES_MS = 1000; /* time between two updates of the mean rates and of their sentence */
 const TIP_PX = 14; /* distance of the tooltip from the pointer */
 
 const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -163,7 +163,7 @@ class Page {
 
   /* --- simulated time --- */
 
-  /** Return whether this is a run in simulated time, whose pace pages control. */
+  /** Return whether this page can control the pace of simulated time. */
   get steers() {
     return this.feed.live && this.model?.virtual && !this.ended;
   }
@@ -178,7 +178,7 @@ class Page {
     this.pacing = setTimeout(() => this.pace(), PACE_MS);
   }
 
-  /* End the request for the pace, because the page is closed. */
+  /* Withdraw the request for the pace, because the page is about to close. */
   releasePace() {
     if (!this.steers) return;
     const request = JSON.stringify({ cmd: "pace", who: this.who, for_ms: 0 });
@@ -202,8 +202,7 @@ class Page {
     this.layout = layout;
     if (!same) this.selected = null;
     this.painter.setModel(model, layout);
-    clearTimeout(this.captionStays);
-    this.captionStays = 0;
+    this.expireRates();
     this.renderScale();
     $("name").textContent = shape?.name || "fabemu";
     $("what").textContent = !shape ? ""
@@ -219,6 +218,7 @@ class Page {
 
   onLine(line) {
     if (line.event === "report") {
+      if (!this.feed.live) return; /* fabemu writes no report into a recording */
       this.report = line.report; /* the fabric has ended */
       this.renderMatrix();
       return;
@@ -229,6 +229,7 @@ class Page {
     } else if (line.event === "fault") {
       this.listFaults();
     } else if (line.event === "standstill") {
+      this.expireRates();
       this.renderStandstill();
     }
     this.dirty = this.dirtySide = true;
@@ -286,8 +287,8 @@ class Page {
     const { model } = this;
     const ways = part.cables ? [...part.up, ...part.down]
       : part.switches.flatMap((s) => model.waysOut[s]);
-    const rate = ways.length ? ways.reduce((sum, way) => sum + model.ways.segmentsRate[way], 0)
-      : part.nodes.reduce((sum, n) => sum + model.node.sentRate[n], 0);
+    const rate = ways.length ? ways.reduce((sum, way) => sum + model.ways.segmentsMean[way], 0)
+      : part.nodes.reduce((sum, n) => sum + model.node.sentMean[n], 0);
     const states = part.cables ? [...new Set(part.cables.map((c) => model.stateName(c)))] : [];
     return [...states, ...(model.hasRates ? [`${short(rate)} segments per second`] : [])];
   }
@@ -400,48 +401,65 @@ class Page {
 
   renderSide() {
     this.dirtySide = false;
+    this.renderRates();
     if (!this.model) {
       ["selection", "collectives", "events"].forEach((id) => $(id).replaceChildren());
-      ["hops", "stalls", "combined", "out", "time"].forEach((id) => { $(id).textContent = "–"; });
+      ["out", "time"].forEach((id) => { $(id).textContent = "–"; });
       return;
     }
     const { model } = this, out = model.wrong.reduce((sum, wrong) => sum + wrong, 0);
     renderSelection($("selection"), model, this.part(this.selected));
     renderCollectives($("collectives"), model);
     renderEvents($("events"), model);
-    for (const [id, name] of [["hops", "hops"], ["stalls", "credit_stalls"],
-      ["combined", "contributions"]])
-      $(id).textContent = model.hasRates ? short(model.rates[name] || 0) : "–";
-    $("stalls").parentElement.classList.toggle("stalled", model.rates.credit_stalls > 0);
+    if (!$("tip").hidden) renderTip($("tip"), model, this.part(this.painter.hovered));
     $("out").textContent = String(out);
     $("out").parentElement.classList.toggle("wrong", out > 0);
     $("time").textContent = model.virtual ? timeText(model.at) : `${model.at.toFixed(1)} s`;
     $("timeof").textContent = model.virtual ? "simulated time" : "time";
-    this.renderCaption();
   }
 
-  /* Show a new caption. Each stays for at least CAPTION_MS, so that it can be read. */
-  renderCaption() {
-    const { state } = this.feed;
-    if (this.captionStays && state === this.captionState) return;
+  /*
+   * Compute the mean rates, and show the rates of the whole fabric and the sentence about them.
+   * While snapshots arrive, this happens once per RATES_MS, so that the texts can be read. All
+   * texts of the page use the same mean rates, so they agree with each other.
+   */
+  renderRates() {
+    const { feed, model } = this;
+    if (this.ratesStay && feed.flows) return;
+    model?.average();
+    for (const [id, name] of [["hops", "hops"], ["stalls", "credit_stalls"],
+      ["combined", "contributions"]])
+      $(id).textContent = model?.hasRates ? short(model.means[name] || 0) : "–";
+    $("stalls").parentElement.classList.toggle("stalled", model?.means.credit_stalls > 0);
     const text = this.captionText();
-    this.captionState = state;
-    if ($("caption").textContent === text) return;
-    $("caption").textContent = text;
-    clearTimeout(this.captionStays);
-    this.captionStays = setTimeout(() => {
-      this.captionStays = 0;
-      this.renderCaption();
-    }, CAPTION_MS);
+    if ($("caption").textContent !== text) $("caption").textContent = text;
+    if (feed.flows && model?.hasRates)
+      this.ratesStay = setTimeout(() => this.expireRates(), RATES_MS);
+  }
+
+  /* Make the next frame compute the mean rates and the sentence again. */
+  expireRates() {
+    clearTimeout(this.ratesStay);
+    this.ratesStay = 0;
+    this.dirty = this.dirtySide = true;
+  }
+
+  /* Return whether a recording is shown up to its last line. */
+  get atEndOfRecording() {
+    const { feed } = this;
+    return !feed.live && feed.at >= feed.last;
   }
 
   captionText() {
     const { feed, model } = this;
-    if (!model)
-      return this.served ? "Waiting for the recording."
-        : feed.why ? `Waiting for the fabric: ${feed.why}` : "Waiting for the fabric.";
+    if (!model && this.served) return "Waiting for the recording.";
+    if (!model || (feed.live && feed.state === "connecting" && !feed.paused))
+      return feed.why ? `Waiting for the fabric: ${feed.why}` : "Waiting for the fabric.";
     if (feed.live && feed.state === "ended")
       return `The fabric has ended, ${timeText(model.at)} after its start.`;
+    if (this.atEndOfRecording)
+      return `The recording has ended, ${timeText(model.at)} after the start of the run.` +
+        (model.standstill ? ` ${captionOf(model)}` : "");
     return model.hasRates ? captionOf(model) : "";
   }
 
@@ -466,18 +484,26 @@ class Page {
     $("replay").hidden = feed.live && !this.steers;
     ["replayname", "seek", "live"].forEach((id) => { $(id).hidden = feed.live; });
     $("live").hidden ||= this.served;
-    $("summary").hidden = !feed.live || feed.state !== "ended" || !this.model;
-    if (!$("summary").hidden) renderSummary($("summary"), this.model, this.report);
-    this.renderCaption();
+    $("summary").hidden = !this.model || !(this.atEndOfRecording || feed.state === "ended");
+    if (!$("summary").hidden)
+      renderSummary($("summary"), this.model, feed.live, this.report);
+    this.dirty = this.dirtySide = true; /* the sentence depends on the state */
     this.renderFaultsAbsence();
-    $("who").disabled = Boolean(feed.live && this.model?.virtual);
-    $("who").title = $("who").disabled ? "A run in simulated time has no matrix of messages."
-      : "How much each node has sent to each other node (M)";
+    this.renderMatrixAbsence();
     if (feed.live) return;
     $("replayname").textContent = feed.name;
     $("seek").value = String(Math.round(1000 * (feed.at - feed.first) /
       (feed.last - feed.first || 1)));
     $("seek").setAttribute("aria-valuetext", `${feed.at.toFixed(1)} s`);
+  }
+
+  /* If there is no matrix, disable its button and give the reason. */
+  renderMatrixAbsence() {
+    const why = this.model?.virtual ? "A run in simulated time has no matrix of messages."
+      : this.feed.live ? "" : "A recording has no counts of messages between nodes. The report " +
+        "of the run (fabemu run --report FILE) has them in communication.messages.";
+    $("who").disabled = Boolean(why);
+    $("who").title = why || "How much each node has sent to each other node (M)";
   }
 
   /* If faults cannot be injected, show the reason instead of the form. */
@@ -620,8 +646,8 @@ class Page {
   }
 
   /*
-   * Show the active faults. Adding and removing other rows keeps the element of a fault's row,
-   * because the user may be about to click in it, or have the keyboard focus in it.
+   * Show the active faults. A fault that stays active keeps its row element, because the user may
+   * be about to click in it, or have the keyboard focus in it.
    */
   renderFaults(faults) {
     const active = faults.filter((fault) => fault.state !== "over");
@@ -651,9 +677,12 @@ class Page {
     this.listFaults();
   }
 
-  /* Show the matrix of the fabric, even while a recording is replayed. */
   async showMatrix() {
-    if ($("matrix").open || $("who").disabled) return;
+    if ($("matrix").open) return;
+    if ($("who").disabled) {
+      this.flash($("who").title);
+      return;
+    }
     $("matrix").showModal();
     this.renderMatrix();
     if (this.asksReports) return; /* the loop of the last call still runs */
@@ -671,16 +700,8 @@ class Page {
     if (!$("matrix").open) return;
     const { report } = this;
     this.matrix.take(report?.communication?.messages || null, report?.nodes || 0);
-    this.matrix.render(this.painter.theme, this.matrixNote());
-  }
-
-  /* Return the note of the matrix: whose data it shows, or why there is no data. */
-  matrixNote() {
-    if (!this.report)
-      return this.served ? "A recording has no counts of messages between nodes. The report of " +
-        "the run (fabemu run --report FILE) has them in communication.messages."
-        : this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.";
-    return this.feed.live ? "" : "Data of the fabric, not of this recording: ";
+    this.matrix.render(this.painter.theme,
+      this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.");
   }
 
   /* While no segment moves, list which process waits for which. */
@@ -689,6 +710,7 @@ class Page {
       ? standstillLines(standstill, this.model.numbered) : [];
     this.painter.still = standstill ? standstillMarks(standstill) : null;
     $("standstill").hidden = !lines.length;
+    $("legend").classList.toggle("still", Boolean(standstill));
     /* screen readers get the first line only once, since the list changes each second */
     if (!lines.length) $("alarm").textContent = "";
     else if (!$("alarm").textContent) $("alarm").textContent = `Nothing moves. ${lines[0]}`;

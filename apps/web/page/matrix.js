@@ -9,6 +9,7 @@ import { bytesText, counted, short } from "./words.js";
 
 const CELL_PX = 2; /* smallest size of a cell; with many nodes, a cell stands for several of them */
 const PAIRS = 12; /* number of pairs in the list */
+const TICKS = 8; /* largest number of node numbers on an axis, without the first */
 
 const $ = (id) => document.getElementById(id);
 
@@ -41,11 +42,13 @@ export class Matrix {
     this.least = some.reduce((a, b) => Math.min(a, b), this.most);
   }
 
-  /** Draw. @note: text before the sums. If there is no data, it says why. */
-  render(theme, note) {
+  /** Draw. @absence: the text to show if there is no data. */
+  render(theme, absence) {
     this.draw(theme);
+    this.number($("columns"), "left");
+    this.number($("rows"), "top");
     this.tell();
-    $("matrixsum").textContent = this.sumText(note);
+    $("matrixsum").textContent = this.sumText(absence);
     const rows = [...(this.messages?.matrix || [])].sort((a, b) => b[3] - a[3]).slice(0, PAIRS);
     $("pairs").replaceChildren(el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "most from"),
       el("th", { scope: "col" }, "to"), el("th", { scope: "col" }, "messages"),
@@ -55,14 +58,25 @@ export class Matrix {
       el("td", {}, short(sent)), el("td", {}, bytesText(bytes))))));
   }
 
-  sumText(note) {
+  sumText(absence) {
     const { messages } = this;
-    if (!messages) return note;
-    if (!messages.messages) return `${note}No message has been sent.`;
+    if (!messages) return absence;
+    if (!messages.messages) return "No message has been sent.";
     const left = messages.not_listed?.pairs;
-    return `${note}${counted(messages.messages, "message")} of ` +
+    return `${counted(messages.messages, "message")} of ` +
       `${bytesText(messages.bytes)}, between ${counted(messages.pairs, "pair")} of nodes` +
       (left ? `; those with fewest bytes (${counted(left, "pair")}) are not listed` : "");
+  }
+
+  /* Write node numbers on an axis, at the centre of their cells. @side: the style to set. */
+  number(axis, side) {
+    let step = 1;
+    while ((this.nodes - 1) / step > TICKS) step *= 2;
+    axis.replaceChildren(...Array.from({ length: Math.ceil(this.nodes / step) }, (_, i) => {
+      const tick = el("span", {}, String(i * step));
+      tick.style[side] = `${(100 * (Math.floor((i * step) / this.share) + 0.5)) / this.count}%`;
+      return tick;
+    }));
   }
 
   draw(theme) {

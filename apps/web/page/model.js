@@ -7,19 +7,22 @@
  * In a large ("folded") network it may stand for a group of them. A *block* is a section of the
  * network that the fabric sends either as groups (closed) or in full (open). A *way* is one
  * direction of a cable: way 2C goes to the first end of cable C, and way 2C + 1 comes from it. A
- * rate is the increase per second since the previous snapshot.
+ * rate is the increase per second since the previous snapshot; a mean is the mean rate over the
+ * last RECENT snapshots. The picture shows rates, and all texts show means.
  */
 
 import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
+import { timeText } from "./words.js";
 
+export const RECENT = 10; /* snapshots of a mean: one second, unless time is simulated */
 const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* number of recent collectives that are kept */
 const EVENTS = 200; /* number of recent events that are kept */
 const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
-const WITH_REPLIES = 3; /* of a short message: two segments, and a reply the other way */
+const WITH_REPLIES = 3; /* counted segments of a short message: two, and one for the reply */
 const HISTORY_NUMBERS = 4e6; /* largest number of values in the history of all ways */
 
-/* The values and rates of the counters in @list, for @count parts of one kind. */
+/* The values, rates and means of the counters in @list, for @count parts of one kind. */
 class Counters {
   constructor(count, list) {
     this.names = list.map(({ name }) => name);
@@ -27,6 +30,7 @@ class Counters {
     for (const name of this.names) {
       this[name] = new Float64Array(count);
       this[name + "Rate"] = new Float64Array(count);
+      this[name + "Mean"] = new Float64Array(count);
     }
   }
 
@@ -46,6 +50,20 @@ class Counters {
 
   rest() {
     for (const name of this.names) this[name + "Rate"].fill(0);
+  }
+
+  /** Return a copy of all values, in the order of the names. */
+  copy() {
+    return this.names.map((name) => this[name].slice());
+  }
+
+  /** Compute the means from @before, the copy of @seconds ago; 0 seconds: set them to 0. */
+  average(before, seconds) {
+    this.names.forEach((name, i) => {
+      const mean = this[name + "Mean"];
+      for (let part = 0; part < this.count; part++)
+        mean[part] = seconds > 0 ? (this[name][part] - before[i][part]) / seconds : 0;
+    });
   }
 }
 
@@ -70,6 +88,7 @@ export class Model {
     this.waits = new Array(this.nodeCount).fill(null);
     this.totals = {};
     this.rates = {};
+    this.means = {};
     this.collectives = {};
     this.finished = new Map();
     this.events = [];
@@ -146,17 +165,37 @@ export class Model {
       totals: Array.from({ length: this.slots }, () => ({})),
     };
     this.taken = 0; /* number of snapshots added to the history */
+    this.window = []; /* counters at the last RECENT + 1 snapshots, oldest first */
   }
 
-  /** Return whether rates are known: from the second snapshot on. */
+  /** Return whether rates are known: from the second snapshot of a stream on. */
   get hasRates() {
-    return this.taken > 1;
+    return this.window.length > 1;
   }
 
-  /** Set all rates to 0, because no snapshots arrive any more. */
+  /** Set all rates and means to 0, because no snapshots arrive any more. */
   rest() {
     [this.ways, this.sw, this.node].forEach((counters) => counters.rest());
     for (const name of Object.keys(this.rates)) this.rates[name] = 0;
+    this.window = [];
+    this.average();
+  }
+
+  /** Compute the means. They stay the same until the next call, so all texts agree. */
+  average() {
+    const [first] = this.window, seconds = first ? this.at - first.at : 0;
+    [this.ways, this.sw, this.node].forEach((counters, i) =>
+      counters.average(first?.copies[i], seconds));
+    for (const [name, value] of Object.entries(this.totals))
+      this.means[name] = seconds > 0 ? (value - (first.totals[name] || 0)) / seconds : 0;
+  }
+
+  /** Return the meaning of the means: "per second: mean of the last 10 snapshots (1.00 s)". */
+  get meanText() {
+    const { every_ns: every } = this.shape;
+    return `per second${this.virtual ? " of simulated time" : ""}: ` +
+      `mean of the last ${RECENT} snapshots` +
+      `${every ? ` (${timeText((RECENT * every) / 1e9)})` : ""}`;
   }
 
   /** Take over the history of the old model, after the stream of the same fabric was reopened. */
@@ -251,6 +290,9 @@ export class Model {
     this.past.stalls.set(this.ways.stallsRate, from);
     this.past.totals[slot] = { ...this.rates };
     this.taken++;
+    this.window.push({ at: this.at, totals: { ...this.totals },
+      copies: [this.ways, this.sw, this.node].map((counters) => counters.copy()) });
+    if (this.window.length > RECENT + 1) this.window.shift();
   }
 
   /** Return [time, value(slot)] for each snapshot in the history, oldest first. */
@@ -267,26 +309,14 @@ export class Model {
       sum + this.past[name][slot * this.ways.count + way], 0));
   }
 
-  /* Return how many of the last @count snapshots have rates. The first of all has none. */
-  recent(count) {
-    return Math.max(Math.min(count, this.taken - 1, this.slots), 0);
-  }
-
-  /** Return the mean rate of each way ("segments" or "stalls") over the last @count snapshots. */
-  meanOfWays(name, count) {
-    const ret = new Float64Array(this.ways.count), slots = this.recent(count);
-    for (let i = this.taken - slots; i < this.taken; i++) {
+  /** Return for each way whether it carried a segment in the last @count snapshots. */
+  waysUsed(count) {
+    const ret = new Uint8Array(this.ways.count);
+    for (let i = Math.max(this.taken - Math.min(count, this.slots), 0); i < this.taken; i++) {
       const from = (i % this.slots) * this.ways.count;
-      for (let way = 0; way < ret.length; way++) ret[way] += this.past[name][from + way] / slots;
+      for (let way = 0; way < ret.length; way++) ret[way] ||= this.past.segments[from + way] > 0;
     }
     return ret;
-  }
-
-  /** Return the mean rate of a total over the last @count snapshots. */
-  meanOfTotal(name, count) {
-    const slots = this.recent(count);
-    return slots ? this.series((slot) => this.past.totals[slot][name] || 0).slice(-slots)
-      .reduce((sum, [, value]) => sum + value / slots, 0) : 0;
   }
 
   /** Return the capacity of a link in each direction, in full segments per second; 0: no limit. */
@@ -305,7 +335,7 @@ export class Model {
     return this.countsReplies ? 0 : this.linkRate;
   }
 
-  /** Return the upper end of the scale of loads, in segments per second; 0: that of clock raw. */
+  /** Return the upper end of the scale of loads, in segments per second; 0: clock raw, no limit. */
   get scaleEnd() {
     return this.linkRate * (this.countsReplies ? WITH_REPLIES : 1);
   }

@@ -13,7 +13,7 @@ import { counted } from "./words.js";
 const HOP_S = 0.42; /* time that a dot takes along one line */
 const HELD = 0.6; /* weight of earlier snapshots in the moving average */
 const HELD_SNAPSHOTS = 6; /* a rate is shown as 0 after so many snapshots without segments */
-const CELL_PX = 15;
+const CELL_PX = 15; /* largest size of a cell in a box or bundle */
 const WAIT_S = 2.5; /* longer waits are marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
 
@@ -303,10 +303,27 @@ export class Painter {
     ctx.fillStyle = combines ? theme.combine : theme.faint;
     ctx.font = combines ? this.font(0.95, "bold") : this.font(0.85);
     const number = this.model.switchNumber(s), name = this.model.shape.names?.[s];
-    const text = combines ? "Σ" : number >= 0 ? String(number) : "";
+    const text = number >= 0 ? String(number) : "";
     if (ctx.measureText(text).width <= item.w - 2) ctx.fillText(text, item.x, item.y - 2);
+    if (combines) this.badge(item);
     if (name && name !== `switch ${number}`)
       this.label([name], item.x, item.y - item.h / 2 - 8 * this.zoom, item.room - 4);
+  }
+
+  /* Draw Σ at the corner of a switch that combines contributions, beside its number. */
+  badge(item) {
+    const { ctx, theme } = this;
+    ctx.font = this.font(0.95, "bold");
+    const half = ctx.measureText("Σ").width / 2 + 2 * this.zoom;
+    const [x, y] = [item.x + item.w / 2, item.y - item.h / 2];
+    ctx.fillStyle = theme.ground;
+    ctx.beginPath();
+    ctx.arc(x, y, half, 0, 7);
+    ctx.fill();
+    ctx.fillStyle = theme.combine;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    ctx.fillText("Σ", x, y);
   }
 
   /* Draw light around a switch. A shadow would take ten times as long. */
@@ -429,6 +446,12 @@ export class Painter {
 
   /* --- arrows from a waiting node to its peer, while nothing moves --- */
 
+  /* Return the lower end of an item, with the number below a node. */
+  endOf(item) {
+    const below = item.kind === "node" ? 7 + 0.85 * this.text : 2;
+    return item.y + item.h / 2 + below;
+  }
+
   drawWaits() {
     if (!this.still) return;
     const { ctx, theme, layout, model } = this;
@@ -437,21 +460,21 @@ export class Painter {
         layout.items[layout.ofNode[model.partOf.get(number) ?? -1] ?? -1]);
       if (!from || !to || from === to) continue;
       const deep = Math.min(24 + Math.abs(to.x - from.x) * 0.08, 40);
-      const lowest = 2 * (this.height - 3) - (from.y + from.h / 2); /* of the control point */
+      const [start, end] = [this.endOf(from), this.endOf(to)];
+      const lowest = 2 * (this.height - 3) - start; /* of the control point */
       ctx.strokeStyle = theme.wait;
       ctx.lineWidth = 1.4;
       ctx.setLineDash([4, 3]);
       ctx.beginPath();
-      ctx.moveTo(from.x, from.y + from.h / 2 + 2);
-      ctx.quadraticCurveTo((from.x + to.x) / 2, Math.min(from.y + deep * 2, lowest), to.x,
-        to.y + to.h / 2 + 4);
+      ctx.moveTo(from.x, start);
+      ctx.quadraticCurveTo((from.x + to.x) / 2, Math.min(from.y + deep * 2, lowest), to.x, end + 2);
       ctx.stroke();
       ctx.setLineDash([]);
       ctx.fillStyle = theme.wait;
       ctx.beginPath();
-      ctx.moveTo(to.x, to.y + to.h / 2 + 2);
-      ctx.lineTo(to.x - 4, to.y + to.h / 2 + 9);
-      ctx.lineTo(to.x + 4, to.y + to.h / 2 + 9);
+      ctx.moveTo(to.x, end);
+      ctx.lineTo(to.x - 4, end + 7);
+      ctx.lineTo(to.x + 4, end + 7);
       ctx.fill();
     }
   }

@@ -69,8 +69,9 @@ export function chart(series, unit, label) {
 
 /* --- the selected part -------------------------------------------------------------- */
 
-function counters(rows) {
-  return el("table", { class: "counters" },
+/* Make the table of @rows: [name, total, rate, CSS class]. @note: the meaning of the rates. */
+function counters(rows, note) {
+  return el("table", { class: "counters" }, el("caption", { class: "faint" }, note),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "counter"),
       el("th", { scope: "col" }, "in total"), el("th", { scope: "col" }, "per second"))),
     el("tbody", {}, ...rows.map(([name, total, rate, kind]) =>
@@ -88,7 +89,7 @@ const MARKS = { stalls: "stalled", credit_stalls: "stalled", errors: "wrong",
 /* Return a row for each counter of @list: its sum over @parts. @of: the values of all parts. */
 function partRows(list, of, parts, text = (counter) => counter.text) {
   return list.map((counter) => [text(counter), sumOf(of[counter.name], parts),
-    counter.level ? null : sumOf(of[counter.name + "Rate"], parts), MARKS[counter.name]])
+    counter.level ? null : sumOf(of[counter.name + "Mean"], parts), MARKS[counter.name]])
     .filter(([, total], i) => isShown(list[i], total));
 }
 
@@ -112,7 +113,7 @@ function history(model, what, segments, stalls) {
 /* Describe the load of one direction of a link, or the mean of several links. */
 function loadFact(model, name, ways) {
   const links = ways.reduce((sum, way) => sum + model.cables[way >> 1].count, 0);
-  const share = sumOf(model.ways.segmentsRate, ways) / links / model.capacity;
+  const share = sumOf(model.ways.segmentsMean, ways) / links / model.capacity;
   return `${name}: ${Math.min(Math.round(100 * share), 100)} % of the ` +
     `capacity of ${links === 1 ? "the link" : "the links"}`;
 }
@@ -198,7 +199,7 @@ function boxPart(model, item) {
     counted(model.switchCount(item.switches), "switch", "switches"),
     "a second click, or Enter, opens it"];
   part.rows.push(["segments sent by nodes", sumOf(model.node.sent, item.nodes),
-    sumOf(model.node.sentRate, item.nodes)]);
+    sumOf(model.node.sentMean, item.nodes)]);
   return part;
 }
 
@@ -227,7 +228,7 @@ function sizeText(nodes, switches, links, one = "node", many = `${one}s`) {
 
 /* Describe the whole fabric, which is shown while nothing is selected. */
 function fabricPart(model) {
-  const { shape, totals, rates } = model, past = (name) =>
+  const { shape, totals, means } = model, past = (name) =>
     model.series((slot) => model.past.totals[slot][name] || 0);
   return {
     title: "The fabric",
@@ -239,14 +240,13 @@ function fabricPart(model) {
       model.linkRate ? `a link can carry ${short(model.linkRate)} segments/s in each direction`
         : "clock raw: no limit on the rate of a link",
       model.countsReplies ? "counters of links count replies as segments" : null,
-      model.virtual ? "rates are per second of simulated time" : null,
       shape.hosts ? `on ${counted(shape.hosts.length, "host")}` : null,
       model.skipped
         ? `${counted(model.skipped, "snapshot")} skipped because this browser was too slow` : null,
       ...originFacts(shape),
       "Click a link, a switch or a node to see its counters"],
     rows: TOTALS.filter((total) => isShown(total, totals[total.name] || 0))
-      .map(({ name, text }) => [text, totals[name] || 0, rates[name] || 0,
+      .map(({ name, text }) => [text, totals[name] || 0, means[name] || 0,
         name === "credit_stalls" ? MARKS[name] : null]),
     past: history(model, "segments forwarded", past("hops"), past("credit_stalls")),
   };
@@ -265,7 +265,8 @@ export function renderSelection(place, model, part) {
     el("ul", { class: "facts" }, ...facts.filter(Boolean).map((text) => el("li", {}, text))),
     past || history(model, "segments", model.seriesOfWays("segments", ways),
       model.seriesOfWays("stalls", ways)),
-    counters(model.hasRates ? rows : rows.map(([name, total]) => [name, total, null])));
+    counters(model.hasRates ? rows : rows.map(([name, total]) => [name, total, null]),
+      model.meanText));
 }
 
 /** Fill @place with the tooltip of a part. */

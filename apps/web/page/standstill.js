@@ -7,13 +7,41 @@
  */
 import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./words.js";
 
-const OLD_NS = 1e9; /* operations and calls that are not as old are ignored */
+const OLD_NS = 1e9; /* younger operations and calls are ignored */
+const WORD = 2 ** 32; /* an MPI tag is the lower word of a tag of the fabric */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
 function whyText({ kind, state }) {
   if (state === "unsent") return "it was not sent, because the receiver accepts no more";
   if (state === "moving") return "its data is being transferred";
   return kind === "receive" ? "no matching message has arrived" : "no matching receive is posted";
+}
+
+/*
+ * Return the tag of a message or a receive as text. Open MPI puts the number of the communicator
+ * above the 32 bits of the MPI tag, and gives messages of its collectives negative MPI tags. A tag
+ * that JavaScript has rounded is left out. @mpi: the process has a rank, so Open MPI made the tag.
+ */
+function tagText({ tag, ignore }, mpi) {
+  if (ignore % WORD || ignore >= WORD * WORD) return ", any tag";
+  if (!Number.isSafeInteger(tag)) return "";
+  const communicator = Math.floor(tag / WORD), low = tag % WORD;
+  const text = !mpi ? `tag ${tag}` : low >= WORD / 2 ? "in a collective" : `tag ${low}`;
+  return `, ${text}${mpi && communicator ? ` of communicator ${communicator}` : ""}`;
+}
+
+/*
+ * Return a clause about messages that match no receive: the receive that waits may have been meant
+ * for one of them. Messages that the library itself sends during a collective call are left out.
+ */
+function unmatchedText({ first_unexpected: first, unexpected: count, rank }, model, attached) {
+  const mpi = rank !== undefined;
+  const sender = attached.find(({ node }) => node === first?.node);
+  if (!first || (mpi && sender?.call && first.tag % WORD >= WORD / 2)) return "";
+  return `; ${counted(count, "message has", "messages have")} arrived that ` +
+    `${count === 1 ? "matches" : "match"} no receive, the first from ` +
+    `${first.node === undefined ? "an unknown node" : model.nodeName(first.node)}` +
+    `${tagText(first, mpi)}, ${counted(first.bytes, "byte")}`;
 }
 
 /*
@@ -43,7 +71,7 @@ function collectivesOf({ attached, standstill }) {
   return [...standstill?.collectives || [], ...callsOf(attached || [])];
 }
 
-/* Return a program's operations with other nodes. During a call they are the library's own. */
+/* Return a program's own operations with other nodes. During a call, the library does all. */
 const operationsOf = ({ call, receive, send }) =>
   (call ? [] : [receive, send].filter((op) => op && op.for_ns >= OLD_NS));
 
@@ -52,7 +80,7 @@ const callText = (one) => withArticle(kindText(one)) +
   (one.bytes ? ` of ${bytesText(one.bytes)}` : "");
 const placeText = ({ name, group }) => name || `group ${group}`;
 
-/** Map each waiting node to the set of nodes for which it waits. A collective has one set. */
+/** Map each waiting node to the nodes for which it waits. A collective's members share one set. */
 export function waitsOf(status) {
   const waits = new Map();
   const add = (node, others) => waits.set(node, waits.has(node)
@@ -210,11 +238,16 @@ function linkLine(link) {
         : `it waits for a ${link.waits_for}`);
 }
 
-function operationLine(node, op, model) {
-  const takes = op.kind === "receive" || op.kind === "get";
-  return `${model.nodeName(node)} waits in ${withArticle(op.kind)} ${takes ? "from" : "to"} ` +
-    `${op.node !== undefined ? model.nodeName(op.node) : "anyone"} for ` +
-    `${timeText(op.for_ns / 1e9)}: ${whyText(op)}`;
+/* Describe a process that waits in @op. @attached: all processes of the event. */
+function operationLine(process, op, model, attached) {
+  const receives = op.kind === "receive", takes = receives || op.kind === "get";
+  const tag = receives || op.kind === "send" ? tagText(op, process.rank !== undefined) : "";
+  const bytes = op.bytes === undefined ? ""
+    : `, ${counted(op.bytes, "byte")}${receives ? " at most" : ""}`;
+  return `${model.nodeName(process.node)} waits in ${withArticle(op.kind)} ` +
+    `${takes ? "from" : "to"} ${op.node !== undefined ? model.nodeName(op.node) : "anyone"}` +
+    `${tag}${bytes}, for ${timeText(op.for_ns / 1e9)}: ${whyText(op)}` +
+    (receives ? unmatchedText(process, model, attached) : "");
 }
 
 /** Return a line for each pending operation. @model: Model.numbered. */
@@ -224,7 +257,7 @@ export function standstillLines(status, model) {
   for (const process of status.attached || []) {
     const [op] = operationsOf(process);
     if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);
-    else if (op) lines.push(operationLine(process.node, op, model));
+    else if (op) lines.push(operationLine(process, op, model, status.attached));
   }
   return lines;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * summary.js - the summary of a run that has ended. It is made from the run's report (`fabemu run
- * --report`), or in simulated time, where there is no report, from the last counters. Numbers of a
- * report are checked here, because the report may come from an untrusted recording.
+ * summary.js - the summary of a run or a recording that has ended. It is made from the run's report
+ * (`fabemu run --report`). In simulated time and for a recording there is no report, so it is made
+ * from the last counters. Numbers of a report are checked here, because the fabric may have another
+ * version.
  */
 import { el } from "./panel.js";
 import { KINDS, bytesText, counted, short, timeText } from "./words.js";
@@ -22,7 +23,7 @@ function collectiveTexts(report) {
     const inside = number(one?.in_switch) + number(one?.in_adapter);
     const reasons = fields(one?.why).map(([why, count]) => `${why} ${number(count)}`).join(", ");
     return inside + number(one?.elsewhere) === 0 ? null
-      : `${KINDS[kind] || kind}: ${inside.toLocaleString("en")} in the network, ` +
+      : `${KINDS[kind] || kind}: ${counted(inside, "collective")} in the network, ` +
         `${number(one.elsewhere).toLocaleString("en")} as messages` +
         (reasons && `; reasons: ${reasons}`);
   });
@@ -36,7 +37,8 @@ function longestText(report) {
   const share = Math.round((100 * number(most.wait_ns?.sum)) / (known || 1));
   return `most time in ${KINDS[most.kind] || most.kind}` +
     `${number(most.bytes_most) ? ` of up to ${bytesText(most.bytes_most)}` : ""}: ` +
-    `${counted(number(most.calls), "call")} of ${timeText(number(most.time_ns.mean) / 1e9)}` +
+    `${counted(number(most.calls), "call")} (one for each member), ` +
+    `${timeText(number(most.time_ns.mean) / 1e9)} on average` +
     (known ? `, of which ${share} % is waiting for the last process to begin` : "");
 }
 
@@ -83,7 +85,8 @@ function reportTexts(report) {
 }
 
 function totalTexts({ totals, at, virtual }) {
-  return [`${timeText(at)} of ${virtual ? "simulated " : ""}time`,
+  return [virtual ? `${timeText(at)} of simulated time`
+    : `${timeText(at)} since the start of the fabric`,
     `${counted(number(totals.sent), "segment")} sent, ` +
       `${number(totals.delivered).toLocaleString("en")} delivered, ` +
       `forwarded ${counted(number(totals.hops), "time")} by switches`,
@@ -94,9 +97,10 @@ function totalTexts({ totals, at, virtual }) {
     virtual ? "fabemu traffic prints latency and throughput" : null];
 }
 
-/** Fill the element @place with the summary. @report: the run's report, or null. */
-export function renderSummary(place, model, report) {
-  const texts = report ? reportTexts(report) : totalTexts(model);
-  place.replaceChildren(el("h2", {}, "Summary of the run"), el("ul", { class: "lines" },
-    ...texts.filter(Boolean).map((text) => el("li", {}, text))));
+/** Fill @place with the summary. @live: of a run, not a recording. @report: its report, or null. */
+export function renderSummary(place, model, live, report) {
+  const texts = live && report ? reportTexts(report) : totalTexts(model);
+  place.replaceChildren(el("h2", {}, `Summary of the ${live ? "run" : "recording"}`),
+    el("ul", { class: "lines" },
+      ...texts.filter(Boolean).map((text) => el("li", {}, text))));
 }

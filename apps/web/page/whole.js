@@ -56,10 +56,12 @@ const isCollective = having({ kind: isText, number: isNumber, group: isNumber, m
   missing: maybe(listOf(having({ node: isNumber }))),
   differ: maybe(listOf(having({ node: isNumber, kind: isText, bytes: maybe(isAmount) }))) });
 
-const isWaiting = having({ node: isNumber, stopped: isPlain,
+const isMessage = { node: maybe(isNumber), tag: maybe(isAmount), ignore: maybe(isAmount) };
+const isWaiting = having({ node: isNumber, stopped: isPlain, rank: maybe(isNumber),
+  unexpected: maybe(isNumber), first_unexpected: maybe(having({ ...isMessage, bytes: isAmount })),
   call: maybe(having({ kind: isText, name: isText, members: isNumber, for_ns: isNumber })),
   ...Object.fromEntries(["receive", "send"].map((name) => [name, maybe(having({ kind: isText,
-    state: isText, node: maybe(isNumber), for_ns: maybe(isNumber) }))])) });
+    state: isText, for_ns: maybe(isNumber), bytes: maybe(isAmount), ...isMessage }))])) });
 
 const isStandstill = having({ attached: maybe(listOf(isWaiting)), standstill: maybe(having({
   collectives: maybe(listOf(isCollective)),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - the fabric's end of a host interface: move segments in and out. The labels of
+ * fabric.c - the fabric's end of a host interface: move segments in and out. If a process is *cut
+ * off*, because it does not take its segments, the segments for it are dropped. The labels of
  * orderings (X1 to X6 at this end, Y1 to Y8 at the process's) are explained in hostif/nic.c.
  */
 #include "emu/hostif/fabric/fabric.h"
@@ -20,11 +21,11 @@
 #endif
 
 #define HOSTIF_PAST_PS  1000000000000u /* a post dated more than 1 s ago counts as posted now */
-#define HOSTIF_SCAN_MAX 64u            /* segments read per pass, valid or not */
+#define HOSTIF_SCAN_MAX 64u            /* segments read per step of the device, valid or not */
 
 #define HOSTIF_SHAPE_KIND_LEN 0xffffu /* of emu_hostif_shape(): kind and length */
 
-/* The process's times are never rebased, so it gets the original time 0. */
+/* Times in this memory are never rebased (clock.h), so undo the rebases in the clock's origin. */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
                                bool timed, bool device_threads, const struct emu_clock *clock)
 {
@@ -122,7 +123,7 @@ uint32_t emu_hostif_left(const struct emu_hostif *hostif)
 #if defined(__x86_64__)
 /*
  * Copy a whole segment, one cache line per instruction. A core can wait for only a few cache misses
- * at a time; an instruction for a whole line takes only one of them.
+ * at a time, and an instruction for a whole line causes only one.
  */
 __attribute__((target("avx512f"))) static void hostif_copy_lines(void *to, const void *from)
 {
@@ -194,8 +195,9 @@ static bool hostif_has(struct emu_hostif *hostif)
 
 /*
  * Convert @due_ps, the time at which the process says that the segment reaches the wire, to this
- * worker's clock, and limit it to values near @now_ps, the start of this pass. If the post seems to
- * be in the future, the clock is read again, because this thread may have waited for a core.
+ * worker's clock, and limit it to values near @now_ps, when the worker last read the clock. If the
+ * post seems to be in the future, read the clock again, because this thread may have waited for a
+ * core.
  */
 static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uint64_t now_ps)
 {
@@ -248,7 +250,7 @@ static bool hostif_copy_in(struct emu_worker *worker, const struct emu_seg *seg,
     return true;
 }
 
-/* Make the worker step the device again in the next pass. */
+/* Make the worker step the device again, in the next iteration of its loop. */
 static void hostif_again(struct emu_hostif *hostif)
 {
     emu_dev_signal(hostif->dev, hostif->dev->worker, EMU_EVENT_DATA, emu_port_signal(hostif->port));
@@ -284,7 +286,7 @@ static bool hostif_take(struct emu_hostif *hostif, uint64_t now_ps)
     return true;
 }
 
-/* Invalid segments count, too: a process that posts them endlessly must not stop this worker. */
+/* HOSTIF_SCAN_MAX counts invalid segments, too, so that a process cannot keep this worker busy. */
 bool emu_hostif_refill(struct emu_hostif *hostif, uint64_t now_ps)
 {
     uint32_t credits = hostif->credits->count;
@@ -350,7 +352,10 @@ static inline bool hostif_front_is(const struct emu_hostif *hostif, uint64_t fir
     return words->ends == first && words->fields >> 32 == shape;
 }
 
-/* Was the last checked segment a full one of @kind? Then all similar segments to @dst are valid. */
+/*
+ * Return whether the last checked segment was a full one of @kind. If so, all segments to @dst with
+ * the same kind, length, operation and type are valid.
+ */
 static inline bool hostif_runs(const struct emu_hostif *hostif, uint8_t kind, uint32_t dst)
 {
     const struct emu_hdr full = {.kind = kind, .len = EMU_PAYLOAD_BYTES};

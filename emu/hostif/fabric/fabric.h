@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * fabric.h - the fabric's end of a host interface. It copies segments from the process into the
- * fabric and checks every field. It uses private copies of its own indexes: a process can overwrite
- * the indexes in the shared memory.
+ * fabric and checks every field. It uses private copies of its own indexes, because a process can
+ * overwrite the indexes in the shared memory. A *pass* is an iteration of the worker's loop. The
+ * *manager*, the thread that controls the fabric, *cuts off* a process that does not take its
+ * segments: the fabric then drops them.
  */
 #ifndef EMU_HOSTIF_FABRIC_H
 #define EMU_HOSTIF_FABRIC_H
@@ -17,7 +19,7 @@
 #include "emu/buffer/ring.h"
 
 #define EMU_HOSTIF_BATCH 16 /* most segments that are copied into the fabric at a time */
-#define EMU_HOSTIF_FEW   4u /* up to so many segments at once are a short message, no stream */
+#define EMU_HOSTIF_FEW   4u /* up to this many segments at once are a short message, no stream */
 
 /* The credits of a process's adapter towards its switch. The fabric keeps them. */
 struct emu_credits {
@@ -80,7 +82,7 @@ struct emu_hostif {
     bool blocked;         /* a segment waits for space */
     bool streams;         /* the last notification was for many segments */
     bool posted;   /* the process has posted since its core was last counted (worker/oversub.h) */
-    uint32_t owes; /* 1 + core on which a reply is expected, or EMU_HOSTIF_ANYWHERE; 0: none is */
+    uint32_t owes; /* a reply is expected: 1 + its core, or EMU_HOSTIF_ANYWHERE; 0: no reply */
     uint32_t mcast_buf_last[EMU_MCAST_BLOCKS]; /* down_tail after the last reference to a block */
 
     /* Owned by the worker: notifications not yet sent. */
@@ -88,7 +90,7 @@ struct emu_hostif {
     uint32_t down_published;    /* tail last published */
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
     bool shown; /* the tail was published, and emu_hostif_wake() has not been called */
-    /* next interface to notify; itself: this is the last; NULL: this need not be notified */
+    /* next interface in the list of those to notify; the last one has itself; NULL: not in it */
     struct emu_hostif *unnotified;
 
     /* Counters: written by the worker, read by any thread. */

@@ -9,10 +9,10 @@
  * the next block cannot be reused because a process does not read, segments are copied to the
  * rings. Segments that are not full are always copied.
  *
- * A process that asks to detach has finished reading the buffer. A process that was cut off may
- * still read it. The manager (the thread that attaches and detaches processes) then retires the
- * buffer: nothing is written to it any more, processes that map it get copies, and new processes
- * get a new buffer.
+ * A process that asks to detach has finished reading the buffer. If the manager (the thread that
+ * attaches and detaches processes) detaches a process against its will, the process may still read
+ * it. The manager then retires the buffer: nothing is written to it any more, processes that map it
+ * get copies, and new processes get a new buffer.
  *
  * Security: a process can read full multicast segments that were sent to other processes at its
  * switch, even before it attached.
@@ -38,7 +38,7 @@ struct emu_mcast_buf {
     uint32_t refused; /* how often in a row the next block could not be reused */
 
     _Atomic uint32_t retired; /* set to 1 by the manager; see emu_mcast_buf_retire() */
-    uint32_t users;           /* references of the creator and host interfaces; the manager's */
+    uint32_t users;           /* references of the creator and host interfaces; for the manager */
 };
 
 /**
@@ -69,15 +69,14 @@ static inline void emu_mcast_buf_retire(struct emu_mcast_buf *mcast_buf)
 
 /**
  * emu_mcast_buf_is_retired - return whether the buffer is retired. Call after reading all host
- * interfaces (E3): a worker that no longer finds the detached one then sees that the buffer is
- * retired. Thread: the worker.
+ * interfaces (E3): a worker that no longer finds the interface of a detached process then sees that
+ * the buffer is retired. Thread: the worker.
  */
 static inline bool emu_mcast_buf_is_retired(const struct emu_mcast_buf *mcast_buf)
 {
     return atomic_load_explicit(&mcast_buf->retired, memory_order_relaxed);
 }
 
-/** emu_mcast_buf_block - the block of slot @index. Pure. */
 static inline uint32_t emu_mcast_buf_block(uint32_t index)
 {
     return index % EMU_MCAST_BUF_SLOTS / EMU_MCAST_BLOCK_SLOTS;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notify.c - the fabric's end of a host interface: notifications to and from the process. The
- * labels (X2, X4, Y5, Y6) are explained in hostif/nic.c and docs/ORDERING.md.
+ * notify.c - the fabric's end of a host interface: notifications to and from the process, which
+ * wakes the worker by a *bell* (an eventfd) if the worker has requested it. The labels (X2, X4, Y5,
+ * Y6) are explained in hostif/nic.c and docs/ORDERING.md.
  */
 #include <linux/futex.h>
 #include <sched.h>
@@ -11,9 +12,9 @@
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/util/count.h"
 
-#define HOSTIF_NOTIFY_SEGS   64u  /* notify a process after so many segments */
-#define HOSTIF_NOTIFY_STREAM 256u /* the same, during a stream */
-#define HOSTIF_NOTIFY_PASSES 4u   /* notify it after so many passes even if segments are few */
+#define HOSTIF_NOTIFY_SEGS   64u  /* notify a process after this many segments */
+#define HOSTIF_NOTIFY_STREAM 256u /* during a stream of segments, after this many */
+#define HOSTIF_NOTIFY_PASSES 4u   /* after this many iterations of the worker's loop in any case */
 
 /* Move the worker to the core of a process that sends a stream (dev/affinity.h). */
 static void hostif_follow_sender(struct emu_hostif *hostif, uint32_t news)
@@ -112,7 +113,7 @@ bool emu_hostif_show_few(struct emu_hostif *hostif)
     return hostif_has_few(hostif) && hostif_show(hostif);
 }
 
-/* Is so much unpublished that the process must be notified although the worker has more to do? */
+/* Return whether so much is unpublished that the process is notified although more may follow. */
 static bool hostif_has_much(const struct emu_hostif *hostif)
 {
     uint32_t down = hostif->down_tail - hostif->down_published;

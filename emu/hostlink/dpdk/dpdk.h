@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dpdk.h - shared by the files here: a device as the user named it, and the port made from it.
+ * dpdk.h - a DPDK device as the user named it, and the port that is made from it. Shared by the
+ * files of this folder:
  *
  *   open.c       opens a port, the only function that others call, and closes it
  *   device.c     parses the text that names a device, and its arguments
@@ -26,7 +27,7 @@ struct rte_mbuf;
 
 #define DPDK_DEVICE_CHARS 512 /* most characters of a device's text, with all arguments */
 
-/* Where to write one line for the user. */
+/* Where an error is explained to the user, in one line. */
 struct dpdk_error {
     char *text;
     size_t bytes;
@@ -66,10 +67,10 @@ struct dpdk_kind {
     int family;
     bool polls_to_send;    /* sending may block in the kernel, so the socket is polled first */
     bool polls_to_receive; /* receiving may block in the kernel, so the socket is polled first */
-    bool filters;          /* a filter on the driver's socket can drop foreign frames */
+    bool filters;          /* a filter on the driver's socket can drop frames of other protocols */
     bool has_mtu;          /* we may set its MTU, because no other program uses it */
     bool has_interrupts;   /* it supports receive interrupts */
-    /* it creates a kernel interface, whose MAC address is that of the port */
+    /* opening it creates an interface of the kernel, which first has the port's MAC address */
     bool ends_in_kernel;
     /* its queues hold frames of the pool, in addition to those that the caller requested */
     bool keeps_queues;
@@ -134,8 +135,8 @@ int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**
- * dpdk_log_open - redirect DPDK's log; warnings go to stderr. dpdk_log_keep - with true, print
- * nothing more; instead dpdk_log_kept() returns the first error since then.
+ * dpdk_log_open - redirect DPDK's log; warnings go to stderr. dpdk_log_keep - from now on print
+ * nothing, and keep the first error for dpdk_log_kept(); with false, print again.
  */
 int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
@@ -162,7 +163,7 @@ void dpdk_open_list(struct dpdk_open *ret);
  */
 int dpdk_open_claim(const struct dpdk_open *before, int family);
 
-/** dpdk_socket_prepare - let the kernel drop foreign frames at @fd; enlarge its send buffer. */
+/** dpdk_socket_prepare - let the kernel drop all but our frames at @fd; enlarge its send buffer. */
 void dpdk_socket_prepare(int fd);
 
 struct dpdk_port {
@@ -178,7 +179,7 @@ struct dpdk_port {
     uint64_t connect_ns; /* when the device may be restarted next */
     /* DPDK's interrupt thread is restarting the device, which no other thread may use meanwhile */
     _Atomic bool restarts;
-    _Atomic bool amid;      /* a burst uses rings that DPDK's interrupt thread may unmap */
+    _Atomic bool amid;      /* a burst uses rings, so DPDK's interrupt thread must not unmap them */
     struct dpdk_port *next; /* next port of the list of dpdk_port_watch() */
 };
 

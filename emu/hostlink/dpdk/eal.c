@@ -51,7 +51,7 @@ int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx)
     sigset_t all, had;
     pthread_t thread;
 
-    /* the threads that DPDK starts inherit this mask */
+    /* the new thread, and the threads that DPDK starts from it, inherit this mask */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &had);
     int err = pthread_create(&thread, NULL, elsewhere_main, &call);
@@ -132,7 +132,7 @@ static void eal_start(void *ctx)
     if (rte_eal_init(argc, argv) >= 0) {
         start->err = 0;
         dpdk_log_libraries();
-        /* the folder is empty, because nothing is shared between processes */
+        /* the folder is empty: DPDK's files in it are only for sharing with other processes */
         rmdir(rte_eal_get_runtime_dir());
         return;
     }

@@ -3,8 +3,8 @@
  * kernel.c - network interfaces of the kernel (whether they can be used, and their MTU), and
  * descriptors that DPDK has opened.
  *
- * DPDK's descriptors would be inherited by programs that are started later, and would keep the
- * device open there. DPDK also does not say which of them can be waited on. Therefore we find the
+ * Programs that this process starts would inherit DPDK's descriptors and keep the device open. DPDK
+ * also does not say which descriptors can be waited on. Therefore we find the
  * descriptors that a call to DPDK has opened: we compare the lists of open descriptors before and
  * after the call.
  */

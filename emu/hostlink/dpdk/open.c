@@ -26,7 +26,7 @@
 
 #define FRAMES      4096u
 #define FRAME_LEAST 512u
-/* frames beyond those that users hold: for bursts between user and device */
+/* frames in addition to those that users hold, for bursts between user and device */
 #define SPARE        256u
 #define QUEUE        1024u /* queue length if the device has no default */
 #define XDP_HEADROOM 256u  /* what the kernel reserves in a buffer for XDP programs */
@@ -157,7 +157,7 @@ static void wake_open(struct dpdk_port *port)
     bool added = port->epoll >= 0 &&
                  rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_ADD, NULL) == 0;
     int err = added ? rte_eth_dev_rx_intr_enable(port->id, 0) : 0;
-    if (err == -ENOTSUP) /* it cannot be disabled, so it is always enabled */
+    if (err == -ENOTSUP) /* an interrupt that cannot be disabled is always enabled */
         err = 0;
     if (err != 0)
         rte_eth_dev_rx_intr_ctl_q(port->id, 0, port->epoll, RTE_INTR_EVENT_DEL, NULL);

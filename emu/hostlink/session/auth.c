@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auth.c - compute tags: CRC-32C, and those of libsodium if it was built in.
+ * auth.c - compute the tags of frames: CRC-32C or, if libsodium was built in, keyed tags. Each
+ * handshake begins an *incarnation* of the session, with its own keys.
  *
  * Rejected: one key for all incarnations with random nonces, because nonces of 96 bits could repeat
  * in a long run. Rejected: encryption, because messages between programs on one host are not hidden

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auth.h - the tag of a frame. It proves who sent the frame, and that the frame is unchanged.
- *
- * Without a key the tag is a CRC-32C, which anybody on the wire can compute. With a key
- * (libsodium):
+ * auth.h - the tag of a frame. Without a key it is a CRC-32C, which anybody on the wire can
+ * compute. With a key it proves who sent the frame, and that the frame is unchanged (libsodium):
  * - The tag of a handshake frame is a keyed BLAKE2b. It needs no nonce, so no nonce can repeat.
- * - Each incarnation of a session has two keys, one per direction. They are derived from the user's
- *   key, the fabric, the hosts and the random numbers of the handshake. The tag of a frame is that
- *   of AES-256-GCM, or, if one of the two processors lacks the instructions for it, that of
- *   ChaCha20-Poly1305 (RFC 8439). The nonce is the packet number, which is unique within the
- *   incarnation.
+ * - Each incarnation of a session, which begins with a handshake, has two keys, one per direction.
+ *   They are derived from the user's key, the fabric, the hosts and the random numbers of the
+ *   handshake. The tag of a frame is that of AES-256-GCM, or, if one of the two processors lacks
+ *   the instructions for it, that of ChaCha20-Poly1305 (RFC 8439). The nonce is the packet number,
+ *   which is unique within the incarnation.
  *
  * Nothing is encrypted. The whole frame is "additional data", which is only authenticated. So a
  * frame that is kept for retransmission stays unchanged.
@@ -27,8 +25,8 @@
 enum emu_auth_check {
     EMU_AUTH_CRC,       /* CRC-32C, followed by 12 zeros */
     EMU_AUTH_HANDSHAKE, /* keyed BLAKE2b */
-    EMU_AUTH_AES,       /* AES-256-GCM */
-    EMU_AUTH_CHACHA     /* ChaCha20-Poly1305 */
+    EMU_AUTH_AES,
+    EMU_AUTH_CHACHA
 };
 
 /*
@@ -59,7 +57,6 @@ void emu_auth_destroy(struct emu_auth *auth); /* NULL: does nothing */
 /** emu_auth_checks - return the supported checks of data frames, as bits by enum emu_auth_check. */
 uint32_t emu_auth_checks(const struct emu_auth *auth);
 
-/** emu_auth_handshake_check - return the check of handshake frames. */
 uint8_t emu_auth_handshake_check(const struct emu_auth *auth);
 
 /**

@@ -48,7 +48,7 @@ struct emu_frame {
     uint16_t to;
     uint16_t body_bytes;
     uint64_t fabric;
-    /* packet number, unique within the incarnation; each retransmission has a new one */
+    /* packet number, unique until the next handshake; each retransmission has a new one */
     uint64_t packet;
     uint64_t yours;   /* session number of the receiver; 0: unknown */
     uint64_t mine;    /* session number of the sender */
@@ -58,7 +58,7 @@ struct emu_frame {
     /* sent_ns of the last received frame, plus the time since its arrival; 0: none */
     uint32_t echo_ns;
     uint32_t needless;   /* frames that its sender has received in several transmissions */
-    uint32_t newest;     /* low bits of the highest packet number received; gives echo_ns */
+    uint32_t newest;     /* low bits of the highest packet number received: the one of echo_ns */
     const uint8_t *body; /* points into the frame */
 };
 
@@ -72,15 +72,14 @@ struct emu_frame_offer {
 };
 
 /**
- * emu_frame_parse - parse @frame. Returns false if it is too short, not a host link's, or has
- * inconsistent lengths. Does not check the version. Pure.
+ * emu_frame_parse - parse @frame. Returns false if it is too short, has inconsistent lengths, or is
+ * not a frame of a host link. Does not check the version. Pure.
  */
 bool emu_frame_parse(const struct emu_hostframe *frame, struct emu_frame *ret);
 
 /** emu_frame_is_ours - return whether the frame has an Ethernet header with our EtherType. Pure. */
 bool emu_frame_is_ours(const struct emu_hostframe *frame);
 
-/** emu_frame_write - write header @from at @to. */
 void emu_frame_write(uint8_t *to, const struct emu_frame *from);
 
 /** emu_frame_bytes - return the length of a frame with this body, including its tag. Pure. */
@@ -89,7 +88,6 @@ static inline uint32_t emu_frame_bytes(uint32_t body_bytes)
     return EMU_FRAME_HEADER_BYTES + body_bytes + EMU_FRAME_TAG_BYTES;
 }
 
-/** emu_frame_is_handshake - return whether @kind is one of the three handshake frames. Pure. */
 static inline bool emu_frame_is_handshake(uint8_t kind)
 {
     return kind <= EMU_FRAME_CONFIRM;

@@ -2,11 +2,12 @@
 /*
  * handshake.c - the handshake of two hosts: HELLO, REPLY, CONFIRM.
  *
- * Each host has a random session number for its next incarnation. HELLO contains the sender's
- * number. REPLY returns it, together with the replying host's number. CONFIRM returns the number of
- * the replying host. A host that gets its own number back knows that the peer is active now, and
- * that nobody replays old frames. Only then an incarnation begins or ends. A HELLO alone changes
- * nothing: it is only answered, at most SESSION_ANSWERS per step.
+ * A handshake begins an *incarnation* of the session, which ends when the session goes down. Each
+ * host has a random session number for its next incarnation. HELLO contains the sender's number.
+ * REPLY returns it, together with the replying host's number. CONFIRM returns the number of the
+ * replying host. A host that gets its own number back knows that the peer is active now, and that
+ * nobody replays old frames. Only then does an incarnation begin or end. A HELLO alone changes
+ * nothing and is only answered. At most SESSION_ANSWERS of them are answered per step.
  *
  * While the session is up, a HELLO is answered with the number of the next incarnation. If the peer
  * was restarted it confirms this number, and the old incarnation ends here. If a host confirms the
@@ -263,7 +264,7 @@ static bool handshake_transmit(struct emu_session *s, const struct session_answe
 }
 
 /*
- * Send a handshake frame that answers nothing: HELLO while the session is down, and CONFIRM until a
+ * Send a handshake frame that is no answer: HELLO while the session is down, and CONFIRM until a
  * frame of this incarnation has arrived from the peer.
  */
 static void handshake_unrequested(struct emu_session *s, uint64_t now_ns)

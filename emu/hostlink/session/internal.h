@@ -5,7 +5,8 @@
  *
  * Data frames have sequence numbers modulo 2^32, of which only differences are compared. Arrays
  * with one element per sequence number have `window` elements, and are indexed by number & mask.
- * Each transmission of a frame is a *packet* with a number of its own, which is never reused.
+ * Each transmission of a frame is a *packet* with a number of its own, which is never reused. An
+ * *incarnation* of a session lasts from a handshake until the session goes down.
  */
 #ifndef EMU_HOSTLINK_INTERNAL_H
 #define EMU_HOSTLINK_INTERNAL_H
@@ -38,7 +39,7 @@ struct session_slot {
     uint16_t body_bytes;
     uint8_t state; /* enum slot_state */
     bool again;    /* was sent at least once */
-    /* was sent several times, so an acknowledgment may be for any of them (Karn's algorithm) */
+    /* was sent several times, so that acknowledgments give no round trip (Karn's algorithm) */
     bool twice;
 };
 
@@ -70,7 +71,7 @@ struct session_handshake {
     uint64_t yours;
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
-    uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM that answers nothing */
+    uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM without being asked */
     uint64_t wait_ns;      /* interval from that frame to the one after it */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
@@ -81,7 +82,7 @@ struct session_handshake {
      * session was up; 0: none.
      */
     _Atomic uint64_t impostor;
-    /* a host was rejected in this incarnation, which therefore knows `next` */
+    /* a host was rejected in this incarnation and has learned `next`, which must be replaced */
     bool impostor_seen;
     /* handshake frames with a key although we have none, or without a key although we have one */
     _Atomic uint64_t key_mismatches;
@@ -218,7 +219,6 @@ void session_handshake_restart(struct emu_session *s);
 /** session_handshake - process a handshake frame, whose tag was verified. */
 void session_handshake(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
-/** session_handshake_send - send the handshake frames that are due. */
 void session_handshake_send(struct emu_session *s, uint64_t now_ns);
 
 /* send.c */
@@ -250,7 +250,6 @@ void session_acked(struct emu_session *s, const struct emu_frame *header, uint64
 
 void session_loss_begin(struct emu_session *s);
 
-/** session_loss_sent - note that the frame of @slot was sent. */
 void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
 /** session_loss_trip - adapt the time-out to a measured round trip. */

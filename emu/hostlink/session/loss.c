@@ -12,7 +12,7 @@
  */
 #include "emu/hostlink/session/internal.h"
 
-#define LOSS_LEAST_NS UINT64_C(1000000) /* shortest time-out; wires are short */
+#define LOSS_LEAST_NS UINT64_C(1000000) /* shortest time-out, longer than most round trips */
 /* longest time-out, which limits how long recovery takes after an outage */
 #define LOSS_MOST_NS     UINT64_C(250000000)
 #define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */
@@ -111,8 +111,8 @@ static void loss_widen(struct emu_session *s, uint64_t now_ns)
     if (overtake_ns < loss_widest_ns(s) && lost->widened < LOSS_WIDEST)
         lost->widened++;
     /*
-     * Retransmitted frames give no round trip (Karn's algorithm), so the measured ones are those of
-     * the fastest frames. To correct this, take a longer one into account.
+     * Retransmitted frames give no round trip (Karn's algorithm), so only the round trips of the
+     * fastest frames were measured. To correct this, take a longer round trip into account.
      */
     session_loss_trip(s, lost->trip_ns + overtake_ns);
 }

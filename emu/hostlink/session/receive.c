@@ -8,9 +8,10 @@
 #include "emu/util/bits.h"
 
 /*
- * Drop a packet whose number is this much below the highest received one. Otherwise somebody could
- * replay recorded frames as new ones after the sequence numbers have wrapped around. Within this
- * span they cannot, because they advance by at most one per packet.
+ * Drop a frame whose packet number (one per transmission) is this much below the highest received
+ * one. Otherwise somebody could replay recorded frames as new ones after the sequence numbers have
+ * wrapped around. They cannot wrap around within this span, because they advance by at most one per
+ * packet number.
  */
 #define RECEIVE_SPAN (UINT64_C(1) << 20)
 
@@ -139,7 +140,7 @@ static void receive_keep(struct emu_session *s, struct emu_hostframe *frame,
     emu_count(&s->counts.out_of_order, 1);
 }
 
-/* Deliver the next frame, and those that were held because it was missing. */
+/* Deliver the next expected frame, and the frames that were held because it was missing. */
 static void receive_deliver(struct emu_session *s, struct emu_hostframe *frame, uint32_t body_bytes,
                             void (*records)(void *ctx, const uint8_t *records, uint32_t bytes),
                             void *ctx)
@@ -186,7 +187,7 @@ static void receive_data(struct emu_session *s, struct emu_hostframe *frame,
     s->port->ops->drop(s->port, frame);
 }
 
-/* Process everything in a frame but its records. Return false if the frame is too old. */
+/* Process the header of a frame. Return false if the frame is too old. */
 static bool receive_header(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns)
 {
     struct session_receive *receive = &s->receive;

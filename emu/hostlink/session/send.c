@@ -10,8 +10,8 @@
 #include "emu/hostlink/session/internal.h"
 
 #define SEND_BURSTS    4u              /* most bursts of frames sent per step */
-#define SEND_LAG       16u             /* an acknowledgment is due after so many frames */
-#define SEND_LAG_NS    UINT64_C(50000) /* or so long after the first of these frames */
+#define SEND_LAG       16u             /* an acknowledgment is due after this many frames */
+#define SEND_LAG_NS    UINT64_C(50000) /* or this long after the first of these frames */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)
 
 void session_send_begin(struct emu_session *s)
@@ -53,7 +53,7 @@ uint32_t emu_session_record_max(const struct emu_session *session)
     return session->body_max;
 }
 
-/* Begin to fill the next frame. Return false if the window is full or no frame is free. */
+/* Begin to fill the next frame. Return false if too many are in flight or no frame is free. */
 static bool send_open(struct emu_session *s)
 {
     struct session_send *send = &s->send;
@@ -129,7 +129,7 @@ void session_flush(struct emu_session *s, uint64_t now_ns)
     for (uint32_t i = 0; i < sent; i++) {
         struct session_slot *slot = send->out[i].slot;
 
-        /* if an earlier transmission was acknowledged, the slot may have another frame */
+        /* if an earlier transmission was acknowledged, the slot may now hold another frame */
         if (slot && slot->state == SLOT_OUT && slot->packet == send->out[i].packet)
             session_loss_sent(s, slot, now_ns);
     }
@@ -254,7 +254,7 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/* Return whether an ACK frame is due. @sent_data: data frames, which acknowledge, were sent. */
+/* Return whether an ACK frame is due. @sent_data: data frames were sent, which acknowledge, too. */
 static bool send_must_ack(const struct emu_session *s, bool sent_data, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;

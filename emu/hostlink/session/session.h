@@ -12,13 +12,13 @@
  * cumulatively, and reports frames that arrived out of order in a bit map. The sender keeps a frame
  * until it is acknowledged, and sends it again when a gap or a time-out shows that it was lost (RFC
  * 6298, RFC 9002). Each transmission of a frame is a *packet*, with a packet number of its own.
- * Each frame has a tag, which with a key authenticates it (auth.h).
+ * Each frame has a tag (auth.h). If the hosts share a key, the tag authenticates the frame.
  *
- * A session begins with a handshake of fresh random numbers. These numbers tell the session's
- * frames from replayed ones and from those of an earlier session. If nothing arrives from the peer
- * for `silent_ns`, the peer has failed. Then the session goes down and drops everything in it, and
- * a new handshake begins the next *incarnation* of the session. A host that claims to be the peer
- * but must be rejected does not end the session; emu_session_impostor() reports such a host.
+ * A session begins with a handshake of fresh random numbers. They distinguish the session's frames
+ * from replayed frames and from those of an earlier session. If nothing arrives from the peer for
+ * `silent_ns`, the peer has failed. Then the session goes down and drops everything in it, and a
+ * new handshake begins the next *incarnation* of the session. A host that claims to be the peer but
+ * must be rejected does not end the session; emu_session_impostor() reports such a host.
  */
 #ifndef EMU_HOSTLINK_SESSION_H
 #define EMU_HOSTLINK_SESSION_H
@@ -44,7 +44,7 @@ struct emu_session_config {
     /* digest of the cluster file; the handshake compares the digests of both hosts */
     uint8_t digest[EMU_FRAME_DIGEST_BYTES];
     const uint8_t *key; /* EMU_AUTH_KEY_BYTES bytes; NULL: no key */
-    /* after so long without a frame the peer counts as failed; UINT64_MAX: never */
+    /* after this time without a frame the peer counts as failed; UINT64_MAX: never */
     uint64_t silent_ns;
     /*
      * Most frames in flight, and most frames kept here out of order: a power of two, 64 to 4096.
@@ -135,8 +135,8 @@ bool emu_session_impostor(const struct emu_session *session, char *text, size_t 
  * emu_session_room - return where to write a record of @bytes now. Returns NULL if the window is
  * full, no frame is free, or the session is not up. The caller must write the record at once and
  * then call emu_session_put(), with no other call in between except emu_session_left().
- * @bytes: at most emu_session_record_max(): the limit of the smaller port, at least
- * EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0). A handshake may change it.
+ * @bytes: at most emu_session_record_max(). This is the limit of the port with the smaller frames,
+ * at least EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0). A handshake may change it.
  */
 uint8_t *emu_session_room(struct emu_session *session, uint32_t bytes);
 void emu_session_put(struct emu_session *session, uint32_t bytes);

@@ -66,7 +66,7 @@ static void registry_init(void)
     pthread_atfork(registry_before_fork, registry_in_parent, registry_in_child);
 }
 
-/* --- events from the fabric: called on the watcher's thread ------------------------ */
+/* --- events from the fabric, handled by the thread that nic_control_watch() starts -- */
 
 /* Return @number as a node, or FABEMU_ANY_NODE if the fabric has no such node. */
 static uint32_t node_of(const struct fabemu *fab, int64_t number)
@@ -334,8 +334,8 @@ void fabemu_detach(struct fabemu *fab)
     emu_hostif_nic_leave(&fab->hostif);
     nic_unlock(fab);
     /*
-     * The adapter's thread is stopped after the detach, because at the detach the fabric reads how
-     * long each thread has waited for a core, which it cannot read from a thread that has ended.
+     * Stop the adapter's thread only after the detach. At the detach the fabric reads how long each
+     * thread of this process has waited for a core, and it cannot read that of an ended thread.
      */
     nic_control_detach(fab->control, goodbyes_late);
     nic_thread_stop(fab->thread);

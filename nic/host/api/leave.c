@@ -3,10 +3,10 @@
  * leave.c - disconnect an adapter from all its peers.
  *
  * An operation completes when its buffer may be reused. Its segments may then still be in the up
- * ring, in the network, or in the receiver's reorder buffer. So a process that detaches sends a
- * query (NIC_DISCONNECT_ASK) to each peer, and each peer answers once it has received everything
- * (peer/disconnect.c). No operation that had completed at either process is lost, whichever process
- * attaches to the node next.
+ * ring (to the fabric), in the network, or in the receiver's reorder buffer. So a process that
+ * detaches sends a query (NIC_DISCONNECT_ASK) to each peer, and each peer answers once it has
+ * received everything (peer/disconnect.c). Then no data of a completed operation is lost, even if
+ * another process attaches to the node next.
  *
  * The query is repeated until it is answered; queries and answers may overtake each other. A
  * process that detaches also waits until its peers have confirmed all its queries, so that none of
@@ -87,8 +87,8 @@ static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *
 
 /*
  * Return whether this process and the peer have received everything from each other. A peer that
- * answers our query has sent a FIN for each send that it has received. If the answer has overtaken
- * a FIN, we wait for that FIN.
+ * answers our query has confirmed each long send that it has received by a FIN segment before. If
+ * the answer has overtaken a FIN, we wait for that FIN.
  */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -141,7 +141,7 @@ void nic_leave_begin(struct fabemu *fab)
         if (peer->sendq.next && !peer->open)
             nic_peer_cancel(fab, peer);
     }
-    nic_receive_resume(fab); /* handle the requests that wait for a queue to be opened */
+    nic_receive_resume(fab); /* no queue will be opened any more for requests that wait for one */
 }
 
 bool nic_leave_step(struct fabemu *fab)
@@ -157,8 +157,8 @@ bool nic_leave_step(struct fabemu *fab)
         if (peer_is_done(fab, peer))
             continue;
         /*
-         * If a peer has confirmed everything, only data from it may be missing. Wait for it for a
-         * shorter time, so that a stopped process does not keep this program from ending.
+         * If a peer has confirmed everything, only data from it may be missing. Then the wait is
+         * shorter, so that a stopped process does not keep this program from ending.
          */
         done = done && !peer->answered_disconnect && peer_has_all(fab, peer) &&
                now - fab->disconnect_began_ns >= fab->farewell_limit_ns;

@@ -21,7 +21,7 @@
 
 #define EAGER_DEFAULT 8192u
 
-/* Index: fabemu_info.acknowledged. */
+/* Indexed by fabemu_info.acknowledged. */
 static const struct nic_transport transports[] = {
     {.reports_delivery = false, .has_engine = false},
     {.reports_delivery = true, .has_engine = true},

@@ -5,16 +5,18 @@
  * There is one lock per adapter. The thread that holds it may step the adapter. This is an
  * application thread that waits, or the adapter's own thread if no application thread steps. All
  * fields are protected by the lock unless their comment says otherwise. The heading of each group
- * of fields names the files that change them; other files only read them.
+ * of fields names the files that change them; other files only read them. The host interface has an
+ * *up ring* to the fabric and a *down ring* from it. A *hello* is a segment by which two processes
+ * handshake (peer/handshake.c).
  *
  * Memory: no step waits until a peer frees memory. The memory that others can make this process
  * hold is limited. For each peer: NIC_ORDER_WINDOW segments that arrived out of order,
  * NIC_EAGER_WINDOW bytes of charged messages (eager messages longer than one segment), and an
  * answer to each of its requests. For all peers together: NIC_PARKED_MAX messages to queues that
- * are not open, and NIC_SERVED_MAX transfers. This process does not limit the one-segment messages
- * and the NIC_RTS to an open queue from which the application receives nothing; only the senders
- * limit these. One-segment messages are not charged, because asking for permission before each
- * would cost the receiver as much as the message itself.
+ * are not open, and NIC_SERVED_MAX transfers. One-segment messages, and announcements of long ones
+ * (NIC_RTS), to an open queue from which the application receives nothing are limited only by their
+ * senders. One-segment messages are not charged, because asking for permission before each would
+ * cost the receiver as much as the message itself.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -82,7 +84,7 @@ struct nic_counts {
 
 /* What the fabric's transport offers; open.c has one for each transport. */
 struct nic_transport {
-    /* the network reports segments that it has dropped and, on request, those it has delivered */
+    /* the network reports each segment that it drops and, on request, each that it delivers */
     bool reports_delivery;
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
@@ -176,7 +178,7 @@ struct fabemu {
     /* ids of the groups that were broken when this process left them; a ring */
     uint32_t broken_ids[NIC_BROKEN_GROUPS];
     uint32_t broken_count; /* number of ids ever entered into broken_ids */
-    /* why the group broke whose operations are being ended with -EPIPE */
+    /* while the operations of a broken group are ended with -EPIPE: why that group broke */
     char broken_why[NIC_WHY_BYTES];
 
     uint32_t completions; /* number of completed requests, free-running */
@@ -199,7 +201,7 @@ struct fabemu {
     _Atomic bool stalled;
     /* a step would only check the down ring and the clock, and whether a process has ended */
     _Atomic bool calm;
-    /* the host interface's count of ended processes when they were last handled */
+    /* emu_hostif_nic_endings() when this adapter last handled the ends of processes */
     _Atomic uint32_t endings;
 
     /* Written by api/attach.c before any other thread knows the adapter. */
@@ -217,7 +219,7 @@ struct fabemu {
      * progress/pending.c, except the mismatch (group/stream.c) and the call (group/coll.c).
      */
     struct emu_pending pending;
-    uint64_t pending_moved; /* value of struct scan's `moved` at the last sample */
+    uint64_t pending_moved; /* measure of progress at the last sample (progress/pending.c) */
     uint32_t pending_polls; /* value of polls at the last sample */
     struct nic_offer offer; /* written by api/message.c */
 };

@@ -24,7 +24,7 @@ const char *nic_remedy(int err);
 int nic_spawn(pthread_t *thread, void *(*body)(void *), void *argument);
 /** nic_cond_init - make a condition variable whose timed waits use the clock of emu_now_ns(). */
 void nic_cond_init(pthread_cond_t *cond);
-/** nic_until - return the time @limit_ns from now, for a timed wait on such a condition. */
+/** nic_until - return the time @limit_ns from now, for a timed wait after nic_cond_init(). */
 struct timespec nic_until(uint64_t limit_ns);
 
 #endif

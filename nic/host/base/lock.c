@@ -30,7 +30,7 @@ bool nic_trylock(struct fabemu *fab)
     return true;
 }
 
-/* Return whether any segment or operation waits to go into the up ring. */
+/* Return whether any segment or operation waits to go into the ring to the fabric. */
 static bool nic_has_more(const struct fabemu *fab)
 {
     return !emu_list_empty(&fab->bulk) || !emu_list_empty(&fab->ready) ||
@@ -45,9 +45,9 @@ static void hint_set(_Atomic bool *what, bool is)
 }
 
 /*
- * Set two hints for threads that do not take the lock. stalled: a segment waits for space in the up
- * ring, and the fabric will not wake us when there is space. calm: a step would do nothing but
- * check for input.
+ * Set two hints for threads that do not take the lock. stalled: a segment waits for space in the
+ * ring to the fabric, which will not wake us when there is space. calm: a step would only check for
+ * input.
  */
 static void hints_update(struct fabemu *fab)
 {

@@ -10,8 +10,8 @@ struct nic_post;
 void nic_lock(struct fabemu *fab);
 bool nic_trylock(struct fabemu *fab); /* false: another thread holds it */
 /**
- * nic_unlock - start the armed operations that are due, publish the segments posted to the up ring,
- * release the lock, and wake sleeping threads if a request has completed.
+ * nic_unlock - start the armed operations that are due, publish the segments that were posted for
+ * the fabric, release the lock, and wake sleeping threads if a request has completed.
  */
 void nic_unlock(struct fabemu *fab);
 

@@ -196,7 +196,7 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
         struct nic_op *op = fab->slots[i].op;
 
         if (op &&
-            /* skip an operation that is just being started: its caller reports the error */
+            /* leave out an operation that is just being started: its begin() returns the error */
             op->state != NIC_OP_ARMED && (node == FABEMU_ANY_NODE || op->node == node))
             nic_op_end(fab, op, status);
     }

@@ -4,6 +4,7 @@
  *
  * An operation of the application lies in its request until the request completes. An operation
  * that serves a peer's put or get belongs to the adapter. A segment names an operation by an id.
+ * CTS, FIN, RESULT and DATA are kinds of segments (wire.h).
  * Lock: held, except for the functions nic_*_check().
  */
 #ifndef NIC_OP_H
@@ -14,11 +15,11 @@
 
 #define NIC_IOVS       4
 #define NIC_OPS_MAX    (1u << 20) /* operations with an id; an index has 20 bits */
-#define NIC_SERVED_MAX (1u << 16) /* how many of these may serve peers */
+#define NIC_SERVED_MAX (1u << 16) /* limit of the operations that serve peers */
 
 enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */
-    NIC_OP_ARMED,   /* is not started: waits for its event, or is just being started */
+    NIC_OP_ARMED,   /* waits for its event, or is just being started */
     NIC_OP_QUEUED,  /* is a request of which no segment has been sent */
     NIC_OP_EAGER,   /* is an eager message of which some segments have been sent */
     NIC_OP_WAITING, /* waits for the peer's CTS, FIN, RESULT or DATA, or for the network */
@@ -37,8 +38,8 @@ enum nic_op_kind {
     NIC_OP_SERVE_GET,
     NIC_OP_WHEN,   /* does nothing but wait for its event */
     NIC_OP_NOTICE, /* receives a notice of a put; a struct nic_recv */
-    /* the rest are operations of groups; their node is FABEMU_ANY_NODE, so no peer's segment can
-       name them */
+    /* the rest are operations of groups. No peer's segment can name them, because their node is
+       FABEMU_ANY_NODE */
     NIC_OP_SET,
     NIC_OP_TEST,
     NIC_OP_BROADCAST,
@@ -51,7 +52,7 @@ enum nic_op_kind {
  */
 struct nic_op_traits {
     bool sends;    /* waits for a CTS, then sends DATA */
-    bool whole;    /* if sends: the CTS must accept all bytes; 0 bytes means refused */
+    bool whole;    /* if sends: the CTS must request all bytes, or 0, which refuses the operation */
     bool succeeds; /* a FIN may complete it with success once all its bytes were moved */
     bool fails;    /* a FIN may end it with an error */
     bool again;    /* if fails: a FIN with -ENOBUFS means that we send the request again */
@@ -73,16 +74,16 @@ struct nic_op {
     uint8_t state; /* enum nic_op_state */
     uint8_t iovs;
     uint8_t iov_at;  /* sending: the piece from which the next bytes are taken */
-    uint32_t node;   /* the peer. Receives: the node wanted; once matched, the sender's node */
+    uint32_t node;   /* the peer; of a receive, the node that it names, once matched the sender's */
     uint32_t id;     /* our id of the operation; 0: none */
     uint32_t remote; /* the peer's id of its operation */
     /* Before the start: the incarnation that the application named, or 0. After the start: the
        lowest incarnation of the node with which the operation may take place */
     uint64_t incarnation;
-    bool named;       /* the application named the incarnation, so only that one will do */
+    bool named;       /* the application named the incarnation: no other is allowed */
     uint32_t seen_ms; /* when progress/pending.c sampled it first; 0: never */
     struct fabemu_iov iov[NIC_IOVS];
-    uint64_t iov_off; /* sending: bytes already taken from that piece */
+    uint64_t iov_off; /* sending: bytes already taken from iov[iov_at] */
     uint64_t bytes;   /* total size */
     uint64_t moved;
 } __attribute__((may_alias));

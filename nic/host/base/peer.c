@@ -2,9 +2,10 @@
 /*
  * peer.c - the table of peers
  *
- * A process that sends hellos or disconnect queries more often than the protocol requires does not
- * get an answer to each of them (nic_peer_may_answer()). The network drops nothing, so if that
- * process did not read the answers, they would block everything else that this adapter sends.
+ * A process that sends hellos (handshake.c) or disconnect queries (disconnect.c) more often than
+ * the protocol requires does not get an answer to each of them. The network does not drop segments
+ * that a process does not read, so the answers to such a process could block everything else that
+ * this adapter sends.
  */
 #include "nic/host/base/peer.h"
 
@@ -14,7 +15,7 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 
-/* minimum average interval between answers to hellos; hellos are repeated at this interval, too */
+/* minimum average interval between answers to a peer, which repeats its hellos at this interval */
 #define ANSWER_GAP_NS 50000000u
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
@@ -40,7 +41,6 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node)
     return peer;
 }
 
-/* Return whether the node still has the process with which we exchange hellos, or may do so. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer)
 {
     uint64_t word = emu_hostif_nic_incarnation(&fab->hostif, peer->node);
@@ -61,7 +61,7 @@ bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
     return !emu_hostif_nic_incarnation(&fab->hostif, peer->node);
 }
 
-/* If we do not answer, the peer's process repeats its query, or we send it a hello later. */
+/* An answer that is left out does no harm: the peer repeats its query, or we send a hello later. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
     uint64_t now = emu_now_ns();

@@ -2,9 +2,10 @@
 /*
  * peer.h - a peer: another node and the process there, as seen from this process.
  *
- * A message is *charged* if it is eager and longer than one segment: the receiver acknowledges its
- * bytes when the application has received them. The pair of processes has an *epoch*, which changes
- * when the network drops one of its segments for good. Lock: held, except for nic_node_check().
+ * Two processes handshake by *hellos* (peer/handshake.c). A message is *charged* if it is eager and
+ * longer than one segment: the receiver acknowledges its bytes when the application has received
+ * them. The pair of processes has an *epoch*, which changes when the network drops one of its
+ * segments for good. Lock: held, except for nic_node_check().
  */
 #ifndef NIC_PEER_H
 #define NIC_PEER_H
@@ -21,7 +22,7 @@ struct nic_recv;
 
 /* A request that arrived before requests with lower numbers. */
 struct nic_early {
-    struct nic_early *next; /* next entry in the list of unused ones */
+    struct nic_early *next; /* next entry in fab->early_free */
     struct emu_seg seg;
 };
 
@@ -31,7 +32,7 @@ struct nic_fill {
     /* if recv is NULL: the buffer that keeps the message. If both are NULL, the rest is dropped */
     struct fabemu_message *msg;
     uint64_t got, bytes; /* bytes that have arrived, bytes of the whole message */
-    /* the sender's id of the transfer, to confirm with a FIN; 0: the sender wants no FIN */
+    /* the sender's id of the transfer, for the FIN that confirms it; 0: the sender wants no FIN */
     uint32_t id;
 };
 
@@ -57,21 +58,21 @@ struct nic_peer {
     /* enum nic_broke: why operations with the peer last ended with an error */
     uint8_t broke;
     uint64_t broke_ns; /* when they last ended with an error; 0: never */
-    /* if the peer was silent: value of hello_away_ns when the wait ended */
+    /* if it was because the peer was silent: hello_away_ns at that time */
     uint64_t broke_away_ns;
     /* one line on the last unrecoverable drop that the fabric reported for this peer, or NULL */
     char *lost;
     uint64_t drop_incarnation; /* incarnation of the peer at that drop; 0: unknown */
-    /* when a hello of a later epoch first arrived; 0: never. We ignore it until the fabric has
-       reported the drop, or for 50 ms */
+    /* when a hello of a later epoch first arrived; 0: never. We ignore the hello until the fabric
+       has reported the drop that raised the epoch, for at most 50 ms */
     uint64_t awaits_ns;
     uint32_t awaits_epoch; /* the epoch of that hello */
     uint32_t epoch;        /* epoch of the pair; a part of tx_check and rx_check */
-    bool must_notify;      /* we have raised the epoch, and the peer may not know that yet */
+    bool must_notify;      /* we have raised the epoch, and the peer may not have the new one */
     /* a hello of ours is in flight, and the network will report whether it was delivered */
     bool hello_pending;
-    /* data sent to this incarnation may be lost, and no operation has failed for it, so the next
-       operation fails; 0: none */
+    /* if not 0: data sent to this incarnation may be lost, and no operation has ended with an error
+       that would say so. Therefore the next operation fails */
     uint64_t unreported_incarnation;
 
     /* requests sent; requests that the peer has acknowledged */
@@ -92,7 +93,7 @@ struct nic_peer {
     uint64_t hello_ns;       /* when to repeat our hello */
     uint64_t hello_gap_ns;   /* interval between our last two hellos */
     uint64_t hello_began_ns; /* since when the peer could have answered our hello */
-    uint64_t hello_away_ns;  /* time without a core since then, which does not count as silence */
+    uint64_t hello_away_ns;  /* time without a core since the first hello: not counted as silence */
     uint32_t hello_at;       /* position of our first hello in the up ring */
     uint32_t hello_taken;    /* how far the fabric had read the up ring at the last check */
     uint64_t debt_ns;        /* rate limit for answers to hellos: nic_peer_may_answer() */
@@ -129,7 +130,7 @@ struct nic_peer {
 enum nic_broke {
     NIC_BROKE_NOT,
     NIC_BROKE_SILENT,      /* the peer did not answer within the bound */
-    NIC_BROKE_GIVEN_UP,    /* the network dropped a segment to it for good */
+    NIC_BROKE_GIVEN_UP,    /* the network dropped a segment to the peer for good */
     NIC_BROKE_DROP,        /* the fabric reported an unrecoverable drop, see `lost` */
     NIC_BROKE_PARTITIONED, /* the fabric reported that no route leads to the node */
     /* the peer has raised the epoch, because the network dropped one of its segments for good */
@@ -170,8 +171,8 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
 
 /**
- * nic_reports_on - return whether the network reports the delivery of segments to @node. It cannot
- * for segments from this process to itself, because these bypass the network.
+ * nic_reports_on - return whether the network reports the delivery of segments to @node. Segments
+ * from this process to itself bypass the network.
  */
 static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
 {

@@ -115,7 +115,7 @@ struct nic_wire_atomic {
     uint8_t type;            /* enum fabemu_type */
     uint8_t flags;           /* NIC_ATOMIC_FETCH */
     uint8_t spare[5];
-    uint64_t operand, compare; /* values of the type, in the first bytes */
+    uint64_t operand, compare; /* each holds a value of `type` in its first bytes */
 };
 
 struct nic_wire_result {
@@ -222,7 +222,7 @@ struct nic_wire_broadcast {
 #define NIC_DATA_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
 
-/* Largest transfer: the number of a piece has 32 bits. */
+/* The largest transfer, because the number of a piece (NIC_DATA) has 32 bits. */
 #define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32)
 
 static_assert(sizeof(struct nic_wire_head) == 16, "wire format");

@@ -51,7 +51,7 @@ struct nic_control {
     pthread_t watcher;
     bool watched;
     _Atomic bool detaching;
-    const char *why; /* why this process ends when the connection does; used by the watcher */
+    const char *why; /* what to print if the connection closes; used by the watcher */
 
     struct control_line line; /* read by nic_control_attach(), later by the watcher */
     bool seated;              /* during attach: the fabric has given this process a node */
@@ -67,9 +67,9 @@ struct nic_control {
 /* --- lines of JSON on the socket ---------------------------------------------------- */
 
 /*
- * Move @fd above standard input, output and error. A program that has closed one of these three may
- * still write to its number, and must not write to our socket then. Returns -1 with errno if no
- * descriptor is free.
+ * Move @fd above standard input, output and error. A program may close one of these three and still
+ * write to its number. Then it must not write to our socket. Returns -1 with errno if no descriptor
+ * is free.
  */
 static int above_standard(int fd)
 {
@@ -362,7 +362,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
     return 0;
 }
 
-/* The PID of a fabric in another container reads as 0, or as one without a session. */
+/* The PID of a fabric in another container reads as 0, or as a PID for which getsid() fails. */
 bool nic_control_in_other_session(const struct nic_control *control)
 {
     struct ucred fabric;

@@ -38,7 +38,7 @@ int nic_control_attach(struct nic_control **ret, const char *path, const struct 
 bool nic_control_in_other_session(const struct nic_control *control);
 /**
  * nic_control_watch - start the thread that reads the socket.
- * @event: that thread calls it, with @fab, for each event that is not about the connection itself.
+ * @event: called by this thread, with @fab, for each event that is not about the connection itself.
  */
 int nic_control_watch(struct nic_control *control, struct fabemu *fab,
                       void (*event)(struct fabemu *fab, const char *name,

@@ -26,7 +26,7 @@ struct nic_group_end {
 
 /**
  * nic_group_over - handle the fabric's report that group @id is broken. A process that has not
- * joined it can no longer join.
+ * joined the group can no longer join.
  */
 void nic_group_over(struct fabemu *fab, uint32_t id, const struct nic_group_end *end);
 /** nic_group_given_up - handle the report that the network dropped our segment @seg for good. */

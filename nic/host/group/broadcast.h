@@ -10,7 +10,6 @@
 /* Segments of a group's broadcast puts that this member may have in flight; at most 64. */
 #define NIC_BROADCAST_WINDOW 64u
 
-/* A broadcast put. */
 struct nic_broadcast_put {
     struct nic_op op;
     uint64_t key, offset;
@@ -36,7 +35,7 @@ void nic_broadcast_write(struct fabemu *fab, struct nic_region *region, uint64_t
                          const void *from, size_t bytes, bool last);
 /** nic_broadcast_send - send up to @most segments. Returns the number sent. */
 uint32_t nic_broadcast_send(struct fabemu_group *g, uint32_t most);
-/** nic_broadcast_due - return whether a segment waits only for space in the up ring. */
+/** nic_broadcast_due - return whether a segment waits only for space in the ring to the fabric. */
 bool nic_broadcast_due(const struct fabemu_group *g);
 /**
  * nic_broadcast_delivered - handle the report that all members have received a segment of ours.

@@ -26,7 +26,7 @@ struct nic_coll {
     uint64_t bytes;
     uint64_t first; /* number of its first segment in the stream */
     uint64_t segs;
-    uint64_t sent;     /* segments written to the up ring */
+    uint64_t sent;     /* segments written to the ring to the fabric */
     uint64_t done;     /* segments that are complete here */
     uint64_t began_ns; /* when it was posted; 0: it is not timed */
     uint32_t root;     /* node of the root, for kinds that have one */
@@ -36,11 +36,11 @@ struct nic_coll {
     uint8_t op, type;
     bool sends;   /* this member sends segments: it contributes, or is the root of a broadcast */
     bool awaits;  /* this member gets the result */
-    bool counted; /* it counts in the report: the application posted it, and it is in the stream */
+    bool counted; /* the report counts it: the application posted it, and it is in the stream */
     struct emu_comm_draw draw;
 
     /* The next four are for fabemu_register_symmetric(). */
-    /* called at the end instead of completing the request; NULL: complete the request */
+    /* called at the end in place of nic_complete(), or NULL */
     void (*ended)(struct fabemu_group *g, struct nic_coll *c);
     struct nic_region *region; /* the region to be registered */
     uint64_t *key;             /* where the region's key is stored */
@@ -63,7 +63,7 @@ enum nic_alarm {
 /* number of latest operations that a group remembers, to report mismatches */
 #define NIC_GROUP_RECENT 4u
 
-/* What is reported about an operation if the members have called different ones. */
+/* What is reported about an operation if the members have called different operations. */
 struct nic_recent {
     uint64_t first; /* number of its first segment in the stream */
     uint32_t root;
@@ -107,7 +107,7 @@ struct fabemu_group {
     bool token_back[NIC_TOKENS];
     /* segments that are complete in half windows cur and cur + 1; index: half window modulo 2 */
     uint32_t complete[2];
-    uint32_t window; /* numbers in a window, that is in two half windows: a power of two */
+    uint32_t window; /* numbers in a window, which is two half windows; a power of two */
     /* operation to which each segment belongs, by number modulo window; NULL once the segment is
        complete */
     struct nic_coll **owner;
@@ -118,7 +118,7 @@ struct fabemu_group {
     uint32_t reorder_count; /* number of segments in reorder_buf */
 
     struct nic_recent recent[NIC_GROUP_RECENT]; /* the latest operations, in a ring */
-    /* operations started, by kind and size, modulo 2^32: selects those that are timed */
+    /* by kind and size: operations started, modulo 2^32. Decides which of them are timed */
     uint32_t calls[EMU_COMM_KINDS][EMU_COMM_SIZES];
 
     /* For progress/pending.c. */
@@ -168,9 +168,9 @@ void nic_group_end_ops(struct fabemu_group *g, int status);
 void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - free a group that this process has not joined. */
 void nic_group_drop_early(struct fabemu_group *g);
-/** nic_group_known - forget that a group @id was broken: this process has joined a new one. */
+/** nic_group_known - forget that a group @id was broken, because this process joined a new one. */
 void nic_group_known(struct fabemu *fab, uint32_t id);
-/** nic_group_remember_broken - remember that group @id is broken: count its segments as late. */
+/** nic_group_remember_broken - note that group @id is broken: count its segments as late. */
 void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_check - check that words, conditionals and broadcast puts may be used. Errors:

@@ -170,7 +170,7 @@ void fabemu_group_name(struct fabemu_group *g, const char *name)
     nic_unlock(g->fab);
 }
 
-/* Return whether our alarm has not reached all members. After the leave it cannot be sent. */
+/* Return whether our alarm (break.h) has not reached all members. After a leave it is not sent. */
 static bool group_owes_alarm(struct fabemu_group *g)
 {
     bool owes;
@@ -192,7 +192,7 @@ void fabemu_group_leave(struct fabemu_group *g)
     if (nic_is_defunct(fab))
         return;
     if (g->members > 1 && group_owes_alarm(g))
-        nic_group_request_break(g); /* the fabric notifies the other members instead of the alarm */
+        nic_group_request_break(g); /* let the fabric notify the other members instead */
     if (g->members > 1)
         group_request_leave(fab, g->id);
     nic_lock(fab);

@@ -11,19 +11,20 @@
  *   cur     half windows in which all segments are complete at this member
  *   issued  half windows whose token this member has sent
  *   done    half windows whose token has returned; half window h may be sent if h - 2 < done
- * so done <= issued <= cur. A segment that arrives is in half window cur or cur + 1, because its
- * sender has received the token of the last half window but one, which returns only after this
- * member has sent it, too. The segments of these two half windows are *bound*: the table `owner`
- * says to which operation each belongs. A segment that arrives before its operation is posted (or
- * before this process has joined) goes to the reorder buffer.
+ * so done <= issued <= cur. A segment that arrives is in half window cur or cur + 1, because a
+ * member sends in half window h only after token h - 2 has returned, and that token returns only
+ * after this member has sent it, too. The segments of half windows cur and cur + 1 are *bound*: the
+ * table `owner` says to which operation each belongs. A segment that arrives before its operation
+ * is posted (or before this process has joined) goes to the reorder buffer.
  *
  * A segment is complete when its result has arrived or, if this member only contributes, when the
- * segment is in the up ring.
+ * segment is in the up ring (to the fabric).
  *
  * QsNet III §IV-A broadcasts into a buffer of the library if the members' addresses differ, and
  * pipelines large broadcasts: each segment is copied out while the next one arrives. This stream
- * does the same. Its buffer is the down ring, or the reorder buffer at members that have not posted
- * the operation yet. Bound segments are copied from the ring directly to their destination.
+ * does the same. Its buffer is the down ring (from the fabric), or the reorder buffer at members
+ * that have not posted the operation yet. Bound segments are copied from the ring directly to their
+ * destination.
  */
 #include "nic/host/group/stream.h"
 
@@ -46,7 +47,7 @@ static uint32_t usable(const struct fabemu_group *g)
     return half_numbers(g) - 1;
 }
 
-/* Return the half window of segment @index. Division by a constant compiles to multiplication. */
+/* Return the half window of segment @index. Division by constants compiles to multiplication. */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
     return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1)
@@ -307,8 +308,8 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * Receive those of the @count segments from @index on that are in the reorder buffer. All @count
- * are in one half window.
+ * Receive the segments @index to @index + @count - 1 as far as they are in the reorder buffer. All
+ * @count are in one half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
@@ -409,8 +410,8 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 
 /*
  * Send at most @most consecutive segments of g->sending, all in one half window. If this member
- * only contributes, the sent segments are complete. Returns the number sent: 0 if the up ring has
- * no space or members may not send in this half window yet.
+ * only contributes, the sent segments are complete. Returns the number sent: 0 if the ring has no
+ * space or members may not send in this half window yet.
  */
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
@@ -546,8 +547,8 @@ static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, u
 }
 
 /*
- * The first segment is checked completely. The others must only be like it, and their operation
- * must still wait for them.
+ * The first segment is checked completely. The following ones must only be like the first, and
+ * their operation must still wait for them.
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
 {

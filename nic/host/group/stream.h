@@ -15,10 +15,10 @@ uint32_t nic_stream_send(struct fabemu_group *g);
 /** nic_stream_receive - handle a segment of the stream. */
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
 /**
- * nic_stream_receive_run - receive @seg, which is the first segment in the down ring, and those
- * that follow it, as long as they are consecutive full results of one operation. Removes at most
- * @most segments from the ring. Returns their number. 0: nothing was done, and @seg must be given
- * to nic_stream_receive().
+ * nic_stream_receive_run - receive @seg, which is the first segment in the ring from the fabric,
+ * and the segments behind it, as long as they are consecutive full results of one operation.
+ * Removes at most @most segments from the ring. Returns their number. 0: nothing was done, and @seg
+ * must be given to nic_stream_receive().
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most);
 /** nic_stream_needs - return whether the stream still needs our segment @seg, which was dropped. */

@@ -4,10 +4,10 @@
  * and its replies.
  *
  * The link engine holds the words (emu/packet/seg.h). This process keeps each value that it sets
- * until the value is sent to the engine. It sends the value at once or, if the up ring is full,
- * before all other segments (nic_claim_up()), so that no segment overtakes it. If a word is set
- * twice before it was sent, only the second value is sent. To the other members this looks as if no
- * test had taken place in between.
+ * until the value is sent to the engine. It sends the value at once or, if the up ring (to the
+ * fabric) is full, before all other segments (nic_claim_up()), so that no segment overtakes it. If
+ * a word is set twice before it was sent, only the second value is sent. To the other members this
+ * looks as if no test had taken place in between.
  *
  * A conditional that is repeated until it is true waits in the link engine, which has about a
  * hundred slots. If all slots are in use, the engine tests only once, and replies "false" if the
@@ -28,7 +28,7 @@
 /* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
 #define AGAIN_NS 1000000u
 
-/* Send @condition to the link engine, or remove it there. Returns false if the up ring is full. */
+/* Send @condition to the link engine, or remove it there. Returns false if there is no space. */
 static bool condition_put(const struct nic_condition *condition, enum emu_test_until until)
 {
     struct emu_word ask = {.value = condition->value,

@@ -21,7 +21,7 @@
 
 /*
  * Burst of answers to a process with which we have no handshake. It is larger than the number of
- * queries that such a process sends in 10 s, because that process waits for its last answer.
+ * queries that such a process sends in 10 s, because it waits until the last query is answered.
  */
 #define DISCONNECT_AHEAD 256u
 
@@ -73,7 +73,7 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
-/* Handle a query whose check is not the pair's: it was answered or its sender is unknown. */
+/* Handle a query without the pair's current check: it was answered, or its sender is unknown. */
 static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
                                     const struct nic_wire_disconnect *ask)
 {
@@ -124,9 +124,8 @@ static void disconnect_note_last_query(struct nic_peer *peer,
 }
 
 /*
- * Notify the peer, which has answered, that we send no more queries. It needs to know that if it
- * detaches, too, because it then waits for our last query. A peer that has received an answer of
- * ours knows that already.
+ * Notify the peer, which has answered, that we send no more queries. If the peer detaches, too, it
+ * waits for our last query. An answer of ours says the same, so after one no notice is needed.
  */
 static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
 {

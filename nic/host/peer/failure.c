@@ -4,11 +4,11 @@
  * streams broke.
  *
  * The fabric writes the current incarnation of each node into every host interface
- * (emu_incarnation_state()). This has three uses. A late hello from a process that has ended is
- * recognised. No hello is sent to an empty node. Operations with a process end as soon as this
- * adapter sees that the process has ended: when an operation starts, and in the first step after
- * the end of any process (emu_hostif_nic_endings()). Operations that start later take place with
- * the node's next process, so a late report never ends them.
+ * (emu_incarnation_state()). This has three uses. A late hello (handshake.c) from a process that
+ * has ended is recognised. No hello is sent to an empty node. Operations with a process end as soon
+ * as this adapter sees that the process has ended: when an operation starts, and in the first step
+ * after the end of any process (emu_hostif_nic_endings()). Operations that start later take place
+ * with the node's next process.
  *
  * The pair's streams break when the network drops one of their segments for good: requests are
  * numbered, so the receiver would wait forever for the missing one, or a requester for its answer.
@@ -28,10 +28,6 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/request.h"
 
-/*
- * End all queued requests. They were for the process that is attached to the node, or was attached
- * to it last.
- */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status)
 {
     while (!emu_list_empty(&peer->sendq))
@@ -69,8 +65,9 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * The pair's streams break. Pending operations report that by their status. If no operation was
- * pending, the next one must report it, because data whose send had completed may not have arrived.
+ * End all operations, because the pair's streams break. Their status reports the break. If no
+ * operation was pending, the next operation must report it, because data of a completed send may
+ * not have arrived.
  */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 {

@@ -40,7 +40,7 @@ int nic_peer_refuses(struct fabemu *fab, struct nic_peer *peer, struct nic_op *o
  */
 void nic_peer_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
 
-/** nic_peer_check - end the operations with the node's process if that has ended. */
+/** nic_peer_check - end the operations with the node's process if the process has ended. */
 static inline void nic_peer_check(struct fabemu *fab, struct nic_peer *peer)
 {
     uint64_t first = emu_incarnation_first(emu_hostif_nic_incarnation(&fab->hostif, peer->node));

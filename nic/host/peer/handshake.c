@@ -24,7 +24,7 @@
 #include "nic/host/rx/queue.h"
 #include "nic/host/tx/answer.h"
 
-/* burst of hellos that answer hellos; a process repeats these quickly when it begins a handshake */
+/* burst of answers to hellos; a process repeats its hellos quickly when it begins a handshake */
 #define ANSWER_AHEAD 16u
 
 /* burst of hellos that answer other segments of a process that does not know us or our epoch */
@@ -88,9 +88,9 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 
 /*
  * The peer has not answered, for the reason @broke. If we had exchanged hellos with it, its process
- * may be stopped or unreachable: all operations end, and the two may handshake again. If we had
- * not, its process may just be busy: requests to it end, but receives from it keep waiting. The
- * receives end only if there is no process at the node, or no route leads there.
+ * may be stopped or unreachable. Then all operations end, and the two processes may handshake
+ * again. If we had not, its process may just be busy. Then requests to it end, but receives from it
+ * end only if there is no process at the node, or no route leads there.
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
@@ -124,8 +124,8 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
 }
 
 /*
- * Segments that this process posted earlier are in the up ring before the first hello, possibly
- * thousands. While the fabric is still taking these, however slowly, the peer is not silent.
+ * Thousands of segments that this process posted earlier may be in the up ring (to the fabric) in
+ * front of the first hello. While the fabric is still taking these, the peer is not silent.
  */
 static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
@@ -144,7 +144,8 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
  * core, as counted by the fabric's manager. So that waiting comes to an end, a part of each still
  * counts as silence: an eighth of the bound for each late scan, and the part that emu_starved_ns()
  * never excludes. The manager may count a time that this process has already noticed by its own
- * clock. So at most the time since the last subtraction is subtracted.
+ * clock. So that no time is excluded twice, the result is limited to the time since the last scan
+ * that excluded some.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -244,7 +245,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
         peer->hello_pending = false;
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
-        return;               /* the operations that waited for it have ended already */
+        return;               /* the operations that waited for the segment have ended already */
     if (!peer->incarnation) { /* there was no handshake yet, and the peer is unreachable */
         peer_connect_failed(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
@@ -369,13 +370,13 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 
     nic_peer_check(fab, peer);
     if (hello->incarnation != peer->first) {
-        fab->counts.stranger++; /* this process has ended or disconnected since it sent the hello */
+        fab->counts.stranger++; /* the hello's sender has ended or disconnected meanwhile */
         return;
     }
     if (hello_is_premature(fab, peer, hello))
         return;
     if (fab->leaving && !peer->incarnation)
-        return; /* this process is detaching: too late for a handshake */
+        return; /* this process detaches, so it is too late for a handshake */
     peer_learn(fab, peer, hello);
     knows = hello->known == fab->incarnation && hello->epoch == peer->epoch;
     if (knows)

@@ -31,7 +31,7 @@ struct nic_drop {
     const char *why; /* one line that names the cause */
 };
 
-/** nic_peer_dropped - handle the fabric's report of such a drop. */
+/** nic_peer_dropped - handle the fabric's report of the drop @loss. */
 void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss);
 
 /* Interval between the first two hellos; it doubles until it reaches NIC_HELLO_LAST_NS. */
@@ -42,7 +42,7 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss);
 void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want);
 /** nic_peer_connect - start a handshake with the node's process, or check that it still answers. */
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_unknown - handle a segment of a process, because one of us does not know the other. */
+/** nic_peer_unknown - answer a segment with a wrong check by a hello, as often as allowed. */
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
 /**
  * nic_peer_probe - send a hello to check that the node can be reached. With acknowledgments the

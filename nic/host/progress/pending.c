@@ -64,7 +64,7 @@ static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic
 
 static enum emu_pending_kind op_kind(const struct nic_op *op)
 {
-    /* the kinds left out serve a peer, belong to a group, or wait for an event or a notice */
+    /* the other kinds serve a peer, belong to a group, or wait for an event or a notice */
     static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
         [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
@@ -74,7 +74,7 @@ static enum emu_pending_kind op_kind(const struct nic_op *op)
     return kinds[op->kind];
 }
 
-/* A send that waits for the reply to its RTS has no matching receive. */
+/* If the receiver has not asked yet for the data of a long send, no receive matches the message. */
 static enum emu_pending_state op_state(const struct nic_op *op)
 {
     bool asks = op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved < op->bytes;
@@ -121,7 +121,11 @@ static void peers_scan(struct scan *scan)
     }
 }
 
-/* Count the queue's unexpected messages, and note the first. */
+/*
+ * Count the queue's unexpected messages, and note the first. Messages that Open MPI sends for its
+ * collectives, for example to form a group, would hide those of the program. They count only if
+ * there are no others.
+ */
 static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {
     struct emu_pending *pending = scan->pending;
@@ -130,7 +134,13 @@ static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected && left;
          at = at->next, left--) {
         const struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
+        uint64_t internal = msg->tag & EMU_PENDING_INTERNAL;
 
+        if (pending->unexpected && (pending->early.tag & EMU_PENDING_INTERNAL) != internal) {
+            if (internal)
+                continue;
+            pending->unexpected = 0;
+        }
         if (!pending->unexpected++)
             pending->early = (struct emu_pending_op){.tag = msg->wire.tag,
                                                      .bytes = msg->wire.bytes,
@@ -150,8 +160,8 @@ static void queues_scan(struct scan *scan)
 }
 
 /*
- * Sample the message that fabemu_inject() could not send, which is no operation although its caller
- * waits to send it. It is pending until any request has been sent to that peer.
+ * Sample the message that fabemu_inject() could not send. It is no operation, but its caller may
+ * try again and again. It counts as pending until any request has been sent to that peer.
  */
 static void offer_scan(struct scan *scan)
 {
@@ -188,7 +198,7 @@ static uint64_t group_in_flight(const struct fabemu_group *g)
     return count;
 }
 
-/* Note the oldest pending collective of the group, which its first segment identifies. */
+/* Note the group's oldest pending collective. The number of its first segment identifies it. */
 static void group_scan_coll(struct scan *scan, struct fabemu_group *g, struct emu_pending_group *to)
 {
     const struct nic_coll *c = emu_list_entry(g->ops.next, struct nic_coll, post.link);

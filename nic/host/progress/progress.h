@@ -36,16 +36,16 @@ void nic_receive_resume(struct fabemu *fab);
  */
 #define NIC_NAP_NS    50000u
 #define NIC_NAP_POLLS 8u /* polls before each sleep in fabemu_idle() */
-/* polls without success before fabemu_idle() first sleeps if a yield lets the fabric run: 50 us */
+/* polls, of 50 us in all, before fabemu_idle() first sleeps if a yield lets the fabric run */
 #define NIC_NAP_PATIENCE 100u
 /* A thread that uses less CPU time than this between polls does nothing but wait. */
 #define NIC_NAP_WORK_NS 4000u
 
 /**
- * nic_sleep - sleep until a segment arrives, for at most NIC_SLEEP_NS, or NIC_NAP_NS if a segment
- * waits for space in the up ring or is not due yet. The caller has polled before without success.
- * Lock: not held.
- * @seen_tail: tail of the down ring that the caller has seen.
+ * nic_sleep - sleep until a segment arrives, for at most NIC_SLEEP_NS. If a segment waits for space
+ * in the ring to the fabric, or has arrived and is not due yet, sleep for NIC_NAP_NS. The caller
+ * has polled before without success. Lock: not held.
+ * @seen_tail: tail of the ring from the fabric that the caller has seen.
  */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - receive from the down ring: check segments, put requests in order, call their
- * handlers.
+ * receive.c - receive from the down ring (from the fabric): check segments, put requests in order,
+ * call their handlers.
  *
  * Every segment is copied out of the ring immediately, to a posted buffer, an unexpected message or
- * a reorder buffer. So the network never waits for the application.
+ * a reorder buffer. So the network never waits for the application. CTS, FIN, RESULT and DATA are
+ * kinds of segments (base/wire.h). A *piece* of a transfer is the part in one DATA segment.
  */
 #include "nic/host/progress/progress.h"
 
@@ -471,8 +472,8 @@ static void receive_given_up(struct fabemu *fab, const struct emu_seg *seg)
 }
 
 /*
- * Handle the report that a segment was delivered. We request such reports for hellos, broadcast
- * puts, alarms and probes.
+ * Handle the report that a segment was delivered. We request such reports for hellos, for broadcast
+ * puts, and for alarms and probes of groups (group/break.h).
  */
 static void receive_notice(struct fabemu *fab, const struct emu_seg *seg)
 {

@@ -15,9 +15,10 @@
 #define NIC_WATCH_STEPS 64u /* steps and polls between two reads of the clock for nic_watch() */
 
 /*
- * Send answers first, because peers wait for them. Then come the segments of groups, then requests,
- * peer by peer in post order, and last bulk data, transfer by transfer in short bursts. Bulk data
- * leaves slots of the up ring free, so that a short message waits for few segments.
+ * Send words of groups first, so that a later segment cannot announce a word that is not set. Then
+ * send answers, because peers wait for them, then segments of groups, then requests, peer by peer
+ * in post order, and last bulk data, transfer by transfer in short bursts. Bulk data leaves slots
+ * of the ring to the fabric free, so that a short message waits for few segments.
  */
 static uint32_t transmit(struct fabemu *fab)
 {

@@ -21,10 +21,10 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 
 /*
  * Sleep until a segment arrives, or for @most_ns, which is at least NIC_NAP_NS. The caller has
- * yielded before without success. The sleep lasts only NIC_NAP_NS in two cases. In one, a segment
- * waits for space in the up ring, and the fabric does not wake us when there is space. In the
- * other, a segment has arrived that is not due yet or that another thread is handling. Yielding
- * instead would be an unbounded busy wait, because a link may be down for seconds.
+ * yielded before without success. The sleep lasts only NIC_NAP_NS if a segment waits for space in
+ * the ring to the fabric, because the fabric does not wake us when there is space. It also lasts
+ * only NIC_NAP_NS if a segment has arrived that is not due yet or that another thread is handling.
+ * Yielding instead would be an unbounded busy wait, because a link may be down for seconds.
  */
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {

@@ -33,7 +33,7 @@ static void queue_probe(struct fabemu *fab)
     }
 }
 
-/* Return whether the peer owes this process something for which no operation has an id. */
+/* Return whether this process waits for the peer without a waiting operation in fab->slots. */
 static bool peer_is_awaited(const struct nic_peer *peer)
 {
     if (!peer->sendq.next)

@@ -3,7 +3,8 @@
  * message.c - arriving messages: copy them into the receive that matches, or keep them.
  *
  * The segments of one eager message are dispatched in order, so at most one message of each peer is
- * incomplete (peer->filling).
+ * incomplete (peer->filling). An RTS announces a long message, which waits at its sender until we
+ * ask for it by a CTS. A FIN ends a transfer (base/wire.h).
  */
 #include "nic/host/rx/message.h"
 

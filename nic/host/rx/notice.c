@@ -4,7 +4,7 @@
  *
  * A queue keeps notices in lists of their own, so that message matching does not see them. The
  * receive of a notice is not reported to the fabric as pending, because a program may always have
- * one posted although it does not wait for it.
+ * such a receive posted without waiting for it.
  */
 #include "nic/host/rx/notice.h"
 

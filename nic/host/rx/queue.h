@@ -12,11 +12,10 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 
-/* messages that are kept for queues that are not open yet; beyond that, senders must wait */
+/* limit of the messages that are kept for queues that are not open yet; more wait at senders */
 #define NIC_PARKED_MAX 4096u
 #define NIC_QUEUES     65536u
 
-/* An unexpected message. */
 struct fabemu_message {
     /* entry in the queue's `unexpected` until a probe claims the message or a receive matches it */
     struct emu_list link;

@@ -36,7 +36,6 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     return region;
 }
 
-/* A put request of a peer. */
 struct put_request {
     struct nic_wire_mem mem;
     bool has_notice;
@@ -113,7 +112,7 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
-/* Start an operation that serves @mem. If there are too many, notify the peer and return NULL. */
+/* Start to serve @mem. If too many requests are being served, notify the peer and return NULL. */
 static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uint8_t kind,
                                   struct nic_region *region, const struct nic_wire_mem *mem)
 {

@@ -16,7 +16,7 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
     seg->hdr.len = len;
     emu_copy(seg->payload, payload, len);
     if (seg->payload[0] == NIC_HELLO && nic_reports_on(fab, dst))
-        seg->hdr.kind |= EMU_NOTIFY; /* see nic_peer_connect_again() */
+        seg->hdr.kind |= EMU_NOTIFY; /* the report clears peer->hello_pending */
     return true;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* answer.h - send short answers to peers; queued ones go before other segments. Lock: held. */
+/* answer.h - send short answers to peers; queued answers go before other segments. Lock: held. */
 #ifndef NIC_ANSWER_H
 #define NIC_ANSWER_H
 
 #include "nic/host/base/peer.h"
 
-#define NIC_CTL_MAX (1u << 16) /* how many answers that may be dropped can wait for space */
+#define NIC_CTL_MAX (1u << 16) /* limit of the waiting hellos, acknowledgments and disconnects */
 
-/* An answer that waits for space in the up ring. */
+/* An answer that waits for space in the ring to the fabric. */
 struct nic_ctl {
     struct emu_list link;
     uint32_t dst;
@@ -16,8 +16,8 @@ struct nic_ctl {
 };
 
 /**
- * nic_answer - send a short answer now, or queue it. Returns false if the answer was dropped:
- * without memory, or if it is a hello, acknowledgment or disconnect and NIC_CTL_MAX of these wait.
+ * nic_answer - send a short answer now, or queue it. Returns false if the answer was dropped,
+ * because there is no memory or NIC_CTL_MAX forbids another one.
  */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_answers_send - send queued answers. Returns the number of segments sent. */

@@ -8,7 +8,7 @@
 
 #include "nic/host/base/op.h"
 
-/** nic_stream - start sending the DATA of @op to the peer's transfer op->remote. */
+/** nic_stream - start to send the bytes of @op, as NIC_DATA, to the peer's transfer op->remote. */
 void nic_stream(struct fabemu *fab, struct nic_op *op);
 /** nic_send_end - complete a message or put whose segments are sent, or let it await its FIN. */
 void nic_send_end(struct fabemu *fab, struct nic_op *op);

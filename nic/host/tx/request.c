@@ -150,7 +150,7 @@ static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
     seg->hdr.len += sizeof wire;
 }
 
-/* A short put carries its data in the request. The data of a longer one follows after the CTS. */
+/* A short put carries its data in the request. The data of a longer put follows after the CTS. */
 static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_put *put = nic_put_of(op);
@@ -168,7 +168,7 @@ static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
         nic_op_read(op, seg->payload + seg->hdr.len, op->bytes);
         seg->hdr.len = (uint8_t)(seg->hdr.len + op->bytes);
         op->moved = op->bytes;
-        nic_peer_sent(fab, peer, op->bytes); /* nic_stream() counts a longer one */
+        nic_peer_sent(fab, peer, op->bytes); /* nic_stream() counts a longer put */
     }
     return true;
 }

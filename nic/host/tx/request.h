@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.h - send requests: numbered per peer, in post order, within its window. Lock: held. */
+/* request.h - send requests: numbered by peer, in post order, within a window. Lock: held. */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
 
 #include "nic/host/base/op.h"
 #include "nic/host/base/peer.h"
 
-/* A message that is sent. */
 struct nic_send {
     struct nic_op op;
     struct nic_watched watched;
@@ -25,7 +24,6 @@ struct nic_access {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_access_of, struct nic_access, op);
 
-/* A put. */
 struct nic_put {
     struct nic_access access;
     bool has_notice;
@@ -33,7 +31,6 @@ struct nic_put {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_put_of, struct nic_put, access.op);
 
-/* An atomic operation on a peer's memory. */
 struct nic_atomic_access {
     struct nic_access access;
     uint64_t operand, compare;

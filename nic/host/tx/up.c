@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* up.c - claim slots for segments in the up ring, or in the loop to this process; send words */
+/* up.c - claim slots in the ring to the fabric, or in the loop to this process; send words */
 #include "nic/host/tx/up.h"
 
 #include <stdlib.h>

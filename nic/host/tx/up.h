@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * up.h - claim slots for segments in the up ring, or in the loop to this process itself.
+ * up.h - claim slots for segments in the up ring (to the fabric), or in the loop to this process.
  *
  * Every segment into the fabric gets its slot here. If a group member has set words
  * (fabemu_group_set()), these are sent first, so that nothing that the member sends later overtakes
@@ -26,7 +26,7 @@ bool nic_word_flush(struct fabemu *fab);
 /** nic_loop_claim - return a slot for a segment to this process; NULL: no space or memory. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
 
-/** nic_claim_up - return a slot in the up ring; NULL: no space. */
+/** nic_claim_up - return a slot in the up ring, or NULL if there is no space. */
 static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 {
     if (!emu_list_empty(&fab->setting) && !nic_word_flush(fab))

@@ -514,7 +514,7 @@ class Times(DissectorCase):
     def messages(self, topo):
         """Capture messages of 100 bytes, each alone in the network; returns the time of each."""
         run = ("--topo", topo, "--pattern", "complement", "--load", "0.001", "--bytes", "100",
-               "--warmup", "1000", "--measure", "300000")
+               "--warmup", "1000ns", "--measure", "300000ns")
         capture = self.traffic("--json", *run)
         latency = json.loads(self.fabemu("traffic", "--json", *run).stdout)["latency_ns"]
         return capture, round(latency["min"] * 1000)
@@ -567,7 +567,7 @@ class Hostile(DissectorCase):
                 self.traffic("--topo", "kary:2,2", "--pattern", "allreduce", "--operations",
                              "2").records +
                 self.traffic("--topo", "qsnet:16", "--pattern", "uniform", "--load", "0.1",
-                             "--bytes", "700", "--warmup", "500", "--measure", "800").records]
+                             "--bytes", "700", "--warmup", "500ns", "--measure", "800ns").records]
         return made + frames + self.draw.sample(real, min(len(real), 200))
 
     def tshark_output(self, packets, dissector=DISSECTOR):

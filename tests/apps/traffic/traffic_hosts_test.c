@@ -863,7 +863,7 @@ static void traffic_run__with_a_lying_host_ends(void)
         {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
         {"barrier", hides_an_entry, "later than what it has sent"},
-        {"uniform", pays_another_channel, "more credits than segments were sent"},
+        {"uniform", pays_another_channel, "credits that do not match the segments that were sent"},
         {"uniform", floods_a_superstep, "host green violated the protocol: more than 32768 bytes"},
         {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},
     };

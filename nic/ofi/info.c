@@ -21,6 +21,12 @@
 #define INFO_QUEUE_DEPTH 4096  /* operations that an endpoint supports in flight */
 #define INFO_ENDPOINTS   32640 /* each uses two of the queues from 256 up */
 #define INFO_REGIONS     65536
+/*
+ * A flag with which libfabric's utility providers, such as ofi_rxm, look for a provider below them.
+ * No public header defines it. libfabric lists utility providers first, so if they found this one,
+ * a program that asks for reliable datagrams would get them over connections.
+ */
+#define INFO_CORE_PROV_ONLY (UINT64_C(1) << 59)
 
 static int info_refuse(const char *what)
 {
@@ -343,7 +349,8 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
     const struct ofi_names names = {.node = node, .service = service, .flags = flags};
     uint64_t caps = info_caps(hints);
     struct fi_info *list = NULL;
-    int err = check_hints(hints, caps);
+    int err = flags & INFO_CORE_PROV_ONLY ? info_refuse("place below a utility provider")
+                                          : check_hints(hints, caps);
 
     if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();

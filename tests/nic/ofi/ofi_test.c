@@ -83,9 +83,6 @@ static void getinfo__refuses_unsupported_features(void)
 {
     struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
 
-    hints->ep_attr->type = FI_EP_MSG;
-    CU_ASSERT(refused(hints));
-    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
     CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_NAMED_RX_CTX)));

@@ -342,6 +342,9 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
     ep->domain = domain;
     ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
+    ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
+                                ? OFI_DATAGRAM_MAX_BYTES
+                                : OFI_MESSAGE_MAX_BYTES;
     ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
     ep->tx.op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->rx.op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
@@ -365,7 +368,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     struct ofi_ep *ep;
     int err = 0;
 
-    if (type != FI_EP_UNSPEC && type != FI_EP_RDM && type != FI_EP_MSG)
+    if (type > FI_EP_RDM)
         return -FI_EINVAL;
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))

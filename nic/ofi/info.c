@@ -2,7 +2,8 @@
 /*
  * info.c - fi_getinfo(): what the provider offers, and whether it satisfies the hints.
  *
- * There is one fi_info for each kind of endpoint, FI_EP_RDM and FI_EP_MSG. For all of them:
+ * There is one fi_info for each kind of endpoint: FI_EP_RDM, FI_EP_MSG and FI_EP_DGRAM. Datagrams
+ * are reliable, too. For all kinds:
  * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
  * FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are always
  * acknowledged.
@@ -27,6 +28,20 @@
  * a program that asks for reliable datagrams would get them over connections.
  */
 #define INFO_CORE_PROV_ONLY (UINT64_C(1) << 59)
+
+/* What an endpoint of each kind can do. */
+static const struct info_kind {
+    enum fi_ep_type type;
+    uint64_t caps;
+    size_t message_bytes; /* longest message */
+} info_kinds[] = {
+    {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES},
+    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV), OFI_MESSAGE_MAX_BYTES},
+    {FI_EP_DGRAM,
+     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | OFI_CAPS_COMM,
+     OFI_DATAGRAM_MAX_BYTES},
+};
+#define INFO_KINDS (sizeof info_kinds / sizeof info_kinds[0])
 
 static int info_refuse(const char *what)
 {
@@ -118,8 +133,7 @@ static int check_ep(const struct fi_ep_attr *ep)
     if (!ep)
         return 0;
     return info_check((struct info_limit[]){
-        {"endpoint type",
-         ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM && ep->type != FI_EP_MSG},
+        {"endpoint type", ep->type > FI_EP_RDM},
         {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT},
         {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
         {"ordered size",
@@ -240,7 +254,8 @@ static int info_addrs(struct fi_info *info, const struct ofi_names *names,
     return err;
 }
 
-static void info_fill_ctx(struct fi_info *info, enum fi_ep_type type, const struct fi_info *hints)
+static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
+                          const struct fi_info *hints)
 {
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & OFI_CAPS_TX,
@@ -260,10 +275,10 @@ static void info_fill_ctx(struct fi_info *info, enum fi_ep_type type, const stru
         .iov_limit = OFI_IOV_MAX,
     };
     *info->ep_attr = (struct fi_ep_attr){
-        .type = type,
+        .type = kind->type,
         .protocol = OFI_ADDR_FORMAT,
         .protocol_version = 1,
-        .max_msg_size = OFI_MESSAGE_MAX_BYTES,
+        .max_msg_size = kind->message_bytes,
         .mem_tag_format = UINT64_MAX,
         .tx_ctx_cnt = 1,
         .rx_ctx_cnt = 1,
@@ -302,16 +317,16 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
     };
 }
 
-static int info_create(uint32_t version, enum fi_ep_type type, const struct fi_info *hints,
+static int info_create(uint32_t version, const struct info_kind *kind, const struct fi_info *hints,
                        uint64_t caps, struct fi_info **ret)
 {
     struct fi_info *info = fi_allocinfo();
 
     if (!info)
         return -FI_ENOMEM;
-    info->caps = caps;
+    info->caps = caps & kind->caps;
     info->addr_format = OFI_ADDR_FORMAT;
-    info_fill_ctx(info, type, hints);
+    info_fill_ctx(info, kind, hints);
     info_fill_domain(info, version, hints);
     info->domain_attr->name = strdup(OFI_NAME);
     info->fabric_attr->name = strdup(OFI_NAME);
@@ -324,17 +339,30 @@ static int info_create(uint32_t version, enum fi_ep_type type, const struct fi_i
     return 0;
 }
 
-/* Append an fi_info for this kind of endpoint, if the hints allow it. */
-static int info_append(struct fi_info **list, uint32_t version, enum fi_ep_type type,
+/* Return whether this kind of endpoint satisfies the hints. */
+static bool kind_fits(const struct info_kind *kind, const struct fi_info *hints)
+{
+    enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
+
+    if (type != FI_EP_UNSPEC && type != kind->type)
+        return false;
+    if (hints && hints->caps & ~kind->caps)
+        return info_refuse("capability for this type of endpoint") == 0;
+    if (hints && hints->ep_attr && hints->ep_attr->max_msg_size > kind->message_bytes)
+        return info_refuse("message size for this type of endpoint") == 0;
+    return true;
+}
+
+/* Append an fi_info for this kind of endpoint, if it satisfies the hints. */
+static int info_append(struct fi_info **list, uint32_t version, const struct info_kind *kind,
                        const struct fi_info *hints, uint64_t caps, const struct ofi_names *names)
 {
-    enum fi_ep_type want = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
     struct fi_info *info;
     int err;
 
-    if (want != FI_EP_UNSPEC && want != type)
+    if (!kind_fits(kind, hints))
         return 0;
-    err = info_create(version, type, hints, caps, &info);
+    err = info_create(version, kind, hints, caps, &info);
     if (err)
         return err;
     while (*list)
@@ -354,10 +382,10 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
 
     if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();
-    if (!err)
-        err = info_append(&list, version, FI_EP_RDM, hints, caps, &names);
-    if (!err)
-        err = info_append(&list, version, FI_EP_MSG, hints, caps, &names);
+    for (unsigned i = 0; i < INFO_KINDS && !err; i++)
+        err = info_append(&list, version, &info_kinds[i], hints, caps, &names);
+    if (!err && !list)
+        err = -FI_ENODATA;
     if (err)
         fi_freeinfo(list);
     else

@@ -54,8 +54,10 @@
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
-#define OFI_CQ_DATA_BYTES     8
-#define OFI_HAS_DATA          1u /* the mark of messages with completion data */
+/* longest datagram; the adapter sends it without waiting for a receive */
+#define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
+#define OFI_CQ_DATA_BYTES      8
+#define OFI_HAS_DATA           1u /* the mark of messages with completion data */
 /* says that an address is a struct ofi_addr, which only this provider knows */
 #define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE  UINT16_MAX
@@ -224,6 +226,7 @@ struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
+    size_t message_max_bytes;
     /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
     bool enabled;

@@ -167,7 +167,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
-    if (bytes > (xfer->flags & FI_INJECT ? OFI_INJECT_BYTES : OFI_MESSAGE_MAX_BYTES))
+    if (bytes > (xfer->flags & FI_INJECT ? OFI_INJECT_BYTES : ep->message_max_bytes))
         return -FI_EMSGSIZE;
     if (ofi_op_fenced(ep, xfer->flags))
         return -FI_EAGAIN;

@@ -109,9 +109,10 @@ struct fabemu_req {
     uint64_t src_incarnation; /* receives: the sender's incarnation */
     uint64_t tag;             /* receives: the message's tag */
     uint64_t data;            /* receives: 64 bits that the sender chose */
+    uint16_t mark;            /* receives: 16 further bits that the sender chose; notices: 0 */
     uint64_t bytes;           /* receives and probes: length of the whole message */
 
-    uint64_t opaque[24]; /* for the library's use */
+    uint64_t opaque[26]; /* for the library's use */
 };
 
 /**
@@ -245,6 +246,13 @@ FABEMU_API int fabemu_abort(struct fabemu *fab, struct fabemu_req *req);
  */
 FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
 
+/**
+ * fabemu_block - let the library's thread step the adapter from now on, until a thread of the
+ * application steps it again. For a thread that is about to block until a completion callback wakes
+ * it. Without this call the library's thread takes over within 10 ms. Does not block.
+ */
+FABEMU_API void fabemu_block(struct fabemu *fab);
+
 /* --- incarnations ------------------------------------------------------------------- */
 
 /*
@@ -295,8 +303,10 @@ struct fabemu_dest {
     /* fabemu_send(): complete only when the message is in the receiver's memory. A short message
        gets there without a posted receive. A long message needs one */
     bool delivered;
+    bool matched; /* fabemu_send(): complete only when a receive has received the message */
     uint64_t tag;
     uint64_t data; /* passed to the receiver unchanged */
+    uint16_t mark; /* passed to the receiver unchanged */
     /* the only incarnation that may receive it; 0: any, see "incarnations" above */
     uint64_t incarnation;
 };
@@ -367,6 +377,34 @@ FABEMU_API int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req);
 
+/* A buffer that receives several messages, one after the other. */
+struct fabemu_multi {
+    void *base;
+    size_t bytes;
+    size_t min_bytes; /* the buffer takes no further message when less space is left; at least 1 */
+    /* Called when a message matches, with the request of fabemu_recv_multi(). Returns the request
+       of this message, as the caller of fabemu_recv() would prepare it. @at: address at which the
+       message will be stored. NULL: there is no memory. The caller holds the adapter's
+       lock, so next must be short and must not call this library */
+    struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
+};
+
+/**
+ * fabemu_recv_multi - receive several messages into one buffer, in the order of their arrival and
+ * without gaps between them.
+ * @from, @tag, @ignore: which messages match, as for fabemu_recv_from().
+ * @multi: copied; the buffer must stay valid until @req and the requests of all messages are
+ * complete.
+ *
+ * The request of a message completes as one of fabemu_recv() would: -EMSGSIZE if the message was
+ * longer than the space that was left. @req completes with 0 when the buffer takes no further
+ * message, with -ENOMEM if next returned NULL, or with -ECANCELED (see fabemu_cancel()). Messages
+ * that matched before may complete later.
+ */
+FABEMU_API int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from,
+                                 uint64_t tag, uint64_t ignore, const struct fabemu_multi *multi,
+                                 struct fabemu_req *req);
+
 /**
  * fabemu_probe - step the adapter once and look for an unexpected message that matches.
  * @claim: if not NULL, the message is removed from matching and *claim refers to it, for
@@ -403,18 +441,29 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_REMOTE_WRITE 2u
 /* allows every atomic; fabemu_atomic() says which atomics the other bits allow */
 #define FABEMU_REMOTE_ATOMIC 4u
-#define FABEMU_BY_ADDRESS    8u /* see fabemu_register() */
+#define FABEMU_BY_ADDRESS    8u  /* see fabemu_register() */
+#define FABEMU_CHOSEN_KEY    16u /* see fabemu_register() */
 
 /**
  * fabemu_register - let peers access the memory [addr, addr + bytes), which they name by *key.
  * @access: FABEMU_REMOTE_*. With FABEMU_BY_ADDRESS peers name a byte of the region by its address
- * in this process; otherwise by its offset from @addr.
+ * in this process; otherwise by its offset from @addr. With FABEMU_CHOSEN_KEY the caller has set
+ * *key; otherwise *key receives a key that peers cannot guess.
  *
  * @addr NULL with @bytes SIZE_MAX registers all memory of this process. Then an offset is an
  * address, and any process that has the key can crash this one.
+ * Errors: -EEXIST, this process has a region with the chosen key.
  */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
+
+/**
+ * fabemu_registerv - register memory in pieces (at most 4) as one region. The pieces follow each
+ * other in it without gaps. With FABEMU_BY_ADDRESS the first byte has the address of the first
+ * piece.
+ */
+FABEMU_API int fabemu_registerv(struct fabemu *fab, const struct fabemu_iov *iov, unsigned iovs,
+                                unsigned access, uint64_t *key);
 
 /** fabemu_unregister - remove the region. Transfers to or from it in progress end with -EACCES. */
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);

@@ -146,8 +146,9 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 
     if (err)
         return err;
-    if (ofi_av_peer(ep->av, a->dest, &peer))
-        return -FI_EINVAL;
+    err = ofi_ep_peer(ep, a->dest, &peer);
+    if (err)
+        return err;
     op = ofi_op_get(ep, &xfer, count);
     if (!op)
         return -FI_EAGAIN;

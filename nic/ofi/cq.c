@@ -63,6 +63,17 @@ static struct ofi_op *cq_peek(struct ofi_cq *cq)
     return cq->oldest;
 }
 
+static bool cq_ready(struct ofi_source *source)
+{
+    struct ofi_cq *cq = container_of(source, struct ofi_cq, source);
+    bool ready;
+
+    ofi_lock(&cq->lock);
+    ready = cq_peek(cq) || atomic_load_explicit(&cq->signalled, memory_order_relaxed);
+    ofi_unlock(&cq->lock);
+    return ready;
+}
+
 /*
  * Remove the oldest entry, which was read. If it reported a peer's write, its operation then waits
  * for the next write, unless its endpoint is closing (ep_stop() in ep.c sets `closing` under the
@@ -82,7 +93,7 @@ static void cq_drop(struct ofi_cq *cq)
 
 static uint64_t cq_entry_flags(const struct ofi_op *op)
 {
-    bool data = op->flags & FI_RECV && op->req.data & OFI_HAS_DATA;
+    bool data = op->flags & FI_RECV && op->req.mark & OFI_HAS_DATA;
 
     return op->flags | (data ? FI_REMOTE_CQ_DATA : 0);
 }
@@ -98,7 +109,7 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 
     if (op->flags & OFI_FROM_PEER) {
         entry.len = op->req.bytes;
-        entry.data = (uint32_t)op->req.data;
+        entry.data = op->req.data;
         entry.tag = op->req.tag;
     }
     memcpy(to, &entry, cq->entry_bytes);
@@ -106,7 +117,7 @@ static void cq_entry(const struct ofi_cq *cq, const struct ofi_op *op, void *to)
 
 static fi_addr_t cq_source(const struct ofi_op *op)
 {
-    if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE))
+    if (!(op->flags & OFI_FROM_PEER) || !(op->ep->caps & FI_SOURCE) || !op->ep->av)
         return FI_ADDR_NOTAVAIL;
 
     struct ofi_peer from = {.node = op->req.src_node, .incarnation = op->req.src_incarnation};
@@ -198,7 +209,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
         if (op->error == FI_ETRUNC) {
             entry.len = op->room;
             entry.olen = op->req.bytes - op->room;
-            entry.data = (uint32_t)op->req.data;
+            entry.data = op->req.data;
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
@@ -220,7 +231,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
     ssize_t got;
 
     (void)cond; /* the condition, a threshold, is only a hint */
-    if (cq->wait_obj == FI_WAIT_NONE)
+    if (cq->source.wait_obj == FI_WAIT_NONE)
         return -FI_EINVAL;
     while ((got = cq_pop(cq, buf, count, source)) == -FI_EAGAIN)
         if (atomic_exchange_explicit(&cq->signalled, false, memory_order_relaxed) ||
@@ -240,6 +251,7 @@ static int cq_signal(struct fid_cq *fid)
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid);
 
     atomic_store_explicit(&cq->signalled, true, memory_order_relaxed);
+    ofi_source_wake(&cq->source);
     return 0;
 }
 
@@ -277,20 +289,16 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
 
 static int cq_control(struct fid *fid, int command, void *arg)
 {
-    struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
-
-    if (command != FI_GETWAITOBJ)
-        return -FI_ENOSYS; /* there is no wait object to return */
-    *(enum fi_wait_obj *)arg = cq->wait_obj;
-    return 0;
+    return ofi_source_control(ofi_source_of(fid), command, arg);
 }
 
 static int cq_close(struct fid *fid)
 {
     struct ofi_cq *cq = container_of(fid, struct ofi_cq, cq_fid.fid);
 
-    if (ofi_held(&cq->refs))
+    if (ofi_held(&cq->source.refs))
         return -FI_EBUSY;
+    ofi_source_close(&cq->source);
     ofi_lock_destroy(&cq->lock);
     ofi_release(&cq->domain->refs);
     free(cq);
@@ -337,19 +345,25 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
 {
     size_t entry_bytes = cq_entry_bytes(attr->format);
     struct ofi_cq *cq;
+    int err;
 
     if (!entry_bytes)
         return -FI_EINVAL;
-    if (!ofi_waits_by_polling(attr->wait_obj))
-        return -FI_ENOSYS;
     cq = calloc(1, sizeof *cq);
     if (!cq)
         return -FI_ENOMEM;
     if (attr->format == FI_CQ_FORMAT_UNSPEC)
         attr->format = FI_CQ_FORMAT_CONTEXT;
     cq->entry_bytes = entry_bytes;
-    cq->wait_obj = attr->wait_obj;
     cq->domain = ofi_domain_of(domain);
+    cq->source.fid = &cq->cq_fid.fid;
+    cq->source.fab = cq->domain->fab;
+    cq->source.ready = cq_ready;
+    err = ofi_source_open(&cq->source, attr->wait_obj, attr->wait_set);
+    if (err) {
+        free(cq);
+        return err;
+    }
     ofi_lock_init(&cq->lock, cq->domain);
     ofi_fid_init(&cq->cq_fid.fid, FI_CLASS_CQ, context, &cq_fid_ops);
     cq->cq_fid.ops = &cq_ops;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ep.c - endpoints: open, bind, enable, close */
+#include "nic/ofi/cm.h"
 #include "nic/ofi/unsupported.h"
 
 #include <limits.h>
@@ -9,7 +10,7 @@
 static void ep_bind_side(struct ofi_side *side, struct ofi_cq *cq, uint64_t flags)
 {
     if (!side->cq)
-        ofi_hold(&cq->refs);
+        ofi_hold(&cq->source.refs);
     side->cq = cq;
     side->selective = flags & FI_SELECTIVE_COMPLETION;
 }
@@ -45,7 +46,7 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
     for (unsigned i = 0; i < OFI_COUNTS; i++) {
         if (!(flags & of[i]) || ep->cntr[i])
             continue;
-        ofi_hold(&cntr->refs);
+        ofi_hold(&cntr->source.refs);
         ep->cntr[i] = cntr;
     }
     return 0;
@@ -69,7 +70,7 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
         ofi_av_hold(ep->av);
         return 0;
     case FI_CLASS_EQ:
-        return 0; /* an event queue stays empty */
+        return ep->cm ? ofi_conn_bind(ep, other) : 0; /* nothing happens to other endpoints */
     default:
         return -FI_EINVAL;
     }
@@ -135,7 +136,7 @@ static int ep_enable(struct ofi_ep *ep)
 
     if (ep->enabled)
         return 0;
-    if (!ep->av)
+    if (!ep->av && !ep->cm)
         return -FI_ENOAV;
     if (!ep->tx.cq && ep->caps & FI_SEND && !ep->cntr[OFI_COUNT_SEND])
         return -FI_ENOCQ;
@@ -144,7 +145,9 @@ static int ep_enable(struct ofi_ep *ep)
     err = ep_queues_open(ep);
     if (err)
         return err;
-    err = ep_await_data(ep);
+    err = ep->cm ? ofi_conn_enable(ep) : 0;
+    if (!err)
+        err = ep_await_data(ep);
     if (err)
         ep_queues_close(ep);
     ep->enabled = !err;
@@ -222,7 +225,7 @@ static void ep_unbind_side(struct ofi_ep *ep, const struct ofi_side *side)
     if (!side->cq)
         return;
     ofi_cq_forget(side->cq, ep);
-    ofi_release(&side->cq->refs);
+    ofi_release(&side->cq->source.refs);
 }
 
 static void ep_unbind(struct ofi_ep *ep)
@@ -231,7 +234,7 @@ static void ep_unbind(struct ofi_ep *ep)
     ep_unbind_side(ep, &ep->rx);
     for (unsigned i = 0; i < OFI_COUNTS; i++)
         if (ep->cntr[i])
-            ofi_release(&ep->cntr[i]->refs);
+            ofi_release(&ep->cntr[i]->source.refs);
     if (ep->av)
         ofi_av_release(ep->av);
 }
@@ -240,6 +243,7 @@ static int ep_close(struct fid *fid)
 {
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
+    ofi_conn_close(ep);
     ep_drain(ep);
     ep_unbind(ep);
     ofi_release(&ep->domain->refs);
@@ -254,7 +258,7 @@ static ssize_t ep_cancel(fid_t fid, void *context)
     return ofi_op_cancel(container_of(fid, struct ofi_ep, ep_fid.fid), context);
 }
 
-static int ep_setname(fid_t fid, void *addr, size_t bytes)
+int ofi_ep_setname(fid_t fid, void *addr, size_t bytes)
 {
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
@@ -266,13 +270,40 @@ static int ep_setname(fid_t fid, void *addr, size_t bytes)
     return 0;
 }
 
-static int ep_getname(fid_t fid, void *addr, size_t *bytes)
+int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
 {
     struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE; /* an endpoint has no queues before it is enabled */
     return ofi_addr_copy(&ep->source, addr, bytes);
+}
+
+int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
+{
+    return ep->cm ? ofi_conn_peer(ep, ret) : ofi_av_peer(ep->av, addr, ret);
+}
+
+int ofi_opt_get(int level, int name, int which, size_t is, void *value, size_t *bytes)
+{
+    size_t room = *bytes;
+
+    if (level != FI_OPT_ENDPOINT || name != which)
+        return -FI_ENOPROTOOPT;
+    *bytes = sizeof is;
+    if (room < sizeof is)
+        return -FI_ETOOSMALL;
+    memcpy(value, &is, sizeof is);
+    return 0;
+}
+
+static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+{
+    const struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+
+    if (ep->cm && name == FI_OPT_CM_DATA_SIZE)
+        return ofi_opt_get(level, name, name, OFI_CM_DATA_BYTES, value, bytes);
+    return ofi_opt_get(level, name, FI_OPT_MIN_MULTI_RECV, ep->multi_min_bytes, value, bytes);
 }
 
 static struct fi_ops ep_fid_ops = {
@@ -286,8 +317,8 @@ static struct fi_ops ep_fid_ops = {
 static struct fi_ops_ep ep_ops = {
     .size = sizeof(struct fi_ops_ep),
     .cancel = ep_cancel,
-    .getopt = ofi_no_getopt,
-    .setopt = ofi_no_setopt,
+    .getopt = ep_getopt,
+    .setopt = ofi_multi_setopt,
     .tx_ctx = ofi_no_tx_ctx,
     .rx_ctx = ofi_no_rx_ctx,
     .rx_size_left = ofi_no_size_left,
@@ -296,8 +327,8 @@ static struct fi_ops_ep ep_ops = {
 
 static struct fi_ops_cm ep_cm_ops = {
     .size = sizeof(struct fi_ops_cm),
-    .setname = ep_setname,
-    .getname = ep_getname,
+    .setname = ofi_ep_setname,
+    .getname = ofi_ep_getname,
     .getpeer = ofi_no_getpeer,
     .connect = ofi_no_connect,
     .listen = ofi_no_listen,
@@ -311,6 +342,10 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
     ep->domain = domain;
     ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
+    ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
+                                ? OFI_DATAGRAM_MAX_BYTES
+                                : OFI_MESSAGE_MAX_BYTES;
+    ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
     ep->tx.op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->rx.op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
     ep->source = (struct ofi_addr){
@@ -329,9 +364,11 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
 
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
 {
+    enum fi_ep_type type = info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
     struct ofi_ep *ep;
+    int err = 0;
 
-    if (info->ep_attr && info->ep_attr->type != FI_EP_UNSPEC && info->ep_attr->type != FI_EP_RDM)
+    if (type > FI_EP_RDM)
         return -FI_EINVAL;
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))
@@ -340,6 +377,17 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     if (!ep)
         return -FI_ENOMEM;
     ep_init(ep, ofi_domain_of(domain), info);
+    if (type == FI_EP_MSG)
+        err = ofi_conn_open(ep, info);
+    if (err) {
+        ofi_lock_destroy(&ep->lock);
+        free(ep);
+        return err;
+    }
+    if (ep->cm) { /* data uses any queues; an address with queues is that of a passive endpoint */
+        ep->ep_fid.cm = &ofi_conn_ops;
+        ep->source.queue[OFI_UNTAGGED] = ep->source.queue[OFI_TAGGED] = OFI_QUEUE_NONE;
+    }
     ofi_fid_init(&ep->ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
     ofi_hold(&ep->domain->refs);
     *ret = &ep->ep_fid;

@@ -1,91 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c - fi_fabric(), the root of a program's objects; fi_domain(), which attaches the process
- * to its node; fi_eq_open().
+ * fabric.c - fi_fabric(), the root of a program's objects, and fi_domain(), which attaches the
+ * process to its node.
  */
+#include "nic/ofi/cm.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* --- event queues ------------------------------------------------------------------- */
-
-/*
- * An event queue, for programs that open one without needing it. It stays empty, because there are
- * no connections, and addresses are inserted immediately.
- */
-struct ofi_eq {
-    struct fid_eq eq_fid;
-    struct ofi_fabric *fabric;
-};
-
-static int eq_close(struct fid *fid)
-{
-    struct ofi_eq *eq = container_of(fid, struct ofi_eq, eq_fid.fid);
-
-    ofi_release(&eq->fabric->refs);
-    free(eq);
-    return 0;
-}
-
-static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes, uint64_t flags)
-{
-    (void)eq, (void)event, (void)buf, (void)bytes, (void)flags;
-    return -FI_EAGAIN;
-}
-
-static ssize_t eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags)
-{
-    (void)eq, (void)buf, (void)flags;
-    return -FI_EAGAIN;
-}
-
-static ssize_t eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t bytes, int timeout_ms,
-                        uint64_t flags)
-{
-    struct ofi_wait wait = ofi_wait_begin(NULL, timeout_ms);
-
-    (void)eq, (void)event, (void)buf, (void)bytes, (void)flags;
-    while (ofi_wait_sleep(&wait))
-        ;
-    return -FI_EAGAIN;
-}
-
-static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *data, char *buf,
-                               size_t bytes)
-{
-    (void)eq, (void)data, (void)buf, (void)bytes;
-    return fi_strerror(prov_errno);
-}
-
-static struct fi_ops eq_fid_ops = OFI_FID_OPS(eq_close);
-
-static struct fi_ops_eq eq_ops = {
-    .size = sizeof(struct fi_ops_eq),
-    .read = eq_read,
-    .readerr = eq_readerr,
-    .write = ofi_no_eq_write,
-    .sread = eq_sread,
-    .strerror = eq_strerror,
-};
-
-static int eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **ret,
-                   void *context)
-{
-    struct ofi_eq *eq;
-
-    if (attr && !ofi_waits_by_polling(attr->wait_obj))
-        return -FI_ENOSYS;
-    eq = calloc(1, sizeof *eq);
-    if (!eq)
-        return -FI_ENOMEM;
-    eq->fabric = container_of(fabric, struct ofi_fabric, fabric_fid);
-    ofi_fid_init(&eq->eq_fid.fid, FI_CLASS_EQ, context, &eq_fid_ops);
-    eq->eq_fid.ops = &eq_ops;
-    ofi_hold(&eq->fabric->refs);
-    *ret = &eq->eq_fid;
-    return 0;
-}
 
 /* --- domains ------------------------------------------------------------------------ */
 
@@ -110,7 +32,7 @@ static struct fi_ops_domain domain_ops = {
     .endpoint = ofi_ep_open,
     .scalable_ep = ofi_no_scalable_ep,
     .cntr_open = ofi_cntr_open,
-    .poll_open = ofi_no_poll_open,
+    .poll_open = ofi_poll_set_open,
     .stx_ctx = ofi_no_stx_ctx,
     .srx_ctx = ofi_no_srx_ctx,
     .query_atomic = ofi_atomic_query,
@@ -121,6 +43,7 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
                        void *context)
 {
     struct ofi_fabric *fabric = container_of(fabric_fid, struct ofi_fabric, fabric_fid);
+    int mr_mode = info->domain_attr ? info->domain_attr->mr_mode : FI_MR_PROV_KEY;
     struct ofi_domain *domain;
     int err;
 
@@ -137,7 +60,8 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     }
     domain->fabric = fabric;
     domain->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
-    domain->by_address = info->domain_attr && info->domain_attr->mr_mode == OFI_MR_BASIC;
+    domain->by_address = mr_mode & (OFI_MR_BASIC | FI_MR_VIRT_ADDR);
+    domain->chosen_keys = !(mr_mode & (OFI_MR_BASIC | FI_MR_PROV_KEY));
     domain->cq_data = !info->domain_attr || info->domain_attr->cq_data_size;
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
     ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);
@@ -169,10 +93,10 @@ static struct fi_ops fabric_fid_ops = OFI_FID_OPS(fabric_close);
 static struct fi_ops_fabric fabric_ops = {
     .size = sizeof(struct fi_ops_fabric),
     .domain = domain_open,
-    .passive_ep = ofi_no_passive_ep,
-    .eq_open = eq_open,
-    .wait_open = ofi_no_wait_open,
-    .trywait = ofi_no_trywait,
+    .passive_ep = ofi_pep_open,
+    .eq_open = ofi_eq_open,
+    .wait_open = ofi_wait_set_open,
+    .trywait = ofi_trywait,
 };
 
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *context)

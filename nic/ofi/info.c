@@ -2,14 +2,15 @@
 /*
  * info.c - fi_getinfo(): what the provider offers, and whether it satisfies the hints.
  *
- * There is one kind of endpoint (FI_EP_RDM) and one fi_info:
+ * There is one fi_info for each kind of endpoint: FI_EP_RDM, FI_EP_MSG and FI_EP_DGRAM. Datagrams
+ * are reliable, too. For all kinds:
  * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
  * FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are always
  * acknowledged.
  * - Progress is automatic: if no thread of the program steps the adapter for 10 ms, a thread of the
  * library does.
- * - RMA and atomics need keys that the adapter chooses, so they are offered to programs that set
- * FI_MR_PROV_KEY or accept FI_MR_BASIC. A program accepts FI_MR_BASIC by setting it, or by
+ * - The adapter chooses the keys of regions for programs that set FI_MR_PROV_KEY or accept
+ * FI_MR_BASIC. Others choose keys themselves. A program accepts FI_MR_BASIC by setting it, or by
  * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
  */
@@ -21,6 +22,26 @@
 #define INFO_QUEUE_DEPTH 4096  /* operations that an endpoint supports in flight */
 #define INFO_ENDPOINTS   32640 /* each uses two of the queues from 256 up */
 #define INFO_REGIONS     65536
+/*
+ * A flag with which libfabric's utility providers, such as ofi_rxm, look for a provider below them.
+ * No public header defines it. libfabric lists utility providers first, so if they found this one,
+ * a program that asks for reliable datagrams would get them over connections.
+ */
+#define INFO_CORE_PROV_ONLY (UINT64_C(1) << 59)
+
+/* What an endpoint of each kind can do. */
+static const struct info_kind {
+    enum fi_ep_type type;
+    uint64_t caps;
+    size_t message_bytes; /* longest message */
+} info_kinds[] = {
+    {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES},
+    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV), OFI_MESSAGE_MAX_BYTES},
+    {FI_EP_DGRAM,
+     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | OFI_CAPS_COMM,
+     OFI_DATAGRAM_MAX_BYTES},
+};
+#define INFO_KINDS (sizeof info_kinds / sizeof info_kinds[0])
 
 static int info_refuse(const char *what)
 {
@@ -43,8 +64,8 @@ static int info_check(const struct info_limit *limit)
 }
 
 /*
- * Return the mr_mode for a program of @version with these hints. RMA and atomics are offered only
- * with OFI_MR_BASIC or FI_MR_PROV_KEY. Source: fi_mr(3), fi_domain(3).
+ * Return the mr_mode for a program of @version with these hints. If the program leaves it open, the
+ * adapter chooses keys, because peers cannot guess those. Source: fi_mr(3), fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -53,31 +74,21 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 
     if (want == OFI_MR_BASIC || (old && !want))
         return OFI_MR_BASIC;
-    if (old || want & (OFI_MR_BASIC | OFI_MR_SCALABLE))
-        return want;
+    if (want == OFI_MR_SCALABLE)
+        return OFI_MR_SCALABLE;
     return !hints || want & FI_MR_PROV_KEY ? FI_MR_PROV_KEY : 0;
-}
-
-static bool info_memory_allowed(uint32_t version, const struct fi_info *hints)
-{
-    int mr_mode = info_mr_mode(version, hints);
-
-    return mr_mode == OFI_MR_BASIC || mr_mode == FI_MR_PROV_KEY;
 }
 
 /*
  * Return the capabilities that the hints request or imply. Without a request, return all that can
  * be offered.
  */
-static uint64_t info_caps(uint32_t version, const struct fi_info *hints)
+static uint64_t info_caps(const struct fi_info *hints)
 {
-    uint64_t can = info_memory_allowed(version, hints)
-                       ? OFI_CAPS
-                       : OFI_CAPS & ~(OFI_CAPS_MEMORY | OFI_CAPS_ACCESS);
     uint64_t caps = hints ? hints->caps : 0;
 
     if (!(caps & (FI_MSG | FI_TAGGED | OFI_CAPS_MEMORY)))
-        return caps ? caps | OFI_CAPS_COMM : can;
+        return caps ? caps | OFI_CAPS_COMM : OFI_CAPS;
     if (caps & (FI_MSG | FI_TAGGED) && !(caps & OFI_CAPS_SIDE))
         caps |= OFI_CAPS_SIDE;
     if (caps & OFI_CAPS_MEMORY && !(caps & OFI_CAPS_ACCESS))
@@ -94,9 +105,9 @@ static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
         {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
         {"transmit completion order", tx->comp_order},
-        {"inject size", tx->inject_size > FABEMU_INJECT_BYTES},
+        {"inject size", tx->inject_size > OFI_INJECT_BYTES},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
-        {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > 1},
+        {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > OFI_IOV_MAX},
         {0},
     });
 }
@@ -122,7 +133,7 @@ static int check_ep(const struct fi_ep_attr *ep)
     if (!ep)
         return 0;
     return info_check((struct info_limit[]){
-        {"endpoint type", ep->type != FI_EP_UNSPEC && ep->type != FI_EP_RDM},
+        {"endpoint type", ep->type > FI_EP_RDM},
         {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT},
         {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
         {"ordered size",
@@ -149,13 +160,13 @@ static int check_domain(const struct fi_domain_attr *domain)
              domain->cntr_cnt > INFO_ENDPOINTS || domain->tx_ctx_cnt > INFO_ENDPOINTS ||
              domain->rx_ctx_cnt > INFO_ENDPOINTS},
         {"count of memory regions, or of their pieces",
-         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > 1},
+         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > OFI_IOV_MAX},
         {"error data", domain->max_err_data},
         {0},
     });
 }
 
-static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t caps)
+static int check_hints(const struct fi_info *hints, uint64_t caps)
 {
     int err;
 
@@ -166,8 +177,6 @@ static int check_hints(uint32_t version, const struct fi_info *hints, uint64_t c
         return err;
     if (caps & ~OFI_CAPS)
         return info_refuse("capability");
-    if (caps & OFI_CAPS_MEMORY && !info_memory_allowed(version, hints))
-        return info_refuse("mr_mode (RMA and atomics want FI_MR_PROV_KEY or FI_MR_BASIC)");
     if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != OFI_ADDR_FORMAT)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
@@ -224,13 +233,19 @@ static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
     return 0;
 }
 
+/* Arguments of fi_getinfo(). */
+struct ofi_names {
+    const char *node, *service;
+    uint64_t flags;
+};
+
 /* Set both addresses, from the names that the caller gave or else from the hints. */
-static int info_addrs(struct fi_info *info, const char *node, const char *service, uint64_t flags,
+static int info_addrs(struct fi_info *info, const struct ofi_names *names,
                       const struct fi_info *hints)
 {
-    bool named = node || service, source = flags & FI_SOURCE;
+    bool named = names->node || names->service, source = names->flags & FI_SOURCE;
     struct ofi_addr addr;
-    int err = named ? ofi_addr_parse(node, service, &addr) : 0;
+    int err = named ? ofi_addr_parse(names->node, names->service, &addr) : 0;
 
     if (!err)
         err = info_src_addr(info, named && source ? &addr : NULL, hints);
@@ -239,16 +254,17 @@ static int info_addrs(struct fi_info *info, const char *node, const char *servic
     return err;
 }
 
-static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
+static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
+                          const struct fi_info *hints)
 {
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
         .msg_order = FI_ORDER_SAS,
-        .inject_size = FABEMU_INJECT_BYTES,
+        .inject_size = OFI_INJECT_BYTES,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = OFI_IOV_MAX,
-        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? 1 : 0,
+        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? OFI_IOV_MAX : 0,
     };
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps & OFI_CAPS_RX,
@@ -259,10 +275,10 @@ static void info_fill_ctx(struct fi_info *info, const struct fi_info *hints)
         .iov_limit = OFI_IOV_MAX,
     };
     *info->ep_attr = (struct fi_ep_attr){
-        .type = FI_EP_RDM,
+        .type = kind->type,
         .protocol = OFI_ADDR_FORMAT,
         .protocol_version = 1,
-        .max_msg_size = OFI_MESSAGE_MAX_BYTES,
+        .max_msg_size = kind->message_bytes,
         .mem_tag_format = UINT64_MAX,
         .tx_ctx_cnt = 1,
         .rx_ctx_cnt = 1,
@@ -295,22 +311,22 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .max_ep_tx_ctx = 1,
         .max_ep_rx_ctx = 1,
         .cntr_cnt = INFO_ENDPOINTS,
-        .mr_iov_limit = 1,
+        .mr_iov_limit = OFI_IOV_MAX,
         .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_COMM,
     };
 }
 
-static int info_create(uint32_t version, const struct fi_info *hints, uint64_t caps,
-                       struct fi_info **ret)
+static int info_create(uint32_t version, const struct info_kind *kind, const struct fi_info *hints,
+                       uint64_t caps, struct fi_info **ret)
 {
     struct fi_info *info = fi_allocinfo();
 
     if (!info)
         return -FI_ENOMEM;
-    info->caps = caps;
+    info->caps = caps & kind->caps;
     info->addr_format = OFI_ADDR_FORMAT;
-    info_fill_ctx(info, hints);
+    info_fill_ctx(info, kind, hints);
     info_fill_domain(info, version, hints);
     info->domain_attr->name = strdup(OFI_NAME);
     info->fabric_attr->name = strdup(OFI_NAME);
@@ -323,28 +339,56 @@ static int info_create(uint32_t version, const struct fi_info *hints, uint64_t c
     return 0;
 }
 
+/* Return whether this kind of endpoint satisfies the hints. */
+static bool kind_fits(const struct info_kind *kind, const struct fi_info *hints)
+{
+    enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
+
+    if (type != FI_EP_UNSPEC && type != kind->type)
+        return false;
+    if (hints && hints->caps & ~kind->caps)
+        return info_refuse("capability for this type of endpoint") == 0;
+    if (hints && hints->ep_attr && hints->ep_attr->max_msg_size > kind->message_bytes)
+        return info_refuse("message size for this type of endpoint") == 0;
+    return true;
+}
+
+/* Append an fi_info for this kind of endpoint, if it satisfies the hints. */
+static int info_append(struct fi_info **list, uint32_t version, const struct info_kind *kind,
+                       const struct fi_info *hints, uint64_t caps, const struct ofi_names *names)
+{
+    struct fi_info *info;
+    int err;
+
+    if (!kind_fits(kind, hints))
+        return 0;
+    err = info_create(version, kind, hints, caps, &info);
+    if (err)
+        return err;
+    while (*list)
+        list = &(*list)->next;
+    *list = info;
+    return info_addrs(info, names, hints);
+}
+
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **ret)
 {
-    uint64_t caps = info_caps(version, hints);
-    struct fi_info *info;
-    int err = check_hints(version, hints, caps);
+    const struct ofi_names names = {.node = node, .service = service, .flags = flags};
+    uint64_t caps = info_caps(hints);
+    struct fi_info *list = NULL;
+    int err = flags & INFO_CORE_PROV_ONLY ? info_refuse("place below a utility provider")
+                                          : check_hints(hints, caps);
 
-    if (err)
-        return err;
-    if (!(flags & FI_PROV_ATTR_ONLY)) {
+    if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();
-        if (err)
-            return err;
-    }
-    err = info_create(version, hints, caps, &info);
+    for (unsigned i = 0; i < INFO_KINDS && !err; i++)
+        err = info_append(&list, version, &info_kinds[i], hints, caps, &names);
+    if (!err && !list)
+        err = -FI_ENODATA;
     if (err)
-        return err;
-    err = info_addrs(info, node, service, flags, hints);
-    if (err) {
-        fi_freeinfo(info);
-        return err;
-    }
-    *ret = info;
-    return 0;
+        fi_freeinfo(list);
+    else
+        *ret = list;
+    return err;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions. A peer names a region by its key, which the adapter chooses
- * (FI_MR_PROV_KEY). A peer names a byte in the region by its offset from the start or, if the
- * domain has FI_MR_BASIC, by its address. Local buffers need no registration.
+ * mr.c - memory regions. A peer names a region by its key, which the adapter chooses in domains
+ * with FI_MR_BASIC or FI_MR_PROV_KEY, and the application in others. A peer names a byte in the
+ * region by its offset from the start or, if the domain has FI_MR_BASIC or FI_MR_VIRT_ADDR, by its
+ * address. Local buffers need no registration.
  */
 #include "nic/ofi/unsupported.h"
 
@@ -27,6 +28,21 @@ static int mr_close(struct fid *fid)
 
 static struct fi_ops mr_fid_ops = OFI_FID_OPS(mr_close);
 
+static int mr_register(struct ofi_mr *mr, const struct fi_mr_attr *attr, unsigned access)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    int err;
+
+    for (size_t i = 0; i < attr->iov_count; i++)
+        iov[i] = (struct fabemu_iov){attr->mr_iov[i].iov_base, attr->mr_iov[i].iov_len};
+    access |= mr->domain->by_address ? FABEMU_BY_ADDRESS : 0;
+    access |= mr->domain->chosen_keys ? FABEMU_CHOSEN_KEY : 0;
+    err =
+        fabemu_registerv(mr->domain->fab, iov, (unsigned)attr->iov_count, access, &mr->mr_fid.key);
+    mr->registered = !err;
+    return err;
+}
+
 static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
                       struct fid_mr **ret)
 {
@@ -37,7 +53,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
     if (flags || fid->fclass != FI_CLASS_DOMAIN)
         return -FI_EBADFLAGS;
-    if (attr->iov_count != 1 || attr->offset)
+    if (!attr->iov_count || attr->iov_count > OFI_IOV_MAX || attr->offset)
         /* attr->iface is not checked: it is undefined without FI_HMEM and before version 1.9 */
         return -FI_EINVAL;
     mr = calloc(1, sizeof *mr);
@@ -46,12 +62,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     mr->domain = container_of(fid, struct ofi_domain, domain_fid.fid);
     mr->mr_fid.key = attr->requested_key;
     if (access) {
-        access |= mr->domain->by_address ? FABEMU_BY_ADDRESS : 0;
-        err = fabemu_register(mr->domain->fab, attr->mr_iov->iov_base, attr->mr_iov->iov_len,
-                              access, &mr->mr_fid.key);
+        err = mr_register(mr, attr, access);
         if (err)
             goto free_mr;
-        mr->registered = true;
     }
     ofi_fid_init(&mr->mr_fid.fid, FI_CLASS_MR, attr->context, &mr_fid_ops);
     ofi_hold(&mr->domain->refs);
@@ -60,7 +73,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
 free_mr:
     free(mr);
-    return -ofi_errno(err);
+    return err == -EEXIST ? -FI_ENOKEY : -ofi_errno(err);
 }
 
 static int mr_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,

@@ -10,8 +10,9 @@
  * A posted operation is a struct ofi_op from its endpoint's pool. When the adapter completes it,
  * the same struct becomes the completion entry: it is pushed to its completion queue, and returns
  * to the pool when the entry is read. So a completion queue cannot overflow, and a callback neither
- * allocates nor locks. Rejected: a ring of entries in each completion queue. It would have to grow
- * under the adapter's lock, or drop entries.
+ * allocates nor locks, except that the callback for a message that arrives in a buffer for several
+ * messages (multi.c) may make its pool grow. Rejected: a ring of entries in each completion queue.
+ * It would have to grow under the adapter's lock, or drop entries.
  */
 #ifndef NIC_OFI_OFI_H
 #define NIC_OFI_OFI_H
@@ -51,10 +52,12 @@
 
 #define OFI_NAME              "fabemu"
 #define OFI_IOV_MAX           4
+#define OFI_INJECT_BYTES      ((size_t)4096)
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
-/* bytes of completion data; they are the lower half of fabemu_req.data */
-#define OFI_CQ_DATA_BYTES 4
-#define OFI_HAS_DATA      ((uint64_t)1 << 32)
+/* longest datagram; the adapter sends it without waiting for a receive */
+#define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
+#define OFI_CQ_DATA_BYTES      8
+#define OFI_HAS_DATA           1u /* the mark of messages with completion data */
 /* says that an address is a struct ofi_addr, which only this provider knows */
 #define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE  UINT16_MAX
@@ -72,16 +75,20 @@
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define OFI_CAPS_TX     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
-#define OFI_CAPS_RX                                                                  \
-    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | OFI_CAPS_MEMORY | \
-     FI_REMOTE_READ | FI_REMOTE_WRITE)
+#define OFI_CAPS_RX                                                                \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
+     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 /* Operation flags that an endpoint may have by default. */
 /* both flags mean the same for this provider */
-#define OFI_DELIVERED   (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
-#define OFI_OP_FLAGS_TX (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED)
-#define OFI_OP_FLAGS_RX FI_COMPLETION
+#define OFI_DELIVERED (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)
+#define OFI_OP_FLAGS_TX \
+    (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED | FI_MATCH_COMPLETE)
+#define OFI_CALL_FLAGS_TX (OFI_OP_FLAGS_TX | FI_FENCE | FI_MORE)
+#define OFI_OP_FLAGS_RX   (FI_COMPLETION | FI_MULTI_RECV)
+
+#define OFI_MULTI_MIN_BYTES 64 /* default of FI_OPT_MIN_MULTI_RECV */
 
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
@@ -111,6 +118,26 @@ struct ofi_stack {
     _Atomic(struct ofi_op *) top;
 };
 
+/* Wakes threads that wait for a file descriptor. */
+struct ofi_signal {
+    int fd;             /* an eventfd; -1: none */
+    _Atomic bool armed; /* a thread may wait, so the next event must write to fd */
+};
+
+struct ofi_wait_set;
+
+/* The part that all objects have for which a program can wait: queues, counters and wait sets. */
+struct ofi_source {
+    struct fid *fid;
+    struct fabemu *fab; /* the adapter whose steps lead to events of this object; NULL: none */
+    /* returns whether there is an event that the program has not read */
+    bool (*ready)(struct ofi_source *source);
+    enum fi_wait_obj wait_obj;
+    struct ofi_signal own_signal, *signal; /* own_signal, or that of a wait set */
+    struct ofi_wait_set *set;              /* NULL: none */
+    _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
+};
+
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
     _Atomic uint32_t refs; /* number of open domains and event queues */
@@ -122,7 +149,8 @@ struct ofi_domain {
     struct fabemu *fab;    /* the domain's reference to the adapter */
     uint64_t fabric_hash;  /* identifies the fabric in a struct ofi_addr */
     bool serial;           /* the application serializes its calls on this domain */
-    bool by_address;       /* peers name memory by its address (FI_MR_BASIC), not by its offset */
+    bool by_address;       /* peers name memory by its address, not by its offset */
+    bool chosen_keys;      /* the application chooses the keys of regions */
     bool cq_data;          /* FI_REMOTE_CQ_DATA may be used, because cq_data_size was not 0 */
     _Atomic uint32_t refs; /* number of objects opened on this domain */
 };
@@ -137,17 +165,17 @@ struct ofi_peer {
 struct ofi_cntr {
     struct fid_cntr cntr_fid;
     struct ofi_domain *domain;
+    struct ofi_source source;
     _Atomic uint64_t done;   /* operations that completed; callbacks increase it */
     _Atomic uint64_t failed; /* operations that failed; callbacks increase it */
-    _Atomic uint32_t refs;   /* number of endpoints bound to it */
+    _Atomic uint64_t seen;   /* sum of both when the program last read the counter */
 };
 
 struct ofi_cq {
     struct fid_cq cq_fid;
     struct ofi_domain *domain;
-    size_t entry_bytes; /* size of an entry in the requested format */
-    enum fi_wait_obj wait_obj;
-    _Atomic uint32_t refs;  /* number of endpoints bound to it */
+    struct ofi_source source;
+    size_t entry_bytes;     /* size of an entry in the requested format */
     _Atomic unsigned empty; /* reads in a row that found nothing; a lost update is harmless */
     _Atomic bool signalled; /* fi_cq_signal() was called: the next fi_cq_sread() returns */
     /* completed operations, newest first; callbacks push, readers take all at once */
@@ -183,11 +211,22 @@ enum ofi_count {
 #define OFI_FROM_PEER (FI_RECV | FI_REMOTE_WRITE)
 
 struct ofi_slab;
+struct ofi_cm;
+struct ofi_request;
+
+/* Operations that can be used, and those in use. */
+struct ofi_pool {
+    struct ofi_stack spare; /* operations returned to the pool; any thread may push */
+    struct ofi_op *free;    /* operations that can be used; filled from spare when empty */
+    struct ofi_slab *slabs; /* the memory of all operations */
+    uint32_t slab_count;
+};
 
 struct ofi_ep {
     struct fid_ep ep_fid;
     struct ofi_domain *domain;
     uint64_t caps;
+    size_t message_max_bytes;
     /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
     bool enabled;
@@ -197,14 +236,20 @@ struct ofi_ep {
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    struct ofi_stack spare; /* operations returned to the pool; any thread may push */
+    /* FI_EP_MSG, else NULL: the connection; the event queue that reports on it; the request of a
+       client that this endpoint may accept */
+    struct ofi_cm *cm;
+    struct fid_eq *eq;
+    struct ofi_request *request;
+    size_t multi_min_bytes; /* FI_OPT_MIN_MULTI_RECV */
+    /* operations for messages that arrive in buffers for several messages; protected by the
+       adapter's lock */
+    struct ofi_pool arrivals;
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */
-    struct ofi_op *free;  /* operations that can be used; filled from spare when empty */
+    struct ofi_pool pool; /* operations for the application's calls */
     /* operations that keep a claimed message until it is received; found by their context */
     struct ofi_op *claims;
-    struct ofi_slab *slabs;
-    uint32_t slab_count;
 };
 
 /* An operation. It is free, then in flight, then an entry of a completion queue. */
@@ -212,6 +257,7 @@ struct ofi_op {
     struct fabemu_req req; /* req.context is the one that the user passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
     struct ofi_ep *ep;
+    struct ofi_pool *pool;
     struct ofi_cq *cq;              /* where it is reported; NULL: nowhere */
     struct ofi_cntr *cntr;          /* what counts it; NULL: nothing */
     void *buf;                      /* receives: the buffer, which the entry reports */
@@ -220,9 +266,18 @@ struct ofi_op {
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
     bool wanted;                    /* success must be reported, too, not only an error */
+    /* called when the adapter has completed the request and `error` is set */
+    void (*done)(struct ofi_op *op);
+    /* a part: the operation that it belongs to; a message in a buffer for several messages: the
+       operation of the buffer */
+    struct ofi_op *whole;
+    /* pending operations that belong to this one, and 1 for itself; see ofi_op_split() and
+       multi.c */
+    _Atomic uint32_t parts;
     enum ofi_kind kind;
-    _Atomic bool cancellable;                /* a posted receive that fi_cancel() may cancel */
-    unsigned char copy[FABEMU_INJECT_BYTES]; /* injected data that could not be sent at once */
+    _Atomic bool cancellable; /* a posted receive that fi_cancel() may cancel */
+    void *large_copy; /* NULL, or OFI_INJECT_BYTES for injected data; kept for the next use */
+    unsigned char copy[FABEMU_INJECT_BYTES]; /* for injected data that fits */
 };
 
 struct ofi_slab {
@@ -325,6 +380,53 @@ int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes);
 
 const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes);
 
+/* source.c */
+/**
+ * ofi_source_open - initialise @source for an object that is opened. fid, fab and ready are set.
+ * @wait_set: with FI_WAIT_SET, the set of which the object becomes a member.
+ * Errors: -FI_ENOSYS, this kind of waiting is not supported; -FI_EINVAL; others of eventfd().
+ */
+int ofi_source_open(struct ofi_source *source, enum fi_wait_obj wait_obj,
+                    struct fid_wait *wait_set);
+void ofi_source_close(struct ofi_source *source);
+
+/** ofi_source_of - return the source of this object, or NULL if one cannot wait for it. */
+struct ofi_source *ofi_source_of(struct fid *fid);
+
+/** ofi_source_control - implement fi_control() of these objects. */
+int ofi_source_control(struct ofi_source *source, int command, void *arg);
+
+/** ofi_source_step - step the source's adapter, and return whether there is an event. */
+bool ofi_source_step(struct ofi_source *source);
+
+/** ofi_source_wake - wake the threads that wait for an event. Thread: any, callbacks too. */
+void ofi_source_wake(struct ofi_source *source);
+
+int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
+
+/* set.c */
+int ofi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
+int ofi_poll_set_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
+/** ofi_wait_set_add, ofi_wait_set_remove - enter or remove a source. Errors: -FI_ENOMEM. */
+int ofi_wait_set_add(struct ofi_wait_set *set, struct ofi_source *source);
+void ofi_wait_set_remove(struct ofi_wait_set *set, struct ofi_source *source);
+
+struct ofi_wait_set *ofi_wait_set_of(struct fid *fid);
+struct ofi_source *ofi_wait_set_source(struct ofi_wait_set *set);
+/** ofi_wait_set_block - as fabemu_block(), for the adapters of all members. */
+void ofi_wait_set_block(struct ofi_wait_set *set);
+
+/* eq.c */
+int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
+                void *context);
+struct ofi_source *ofi_eq_source(struct fid *fid);
+/**
+ * ofi_eq_report, ofi_eq_report_error - append a copy of an event, or of an error. Thread: any.
+ * Errors: -FI_ENOMEM.
+ */
+int ofi_eq_report(struct fid_eq *eq, uint32_t code, const void *entry, size_t bytes);
+int ofi_eq_report_error(struct fid_eq *eq, const struct fi_eq_err_entry *err);
+
 /* fabric.c */
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 
@@ -358,9 +460,9 @@ void ofi_cq_poll_missed(struct ofi_cq *cq);
 /* wait.c */
 /* State of a call that blocks. */
 struct ofi_wait {
-    struct fabemu *fab;
-    int64_t until_ms; /* INT64_MAX: no limit */
-    unsigned rounds;  /* calls of fabemu_progress() in a row that moved nothing */
+    struct fabemu *fab; /* NULL: the caller steps */
+    int64_t until_ms;   /* INT64_MAX: no limit */
+    unsigned rounds;    /* calls of fabemu_progress() in a row that moved nothing */
 };
 
 /** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
@@ -372,12 +474,6 @@ struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
  */
 bool ofi_wait_step(struct ofi_wait *wait);
 
-/**
- * ofi_wait_sleep - sleep briefly, for a wait that does not concern the adapter. Returns false, and
- * does nothing, if the time has passed.
- */
-bool ofi_wait_sleep(const struct ofi_wait *wait);
-
 /* cntr.c */
 int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                   void *context);
@@ -385,7 +481,24 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 /* mr.c */
 extern struct fi_ops_mr ofi_mr_ops;
 
+/* conn.c: connected endpoints */
+extern struct fi_ops_cm ofi_conn_ops;
+int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info);
+int ofi_conn_bind(struct ofi_ep *ep, struct fid *eq);
+int ofi_conn_enable(struct ofi_ep *ep);
+void ofi_conn_close(struct ofi_ep *ep);
+int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret);
+
 /* ep.c */
+/**
+ * ofi_ep_peer - find the peer of a call: the one that @addr names or, of a connected endpoint, its
+ * only one. Errors: -FI_EINVAL, -FI_ENOTCONN.
+ */
+int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret);
+int ofi_ep_setname(fid_t fid, void *addr, size_t bytes);
+int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes);
+/** ofi_opt_get - implement fi_getopt() for the endpoint option @which, a size_t. */
+int ofi_opt_get(int level, int name, int which, size_t is, void *value, size_t *bytes);
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, void *context);
 
 /* op.c */
@@ -395,11 +508,40 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
  */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
+/**
+ * ofi_op_arrival - take an operation for a message that arrives in the buffer of @multi, from the
+ * pool for such messages. The caller initialises it. NULL: as ofi_op_get(). Thread: the one that
+ * steps the adapter, under its lock.
+ */
+struct ofi_op *ofi_op_arrival(struct ofi_op *multi);
+
 /** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
 /** ofi_op_read - after its entry was read, return @op to the pool. Thread: the application's. */
 void ofi_op_read(struct ofi_op *op);
+
+/**
+ * ofi_op_split - begin to execute @whole as @parts operations. The caller starts each of them with
+ * ofi_op_part(). @whole completes when all parts have completed; if one failed, with its error.
+ * ofi_op_split_end - call it after the last part was started, or with the @error (positive) of the
+ * first part that could not be started and the number of those that were not. Afterwards the caller
+ * must not use @whole.
+ */
+void ofi_op_split(struct ofi_op *whole, uint32_t parts);
+void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error);
+
+/** ofi_op_part - take an operation for a part of @whole from the pool. NULL: as ofi_op_get(). */
+struct ofi_op *ofi_op_part(struct ofi_op *whole);
+
+/**
+ * ofi_op_copy - copy all pieces, at most OFI_INJECT_BYTES, into memory of @op and return that
+ * memory. NULL: there is no memory.
+ */
+void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned pieces, size_t bytes);
+
+/** ofi_op_fenced - return whether a call with @flags must wait for operations in flight. */
+bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 
 /**
  * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards
@@ -468,6 +610,19 @@ int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 /** ofi_iov_copy - copy all pieces into one buffer. */
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
+/**
+ * ofi_iov_slice - store in @to (OFI_IOV_MAX) the @bytes at @offset of the pieces @from. Returns the
+ * number of pieces, at least 1.
+ */
+unsigned ofi_iov_slice(const struct fabemu_iov *from, unsigned pieces, size_t offset, size_t bytes,
+                       struct fabemu_iov *to);
+
+/* multi.c */
+/** ofi_multi_post - post @op as a buffer for several messages. Errors: as fabemu_recv_multi(). */
+int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu_source from);
+
+int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes);
+
 /* rma.c */
 /**
  * ofi_notice_await - let @op wait for the next write to its endpoint that carries completion data,
@@ -503,15 +658,6 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
     fid->fclass = class;
     fid->context = context;
     fid->ops = ops;
-}
-
-/**
- * ofi_waits_by_polling - return whether this kind of waiting works by polling, without a wait
- * object. The provider supports no other kind.
- */
-static inline bool ofi_waits_by_polling(enum fi_wait_obj wait_obj)
-{
-    return wait_obj == FI_WAIT_NONE || wait_obj == FI_WAIT_UNSPEC || wait_obj == FI_WAIT_YIELD;
 }
 
 /* Reference counts of open objects. Only the close functions read them, hence relaxed. */

@@ -6,6 +6,9 @@
  * So in the steady state no message allocates memory. Operations are taken from the pool under the
  * endpoint's lock. Any thread may return one by a push, even a callback under the adapter's lock.
  * If calls are serialized, the thread that has read an entry returns its operation without a push.
+ *
+ * A second pool has the operations for messages that arrive in a buffer for several messages. Its
+ * operations are taken by callbacks under the adapter's lock, which may not take the endpoint's.
  */
 #include "nic/ofi/ofi.h"
 
@@ -17,42 +20,41 @@ static void op_done(struct fabemu_req *req)
     struct ofi_op *op = container_of(req, struct ofi_op, req);
 
     op->error = req->status ? ofi_errno(req->status) : 0;
-    ofi_op_finish(op);
+    op->done(op);
 }
 
-static struct ofi_op *op_slab_add(struct ofi_ep *ep)
+static struct ofi_op *op_slab_add(struct ofi_ep *ep, struct ofi_pool *pool)
 {
     struct ofi_slab *slab;
 
-    if (ep->slab_count == OFI_SLABS_MAX)
+    if (pool->slab_count == OFI_SLABS_MAX)
         return NULL;
     slab = calloc(1, sizeof *slab);
     if (!slab)
         return NULL;
-    slab->next = ep->slabs;
-    ep->slabs = slab;
-    ep->slab_count++;
+    slab->next = pool->slabs;
+    pool->slabs = slab;
+    pool->slab_count++;
     for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
         slab->op[i].ep = ep;
+        slab->op[i].pool = pool;
         slab->op[i].req.done = op_done;
         slab->op[i].next = i + 1 < OFI_SLAB_OPS ? &slab->op[i + 1] : NULL;
     }
     return slab->op;
 }
 
-static struct ofi_op *op_take(struct ofi_ep *ep)
+/* Lock: the one that protects the pool. */
+static struct ofi_op *op_take(struct ofi_ep *ep, struct ofi_pool *pool)
 {
-    struct ofi_op *op;
+    struct ofi_op *op = pool->free;
 
-    ofi_lock(&ep->lock);
-    op = ep->free;
     if (!op)
-        op = ofi_stack_take(&ep->spare);
+        op = ofi_stack_take(&pool->spare);
     if (!op)
-        op = op_slab_add(ep);
+        op = op_slab_add(ep, pool);
     if (op)
-        ep->free = op->next;
-    ofi_unlock(&ep->lock);
+        pool->free = op->next;
     return op;
 }
 
@@ -80,7 +82,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
-    op->req.data = 0; /* a cancelled receive must not report data */
+    op->req.mark = 0; /* a cancelled receive must not report data */
     op->req.incarnation = 0;
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
@@ -89,22 +91,109 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     op->flags = op_entry_flags(xfer->kind, count);
     op->error = 0;
     op->kind = xfer->kind;
+    op->done = ofi_op_finish;
     op->wanted = notice || (!xfer->silent && (!side->selective || xfer->flags & FI_COMPLETION));
 }
 
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count)
 {
-    struct ofi_op *op = op_take(ep);
+    struct ofi_op *op;
 
+    ofi_lock(&ep->lock);
+    op = op_take(ep, &ep->pool);
+    ofi_unlock(&ep->lock);
     if (op)
         op_set(op, xfer, count);
     return op;
 }
 
+struct ofi_op *ofi_op_arrival(struct ofi_op *multi)
+{
+    return op_take(multi->ep, &multi->ep->arrivals);
+}
+
+void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned pieces, size_t bytes)
+{
+    void *to = op->copy;
+
+    if (bytes > sizeof op->copy) {
+        if (!op->large_copy)
+            op->large_copy = malloc(OFI_INJECT_BYTES);
+        to = op->large_copy;
+    }
+    if (to)
+        ofi_iov_copy(to, iov, pieces);
+    return to;
+}
+
+/* --- operations in parts ------------------------------------------------------------ */
+
+void ofi_op_split(struct ofi_op *whole, uint32_t parts)
+{
+    atomic_store_explicit(&whole->parts, parts + 1, memory_order_relaxed);
+}
+
+/* O1 pairs with itself: the thread that ends the last part sees the errors of all. */
+static void parts_end(struct ofi_op *whole, uint32_t parts)
+{
+    if (atomic_fetch_sub_explicit(&whole->parts, parts, memory_order_acq_rel) == parts) /* O1 */
+        ofi_op_finish(whole);
+}
+
+void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error)
+{
+    if (error)
+        __atomic_store_n(&whole->error, error, __ATOMIC_RELAXED);
+    parts_end(whole, missing + 1);
+}
+
+/* Called under the adapter's lock. An error's description is in the request, so copy that, too. */
+static void part_done(struct ofi_op *op)
+{
+    struct ofi_op *whole = op->whole;
+    void *context = whole->req.context;
+
+    if (op->error) {
+        whole->req = op->req;
+        whole->req.context = context;
+        __atomic_store_n(&whole->error, op->error, __ATOMIC_RELAXED);
+    }
+    ofi_op_put(op);
+    parts_end(whole, 1);
+}
+
+struct ofi_op *ofi_op_part(struct ofi_op *whole)
+{
+    const struct ofi_xfer none = {.silent = true};
+    struct ofi_op *op = ofi_op_get(whole->ep, &none, OFI_COUNT_WRITE);
+
+    if (!op)
+        return NULL;
+    op->done = part_done;
+    op->whole = whole;
+    return op;
+}
+
+bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
+{
+    bool pending;
+
+    if (!(flags & FI_FENCE))
+        return false;
+    ofi_lock(&ep->lock);
+    pending = ofi_op_sends_pending(ep);
+    ofi_unlock(&ep->lock);
+    if (pending)
+        fabemu_progress(ep->domain->fab);
+    return pending;
+}
+
+/* --- completion --------------------------------------------------------------------- */
+
 void ofi_op_put(struct ofi_op *op)
 {
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
-    ofi_stack_push(&op->ep->spare, op);
+    ofi_stack_push(&op->pool->spare, op);
 }
 
 /* If calls are serialized, the caller may use the free list without atomic instructions. */
@@ -112,36 +201,41 @@ void ofi_op_read(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
 
-    if (!ep->lock.serial) {
+    if (!ep->lock.serial || op->pool != &ep->pool) {
         ofi_op_put(op);
         return;
     }
-    op->next = ep->free;
-    ep->free = op;
+    op->next = ep->pool.free;
+    ep->pool.free = op;
 }
 
 void ofi_op_finish(struct ofi_op *op)
 {
-    bool report = op->cq && (op->wanted || op->error);
+    struct ofi_cq *cq = op->wanted || op->error ? op->cq : NULL;
+    struct ofi_cntr *cntr = op->cntr;
 
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
     if (atomic_load_explicit(&op->ep->closing, memory_order_relaxed)) {
         ofi_op_put(op); /* the completion queue and the counter may have been closed */
         return;
     }
-    if (op->cntr)
-        atomic_fetch_add_explicit(op->error ? &op->cntr->failed : &op->cntr->done, 1,
+    if (cntr) {
+        atomic_fetch_add_explicit(op->error ? &cntr->failed : &cntr->done, 1,
                                   memory_order_release); /* C2 pairs with C1 in cntr.c */
-    if (report)
-        ofi_stack_push(&op->cq->arrived, op);
-    else
+        ofi_source_wake(&cntr->source);
+    }
+    if (cq) {
+        ofi_stack_push(&cq->arrived, op);
+        ofi_source_wake(&cq->source);
+    } else {
         ofi_op_put(op);
+    }
 }
 
 /* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
 {
-    for (const struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+    for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
             if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
                 !(slab->op[i].flags & OFI_FROM_PEER))
@@ -149,12 +243,18 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     return false;
 }
 
+static void pool_abort(struct fabemu *fab, struct ofi_pool *pool)
+{
+    for (struct ofi_slab *slab = pool->slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            fabemu_abort(fab, &slab->op[i].req);
+}
+
 /* Abort even operations that look complete, because their callbacks may still be running. */
 void ofi_op_abort_all(struct ofi_ep *ep)
 {
-    for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
-        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
-            fabemu_abort(ep->domain->fab, &slab->op[i].req);
+    pool_abort(ep->domain->fab, &ep->pool);
+    pool_abort(ep->domain->fab, &ep->arrivals);
 }
 
 /*
@@ -163,7 +263,7 @@ void ofi_op_abort_all(struct ofi_ep *ep)
  */
 static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 {
-    for (struct ofi_slab *slab = ep->slabs; slab; slab = slab->next)
+    for (struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
             struct ofi_op *op = &slab->op[i];
 
@@ -218,12 +318,20 @@ struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context)
     return found;
 }
 
-void ofi_op_pool_free(struct ofi_ep *ep)
+static void pool_free(struct ofi_pool *pool)
 {
-    while (ep->slabs) {
-        struct ofi_slab *slab = ep->slabs;
+    while (pool->slabs) {
+        struct ofi_slab *slab = pool->slabs;
 
-        ep->slabs = slab->next;
+        pool->slabs = slab->next;
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            free(slab->op[i].large_copy);
         free(slab);
     }
+}
+
+void ofi_op_pool_free(struct ofi_ep *ep)
+{
+    pool_free(&ep->pool);
+    pool_free(&ep->arrivals);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.c - libfabric's reads and writes of registered memory: gets and puts, with one remote piece.
+ * rma.c - libfabric's reads and writes of registered memory: gets and puts, one for each piece of
+ * the remote memory.
  *
  * A write is complete when the peer has acknowledged it, as FI_DELIVERY_COMPLETE requires. For
  * reads, FI_INJECT is ignored among the endpoint's flags, and refused among a call's flags.
@@ -14,42 +15,110 @@
  */
 #include "nic/ofi/ofi.h"
 
-#define RMA_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
-
-/* The remote memory of a transfer. */
+/* The remote memory of a transfer, in pieces. */
 struct rma_remote {
     fi_addr_t addr;
-    uint64_t offset;
-    uint64_t key;
-    size_t bytes; /* must equal the local size; RMA_AS_LOCAL if the call gives only the latter */
+    const struct fi_rma_iov *iov;
+    size_t iovs;
 };
-#define RMA_AS_LOCAL SIZE_MAX
 
-static int rma_post(struct ofi_op *op, enum ofi_count count, const struct ofi_xfer *xfer,
-                    const struct ofi_peer *peer, const struct rma_remote *remote,
-                    const struct fabemu_iov *iov, unsigned pieces)
+/* A transfer, or a part of it between one local and one remote range. */
+struct rma_transfer {
+    enum ofi_count count; /* OFI_COUNT_READ or OFI_COUNT_WRITE */
+    struct ofi_peer peer;
+    uint64_t key, offset;
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    unsigned pieces;
+    const struct ofi_xfer *xfer;
+};
+
+static int rma_post(struct ofi_op *op, const struct rma_transfer *t)
 {
     struct ofi_ep *ep = op->ep;
     struct fabemu *fab = ep->domain->fab;
-    uint64_t key = remote->key, offset = remote->offset;
-    const struct fabemu_notice notice = {.queue = peer->queue[OFI_UNTAGGED],
+    const struct fabemu_notice notice = {.queue = t->peer.queue[OFI_UNTAGGED],
                                          .src_queue = ep->source.queue[OFI_UNTAGGED],
-                                         .data = (uint32_t)xfer->data};
+                                         .data = t->xfer->data};
 
-    if (count == OFI_COUNT_READ)
-        return fabemu_getv(fab, peer->node, key, offset, iov, pieces, &op->req);
-    if (xfer->flags & FI_REMOTE_CQ_DATA)
-        return fabemu_putv_notice(fab, peer->node, key, offset, iov, pieces, &notice, &op->req);
-    return fabemu_putv(fab, peer->node, key, offset, iov, pieces, &op->req);
+    op->req.incarnation = t->peer.incarnation;
+    if (t->count == OFI_COUNT_READ)
+        return fabemu_getv(fab, t->peer.node, t->key, t->offset, t->iov, t->pieces, &op->req);
+    if (t->xfer->flags & FI_REMOTE_CQ_DATA)
+        return fabemu_putv_notice(fab, t->peer.node, t->key, t->offset, t->iov, t->pieces, &notice,
+                                  &op->req);
+    return fabemu_putv(fab, t->peer.node, t->key, t->offset, t->iov, t->pieces, &op->req);
+}
+
+/* Start a part of @whole. Errors: negative FI_E number. */
+static int rma_part(struct ofi_op *whole, const struct rma_transfer *part)
+{
+    struct ofi_op *op = ofi_op_part(whole);
+    int err = op ? rma_post(op, part) : 0;
+
+    if (!op)
+        return -FI_ENOMEM;
+    if (err)
+        ofi_op_put(op);
+    return err ? -ofi_errno(err) : 0;
+}
+
+/*
+ * Start one operation for each remote piece.
+ * Errors: as rma_part(), if no operation was started; otherwise the error completes @whole.
+ */
+static int rma_split(struct ofi_op *whole, const struct rma_transfer *t,
+                     const struct rma_remote *remote)
+{
+    size_t at = 0, started;
+    int err = 0;
+
+    ofi_op_split(whole, (uint32_t)remote->iovs);
+    for (started = 0; started < remote->iovs; started++) {
+        const struct fi_rma_iov *piece = &remote->iov[started];
+        struct rma_transfer part = *t;
+
+        part.key = piece->key;
+        part.offset = piece->addr;
+        part.pieces = ofi_iov_slice(t->iov, t->pieces, at, piece->len, part.iov);
+        err = rma_part(whole, &part);
+        if (err)
+            break;
+        at += piece->len;
+    }
+    if (err && !started)
+        return err;
+    ofi_op_split_end(whole, (uint32_t)(remote->iovs - started), -err);
+    return 0;
 }
 
 static int rma_check(const struct ofi_ep *ep, enum ofi_count count, uint64_t flags)
 {
-    uint64_t known = RMA_FLAGS | (count == OFI_COUNT_WRITE ? FI_REMOTE_CQ_DATA : 0);
+    uint64_t known = OFI_CALL_FLAGS_TX | (count == OFI_COUNT_WRITE ? FI_REMOTE_CQ_DATA : 0);
 
     if (!ep->enabled || !(ep->caps & FI_RMA))
         return -FI_EOPBADSTATE;
     return flags & ~known ? -FI_EBADFLAGS : ofi_data_check(ep, flags);
+}
+
+/*
+ * Check that the remote pieces have @bytes in all. A call that names one remote address without a
+ * size has passed RMA_AS_LOCAL as its length.
+ */
+#define RMA_AS_LOCAL SIZE_MAX
+static int rma_remote_check(const struct rma_remote *remote, size_t bytes, uint64_t flags)
+{
+    size_t sum = 0;
+
+    if (!remote->iovs || remote->iovs > OFI_IOV_MAX)
+        return -FI_EINVAL;
+    if (remote->iovs == 1 && remote->iov->len == RMA_AS_LOCAL)
+        return 0;
+    if (remote->iovs > 1 && flags & FI_REMOTE_CQ_DATA)
+        return -FI_EOPNOTSUPP; /* no part could carry the data, because any may be the last */
+    for (size_t i = 0; i < remote->iovs; i++)
+        if (__builtin_add_overflow(sum, remote->iov[i].len, &sum))
+            return -FI_EINVAL;
+    return sum == bytes ? 0 : -FI_EINVAL;
 }
 
 void ofi_notice_await(struct ofi_op *op)
@@ -58,65 +127,92 @@ void ofi_notice_await(struct ofi_op *op)
         ofi_op_put(op); /* the fabric has ended, so no write can be reported */
 }
 
+/* Let an injected write be sent from a copy. Errors: -FI_EMSGSIZE; -FI_EAGAIN, no memory. */
+static int rma_inject_copy(struct ofi_op *op, struct rma_transfer *t, size_t bytes)
+{
+    if (bytes > OFI_INJECT_BYTES)
+        return -FI_EMSGSIZE;
+    t->iov[0] =
+        (struct fabemu_iov){.base = ofi_op_copy(op, t->iov, t->pieces, bytes), .bytes = bytes};
+    t->pieces = 1;
+    return t->iov[0].base ? 0 : -FI_EAGAIN;
+}
+
+static int rma_begin(struct ofi_op *op, struct rma_transfer *t, const struct rma_remote *remote,
+                     size_t bytes)
+{
+    int err = 0;
+
+    if (t->xfer->flags & FI_INJECT && t->count == OFI_COUNT_WRITE)
+        err = rma_inject_copy(op, t, bytes);
+    if (err)
+        return err;
+    if (remote->iovs > 1)
+        return rma_split(op, t, remote);
+    t->key = remote->iov->key;
+    t->offset = remote->iov->addr;
+    err = rma_post(op, t);
+    return err ? -ofi_errno(err) : 0;
+}
+
 static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
                          const struct rma_remote *remote)
 {
-    bool injected = xfer->flags & FI_INJECT && count == OFI_COUNT_WRITE;
-    struct fabemu_iov iov[OFI_IOV_MAX];
-    struct ofi_peer peer;
-    unsigned pieces;
+    struct rma_transfer t = {.count = count, .xfer = xfer};
     size_t bytes;
     int err = rma_check(ep, count, xfer->flags);
 
     if (!err)
-        err = ofi_iov(xfer, iov, &pieces, &bytes);
+        err = ofi_iov(xfer, t.iov, &t.pieces, &bytes);
+    if (!err)
+        err = rma_remote_check(remote, bytes, xfer->flags);
     if (err)
         return err;
-    if ((remote->bytes != RMA_AS_LOCAL && remote->bytes != bytes) ||
-        ofi_av_peer(ep->av, remote->addr, &peer))
-        return -FI_EINVAL;
-    if (injected && bytes > FABEMU_INJECT_BYTES)
-        return -FI_EMSGSIZE;
+    err = ofi_ep_peer(ep, remote->addr, &t.peer);
+    if (err)
+        return err;
+    if (ofi_op_fenced(ep, xfer->flags))
+        return -FI_EAGAIN;
     struct ofi_op *op = ofi_op_get(ep, xfer, count);
 
     if (!op)
         return -FI_EAGAIN;
-    if (injected) {
-        ofi_iov_copy(op->copy, iov, pieces);
-        iov[0] = (struct fabemu_iov){.base = op->copy, .bytes = bytes};
-        pieces = 1;
-    }
-    op->req.incarnation = peer.incarnation;
-    err = rma_post(op, count, xfer, &peer, remote, iov, pieces);
+    err = rma_begin(op, &t, remote, bytes);
     if (err)
         ofi_op_put(op);
-    return err ? -ofi_errno(err) : 0;
+    return err;
+}
+
+/* Start a transfer whose call names one remote address, and no remote size. */
+static ssize_t rma_start_at(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
+                            fi_addr_t addr, uint64_t offset, uint64_t key)
+{
+    const struct fi_rma_iov piece = {.addr = offset, .len = RMA_AS_LOCAL, .key = key};
+
+    return rma_start(ep, count, xfer, &(struct rma_remote){addr, &piece, 1});
 }
 
 static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_msg_rma *msg,
                        uint64_t flags)
 {
-    if (msg->rma_iov_count != 1)
-        return -FI_EINVAL;
     return rma_start(ofi_ep_of(ep), count,
                      &(struct ofi_xfer){.iov = msg->msg_iov,
                                         .iovs = msg->iov_count,
                                         .data = msg->data,
                                         .flags = flags,
                                         .context = msg->context},
-                     &(struct rma_remote){msg->addr, msg->rma_iov->addr, msg->rma_iov->key,
-                                          msg->rma_iov->len});
+                     &(struct rma_remote){msg->addr, msg->rma_iov, msg->rma_iov_count});
 }
 
 static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov, size_t iovs,
-                     const struct rma_remote *remote, void *context)
+                     fi_addr_t addr, uint64_t offset, uint64_t key, void *context)
 {
-    return rma_start(ofi_ep_of(ep), count,
-                     &(struct ofi_xfer){.iov = iov,
-                                        .iovs = iovs,
-                                        .flags = ofi_ep_of(ep)->tx.op_flags,
-                                        .context = context},
-                     remote);
+    return rma_start_at(ofi_ep_of(ep), count,
+                        &(struct ofi_xfer){.iov = iov,
+                                           .iovs = iovs,
+                                           .flags = ofi_ep_of(ep)->tx.op_flags,
+                                           .context = context},
+                        addr, offset, key);
 }
 
 static ssize_t rma_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
@@ -128,8 +224,7 @@ static ssize_t rma_readv(struct fid_ep *ep, const struct iovec *iov, void **desc
                          fi_addr_t source, uint64_t addr, uint64_t key, void *context)
 {
     (void)desc;
-    return rma_v(ep, OFI_COUNT_READ, iov, count,
-                 &(struct rma_remote){source, addr, key, RMA_AS_LOCAL}, context);
+    return rma_v(ep, OFI_COUNT_READ, iov, count, source, addr, key, context);
 }
 
 static ssize_t rma_read(struct fid_ep *ep, void *buf, size_t bytes, void *desc, fi_addr_t source,
@@ -149,8 +244,7 @@ static ssize_t rma_writev(struct fid_ep *ep, const struct iovec *iov, void **des
                           fi_addr_t dest, uint64_t addr, uint64_t key, void *context)
 {
     (void)desc;
-    return rma_v(ep, OFI_COUNT_WRITE, iov, count,
-                 &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL}, context);
+    return rma_v(ep, OFI_COUNT_WRITE, iov, count, dest, addr, key, context);
 }
 
 static ssize_t rma_write(struct fid_ep *ep, const void *buf, size_t bytes, void *desc,
@@ -173,8 +267,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, v
                             .context = context};
 
     (void)desc;
-    return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE, &xfer,
-                     &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
+    return rma_start_at(ofi_ep_of(ep), OFI_COUNT_WRITE, &xfer, dest, addr, key);
 }
 
 /*
@@ -182,26 +275,25 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, v
  * @data_flag: FI_REMOTE_CQ_DATA if the write carries @data, else 0.
  */
 static ssize_t inject(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data_flag,
-                      uint64_t data, const struct rma_remote *remote)
+                      uint64_t data, fi_addr_t dest, uint64_t addr, uint64_t key)
 {
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
     struct ofi_xfer xfer = {
         .iov = &iov, .iovs = 1, .data = data, .flags = FI_INJECT | data_flag, .silent = true};
 
-    return rma_start(ofi_ep_of(ep), OFI_COUNT_WRITE, &xfer, remote);
+    return rma_start_at(ofi_ep_of(ep), OFI_COUNT_WRITE, &xfer, dest, addr, key);
 }
 
 static ssize_t rma_inject(struct fid_ep *ep, const void *buf, size_t bytes, fi_addr_t dest,
                           uint64_t addr, uint64_t key)
 {
-    return inject(ep, buf, bytes, 0, 0, &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
+    return inject(ep, buf, bytes, 0, 0, dest, addr, key);
 }
 
 static ssize_t rma_injectdata(struct fid_ep *ep, const void *buf, size_t bytes, uint64_t data,
                               fi_addr_t dest, uint64_t addr, uint64_t key)
 {
-    return inject(ep, buf, bytes, FI_REMOTE_CQ_DATA, data,
-                  &(struct rma_remote){dest, addr, key, RMA_AS_LOCAL});
+    return inject(ep, buf, bytes, FI_REMOTE_CQ_DATA, data, dest, addr, key);
 }
 
 struct fi_ops_rma ofi_rma_ops = {

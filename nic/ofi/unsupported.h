@@ -22,21 +22,10 @@ OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t fla
        void *context)
 
 /* --- fabrics --- */
-OFI_NO(int, passive_ep, FI_ENOSYS, struct fid_fabric *fabric, struct fi_info *info,
-       struct fid_pep **pep, void *context)
-OFI_NO(int, wait_open, FI_ENOSYS, struct fid_fabric *fabric, struct fi_wait_attr *attr,
-       struct fid_wait **set)
-OFI_NO(int, trywait, FI_ENOSYS, struct fid_fabric *fabric, struct fid **fids, int count)
-
-/* --- event queues --- */
-OFI_NO(ssize_t, eq_write, FI_ENOSYS, struct fid_eq *eq, uint32_t event, const void *buf,
-       size_t bytes, uint64_t flags)
 
 /* --- domains --- */
 OFI_NO(int, scalable_ep, FI_ENOSYS, struct fid_domain *domain, struct fi_info *info,
        struct fid_ep **ep, void *context)
-OFI_NO(int, poll_open, FI_ENOSYS, struct fid_domain *domain, struct fi_poll_attr *attr,
-       struct fid_poll **set)
 OFI_NO(int, stx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_tx_attr *attr,
        struct fid_stx **stx, void *context)
 OFI_NO(int, srx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_rx_attr *attr,
@@ -49,12 +38,12 @@ OFI_NO(int, insertsym, FI_ENOSYS, struct fid_av *fid, const char *node, size_t n
        const char *service, size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 
 /* --- endpoints --- */
-OFI_NO(int, getopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, void *value, size_t *bytes)
-OFI_NO(int, setopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, const void *value, size_t bytes)
 OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *attr,
        struct fid_ep **tx, void *context)
 OFI_NO(int, rx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_rx_attr *attr,
        struct fid_ep **rx, void *context)
+OFI_NO(ssize_t, cancel, FI_ENOSYS, fid_t fid, void *context)
+OFI_NO(int, setopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, const void *value, size_t bytes)
 OFI_NO(ssize_t, size_left, FI_ENOSYS, struct fid_ep *ep)
 OFI_NO(int, getpeer, FI_ENOSYS, struct fid_ep *ep, void *addr, size_t *bytes)
 OFI_NO(int, connect, FI_ENOSYS, struct fid_ep *ep, const void *addr, const void *param,

@@ -32,19 +32,11 @@ bool ofi_wait_step(struct ofi_wait *wait)
 {
     if (wait_is_over(wait))
         return false;
-    if (fabemu_progress(wait->fab))
+    if (wait->fab && fabemu_progress(wait->fab))
         wait->rounds = 0;
-    else if (wait->rounds++ < OFI_POLLS_BEFORE_SLEEP)
-        fabemu_idle(wait->fab, wait->rounds - 1);
-    else
+    else if (!wait->fab || wait->rounds++ >= OFI_POLLS_BEFORE_SLEEP)
         sleep_briefly();
-    return true;
-}
-
-bool ofi_wait_sleep(const struct ofi_wait *wait)
-{
-    if (wait_is_over(wait))
-        return false;
-    sleep_briefly();
+    else
+        fabemu_idle(wait->fab, wait->rounds - 1);
     return true;
 }

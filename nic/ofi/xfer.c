@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define XFER_SEND_FLAGS (OFI_OP_FLAGS_TX | FI_REMOTE_CQ_DATA | FI_MORE)
-#define XFER_RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+#define XFER_SEND_FLAGS (OFI_CALL_FLAGS_TX | FI_REMOTE_CQ_DATA)
+#define XFER_RECV_FLAGS (OFI_OP_FLAGS_RX | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
 {
@@ -43,6 +43,24 @@ void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces)
             memcpy(at, iov[i].base, iov[i].bytes);
 }
 
+unsigned ofi_iov_slice(const struct fabemu_iov *from, unsigned pieces, size_t offset, size_t bytes,
+                       struct fabemu_iov *to)
+{
+    unsigned count = 0;
+
+    to[0] = (struct fabemu_iov){0};
+    for (unsigned i = 0; i < pieces && bytes; i++) {
+        size_t skip = offset < from[i].bytes ? offset : from[i].bytes;
+        size_t n = from[i].bytes - skip < bytes ? from[i].bytes - skip : bytes;
+
+        offset -= skip;
+        bytes -= n;
+        if (n)
+            to[count++] = (struct fabemu_iov){.base = (char *)from[i].base + skip, .bytes = n};
+    }
+    return count ? count : 1;
+}
+
 /* Return the result of a call. After -FI_EAGAIN the caller tries again, so make progress first. */
 static ssize_t xfer_result(struct ofi_ep *ep, int err)
 {
@@ -54,6 +72,7 @@ static ssize_t xfer_result(struct ofi_ep *ep, int err)
 static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_dest *ret)
 {
     struct ofi_peer peer;
+    int err;
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
@@ -61,15 +80,18 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
         return -FI_EBADFLAGS;
     if (ofi_data_check(ep, xfer->flags))
         return -FI_EOPNOTSUPP;
-    if (ofi_av_peer(ep->av, xfer->addr, &peer))
-        return -FI_EINVAL;
+    err = ofi_ep_peer(ep, xfer->addr, &peer);
+    if (err)
+        return err;
     *ret = (struct fabemu_dest){
         .node = peer.node,
         .incarnation = peer.incarnation,
         .queue = peer.queue[xfer->kind],
         .delivered = xfer->flags & OFI_DELIVERED,
+        .matched = xfer->flags & FI_MATCH_COMPLETE,
         .tag = xfer->tag,
-        .data = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA | (uint32_t)xfer->data : 0,
+        .data = xfer->flags & FI_REMOTE_CQ_DATA ? xfer->data : 0,
+        .mark = xfer->flags & FI_REMOTE_CQ_DATA ? OFI_HAS_DATA : 0,
     };
     return 0;
 }
@@ -118,9 +140,12 @@ static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     if (!op)
         return -FI_EAGAIN;
     if (xfer->flags & FI_INJECT) {
-        ofi_iov_copy(op->copy, iov, pieces);
-        iov[0] = (struct fabemu_iov){.base = op->copy, .bytes = bytes};
+        iov[0] = (struct fabemu_iov){.base = ofi_op_copy(op, iov, pieces, bytes), .bytes = bytes};
         pieces = 1;
+        if (!iov[0].base) {
+            ofi_op_put(op);
+            return -FI_EAGAIN;
+        }
     }
     int err = fabemu_send(ep->queue[xfer->kind], dest, iov, pieces, &op->req);
 
@@ -142,9 +167,11 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
-    if (bytes > (xfer->flags & FI_INJECT ? FABEMU_INJECT_BYTES : OFI_MESSAGE_MAX_BYTES))
+    if (bytes > (xfer->flags & FI_INJECT ? OFI_INJECT_BYTES : ep->message_max_bytes))
         return -FI_EMSGSIZE;
-    if (xfer->flags & FI_INJECT && !dest.delivered)
+    if (ofi_op_fenced(ep, xfer->flags))
+        return -FI_EAGAIN;
+    if (xfer->flags & FI_INJECT && bytes <= FABEMU_INJECT_BYTES && !dest.delivered && !dest.matched)
         return xfer_inject(ep, xfer, &dest, iov, pieces, bytes);
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
@@ -161,7 +188,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
         return -FI_EBADFLAGS;
-    if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC)
+    if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
@@ -192,14 +219,19 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
+    if (xfer->flags & FI_MULTI_RECV && (pieces != 1 || !bytes))
+        return -FI_EINVAL;
     struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_RECV);
 
     if (!op)
         return -FI_EAGAIN;
     xfer_expect(op, xfer, bytes);
     op->req.incarnation = incarnation;
-    err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
-                           &op->req);
+    if (xfer->flags & FI_MULTI_RECV)
+        err = ofi_multi_post(op, xfer, from);
+    else
+        err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
+                               &op->req);
     if (err)
         ofi_op_put(op);
     return xfer_result(ep, err);
@@ -213,6 +245,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
 {
     op->req.tag = found->tag;
     op->req.data = found->data;
+    op->req.mark = found->mark;
     op->req.bytes = found->bytes;
     op->req.src_node = found->src_node;
     op->req.src_incarnation = found->src_incarnation;

@@ -134,9 +134,11 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     op->seen_ms = 0;
     send->tag = dest->tag;
     send->data = dest->data;
+    send->mark = dest->mark;
     send->dst_queue = dest->queue;
     send->src_queue = queue->id;
     send->delivered = dest->delivered;
+    send->matched = dest->matched;
     nic_op_iov(op, iov, iovs);
     send->watched = nic_watched_begin(queue->fab, op->bytes);
 }
@@ -242,6 +244,7 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     op->named = req->incarnation != 0;
     op->seen_ms = 0;
     nic_recv_of(op)->queue = queue;
+    nic_recv_of(op)->next = NULL;
     /* the size of the message is not known yet */
     nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX);
     nic_op_iov(op, iov, iovs);
@@ -265,14 +268,14 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_r
         nic_peer_connect(fab, peer);
 }
 
-int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
-                     uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
-                     struct fabemu_req *req)
+/* Check the source of a receive, and prepare all of the receive but the limits of a multi one. */
+static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                                uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
+                                struct fabemu_req *req)
 {
     static const struct fabemu_iov nothing = {0};
-    struct fabemu *fab = queue->fab;
+    const struct fabemu *fab = queue->fab;
     struct nic_recv *recv = nic_recv_of(nic_op_of(req));
-    struct fabemu_message *msg;
     int err;
 
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
@@ -289,15 +292,67 @@ int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint
     recv->from = from.queue;
     recv->tag = tag;
     recv->ignore = ignore;
+    return 0;
+}
+
+/* Wait for a message, because no unexpected message matches the receive. */
+static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
+{
+    if (recv->op.node == FABEMU_ANY_NODE)
+        emu_list_add(&recv->queue->posted, &recv->op.post.link);
+    else
+        receive_post(fab, nic_peer(fab, recv->op.node), recv);
+}
+
+int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                     uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
+                     struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_recv *recv = nic_recv_of(nic_op_of(req));
+    struct fabemu_message *msg;
+    int err = receive_prepare_from(queue, from, tag, ignore, iov, iovs, req);
+
+    if (err)
+        return err;
     nic_lock(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     msg = nic_queue_find(queue, from, req->incarnation, tag, ignore);
     if (msg)
         nic_message_take(fab, msg, recv);
-    else if (from.node == FABEMU_ANY_NODE)
-        emu_list_add(&queue->posted, &recv->op.post.link);
     else
-        receive_post(fab, nic_peer(fab, from.node), recv);
+        receive_wait(fab, recv);
+    nic_unlock(fab);
+    return 0;
+}
+
+int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
+                      uint64_t ignore, const struct fabemu_multi *multi, struct fabemu_req *req)
+{
+    struct fabemu *fab = queue->fab;
+    struct nic_recv *one, *recv = nic_recv_of(nic_op_of(req));
+    const struct fabemu_iov iov = {.base = multi->base, .bytes = multi->bytes};
+    uint64_t incarnation = req->incarnation;
+    struct fabemu_message *msg;
+    bool open = true;
+    int err = receive_prepare_from(queue, from, tag, ignore, &iov, 1, req);
+
+    if (err)
+        return err;
+    if (!multi->min_bytes || multi->min_bytes > multi->bytes)
+        return nic_fail(-EINVAL, "a buffer of %zu bytes cannot have a minimum of %zu", multi->bytes,
+                        multi->min_bytes);
+    recv->next = multi->next;
+    recv->min_bytes = multi->min_bytes;
+    nic_lock(fab);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    while (open && (msg = nic_queue_find(queue, from, incarnation, tag, ignore))) {
+        one = nic_multi_next(recv, msg->wire.bytes, &open);
+        if (one)
+            nic_message_take(fab, msg, one);
+    }
+    if (open)
+        receive_wait(fab, recv);
     nic_unlock(fab);
     return 0;
 }
@@ -321,12 +376,7 @@ int fabemu_probe_from(struct fabemu_queue *queue, struct fabemu_source from, uin
     nic_lock(fab);
     msg = nic_queue_find(queue, from, req->incarnation, tag, ignore);
     if (msg) {
-        req->src_node = msg->src_node;
-        req->src_incarnation = msg->src_incarnation;
-        req->src_queue = msg->src_queue;
-        req->tag = msg->tag;
-        req->data = msg->data;
-        req->bytes = msg->bytes;
+        nic_message_describe(req, msg->src_node, msg->src_incarnation, &msg->wire);
         req->status = 0;
         if (claim) {
             emu_list_del(&msg->link);

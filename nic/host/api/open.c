@@ -16,6 +16,7 @@
 #include "nic/host/progress/progress.h"
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/queue.h"
+#include "nic/host/rx/region.h"
 #include "nic/host/tx/answer.h"
 
 #define EAGER_DEFAULT 8192u
@@ -172,10 +173,8 @@ void nic_close(struct fabemu *fab)
         nic_peer_release(fab, &fab->peers[i]);
     nic_op_fail_all(fab, FABEMU_ANY_NODE, -ECANCELED);
     nic_event_release(fab);
-    for (uint32_t i = 0; i < fab->region_count; i++)
-        free(fab->regions[i]);
+    nic_region_release(fab);
     nic_free_pools(fab);
-    free(fab->regions);
     free(fab->slots);
     free(fab->loop);
     free(fab->queues);

@@ -156,6 +156,7 @@ struct fabemu {
     struct nic_region **regions; /* table of regions, by the low bits of their keys */
     uint32_t region_count;
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
+    void *chosen;                 /* tree (tsearch) of the regions with chosen keys */
 
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */
@@ -188,6 +189,8 @@ struct fabemu {
     /* Read without the lock. */
     /* number of polls by the application; relaxed, because it is only a hint */
     alignas(EMU_LINE) _Atomic uint32_t polls;
+    /* a thread of the application blocks until a callback wakes it, and none polls; only a hint */
+    _Atomic bool blocked;
     _Atomic uint32_t steps; /* number of steps, modulo 2^32 */
     /* value of steps + polls when nic_watch() was last called */
     _Atomic uint32_t watched;

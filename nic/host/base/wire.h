@@ -68,7 +68,7 @@ struct nic_wire_head {
 struct nic_wire_msg {
     struct nic_wire_head head;
     uint16_t src_queue;
-    uint16_t spare;
+    uint16_t mark; /* of struct fabemu_dest */
     /* the sender's id of the transfer. In a NIC_EAGER: 0, or the id that the receiver confirms with
        NIC_FIN when it has the whole message */
     uint32_t id;
@@ -86,7 +86,7 @@ struct nic_wire_msg {
 struct nic_wire_short {
     struct nic_wire_head head;
     uint16_t src_queue;
-    uint16_t spare;
+    uint16_t mark;
     uint32_t data;
     uint64_t tag;
 };

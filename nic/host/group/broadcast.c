@@ -61,8 +61,10 @@ struct nic_region *nic_broadcast_region(struct fabemu *fab, uint32_t group, uint
 void nic_broadcast_write(struct fabemu *fab, struct nic_region *region, uint64_t offset,
                          const void *from, size_t bytes, bool last)
 {
-    if (bytes && region->base + offset != (const uint8_t *)from)
-        emu_copy(region->base + offset, from, bytes);
+    uint8_t *to = (uint8_t *)region->piece[0].base + offset;
+
+    if (bytes && to != (const uint8_t *)from)
+        emu_copy(to, from, bytes);
     if (last)
         nic_region_written(fab, region);
 }

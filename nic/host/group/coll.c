@@ -220,7 +220,11 @@ static void region_agreed(struct fabemu_group *g, struct nic_coll *c)
 int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, unsigned access,
                               uint64_t *key, struct fabemu_req *req)
 {
-    struct nic_region init = {.base = addr, .bytes = bytes, .access = access, .group = g};
+    struct nic_region init = {.piece = {{.base = addr, .bytes = bytes}},
+                              .pieces = 1,
+                              .bytes = bytes,
+                              .access = access,
+                              .group = g};
     struct nic_coll c = {.kind = EMU_ALLREDUCE,
                          .op = EMU_MAX,
                          .type = EMU_U64,

@@ -134,7 +134,7 @@ static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected && left;
          at = at->next, left--) {
         const struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
-        uint64_t internal = msg->tag & EMU_PENDING_INTERNAL;
+        uint64_t internal = msg->wire.tag & EMU_PENDING_INTERNAL;
 
         if (pending->unexpected && (pending->early.tag & EMU_PENDING_INTERNAL) != internal) {
             if (internal)
@@ -142,8 +142,8 @@ static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
             pending->unexpected = 0;
         }
         if (!pending->unexpected++)
-            pending->early = (struct emu_pending_op){.tag = msg->tag,
-                                                     .bytes = msg->bytes,
+            pending->early = (struct emu_pending_op){.tag = msg->wire.tag,
+                                                     .bytes = msg->wire.bytes,
                                                      .node = msg->src_node,
                                                      .kind = EMU_PENDING_RECEIVE,
                                                      .state = EMU_PENDING_UNMATCHED};

@@ -26,7 +26,10 @@ struct nic_thread {
     bool stop; /* protected by lock */
 };
 
-/* Sleep for @ns, which may be 0, or until the thread must stop. Returns whether it must stop. */
+/*
+ * Sleep for @ns (0: do not), or until the thread must stop or fabemu_block() wakes it. Returns
+ * whether it must stop.
+ */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)
 {
     bool stop;
@@ -70,7 +73,7 @@ static void *thread_main(void *argument)
     while (!thread_stops(t, 0)) {
         uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
 
-        if (always || polls == seen) {
+        if (always || polls == seen || atomic_load_explicit(&fab->blocked, memory_order_relaxed)) {
             thread_serve(t);
         } else { /* the application polls */
             seen = polls;
@@ -78,6 +81,21 @@ static void *thread_main(void *argument)
         }
     }
     return NULL;
+}
+
+void fabemu_block(struct fabemu *fab)
+{
+    struct nic_thread *t = fab->thread;
+
+    if (nic_is_defunct(fab) || !t)
+        return;
+    pthread_mutex_lock(&t->lock);
+    atomic_store_explicit(&fab->blocked, true, memory_order_relaxed);
+    pthread_cond_signal(&t->stopped);
+    pthread_mutex_unlock(&t->lock);
+    /* the thread may be asleep in nic_sleep(); the application's polls since then have told the
+       fabric not to wake it */
+    emu_hostif_nic_wake(fab->hostif.shared);
 }
 
 static void thread_free(struct nic_thread *t)

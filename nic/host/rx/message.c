@@ -62,24 +62,30 @@ void nic_message_release_pools(struct fabemu *fab)
 
 /* --- matched ------------------------------------------------------------------------ */
 
+void nic_message_describe(struct fabemu_req *req, uint32_t node, uint64_t incarnation,
+                          const struct nic_wire_msg *wire)
+{
+    req->src_node = node;
+    req->src_incarnation = incarnation;
+    req->src_queue = wire->src_queue;
+    req->tag = wire->tag;
+    req->data = wire->data;
+    req->mark = wire->mark;
+    req->bytes = wire->bytes;
+}
+
 /*
  * Fill the receive's request with the properties of its message. op->bytes is still the size of the
  * receive's buffer.
  */
 static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t incarnation,
-                                 uint16_t src_queue, uint64_t tag, uint64_t data, uint64_t bytes,
-                                 uint32_t number)
+                                 const struct nic_wire_msg *wire, uint32_t number)
 {
     struct nic_op *op = &recv->op;
 
     op->node = node;
-    recv->status = bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
-    op->post.req->src_node = node;
-    op->post.req->src_incarnation = incarnation;
-    op->post.req->src_queue = src_queue;
-    op->post.req->tag = tag;
-    op->post.req->data = data;
-    op->post.req->bytes = bytes;
+    recv->status = wire->bytes > op->bytes && op->iovs ? -EMSGSIZE : 0;
+    nic_message_describe(op->post.req, node, incarnation, wire);
     recv->watched.number = (uint16_t)number;
 }
 
@@ -109,7 +115,7 @@ static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_
 
 static void receive_copy(struct fabemu *fab, struct nic_recv *recv, struct fabemu_message *msg)
 {
-    nic_op_write(&recv->op, 0, msg->buf, msg->bytes);
+    nic_op_write(&recv->op, 0, msg->buf, msg->wire.bytes);
     nic_op_end(fab, &recv->op, recv->status);
     nic_message_drop(fab, msg);
 }
@@ -120,15 +126,14 @@ void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic
 
     assert(fab->locked && recv->op.state == NIC_OP_POSTED);
     emu_list_del(&msg->link);
-    receive_fill_request(recv, msg->src_node, msg->src_incarnation, msg->src_queue, msg->tag,
-                         msg->data, msg->bytes, msg->number);
+    receive_fill_request(recv, msg->src_node, msg->src_incarnation, &msg->wire, msg->number);
     if (msg->broken || (msg->rts && !nic_peer_check_is_current(peer, msg->check))) {
         nic_op_end(fab, &recv->op, -EHOSTUNREACH);
         if (!msg->rts)
-            nic_peer_consumed(fab, peer, msg->check, msg->bytes);
+            nic_peer_consumed(fab, peer, msg->check, msg->wire.bytes);
         msg_free(fab, msg);
     } else if (msg->rts) {
-        receive_fetch(fab, peer, recv, msg->id, msg->bytes);
+        receive_fetch(fab, peer, recv, msg->wire.id, msg->wire.bytes);
         msg_free(fab, msg);
     } else if (msg->whole) {
         receive_copy(fab, recv, msg);
@@ -148,9 +153,9 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
         peer->fill.msg = NULL;
     else if (msg->rts && nic_peer_check_is_current(peer, msg->check))
         /* tell the sender that nobody will receive the message */
-        nic_fin(fab, peer, msg->id, -ECANCELED);
+        nic_fin(fab, peer, msg->wire.id, -ECANCELED);
     else if (!msg->rts)
-        nic_peer_consumed(fab, peer, msg->check, msg->bytes);
+        nic_peer_consumed(fab, peer, msg->check, msg->wire.bytes);
     msg_free(fab, msg);
 }
 
@@ -180,13 +185,9 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
     msg->src_node = peer->node;
     msg->src_incarnation = peer->incarnation;
     msg->check = peer->rx_check;
-    msg->src_queue = wire->src_queue;
     msg->rts = rts;
-    msg->id = wire->id;
     msg->number = number;
-    msg->tag = wire->tag;
-    msg->data = wire->data;
-    msg->bytes = wire->bytes;
+    msg->wire = *wire;
     emu_list_add(&queue->unexpected, &msg->link);
     return msg;
 }
@@ -194,7 +195,8 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
 static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
                                     const struct nic_wire_msg *wire)
 {
-    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag);
+    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag,
+                           wire->bytes);
 }
 
 /* --- the wire ----------------------------------------------------------------------- */
@@ -217,6 +219,7 @@ static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
     memcpy(&little, seg->payload, sizeof little);
     *wire = (struct nic_wire_msg){.head = little.head,
                                   .src_queue = little.src_queue,
+                                  .mark = little.mark,
                                   .tag = little.tag,
                                   .data = little.data,
                                   .bytes = seg->hdr.len - sizeof little};
@@ -284,8 +287,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct fabemu_message *msg = NULL;
 
     if (recv) {
-        receive_fill_request(recv, peer->node, peer->incarnation, wire.src_queue, wire.tag,
-                             wire.data, wire.bytes, seg->hdr.seq);
+        receive_fill_request(recv, peer->node, peer->incarnation, &wire, seg->hdr.seq);
         nic_op_write(&recv->op, 0, from, n);
     } else {
         msg = message_keep(fab, peer, queue, &wire, false, seg->hdr.seq);
@@ -383,8 +385,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
     struct nic_recv *recv = queue_match(queue, peer, &wire);
 
     if (recv) {
-        receive_fill_request(recv, peer->node, peer->incarnation, wire.src_queue, wire.tag,
-                             wire.data, wire.bytes, seg->hdr.seq);
+        receive_fill_request(recv, peer->node, peer->incarnation, &wire, seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
         /* if we are detaching, our answer to the sender's disconnect ends its send instead */

@@ -14,6 +14,9 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
 void nic_message_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 
+/** nic_message_describe - store in @req the properties of a message from this incarnation. */
+void nic_message_describe(struct fabemu_req *req, uint32_t node, uint64_t incarnation,
+                          const struct nic_wire_msg *wire);
 /** nic_message_take - let @recv receive @msg, now or as soon as all of @msg has arrived. */
 void nic_message_take(struct fabemu *fab, struct fabemu_message *msg, struct nic_recv *recv);
 /** nic_message_break - end, with @status, the message from @peer whose rest will not arrive. */

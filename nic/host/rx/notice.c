@@ -32,6 +32,7 @@ static void notice_complete(struct fabemu *fab, struct nic_op *op, const struct 
 
     req->src_node = notice->src_node;
     req->src_queue = notice->src_queue;
+    req->mark = 0;
     req->src_incarnation = notice->src_incarnation;
     req->tag = 0;
     req->data = notice->data;

@@ -20,26 +20,70 @@ static bool source_matches(struct fabemu_source from, struct fabemu_source want)
            (want.queue == FABEMU_ANY_QUEUE || want.queue == from.queue);
 }
 
-struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
-                                 uint64_t tag)
+static struct nic_recv *multi_receive(struct nic_recv *multi, struct fabemu_req *req,
+                                      const struct fabemu_iov *iov)
 {
-    emu_each_listed (struct nic_recv, recv, &queue->posted, op.post.link) {
-        if (!source_matches(from, (struct fabemu_source){recv->op.node, recv->from}) ||
-            !tag_matches(tag, recv->tag, recv->ignore))
-            continue;
-        emu_list_del(&recv->op.post.link);
-        return recv;
+    struct nic_recv *recv = nic_recv_of(nic_op_new(req, NIC_OP_RECV, FABEMU_ANY_NODE, NULL));
+
+    recv->op.state = NIC_OP_POSTED;
+    recv->queue = multi->queue;
+    recv->watched = multi->watched;
+    nic_op_iov(&recv->op, iov, 1);
+    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
+    return recv;
+}
+
+struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *open)
+{
+    struct nic_op *op = &multi->op;
+    struct fabemu_iov iov = {.base = (char *)op->iov[0].base + op->moved,
+                             .bytes = op->bytes - op->moved};
+    struct fabemu_req *req = multi->next(op->post.req, iov.base);
+    struct nic_recv *recv = req ? multi_receive(multi, req, &iov) : NULL;
+
+    op->moved += bytes < iov.bytes ? bytes : iov.bytes;
+    *open = req && op->bytes - op->moved >= multi->min_bytes;
+    if (!*open) {
+        multi->watched.began_ns = 0; /* each message is reported to the fabric, the buffer is not */
+        nic_op_end(multi->queue->fab, op, req ? 0 : -ENOMEM);
     }
+    return recv;
+}
+
+static struct nic_recv *queue_find_posted(struct fabemu_queue *queue, struct fabemu_source from,
+                                          uint64_t tag)
+{
+    emu_each_listed (struct nic_recv, recv, &queue->posted, op.post.link)
+        if (source_matches(from, (struct fabemu_source){recv->op.node, recv->from}) &&
+            tag_matches(tag, recv->tag, recv->ignore))
+            return recv;
     return NULL;
+}
+
+struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
+                                 uint64_t tag, uint64_t bytes)
+{
+    struct nic_recv *recv = queue_find_posted(queue, from, tag), *one;
+    bool open;
+
+    while (recv && recv->next) {
+        one = nic_multi_next(recv, bytes, &open);
+        if (one)
+            return one;
+        recv = queue_find_posted(queue, from, tag);
+    }
+    if (recv)
+        emu_list_del(&recv->op.post.link);
+    return recv;
 }
 
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
                                       uint64_t incarnation, uint64_t tag, uint64_t ignore)
 {
     emu_each_listed (struct fabemu_message, msg, &queue->unexpected, link)
-        if (source_matches((struct fabemu_source){msg->src_node, msg->src_queue}, want) &&
+        if (source_matches((struct fabemu_source){msg->src_node, msg->wire.src_queue}, want) &&
             (!incarnation || msg->src_incarnation == incarnation) &&
-            tag_matches(msg->tag, tag, ignore))
+            tag_matches(msg->wire.tag, tag, ignore))
             return msg;
     return NULL;
 }

@@ -10,6 +10,7 @@
 #define NIC_QUEUE_H
 
 #include "nic/host/base/op.h"
+#include "nic/host/base/wire.h"
 
 /* limit of the messages that are kept for queues that are not open yet; more wait at senders */
 #define NIC_PARKED_MAX 4096u
@@ -23,15 +24,13 @@ struct fabemu_message {
     struct nic_recv *recv;
     uint32_t src_node;
     uint64_t src_incarnation;
-    uint32_t check; /* nic_check() in its first segment */
-    uint16_t src_queue;
-    bool rts;     /* the message is still at its sender, which knows it by id */
-    bool whole;   /* the whole message is in buf */
-    bool broken;  /* the rest will not arrive, so a receive that matches it fails */
-    uint8_t pool; /* index of the free list for buffers of this size */
-    uint32_t id;
+    uint32_t check;  /* nic_check() in its first segment */
+    bool rts;        /* the message is still at its sender, which knows it by wire.id */
+    bool whole;      /* the whole message is in buf */
+    bool broken;     /* the rest will not arrive, so a receive that matches it fails */
+    uint8_t pool;    /* index of the free list for buffers of this size */
     uint32_t number; /* as struct nic_watched.number */
-    uint64_t tag, data, bytes;
+    struct nic_wire_msg wire;
     uint8_t buf[];
 };
 
@@ -49,6 +48,7 @@ struct fabemu_queue {
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
 };
 
+/* A posted receive of one message or, if `next` is not NULL, of several (fabemu_recv_multi()). */
 struct nic_recv {
     struct nic_op op;
     struct nic_watched watched;
@@ -56,15 +56,29 @@ struct nic_recv {
     struct fabemu_queue *queue;
     int32_t status; /* once matched: the status with which it will complete */
     uint32_t from;  /* the wanted queue of the sender, or FABEMU_ANY_QUEUE */
+    /* of struct fabemu_multi; op.moved says how much of the buffer has been given to messages */
+    struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
+    uint64_t min_bytes;
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");
 
 /** nic_queue_at - return queue @id, creating it (not open) if necessary; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
-/** nic_queue_match - remove and return the oldest posted receive that matches, or NULL. */
+/**
+ * nic_queue_match - return the oldest posted receive that matches a message of @bytes, no longer in
+ * the list; NULL: none matches. From a receive of several messages it takes the one for this
+ * message.
+ */
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
-                                 uint64_t tag);
+                                 uint64_t tag, uint64_t bytes);
+/**
+ * nic_multi_next - take from @multi, a receive of several messages, a receive for one message of
+ * @bytes. If too little space is left then, complete @multi.
+ * @open: receives whether @multi takes more messages; if not, the caller must not use it any more.
+ * NULL: there was no memory, so @multi has failed.
+ */
+struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *open);
 /**
  * nic_queue_find - return the oldest unexpected message that matches, or NULL.
  * @incarnation: of the sender; 0: any.

@@ -3,6 +3,7 @@
 #include "nic/host/rx/region.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 
 #include "nic/host/base/base.h"
@@ -31,8 +32,31 @@ static int regions_grow(struct fabemu *fab)
     return 0;
 }
 
+static int chosen_order(const void *a, const void *b)
+{
+    uint64_t key_a = ((const struct nic_region *)a)->key;
+    uint64_t key_b = ((const struct nic_region *)b)->key;
+
+    return (key_a > key_b) - (key_a < key_b);
+}
+
+static struct nic_region *chosen_find(const struct fabemu *fab, uint64_t key)
+{
+    const struct nic_region wanted = {.key = key};
+    struct nic_region **found = tfind(&wanted, &fab->chosen, chosen_order);
+
+    return found ? *found : NULL;
+}
+
+static int region_add_chosen(struct fabemu *fab, struct nic_region *region)
+{
+    if (nic_region_find(fab, region->key))
+        return -EEXIST;
+    return tsearch(region, &fab->chosen, chosen_order) ? 0 : -ENOMEM;
+}
+
 /* Enter the region into the table, and set its key. Errors: -ENOMEM, -ENOSPC. */
-static int region_place(struct fabemu *fab, struct nic_region *region, uint64_t random)
+static int region_place(struct fabemu *fab, struct nic_region *region)
 {
     uint32_t index = 0;
     int err = 0;
@@ -43,7 +67,9 @@ static int region_place(struct fabemu *fab, struct nic_region *region, uint64_t 
         err = regions_grow(fab);
     if (err)
         return err;
-    region->key = (random << KEY_INDEX_BITS | index) & ~NIC_KEY_SYMMETRIC;
+    do
+        region->key = (nic_random() << KEY_INDEX_BITS | index) & ~NIC_KEY_SYMMETRIC;
+    while (chosen_find(fab, region->key));
     fab->regions[index] = region;
     return 0;
 }
@@ -61,7 +87,7 @@ int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic
         region->symmetric = fab->symmetric;
         fab->symmetric = region;
     } else {
-        err = region_place(fab, region, nic_random());
+        err = region->chosen ? region_add_chosen(fab, region) : region_place(fab, region);
     }
     if (err)
         free(region);
@@ -71,18 +97,47 @@ int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic
 }
 
 /* Symmetric regions are few, so a linear search is enough. */
+static struct nic_region *symmetric_find(const struct fabemu *fab, uint64_t key)
+{
+    struct nic_region *region = fab->symmetric;
+
+    while (region && region->key != key)
+        region = region->symmetric;
+    return region;
+}
+
 struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
 {
     uint32_t index = (uint32_t)key & KEY_INDEX_MASK;
     struct nic_region *region;
 
-    if (key & NIC_KEY_SYMMETRIC) {
-        for (region = fab->symmetric; region && region->key != key;)
-            region = region->symmetric;
-        return region;
+    if (key & NIC_KEY_SYMMETRIC)
+        region = symmetric_find(fab, key);
+    else
+        region = index < fab->region_count ? fab->regions[index] : NULL;
+    return region && region->key == key ? region : chosen_find(fab, key);
+}
+
+unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64_t bytes,
+                        struct fabemu_iov to[NIC_IOVS])
+{
+    uint64_t skip = offset - region->origin;
+    unsigned count = 0;
+
+    to[0] = (struct fabemu_iov){.base = (uint8_t *)region->piece[0].base + skip, .bytes = bytes};
+    if (region->pieces == 1)
+        return 1;
+    for (unsigned i = 0; i < region->pieces && bytes; i++) {
+        const struct fabemu_iov *piece = &region->piece[i];
+        uint64_t n = skip < piece->bytes ? piece->bytes - skip : 0;
+
+        n = n < bytes ? n : bytes;
+        if (n)
+            to[count++] = (struct fabemu_iov){.base = (uint8_t *)piece->base + skip, .bytes = n};
+        bytes -= n;
+        skip = n ? 0 : skip - piece->bytes;
     }
-    region = index < fab->region_count ? fab->regions[index] : NULL;
-    return region && region->key == key ? region : NULL;
+    return count ? count : 1;
 }
 
 /* End the transfers of peers to or from the region, and notify the peers. */
@@ -107,10 +162,22 @@ void nic_region_drop(struct fabemu *fab, struct nic_region *region)
         while (*at != region)
             at = &(*at)->symmetric;
         *at = region->symmetric;
+    } else if (region->chosen) {
+        tdelete(region, &fab->chosen, chosen_order);
     } else {
         fab->regions[region->key & KEY_INDEX_MASK] = NULL;
     }
     free(region);
+}
+
+/* Groups have released their symmetric regions. */
+void nic_region_release(struct fabemu *fab)
+{
+    for (uint32_t i = 0; i < fab->region_count; i++)
+        free(fab->regions[i]);
+    free(fab->regions);
+    tdestroy(fab->chosen, free);
+    fab->chosen = NULL;
 }
 
 void nic_region_written(struct fabemu *fab, struct nic_region *region)
@@ -119,7 +186,16 @@ void nic_region_written(struct fabemu *fab, struct nic_region *region)
         nic_event_counts(fab, region->event, 1, 0);
 }
 
-void nic_region_forget_event(struct fabemu *fab, const struct fabemu_event *event)
+/* Called for each node of the tree of regions with chosen keys. */
+static void chosen_forget_event(const void *node, VISIT order, void *event)
+{
+    struct nic_region *region = *(struct nic_region *const *)node;
+
+    if ((order == postorder || order == leaf) && region->event == event)
+        region->event = NULL;
+}
+
+void nic_region_forget_event(struct fabemu *fab, struct fabemu_event *event)
 {
     for (uint32_t i = 0; i < fab->region_count; i++)
         if (fab->regions[i] && fab->regions[i]->event == event)
@@ -127,6 +203,7 @@ void nic_region_forget_event(struct fabemu *fab, const struct fabemu_event *even
     for (struct nic_region *at = fab->symmetric; at; at = at->symmetric)
         if (at->event == event)
             at->event = NULL;
+    twalk_r(fab->chosen, chosen_forget_event, event);
 }
 
 int nic_region_check(const void *addr, size_t bytes, unsigned access)
@@ -140,16 +217,40 @@ int nic_region_check(const void *addr, size_t bytes, unsigned access)
 
 /* --- the calls ---------------------------------------------------------------------- */
 
-int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
+/* Describe and check memory that the application registers. */
+static int region_init(const struct fabemu_iov *iov, unsigned iovs, unsigned access,
+                       struct nic_region *init)
 {
-    struct nic_region *region, init = {.base = addr,
-                                       .bytes = bytes,
-                                       .origin = access & FABEMU_BY_ADDRESS ? (uintptr_t)addr : 0,
-                                       .access = access & ~FABEMU_BY_ADDRESS};
-    int err = nic_region_check(addr, bytes, init.access);
+    int err = iovs && iovs <= NIC_IOVS
+                  ? 0
+                  : nic_fail(-EINVAL, "a region has 1 to %d pieces, not %u", NIC_IOVS, iovs);
+
+    *init = (struct nic_region){
+        .access = access & ~(FABEMU_BY_ADDRESS | FABEMU_CHOSEN_KEY),
+        .chosen = access & FABEMU_CHOSEN_KEY,
+        .pieces = iovs,
+    };
+    for (unsigned i = 0; i < iovs && !err; i++) {
+        init->piece[i] = iov[i];
+        err = nic_region_check(iov[i].base, iov[i].bytes, init->access);
+        if (!err && __builtin_add_overflow(init->bytes, iov[i].bytes, &init->bytes))
+            err = nic_fail(-EINVAL, "a region has at most SIZE_MAX bytes");
+    }
+    if (!err && access & FABEMU_BY_ADDRESS)
+        init->origin = (uintptr_t)iov[0].base;
+    return err;
+}
+
+int fabemu_registerv(struct fabemu *fab, const struct fabemu_iov *iov, unsigned iovs,
+                     unsigned access, uint64_t *key)
+{
+    struct nic_region *region, init;
+    int err = region_init(iov, iovs, access, &init);
 
     if (err)
         return err;
+    if (init.chosen)
+        init.key = *key;
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     nic_lock(fab);
@@ -157,7 +258,14 @@ int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned acces
     if (!err)
         *key = region->key;
     nic_unlock(fab);
-    return err;
+    return err == -EEXIST ? nic_fail(err, "key 0x%llx is in use", (unsigned long long)*key) : err;
+}
+
+int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access, uint64_t *key)
+{
+    const struct fabemu_iov piece = {.base = addr, .bytes = bytes};
+
+    return fabemu_registerv(fab, &piece, 1, access, key);
 }
 
 int fabemu_unregister(struct fabemu *fab, uint64_t key)

@@ -4,24 +4,27 @@
  *
  * The key of a region consists of a table index and 43 random bits. So a peer can only access
  * regions whose key it was given. The key of a symmetric region consists of NIC_KEY_SYMMETRIC and
- * 63 bits on which the group's members have agreed (group/coll.c). The application owns the memory.
+ * 63 bits on which the group's members have agreed (group/coll.c). The application may also choose
+ * a key, which can be any number. The application owns the memory.
  * Lock: held, except for nic_region_check().
  */
 #ifndef NIC_REGION_H
 #define NIC_REGION_H
 
-#include "nic/host/base/adapter.h"
+#include "nic/host/base/op.h"
 
-/* set in the keys of symmetric regions, and in no others */
+/* set in the keys of symmetric regions, and in no others but chosen keys */
 #define NIC_KEY_SYMMETRIC (UINT64_C(1) << 63)
 
 struct nic_region {
     uint64_t key;
-    uint8_t *base;
-    uint64_t bytes;
+    struct fabemu_iov piece[NIC_IOVS];
+    unsigned pieces;
+    uint64_t bytes; /* of all pieces */
     /* the offset by which a peer names the first byte: 0, or with FABEMU_BY_ADDRESS its address */
     uint64_t origin;
     unsigned access;
+    bool chosen;                  /* the application has chosen the key */
     struct fabemu_event *event;   /* the event that counts peers' writes, or NULL */
     struct fabemu_group *group;   /* the group of a symmetric region; else NULL */
     struct nic_region *symmetric; /* next in fab->symmetric */
@@ -32,16 +35,17 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key);
 /** nic_region_check - check that memory can be registered. Errors: -EINVAL, -EFAULT. Lock: none. */
 int nic_region_check(const void *addr, size_t bytes, unsigned access);
 /**
- * nic_region_add - register a copy of @init. Unless the region is symmetric, this function chooses
- * its key. Errors: -ENOMEM, -ENOSPC.
+ * nic_region_add - register a copy of @init. Unless the region is symmetric or has a chosen key,
+ * this function chooses its key. Errors: -ENOMEM, -ENOSPC, -EEXIST.
  */
 int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic_region **ret);
 /** nic_region_drop - unregister the region, and end peers' transfers to or from it. */
 void nic_region_drop(struct fabemu *fab, struct nic_region *region);
+void nic_region_release(struct fabemu *fab);
 /** nic_region_written - count in the region's event that a peer's put or atomic is complete. */
 void nic_region_written(struct fabemu *fab, struct nic_region *region);
 /** nic_region_forget_event - let no region count in @event any more, because it closes. */
-void nic_region_forget_event(struct fabemu *fab, const struct fabemu_event *event);
+void nic_region_forget_event(struct fabemu *fab, struct fabemu_event *event);
 
 /** nic_region_holds - return whether the @bytes at a peer's @offset lie inside the region. Pure. */
 static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset,
@@ -53,10 +57,11 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
     return at <= region->bytes && bytes <= region->bytes - at;
 }
 
-/** nic_region_at - return the address of the byte at a peer's @offset inside the region. Pure. */
-static inline uint8_t *nic_region_at(const struct nic_region *region, uint64_t offset)
-{
-    return region->base + (offset - region->origin);
-}
+/**
+ * nic_region_iov - store in @to where the @bytes at a peer's @offset inside the region are. Returns
+ * the number of pieces, at least 1. Pure.
+ */
+unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64_t bytes,
+                        struct fabemu_iov to[NIC_IOVS]);
 
 #endif

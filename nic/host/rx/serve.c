@@ -86,6 +86,16 @@ static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
     nic_fin(fab, peer, id, status);
 }
 
+static void region_write(const struct nic_region *region, uint64_t offset, const uint8_t *from,
+                         uint64_t bytes)
+{
+    struct fabemu_iov iov[NIC_IOVS];
+    unsigned pieces = bytes ? nic_region_iov(region, offset, bytes, iov) : 0;
+
+    for (unsigned i = 0; i < pieces; from += iov[i++].bytes)
+        memcpy(iov[i].base, from, iov[i].bytes);
+}
+
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct put_request put;
@@ -98,9 +108,7 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
         fab->counts.malformed++;
         return;
     }
-    if (mem->bytes)
-        memcpy(nic_region_at(region, mem->offset), seg->payload + seg->hdr.len - put.data_bytes,
-               mem->bytes);
+    region_write(region, mem->offset, seg->payload + seg->hdr.len - put.data_bytes, mem->bytes);
     put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
 }
 
@@ -109,7 +117,7 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
                                   struct nic_region *region, const struct nic_wire_mem *mem)
 {
     struct nic_serve *serve = nic_op_serve(fab, kind, peer->node);
-    struct fabemu_iov iov = {.base = nic_region_at(region, mem->offset), .bytes = mem->bytes};
+    struct fabemu_iov iov[NIC_IOVS];
 
     if (!serve) {
         nic_fin(fab, peer, mem->id, -ENOBUFS);
@@ -118,7 +126,7 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
     serve->region = region;
     serve->op.remote = mem->id;
     serve->op.state = NIC_OP_WAITING;
-    nic_op_iov(&serve->op, &iov, 1);
+    nic_op_iov(&serve->op, iov, nic_region_iov(region, mem->offset, mem->bytes, iov));
     return &serve->op;
 }
 
@@ -310,8 +318,9 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct nic_wire_mem mem;
     struct nic_region *region;
     struct nic_wire_result result;
+    struct fabemu_iov iov[NIC_IOVS];
+    unsigned pieces;
     uint64_t before;
-    uint8_t *word;
 
     if (!nic_wire_read(fab, seg, &atomic, sizeof atomic))
         return;
@@ -327,12 +336,12 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         nic_fin(fab, peer, mem.id, -EACCES);
         return;
     }
-    word = nic_region_at(region, mem.offset);
-    if ((uintptr_t)word % mem.bytes) {
+    pieces = nic_region_iov(region, mem.offset, mem.bytes, iov);
+    if (pieces != 1 || (uintptr_t)iov[0].base % mem.bytes) {
         nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
-    before = atomic_apply(atomic.op, atomic.type, word, atomic.operand, atomic.compare);
+    before = atomic_apply(atomic.op, atomic.type, iov[0].base, atomic.operand, atomic.compare);
     if (atomic.op != FABEMU_ATOMIC_FETCH)
         nic_region_written(fab, region);
     result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0),

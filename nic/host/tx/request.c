@@ -11,14 +11,19 @@
 
 #define NIC_PEER_BURST 32u /* segments per peer and burst */
 
-/* Return whether to send the message eagerly, rather than announce it by an RTS (base/wire.h). */
+/*
+ * Return whether the message, whose first segment is due, is sent eagerly rather than by RTS. The
+ * receiver answers an RTS when a receive has matched the message.
+ */
 static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
-                          const struct nic_op *op)
+                          const struct nic_send *send)
 {
-    if (op->bytes <= NIC_INLINE_BYTES)
-        return true;
-    return op->bytes <= fab->eager_bytes &&
-           peer->tx_eager - peer->tx_consumed + op->bytes <= NIC_EAGER_WINDOW;
+    uint64_t bytes = send->op.bytes;
+
+    if (bytes <= NIC_INLINE_BYTES || send->matched)
+        return !send->matched;
+    return bytes <= fab->eager_bytes &&
+           peer->tx_eager - peer->tx_consumed + bytes <= NIC_EAGER_WINDOW;
 }
 
 /* Return whether nic_wire_short is enough for the message. */
@@ -32,6 +37,7 @@ static void send_short(struct nic_peer *peer, struct nic_send *send, struct emu_
 {
     const struct nic_wire_short wire = {.head = nic_head(peer, NIC_SHORT, send->dst_queue),
                                         .src_queue = send->src_queue,
+                                        .mark = send->mark,
                                         .data = (uint32_t)send->data,
                                         .tag = send->tag};
 
@@ -50,6 +56,7 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
     const struct nic_wire_msg msg = {.head = nic_head(peer, eager ? NIC_EAGER : NIC_RTS,
                                                       send->dst_queue),
                                      .src_queue = send->src_queue,
+                                     .mark = send->mark,
                                      .id = send->op.id,
                                      .tag = send->tag,
                                      .data = send->data,
@@ -202,7 +209,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
 static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     struct nic_send *send = nic_send_of(op);
-    bool begun = op->state == NIC_OP_EAGER, eager = begun || send_is_eager(fab, peer, op);
+    bool begun = op->state == NIC_OP_EAGER, eager = begun || send_is_eager(fab, peer, send);
 
     if ((!eager || send->delivered) && !op->id && nic_op_id(fab, op)) {
         nic_op_end(fab, op, -ENOBUFS);

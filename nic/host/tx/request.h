@@ -10,8 +10,9 @@ struct nic_send {
     struct nic_op op;
     struct nic_watched watched;
     uint64_t tag, data;
-    uint16_t dst_queue, src_queue;
+    uint16_t dst_queue, src_queue, mark;
     bool delivered; /* the send is complete only when the message is in the receiver's memory */
+    bool matched;   /* the send is complete only when a receive has received the message */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
 static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_report()");

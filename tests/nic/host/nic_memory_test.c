@@ -491,6 +491,92 @@ static void completed_is_delivered(const struct setting *set)
     free(w);
 }
 
+#define PIECED 40000u /* bytes of a region of four pieces, one of them empty */
+
+/*
+ * A region of pieces in another order than in memory: a put and a get around each boundary of two
+ * pieces, of one segment and of many, move exactly the bytes of the region.
+ */
+static void pieces_are_one_region(const struct setting *set)
+{
+    static const uint64_t starts[] = {0, 99, 100, 101, 10050, 10100, 10101, 39000};
+    static const uint64_t sizes[] = {1, 2, 150, 176, 9000, 29899};
+    static uint8_t memory[PIECED + 3], out[PIECED], in[PIECED];
+    const struct fabemu_iov pieces[] = {{memory + 30000, 100},
+                                        {memory, 0},
+                                        {memory + 20000, 10000},
+                                        {memory + 30101, 9902}};
+    struct fixture *w = malloc(sizeof *w);
+    uint64_t key = UINT64_MAX;
+    struct fabemu_req req = {0};
+
+    fixture_open(w, set);
+    CU_ASSERT_EQUAL_FATAL(fabemu_registerv(w->fab[1], pieces, 4,
+                                           FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
+                                               FABEMU_CHOSEN_KEY,
+                                           &key),
+                          0);
+    for (unsigned i = 0; i < 48; i++) {
+        uint64_t at = starts[i % 8], bytes = sizes[i / 8];
+
+        if (at + bytes > 20002)
+            continue;
+        for (uint64_t k = 0; k < bytes; k++)
+            out[k] = (uint8_t)(i + k * 5 + (k >> 8) + 1);
+        memset(memory, 0, sizeof memory);
+        CU_ASSERT_EQUAL_FATAL(fabemu_put(w->fab[0], 1, key, at, out, bytes, &req), 0);
+        CU_ASSERT_TRUE_FATAL(finish(w, &req));
+        for (uint64_t k = 0; k < 20002; k++) {
+            uint8_t is = k < 100     ? memory[30000 + k]
+                         : k < 10100 ? memory[20000 + k - 100]
+                                     : memory[30101 + k - 10100];
+
+            CU_ASSERT_EQUAL_FATAL(is, k >= at && k < at + bytes ? out[k - at] : 0);
+        }
+        CU_ASSERT_EQUAL_FATAL(fabemu_get(w->fab[0], 1, key, at, in, bytes, &req), 0);
+        CU_ASSERT_TRUE_FATAL(finish(w, &req));
+        CU_ASSERT_TRUE(!memcmp(in, out, bytes));
+    }
+    req = (struct fabemu_req){0};
+    CU_ASSERT_EQUAL_FATAL(fabemu_put(w->fab[0], 1, key, 20000, out, 3, &req), 0);
+    CU_ASSERT_TRUE_FATAL(finish(w, &req));
+    CU_ASSERT_EQUAL(req.status, -EACCES);
+    CU_ASSERT_EQUAL(fabemu_unregister(w->fab[1], key), 0);
+    fixture_close(w);
+    free(w);
+}
+
+/* Chosen keys may be any numbers; a number that is in use is refused. */
+static void chosen_keys(const struct setting *set)
+{
+    static const uint64_t keys[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, 0x12345};
+    const unsigned access = FABEMU_REMOTE_READ | FABEMU_CHOSEN_KEY;
+    struct fixture *w = malloc(sizeof *w);
+    uint8_t memory[5] = {10, 11, 12, 13, 14}, got = 0;
+    uint64_t key;
+
+    fixture_open(w, set);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < 5; i++) {
+            struct fabemu_req req = {0};
+
+            key = keys[i];
+            CU_ASSERT_EQUAL(fabemu_register(w->fab[1], &memory[i], 1, access, &key), 0);
+            CU_ASSERT_EQUAL(fabemu_register(w->fab[1], memory, 1, access, &key), -EEXIST);
+            CU_ASSERT_EQUAL_FATAL(fabemu_get(w->fab[0], 1, keys[i], 0, &got, 1, &req), 0);
+            CU_ASSERT_TRUE_FATAL(finish(w, &req));
+            CU_ASSERT_EQUAL(got, memory[i]);
+        }
+        key = w->memory[1].key;
+        CU_ASSERT_EQUAL(fabemu_register(w->fab[1], memory, 1, access, &key), -EEXIST);
+        for (unsigned i = 0; i < 5 && !round; i++)
+            CU_ASSERT_EQUAL(fabemu_unregister(w->fab[1], keys[i]), 0);
+        CU_ASSERT_EQUAL(fabemu_unregister(w->fab[1], 77), -ENOENT);
+    }
+    fixture_close(w);
+    free(w);
+}
+
 static const struct setting settings[] = {
     {.shuffle = false},
     {.shuffle = true},
@@ -523,12 +609,26 @@ static void send__completed_is_not_overtaken(void)
         completed_is_delivered(&settings[i]);
 }
 
+static void registerv__makes_one_region_of_pieces(void)
+{
+    test_each_setting (i, SETTINGS)
+        pieces_are_one_region(&settings[i]);
+}
+
+static void register__accepts_chosen_keys(void)
+{
+    test_each_setting (i, SETTINGS)
+        chosen_keys(&settings[i]);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(memory__agrees_with_the_model_over_a_fake_fabric),
         CASE(memory__agrees_with_the_model_over_a_fabric),
         CASE(send__completed_is_not_overtaken),
+        CASE(registerv__makes_one_region_of_pieces),
+        CASE(register__accepts_chosen_keys),
         {0},
     };
 

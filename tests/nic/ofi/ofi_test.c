@@ -61,10 +61,10 @@ static void getinfo__answers_open_mpi(void)
     CU_ASSERT_EQUAL(info->tx_attr->op_flags, FI_COMPLETION);
     CU_ASSERT_EQUAL(info->ep_attr->mem_tag_format, UINT64_MAX);
     CU_ASSERT_EQUAL(info->ep_attr->max_msg_size, (size_t)1 << 39);
-    CU_ASSERT_EQUAL(info->domain_attr->cq_data_size, 4);
+    CU_ASSERT_EQUAL(info->domain_attr->cq_data_size, 8);
     CU_ASSERT_EQUAL(info->domain_attr->mr_mode, 0);
     CU_ASSERT_EQUAL(info->domain_attr->max_ep_tx_ctx, 1);
-    CU_ASSERT_EQUAL(info->tx_attr->inject_size, 192);
+    CU_ASSERT_EQUAL(info->tx_attr->inject_size, 4096);
     fi_freeinfo(info);
     fi_freeinfo(hints);
 }
@@ -83,17 +83,11 @@ static void getinfo__refuses_unsupported_features(void)
 {
     struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
 
-    hints->ep_attr->type = FI_EP_MSG;
-    CU_ASSERT(refused(hints));
-    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
-    CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_MULTI_RECV)));
+    CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_NAMED_RX_CTX)));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
-    hints->domain_attr->cq_data_size = 8;
-    CU_ASSERT(refused(hints));
-    hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
-    hints->tx_attr->op_flags = FI_MATCH_COMPLETE;
+    hints->domain_attr->cq_data_size = 9;
     CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->tx_attr->op_flags = FI_FENCE;
@@ -102,7 +96,7 @@ static void getinfo__refuses_unsupported_features(void)
     hints->rx_attr->total_buffered_recv = 1;
     CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(FI_RMA);
-    hints->domain_attr->mr_iov_limit = 2;
+    hints->domain_attr->mr_iov_limit = 5;
     CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(FI_RMA);
     hints->domain_attr->mr_cnt = 1u << 20;
@@ -115,12 +109,6 @@ static void getinfo__refuses_unsupported_features(void)
     CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->addr_format = FI_SOCKADDR_IN;
-    CU_ASSERT(refused(hints));
-    hints = ofi_fixture_hints(FI_RMA);
-    hints->domain_attr->mr_mode = 0;
-    CU_ASSERT(refused(hints));
-    hints = ofi_fixture_hints(FI_TAGGED | FI_ATOMIC);
-    hints->domain_attr->mr_mode = 0;
     CU_ASSERT(refused(hints));
 }
 
@@ -172,7 +160,8 @@ static int granted(uint32_t version, uint64_t caps, int mr_mode, uint64_t *got)
 }
 
 /*
- * fi_mr(3): before version 1.5 there are two ways to register memory. The provider has FI_MR_BASIC.
+ * fi_mr(3): before version 1.5 there are two ways to register memory. The provider has both, and
+ * FI_MR_BASIC for programs that leave it open.
  */
 static void getinfo__offers_basic_registration(void)
 {
@@ -185,15 +174,13 @@ static void getinfo__offers_basic_registration(void)
         CU_ASSERT(caps & FI_RMA && caps & FI_ATOMIC);
         CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_UNSPEC, &caps), FI_MR_BASIC);
         CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_BASIC, &caps), FI_MR_BASIC);
-        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_SCALABLE, &caps), -1);
-        CU_ASSERT_EQUAL(granted(old[i], 0, FI_MR_SCALABLE, &caps), FI_MR_SCALABLE);
-        CU_ASSERT_FALSE(caps & (FI_RMA | FI_ATOMIC));
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_SCALABLE, &caps), FI_MR_SCALABLE);
         CU_ASSERT_EQUAL_FATAL(fi_getinfo(old[i], NULL, NULL, 0, NULL, &info), 0);
         fi_freeinfo(info);
     }
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_BASIC, &caps), FI_MR_BASIC);
-    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_SCALABLE, &caps), -1);
-    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_UNSPEC, &caps), -1);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_SCALABLE, &caps), FI_MR_SCALABLE);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_UNSPEC, &caps), 0);
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_PROV_KEY | FI_MR_VIRT_ADDR, &caps),
                     FI_MR_PROV_KEY);
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_MSG, FI_MR_PROV_KEY, &caps), 0);
@@ -388,7 +375,8 @@ static void exchange(struct ofi_fixture_endpoint *from, struct ofi_fixture_endpo
     if (early)
         CU_ASSERT_EQUAL(fi_trecv(to->ep, in, LARGEST, NULL, from->addr, tag, EXACT, &recv_context),
                         0);
-    CU_ASSERT_EQUAL(fi_tsenddata(from->ep, out, bytes, NULL, 0xcafef00d, to->addr, tag,
+    CU_ASSERT_EQUAL(fi_tsenddata(from->ep, out, bytes, NULL,
+                                 early ? UINT64_MAX - bytes : 0xcafef00d, to->addr, tag,
                                  &send_context),
                     0);
     if (!early)
@@ -404,7 +392,7 @@ static void exchange(struct ofi_fixture_endpoint *from, struct ofi_fixture_endpo
         CU_ASSERT_EQUAL(entry.flags, FI_RECV | FI_TAGGED | FI_REMOTE_CQ_DATA);
         CU_ASSERT_EQUAL(entry.len, bytes);
         CU_ASSERT_PTR_EQUAL(entry.buf, in);
-        CU_ASSERT_EQUAL(entry.data, 0xcafef00d);
+        CU_ASSERT_EQUAL(entry.data, early ? UINT64_MAX - bytes : 0xcafef00d);
         CU_ASSERT_EQUAL(entry.tag, tag);
     }
     if (from != to) {
@@ -440,15 +428,19 @@ static void tsenddata__reaches_its_own_endpoint(void)
 static void tinject__sends_without_an_entry(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
-    unsigned char out[193], in[193];
+    static const size_t injected[] = {0, 1, 64, 191, 192, 193, 1000, 4095, 4096};
+    static unsigned char out[4097], in[4097];
 
-    bytes_fill(out, sizeof out, 7);
-    for (size_t bytes = 0; bytes <= 192; bytes += 64) {
+    for (unsigned i = 0; i < 9; i++) {
+        size_t bytes = injected[i];
+
+        bytes_fill(out, sizeof out, 7);
         CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, sizeof in, NULL, fixture.a.addr, bytes, EXACT,
                                  in),
                         0);
         CU_ASSERT_EQUAL(ofi_fixture_inject(&fixture.a, out, bytes, bytes, fixture.b.addr, bytes),
                         0);
+        memset(out, 0, sizeof out); /* we own the buffer again */
         struct fi_cq_tagged_entry entry = ofi_fixture_entry(&fixture.b);
 
         CU_ASSERT_EQUAL(entry.len, bytes);
@@ -457,7 +449,7 @@ static void tinject__sends_without_an_entry(void)
         CU_ASSERT(bytes_filled(in, bytes, 7));
     }
     CU_ASSERT(ofi_fixture_quiet(&fixture.a));
-    CU_ASSERT_EQUAL(fi_tinject(fixture.a.ep, out, 193, fixture.b.addr, 1), -FI_EMSGSIZE);
+    CU_ASSERT_EQUAL(fi_tinject(fixture.a.ep, out, 4097, fixture.b.addr, 1), -FI_EMSGSIZE);
     ofi_fixture_close(&fixture);
 }
 
@@ -1081,7 +1073,7 @@ static void delivery__completes_after_delivery(void)
 
         bytes_fill(out, iov.iov_len, i);
         err = fi_tsendmsg(fixture.a.ep, &msg, flags[i / 5] | FI_COMPLETION);
-        CU_ASSERT_EQUAL(err, i / 5 == 2 && iov.iov_len > 192 ? -FI_EMSGSIZE : 0);
+        CU_ASSERT_EQUAL(err, i / 5 == 2 && iov.iov_len > 4096 ? -FI_EMSGSIZE : 0);
         if (err)
             continue;
         if (flags[i / 5] & FI_INJECT)
@@ -1172,9 +1164,9 @@ static void op_flags__inject_does_not_affect_receives(void)
         ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = FI_RMA | FI_ATOMIC | FI_TAGGED,
                                                            .format = FI_CQ_FORMAT_TAGGED,
                                                            .op_flags = FI_INJECT});
-    static _Alignas(8) char window[1000];
+    static _Alignas(8) char window[5000];
     uint64_t one = 1, five = 5, old = 99, flags = FI_TRANSMIT | FI_PEEK;
-    char buf[1000] = "untouched";
+    char buf[5000] = "untouched";
     struct fid_mr *mr;
     uint64_t key;
 
@@ -1241,6 +1233,150 @@ static void rma__gathers_and_scatters(void)
     ofi_fixture_entry(&fixture.a);
     CU_ASSERT_EQUAL(memcmp(window + 20000, out, 11), 0);
     CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    ofi_fixture_close(&fixture);
+}
+
+/*
+ * A transfer between pieces here and pieces there: every cut of 5000 bytes there into four, with
+ * empty ones, and an error in one piece.
+ */
+static void rma__reaches_pieces_of_remote_memory(void)
+{
+    struct ofi_fixture fixture = ofi_fixture_open_with(
+        &(struct ofi_fixture_config){.caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED});
+    static const size_t cuts[][4] = {{5000, 0, 0, 0},
+                                     {0, 0, 1, 4999},
+                                     {1, 191, 193, 4615},
+                                     {1250, 1250, 1250, 1250}};
+    static unsigned char window[20000], out[5000], in[5000];
+    struct iovec from[2] = {{out, 1300}, {out + 1300, 3700}}, into = {in, 5000};
+    struct fi_rma_iov there[4] = {{.addr = 15000}, {.addr = 5000}, {.addr = 0}, {.addr = 10000}};
+    struct fi_msg_rma msg = {.addr = fixture.b.addr, .rma_iov = there, .rma_iov_count = 4};
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
+
+    for (unsigned c = 0; c < 8; c++) {
+        uint64_t inject = c / 4 ? FI_INJECT : 0;
+        size_t at = 0, bytes = 0;
+
+        for (unsigned i = 0; i < 4; i++) {
+            there[i].key = fi_mr_key(mr);
+            there[i].len = cuts[c % 4][i] / (inject ? 2 : 1);
+            bytes += there[i].len;
+        }
+        from[1].iov_len = bytes - from[0].iov_len;
+        into.iov_len = bytes;
+        bytes_fill(out, sizeof out, c + 1);
+        memset(window, 0, sizeof window);
+        msg.msg_iov = from;
+        msg.iov_count = 2;
+        CU_ASSERT_EQUAL_FATAL(fi_writemsg(fixture.a.ep, &msg, FI_COMPLETION | inject), 0);
+        if (inject)
+            memset(out, 0, sizeof out);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_RMA | FI_WRITE);
+        msg.msg_iov = &into;
+        msg.iov_count = 1;
+        CU_ASSERT_EQUAL_FATAL(fi_readmsg(fixture.a.ep, &msg, FI_COMPLETION), 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_RMA | FI_READ);
+        CU_ASSERT(bytes_filled(in, bytes, c + 1));
+        for (unsigned i = 0; i < 4; at += there[i++].len)
+            CU_ASSERT_EQUAL(memcmp(window + there[i].addr, in + at, there[i].len), 0);
+        CU_ASSERT(ofi_fixture_quiet(&fixture.a)); /* the parts are not reported */
+    }
+    there[2].key++;
+    CU_ASSERT_EQUAL(fi_readmsg(fixture.a.ep, &msg, FI_COMPLETION), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&fixture.a).err, FI_EACCES);
+    CU_ASSERT(ofi_fixture_quiet(&fixture.a));
+    there[1].len++;
+    CU_ASSERT_EQUAL(fi_readmsg(fixture.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
+    there[1].len = SIZE_MAX;
+    CU_ASSERT_EQUAL(fi_readmsg(fixture.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
+    msg.rma_iov_count = 5;
+    CU_ASSERT_EQUAL(fi_readmsg(fixture.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
+    msg.rma_iov_count = 0;
+    CU_ASSERT_EQUAL(fi_readmsg(fixture.a.ep, &msg, FI_COMPLETION), -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    ofi_fixture_close(&fixture);
+}
+
+/* A program that chooses its keys, and names a region of pieces by offsets. */
+static void mr__has_the_chosen_key(void)
+{
+    struct ofi_fixture fixture = ofi_fixture_open_with(&(struct ofi_fixture_config){
+        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED, .mr_mode = FI_MR_SCALABLE});
+    static const uint64_t keys[] = {0, 5, UINT64_MAX};
+    char left[8] = "........", right[8] = "........";
+    struct iovec pieces[2] = {{left, 8}, {right, 8}};
+    struct fid_mr *mr[4];
+
+    memset(left, '.', 8);
+    memset(right, '.', 8);
+    CU_ASSERT_EQUAL(fixture.info->domain_attr->mr_mode & FI_MR_PROV_KEY, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL_FATAL(fi_mr_regv(fixture.domain, pieces, 2, FI_REMOTE_WRITE, 0, keys[i], 0,
+                                         &mr[i], NULL),
+                              0);
+        CU_ASSERT_EQUAL(fi_mr_key(mr[i]), keys[i]);
+        CU_ASSERT_EQUAL(fi_mr_reg(fixture.domain, left, 8, FI_REMOTE_READ, 0, keys[i], 0, &mr[3],
+                                  NULL),
+                        -FI_ENOKEY);
+        CU_ASSERT_EQUAL(fi_write(fixture.a.ep, "abcd", 4, NULL, fixture.b.addr, 6, keys[i], NULL),
+                        0);
+        ofi_fixture_entry(&fixture.a);
+        CU_ASSERT(!memcmp(left, "......ab", 8) && !memcmp(right, "cd......", 8));
+        memset(left, '.', 8);
+        memset(right, '.', 8);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(fi_close(&mr[i]->fid), 0);
+    ofi_fixture_close(&fixture);
+}
+
+/* A fenced send starts when the operations before it have completed. */
+static void fence__waits_for_earlier_operations(void)
+{
+    struct ofi_fixture fixture = ofi_fixture_open();
+    static unsigned char out[LARGEST], in[LARGEST];
+    struct iovec iov = {out, 1}, whole = {out, sizeof out};
+    struct fi_msg_tagged fenced = one_piece(&iov, fixture.b.addr, 2, &fenced);
+    struct fi_msg_tagged before = one_piece(&whole, fixture.b.addr, 1, &before);
+
+    CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &fenced, FI_FENCE | FI_COMPLETION), 0);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.a).op_context, &fenced);
+    CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &before, FI_COMPLETION), 0);
+    for (unsigned i = 0; i < 100; i++)
+        CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &fenced, FI_FENCE | FI_COMPLETION), -FI_EAGAIN);
+    CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 1, EXACT, in), 0);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.a).op_context, &before);
+    CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &fenced, FI_FENCE | FI_COMPLETION), 0);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&fixture.a).op_context, &fenced);
+    ofi_fixture_close(&fixture);
+}
+
+/* With FI_MATCH_COMPLETE a send of any size completes only when a receive matches it. */
+static void match__completes_after_the_receive(void)
+{
+    static const size_t bytes[] = {0, 1, 192, 193, 8192};
+    static unsigned char out[8192], in[8192];
+    struct ofi_fixture fixture = ofi_fixture_open();
+
+    for (unsigned i = 0; i < 10; i++) {
+        struct iovec iov = {out, bytes[i % 5]};
+        struct fi_msg_tagged msg = one_piece(&iov, fixture.b.addr, i, NULL);
+        bool inject = i / 5 && iov.iov_len <= 4096;
+
+        bytes_fill(out, iov.iov_len, i);
+        CU_ASSERT_EQUAL(fi_tsendmsg(fixture.a.ep, &msg,
+                                    FI_MATCH_COMPLETE | FI_COMPLETION | (inject ? FI_INJECT : 0)),
+                        0);
+        if (inject)
+            memset(out, 0, sizeof out);
+        CU_ASSERT(ofi_fixture_quiet(&fixture.a));
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, i, EXACT, NULL),
+                        0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).len, iov.iov_len);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
+        CU_ASSERT(bytes_filled(in, iov.iov_len, i));
+    }
     ofi_fixture_close(&fixture);
 }
 
@@ -1549,6 +1685,10 @@ static const struct test_case cases[] = {
     {"rma__writes_and_reads", rma__writes_and_reads},
     {"rma__gathers_and_scatters", rma__gathers_and_scatters},
     {"op_flags__inject_does_not_affect_receives", op_flags__inject_does_not_affect_receives},
+    CASE(rma__reaches_pieces_of_remote_memory),
+    CASE(mr__has_the_chosen_key),
+    CASE(fence__waits_for_earlier_operations),
+    CASE(match__completes_after_the_receive),
     {"atomic__agrees_with_the_queries", atomic__agrees_with_the_queries},
     {"atomic__changes_and_fetches", atomic__changes_and_fetches},
     {"atomic__refuses_unsupported_requests", atomic__refuses_unsupported_requests},

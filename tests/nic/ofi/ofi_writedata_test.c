@@ -95,10 +95,10 @@ static void writedata__arrives_after_the_bytes_of_every_size(void)
 
     for (size_t i = 0; i < SIZES; i++) {
         bytes_fill(out, sizes[i], i);
-        CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, sizes[i], NULL, 0xfeedf00d + i,
+        CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, sizes[i], NULL, (UINT64_MAX << 40) + i,
                                      fixture.b.addr, 0, fi_mr_key(mr), &out),
                         0);
-        arrives(&fixture.b, &fixture.a, 0xfeedf00d + i, sizes[i]);
+        arrives(&fixture.b, &fixture.a, (UINT64_MAX << 40) + i, sizes[i]);
         CU_ASSERT(bytes_filled(window, sizes[i], i));
         completes(&fixture.a, &out);
     }
@@ -112,10 +112,10 @@ static void writedata__arrives_after_the_bytes_of_every_size(void)
 static void inject_writedata__has_no_local_entry(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(&with_memory);
-    unsigned char window[192] = {0}, out[193];
+    static unsigned char window[4096], out[4097];
     struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
 
-    for (size_t bytes = 0; bytes <= sizeof window; bytes += 16) {
+    for (size_t bytes = 0; bytes <= sizeof window; bytes += bytes < 256 ? 16 : 256) {
         bytes_fill(out, bytes, bytes);
         CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, out, bytes, bytes, fixture.b.addr, 0,
                                             fi_mr_key(mr)),
@@ -124,7 +124,7 @@ static void inject_writedata__has_no_local_entry(void)
         arrives(&fixture.b, &fixture.a, bytes, bytes);
         CU_ASSERT(bytes_filled(window, bytes, bytes));
     }
-    CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, out, 193, 1, fixture.b.addr, 0,
+    CU_ASSERT_EQUAL(fi_inject_writedata(fixture.a.ep, out, 4097, 1, fixture.b.addr, 0,
                                         fi_mr_key(mr)),
                     -FI_EMSGSIZE);
     CU_ASSERT(ofi_fixture_quiet(&fixture.a) && ofi_fixture_quiet(&fixture.b));

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cm.h - connections of FI_EP_MSG endpoints. Unless a comment says otherwise, the caller holds the
+ * lock of the channel's event queue (ofi_eq_lock()).
+ */
+#ifndef NIC_OFI_CM_H
+#define NIC_OFI_CM_H
+
+#include "nic/ofi/ofi.h"
+
+#define OFI_CM_DATA_BYTES 256 /* FI_OPT_CM_DATA_SIZE */
+/* requests for connections that the program has neither accepted nor rejected */
+#define OFI_REQUESTS_MAX 4096u
+
+enum ofi_cm_state {
+    CM_IDLE,
+    CM_LISTENING,  /* the channel of a passive endpoint */
+    CM_CONNECTING, /* a client waits for the server's answer */
+    CM_ACCEPTING,  /* a server waits for the client's confirmation */
+    CM_CONNECTED,
+    CM_CLOSED
+};
+
+struct cm_op;
+
+/* A channel; see cm.c. */
+struct ofi_cm {
+    struct fabemu *fab;
+    struct fid *fid;   /* the endpoint or passive endpoint */
+    struct fid_eq *eq; /* NULL: not bound yet */
+    struct fabemu_queue *queue;
+    struct ofi_cm *next; /* in the list of the event queue */
+    enum ofi_cm_state state;
+    struct ofi_addr addr;    /* of the endpoint */
+    struct ofi_peer peer;    /* the endpoint's peer; fixed while `connected` is set */
+    uint16_t peer_channel;   /* queue of the peer's channel */
+    _Atomic bool connected;  /* data may be sent; read without a lock */
+    uint64_t breaks;         /* fabemu_breaks() of the peer's node when the connection began */
+    int64_t began_ms;        /* when connecting began */
+    int64_t probe_ms;        /* when the peer is checked next */
+    struct cm_op *ops;       /* all messages in progress or not handled yet */
+    pthread_mutex_t lock;    /* protects the two fields below; callbacks take it */
+    struct cm_op *done;      /* messages that were sent or have arrived, oldest first */
+    struct cm_op **done_end; /* the end of that list */
+};
+
+/*
+ * A client's request for a connection: fi_info.handle of an FI_CONNREQ event. It exists until it
+ * was accepted or rejected or its passive endpoint has closed, and while an endpoint refers to it.
+ */
+struct ofi_request {
+    struct fid fid;
+    _Atomic uint32_t refs;
+    bool answered;            /* protected by the lock of the event queue */
+    struct ofi_pep *pep;      /* while it is not answered */
+    struct ofi_request *next; /* in the list of the passive endpoint */
+    struct ofi_addr addr;     /* of the client's endpoint */
+    uint16_t channel;         /* queue of its channel */
+};
+
+/**
+ * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. @cm is zeroed.
+ * @receives: how many messages may arrive before they are handled. Lock: none.
+ */
+int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue,
+                unsigned receives);
+/** ofi_cm_close - close the channel, which is in no event queue any more. Lock: none. */
+void ofi_cm_close(struct ofi_cm *cm);
+
+/** ofi_cm_step - step the adapter, handle what has arrived, and check the time limits. */
+void ofi_cm_step(struct ofi_cm *cm);
+
+/**
+ * ofi_cm_connect, ofi_cm_accept, ofi_cm_reject, ofi_cm_shutdown - send the message that does it.
+ * @own: address of the endpoint. Errors: -FI_EOPBADSTATE, -FI_EINVAL (too much data), -FI_ENOTCONN,
+ * and those of fabemu_send().
+ */
+int ofi_cm_connect(struct ofi_cm *cm, const struct ofi_addr *own, const struct ofi_addr *server,
+                   const void *data, size_t bytes);
+int ofi_cm_accept(struct ofi_cm *cm, const struct ofi_addr *own, const struct ofi_request *request,
+                  const void *data, size_t bytes);
+int ofi_cm_reject(struct ofi_cm *cm, const struct ofi_addr *own, const struct ofi_request *request,
+                  const void *data, size_t bytes);
+int ofi_cm_shutdown(struct ofi_cm *cm);
+/** ofi_cm_drain - wait for messages that are being sent, for at most a second. */
+int ofi_cm_drain(struct ofi_cm *cm);
+
+/** ofi_cm_peer - get the peer of a connected endpoint. Lock: none. Errors: -FI_ENOTCONN. */
+static inline int ofi_cm_peer(const struct ofi_cm *cm, struct ofi_peer *ret)
+{
+    if (!atomic_load_explicit(&cm->connected, memory_order_acquire)) /* O4 pairs with O5 in cm.c */
+        return -FI_ENOTCONN;
+    *ret = cm->peer;
+    return 0;
+}
+
+/* eq.c: the channels of an event queue, and their lock */
+void ofi_eq_lock(struct fid_eq *eq);
+void ofi_eq_unlock(struct fid_eq *eq);
+void ofi_eq_add(struct fid_eq *eq, struct ofi_cm *cm);
+/** ofi_eq_remove - remove the channel from its event queue, if it has one. Lock: none. */
+void ofi_eq_remove(struct ofi_cm *cm);
+
+/* pep.c */
+int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **pep,
+                 void *context);
+/** ofi_pep_request - report a client's request for a connection to the passive endpoint of @cm. */
+void ofi_pep_request(struct ofi_cm *cm, const struct ofi_addr *client, uint16_t channel,
+                     const void *data, size_t bytes);
+/** ofi_request_answered - note that the request was accepted or rejected. */
+void ofi_request_answered(struct ofi_request *request);
+/** ofi_request_release - drop a reference. Lock: none. */
+void ofi_request_release(struct ofi_request *request);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* conn.c - the calls of connected endpoints (FI_EP_MSG) that concern their connection; see cm.c */
+#include "nic/ofi/cm.h"
+#include "nic/ofi/unsupported.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CONN_RECEIVES 4 /* messages about one connection that may wait to be handled */
+
+int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info)
+{
+    if (info->handle && info->handle->fclass != FI_CLASS_CONNREQ)
+        return -FI_EINVAL;
+    ep->cm = calloc(1, sizeof *ep->cm);
+    if (!ep->cm)
+        return -FI_ENOMEM;
+    if (info->handle) {
+        ep->request = container_of(info->handle, struct ofi_request, fid);
+        ofi_hold(&ep->request->refs);
+    }
+    return 0;
+}
+
+int ofi_conn_bind(struct ofi_ep *ep, struct fid *eq)
+{
+    if (ep->eq)
+        return -FI_EINVAL;
+    ep->eq = container_of(eq, struct fid_eq, fid);
+    ofi_hold(&ofi_eq_source(eq)->refs);
+    return 0;
+}
+
+int ofi_conn_enable(struct ofi_ep *ep)
+{
+    int err;
+
+    if (!ep->eq)
+        return -FI_ENOEQ;
+    err = ofi_cm_open(ep->cm, ep->domain->fab, &ep->ep_fid.fid, OFI_QUEUE_NONE, CONN_RECEIVES);
+    if (!err)
+        ofi_eq_add(ep->eq, ep->cm);
+    return err;
+}
+
+/* Tell the peer that the endpoint closes. */
+void ofi_conn_close(struct ofi_ep *ep)
+{
+    if (!ep->cm)
+        return;
+    if (ep->cm->queue) {
+        ofi_eq_lock(ep->eq);
+        ofi_cm_shutdown(ep->cm);
+        ofi_eq_unlock(ep->eq);
+        ofi_cm_drain(ep->cm);
+        ofi_eq_remove(ep->cm);
+        ofi_cm_close(ep->cm);
+    }
+    if (ep->request)
+        ofi_request_release(ep->request);
+    if (ep->eq)
+        ofi_release(&ofi_eq_source(&ep->eq->fid)->refs);
+    free(ep->cm);
+}
+
+int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret)
+{
+    return ofi_cm_peer(ep->cm, ret);
+}
+
+static int conn_connect(struct fid_ep *fid, const void *addr, const void *data, size_t bytes)
+{
+    struct ofi_ep *ep = ofi_ep_of(fid);
+    struct ofi_addr server;
+    int err = addr ? fi_enable(fid) : -FI_EINVAL;
+
+    if (err)
+        return err;
+    memcpy(&server, addr, sizeof server);
+    if (server.node == FABEMU_ANY_NODE || server.queue[OFI_UNTAGGED] == OFI_QUEUE_NONE)
+        return -FI_EINVAL;
+    ofi_eq_lock(ep->eq);
+    err = ofi_cm_connect(ep->cm, &ep->source, &server, data, bytes);
+    ofi_eq_unlock(ep->eq);
+    return err;
+}
+
+static int conn_accept(struct fid_ep *fid, const void *data, size_t bytes)
+{
+    struct ofi_ep *ep = ofi_ep_of(fid);
+    int err;
+
+    if (!ep->request)
+        return -FI_EOPBADSTATE;
+    err = fi_enable(fid);
+    if (err)
+        return err;
+    ofi_eq_lock(ep->eq);
+    err = ep->request->answered ? -FI_EOPBADSTATE
+                                : ofi_cm_accept(ep->cm, &ep->source, ep->request, data, bytes);
+    if (!err)
+        ofi_request_answered(ep->request);
+    ofi_eq_unlock(ep->eq);
+    return err;
+}
+
+static int conn_shutdown(struct fid_ep *fid, uint64_t flags)
+{
+    struct ofi_ep *ep = ofi_ep_of(fid);
+    int err;
+
+    if (flags)
+        return -FI_EBADFLAGS;
+    if (!ep->enabled)
+        return -FI_ENOTCONN;
+    ofi_eq_lock(ep->eq);
+    err = ofi_cm_shutdown(ep->cm);
+    ofi_eq_unlock(ep->eq);
+    return err;
+}
+
+static int conn_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
+{
+    struct ofi_ep *ep = ofi_ep_of(fid);
+    struct ofi_peer peer;
+    struct ofi_addr named = {.fabric = ep->domain->fabric_hash};
+    int err = ofi_cm_peer(ep->cm, &peer);
+
+    if (err)
+        return err;
+    named.node = peer.node;
+    named.incarnation = peer.incarnation;
+    memcpy(named.queue, peer.queue, sizeof named.queue);
+    return ofi_addr_copy(&named, addr, bytes);
+}
+
+struct fi_ops_cm ofi_conn_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = ofi_ep_setname,
+    .getname = ofi_ep_getname,
+    .getpeer = conn_getpeer,
+    .connect = conn_connect,
+    .listen = ofi_no_listen,
+    .accept = conn_accept,
+    .reject = ofi_no_reject,
+    .shutdown = conn_shutdown,
+};

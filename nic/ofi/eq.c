@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * eq.c - event queues. An event is copied into the queue when it happens. An error is read by
+ * fi_eq_readerr() only. Threads that read the queue also handle the messages about connections
+ * (cm.c).
+ */
+#include "nic/ofi/cm.h"
+#include "nic/ofi/unsupported.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct eq_event {
+    struct eq_event *next;
+    uint32_t code;              /* enum fi_eq_event, or the program's own */
+    struct fi_eq_err_entry err; /* err.err 0: the event is no error */
+    size_t bytes;
+    /* struct fi_eq_entry, struct fi_eq_cm_entry, or the program's own; of an error: its data */
+    uint8_t entry[];
+};
+
+struct ofi_eq {
+    struct fid_eq eq_fid;
+    struct ofi_fabric *fabric;
+    struct ofi_source source;
+
+    pthread_mutex_t cm_lock; /* protects the channels; taken before the other lock */
+    struct ofi_cm *channels;
+
+    pthread_mutex_t lock; /* protects the events */
+    struct eq_event *oldest, **end;
+    struct eq_event *error; /* the error that was read last, whose data the program may use */
+};
+
+static struct ofi_eq *eq_of(struct fid_eq *fid)
+{
+    return container_of(fid, struct ofi_eq, eq_fid);
+}
+
+struct ofi_source *ofi_eq_source(struct fid *fid)
+{
+    return &container_of(fid, struct ofi_eq, eq_fid.fid)->source;
+}
+
+void ofi_eq_lock(struct fid_eq *fid)
+{
+    pthread_mutex_lock(&eq_of(fid)->cm_lock);
+}
+
+void ofi_eq_unlock(struct fid_eq *fid)
+{
+    pthread_mutex_unlock(&eq_of(fid)->cm_lock);
+}
+
+void ofi_eq_add(struct fid_eq *fid, struct ofi_cm *cm)
+{
+    struct ofi_eq *eq = eq_of(fid);
+
+    ofi_eq_lock(fid);
+    cm->eq = fid;
+    cm->next = eq->channels;
+    eq->channels = cm;
+    eq->source.fab = cm->fab; /* all channels of a process have the same adapter */
+    ofi_eq_unlock(fid);
+}
+
+/* Return whether the event is about this endpoint. */
+static bool event_is_of(const struct eq_event *event, const struct fid *fid)
+{
+    if (event->err.err)
+        return event->err.fid == fid;
+    return (event->code == FI_CONNECTED || event->code == FI_SHUTDOWN) &&
+           ((const struct fi_eq_cm_entry *)(const void *)event->entry)->fid == fid;
+}
+
+/* The endpoint closes, so its events would name freed memory. */
+static void eq_forget(struct ofi_eq *eq, const struct fid *fid)
+{
+    struct eq_event **at = &eq->oldest;
+
+    pthread_mutex_lock(&eq->lock);
+    while (*at) {
+        struct eq_event *event = *at;
+
+        if (!event_is_of(event, fid)) {
+            at = &event->next;
+            continue;
+        }
+        *at = event->next;
+        free(event);
+    }
+    eq->end = at;
+    pthread_mutex_unlock(&eq->lock);
+}
+
+void ofi_eq_remove(struct ofi_cm *cm)
+{
+    struct ofi_eq *eq = cm->eq ? eq_of(cm->eq) : NULL;
+    struct ofi_cm **at;
+
+    if (!eq)
+        return;
+    pthread_mutex_lock(&eq->cm_lock);
+    for (at = &eq->channels; *at != cm;)
+        at = &(*at)->next;
+    *at = cm->next;
+    if (!eq->channels)
+        eq->source.fab = NULL;
+    pthread_mutex_unlock(&eq->cm_lock);
+    eq_forget(eq, cm->fid);
+}
+
+static void eq_step(struct ofi_eq *eq)
+{
+    pthread_mutex_lock(&eq->cm_lock);
+    for (struct ofi_cm *cm = eq->channels; cm; cm = cm->next)
+        ofi_cm_step(cm);
+    pthread_mutex_unlock(&eq->cm_lock);
+}
+
+static bool eq_ready(struct ofi_source *source)
+{
+    struct ofi_eq *eq = container_of(source, struct ofi_eq, source);
+    bool ready;
+
+    eq_step(eq);
+    pthread_mutex_lock(&eq->lock);
+    ready = eq->oldest;
+    pthread_mutex_unlock(&eq->lock);
+    return ready;
+}
+
+/* Append an event of @bytes; with @err, an error. */
+static int eq_append(struct ofi_eq *eq, uint32_t code, const void *entry, size_t bytes,
+                     const struct fi_eq_err_entry *err)
+{
+    struct eq_event *event = calloc(1, sizeof *event + bytes);
+
+    if (!event)
+        return -FI_ENOMEM;
+    event->code = code;
+    event->bytes = bytes;
+    if (bytes)
+        memcpy(event->entry, entry, bytes);
+    if (err)
+        event->err = *err;
+    pthread_mutex_lock(&eq->lock);
+    *eq->end = event;
+    eq->end = &event->next;
+    pthread_mutex_unlock(&eq->lock);
+    ofi_source_wake(&eq->source);
+    return 0;
+}
+
+int ofi_eq_report(struct fid_eq *fid, uint32_t code, const void *entry, size_t bytes)
+{
+    return eq_append(eq_of(fid), code, entry, bytes, NULL);
+}
+
+int ofi_eq_report_error(struct fid_eq *fid, const struct fi_eq_err_entry *err)
+{
+    return eq_append(eq_of(fid), 0, err->err_data, err->err_data_size, err);
+}
+
+/* Remove the oldest event from the list. Lock: held. */
+static struct eq_event *eq_pop(struct ofi_eq *eq)
+{
+    struct eq_event *event = eq->oldest;
+
+    eq->oldest = event->next;
+    if (!eq->oldest)
+        eq->end = &eq->oldest;
+    return event;
+}
+
+/* Copy the oldest event; with FI_PEEK it stays in the queue. Lock: held. */
+static ssize_t eq_take(struct ofi_eq *eq, uint32_t *code, void *buf, size_t bytes, uint64_t flags)
+{
+    struct eq_event *event = eq->oldest;
+    size_t n;
+
+    if (!event)
+        return -FI_EAGAIN;
+    if (event->err.err)
+        return -FI_EAVAIL;
+    if (bytes < event->bytes && bytes < sizeof(struct fi_eq_entry))
+        return -FI_ETOOSMALL;
+    n = bytes < event->bytes ? bytes : event->bytes; /* data of connections may be cut */
+    *code = event->code;
+    memcpy(buf, event->entry, n);
+    if (!(flags & FI_PEEK))
+        free(eq_pop(eq));
+    return (ssize_t)n;
+}
+
+static ssize_t eq_read(struct fid_eq *fid, uint32_t *code, void *buf, size_t bytes, uint64_t flags)
+{
+    struct ofi_eq *eq = eq_of(fid);
+    ssize_t got;
+
+    if (flags & ~FI_PEEK)
+        return -FI_EBADFLAGS;
+    eq_step(eq);
+    pthread_mutex_lock(&eq->lock);
+    got = eq_take(eq, code, buf, bytes, flags);
+    pthread_mutex_unlock(&eq->lock);
+    return got;
+}
+
+/*
+ * Copy an error. Its data goes into the program's buffer or, if that has no size, stays here until
+ * the next error is read. Source: fi_eq(3).
+ */
+static void eq_copy_error(struct eq_event *event, struct fi_eq_err_entry *to)
+{
+    void *buf = to->err_data;
+    size_t room = to->err_data_size, n = event->bytes < room ? event->bytes : room;
+
+    *to = event->err;
+    if (n)
+        memcpy(buf, event->entry, n);
+    to->err_data = room ? buf : event->entry;
+    to->err_data_size = room ? n : event->bytes;
+}
+
+static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint64_t flags)
+{
+    struct ofi_eq *eq = eq_of(fid);
+    ssize_t got = -FI_EAGAIN;
+
+    (void)flags;
+    pthread_mutex_lock(&eq->lock);
+    if (eq->oldest && eq->oldest->err.err) {
+        free(eq->error);
+        eq->error = eq_pop(eq);
+        eq_copy_error(eq->error, buf);
+        got = sizeof *buf;
+    }
+    pthread_mutex_unlock(&eq->lock);
+    return got;
+}
+
+static ssize_t eq_write(struct fid_eq *fid, uint32_t code, const void *buf, size_t bytes,
+                        uint64_t flags)
+{
+    int err = flags ? -FI_EBADFLAGS : eq_append(eq_of(fid), code, buf, bytes, NULL);
+
+    return err ? err : (ssize_t)bytes;
+}
+
+static ssize_t eq_sread(struct fid_eq *fid, uint32_t *code, void *buf, size_t bytes, int timeout_ms,
+                        uint64_t flags)
+{
+    struct ofi_wait wait = ofi_wait_begin(NULL, timeout_ms);
+    ssize_t got;
+
+    while ((got = eq_read(fid, code, buf, bytes, flags)) == -FI_EAGAIN)
+        if (!ofi_wait_step(&wait))
+            return -FI_EAGAIN;
+    return got;
+}
+
+static const char *eq_strerror(struct fid_eq *eq, int prov_errno, const void *data, char *buf,
+                               size_t bytes)
+{
+    (void)eq, (void)data;
+    if (buf && bytes) {
+        strncpy(buf, fi_strerror(prov_errno), bytes - 1);
+        buf[bytes - 1] = '\0';
+    }
+    return fi_strerror(prov_errno);
+}
+
+static int eq_control(struct fid *fid, int command, void *arg)
+{
+    return ofi_source_control(ofi_eq_source(fid), command, arg);
+}
+
+static int eq_close(struct fid *fid)
+{
+    struct ofi_eq *eq = container_of(fid, struct ofi_eq, eq_fid.fid);
+
+    if (ofi_held(&eq->source.refs))
+        return -FI_EBUSY;
+    while (eq->oldest)
+        free(eq_pop(eq));
+    free(eq->error);
+    ofi_source_close(&eq->source);
+    pthread_mutex_destroy(&eq->cm_lock);
+    pthread_mutex_destroy(&eq->lock);
+    ofi_release(&eq->fabric->refs);
+    free(eq);
+    return 0;
+}
+
+static struct fi_ops eq_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = eq_close,
+    .bind = ofi_no_bind,
+    .control = eq_control,
+    .ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_eq eq_ops = {
+    .size = sizeof(struct fi_ops_eq),
+    .read = eq_read,
+    .readerr = eq_readerr,
+    .write = eq_write,
+    .sread = eq_sread,
+    .strerror = eq_strerror,
+};
+
+int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **ret,
+                void *context)
+{
+    struct ofi_eq *eq = calloc(1, sizeof *eq);
+    int err;
+
+    if (!eq)
+        return -FI_ENOMEM;
+    eq->source.fid = &eq->eq_fid.fid;
+    eq->source.ready = eq_ready;
+    err = ofi_source_open(&eq->source, attr ? attr->wait_obj : FI_WAIT_NONE,
+                          attr ? attr->wait_set : NULL);
+    if (err) {
+        free(eq);
+        return err;
+    }
+    pthread_mutex_init(&eq->cm_lock, NULL);
+    pthread_mutex_init(&eq->lock, NULL);
+    eq->end = &eq->oldest;
+    eq->fabric = container_of(fabric, struct ofi_fabric, fabric_fid);
+    ofi_fid_init(&eq->eq_fid.fid, FI_CLASS_EQ, context, &eq_fid_ops);
+    eq->eq_fid.ops = &eq_ops;
+    ofi_hold(&eq->fabric->refs);
+    *ret = &eq->eq_fid;
+    return 0;
+}

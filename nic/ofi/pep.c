@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pep.c - passive endpoints: fi_passive_ep(), fi_listen(), fi_reject(), and requests for
+ * connections.
+ *
+ * A passive endpoint holds a reference to the process's adapter. Its channel (cm.c) is the queue
+ * for untagged messages of its address, so clients need no other address.
+ */
+#include "nic/ofi/cm.h"
+#include "nic/ofi/unsupported.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PEP_RECEIVES 64 /* requests that may arrive before the event queue is read */
+
+struct ofi_pep {
+    struct fid_pep pep_fid;
+    struct ofi_fabric *fabric;
+    struct fabemu *fab;
+    struct fi_info *info; /* copied for each request */
+    struct ofi_addr source;
+    struct ofi_cm cm;
+    struct fid_eq *eq;
+    /* requests that the program has neither accepted nor rejected; under the lock of eq */
+    struct ofi_request *requests;
+    uint32_t request_count;
+};
+
+static struct ofi_pep *pep_of(struct fid *fid)
+{
+    return container_of(fid, struct ofi_pep, pep_fid.fid);
+}
+
+void ofi_request_release(struct ofi_request *request)
+{
+    if (atomic_fetch_sub_explicit(&request->refs, 1, memory_order_acq_rel) == 1)
+        free(request);
+}
+
+void ofi_request_answered(struct ofi_request *request)
+{
+    struct ofi_request **at;
+
+    request->answered = true;
+    if (!request->pep) /* the passive endpoint has closed */
+        return;
+    at = &request->pep->requests;
+    while (*at != request)
+        at = &(*at)->next;
+    *at = request->next;
+    request->pep->request_count--;
+    request->pep = NULL;
+    ofi_request_release(request);
+}
+
+static struct fi_info *request_info(struct ofi_pep *pep, struct ofi_request *request)
+{
+    struct fi_info *info = fi_dupinfo(pep->info);
+
+    if (!info)
+        return NULL;
+    free(info->dest_addr);
+    info->dest_addr = malloc(sizeof request->addr);
+    if (!info->dest_addr) {
+        fi_freeinfo(info);
+        return NULL;
+    }
+    memcpy(info->dest_addr, &request->addr, sizeof request->addr);
+    info->dest_addrlen = sizeof request->addr;
+    info->handle = &request->fid;
+    return info;
+}
+
+void ofi_pep_request(struct ofi_cm *cm, const struct ofi_addr *client, uint16_t channel,
+                     const void *data, size_t bytes)
+{
+    union {
+        struct fi_eq_cm_entry entry;
+        uint8_t bytes[sizeof(struct fi_eq_cm_entry) + OFI_CM_DATA_BYTES];
+    } out = {.entry = {.fid = cm->fid}};
+    struct ofi_pep *pep = pep_of(cm->fid);
+    struct ofi_request *request = calloc(1, sizeof *request);
+
+    if (!request)
+        return; /* the client's time limit ends its attempt */
+    request->fid.fclass = FI_CLASS_CONNREQ;
+    request->refs = 1;
+    request->pep = pep;
+    request->addr = *client;
+    request->channel = channel;
+    request->next = pep->requests;
+    pep->requests = request;
+    if (pep->request_count++ < OFI_REQUESTS_MAX)
+        out.entry.info = request_info(pep, request);
+    if (!out.entry.info) {
+        ofi_cm_reject(cm, &pep->source, request, NULL, 0);
+        ofi_request_answered(request);
+        return;
+    }
+    if (bytes)
+        memcpy(out.entry.data, data, bytes);
+    ofi_eq_report(pep->eq, FI_CONNREQ, &out, sizeof out.entry + bytes);
+}
+
+/* --- calls -------------------------------------------------------------------------- */
+
+static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct ofi_pep *pep = pep_of(fid);
+
+    if (flags)
+        return -FI_EBADFLAGS;
+    if (other->fclass != FI_CLASS_EQ || pep->eq)
+        return -FI_EINVAL;
+    pep->eq = container_of(other, struct fid_eq, fid);
+    ofi_hold(&ofi_eq_source(other)->refs);
+    return 0;
+}
+
+static int pep_listen(struct fid_pep *fid)
+{
+    struct ofi_pep *pep = pep_of(&fid->fid);
+    int err;
+
+    if (!pep->eq)
+        return -FI_ENOEQ;
+    if (pep->cm.queue)
+        return -FI_EOPBADSTATE;
+    if (pep->source.node != FABEMU_ANY_NODE && pep->source.node != fabemu_info(pep->fab)->node)
+        return -FI_EADDRNOTAVAIL;
+    err = ofi_cm_open(&pep->cm, pep->fab, &fid->fid, pep->source.queue[OFI_UNTAGGED], PEP_RECEIVES);
+    if (err)
+        return err;
+    pep->source.node = fabemu_info(pep->fab)->node;
+    pep->source.fabric = ofi_addr_hash(fabemu_info(pep->fab));
+    pep->source.incarnation = fabemu_info(pep->fab)->incarnation;
+    pep->source.queue[OFI_UNTAGGED] = fabemu_queue_id(pep->cm.queue);
+    pep->source.queue[OFI_TAGGED] = pep->source.queue[OFI_UNTAGGED];
+    pep->cm.state = CM_LISTENING;
+    ofi_eq_add(pep->eq, &pep->cm);
+    return 0;
+}
+
+static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *data, size_t bytes)
+{
+    struct ofi_pep *pep = pep_of(&fid->fid);
+    struct ofi_request *request;
+    int err;
+
+    if (!handle || handle->fclass != FI_CLASS_CONNREQ)
+        return -FI_EINVAL;
+    request = container_of(handle, struct ofi_request, fid);
+    ofi_eq_lock(pep->eq);
+    if (request->pep != pep)
+        err = -FI_EOPBADSTATE;
+    else
+        err = ofi_cm_reject(&pep->cm, &pep->source, request, data, bytes);
+    if (!err)
+        ofi_request_answered(request);
+    ofi_eq_unlock(pep->eq);
+    return err;
+}
+
+static int pep_setname(fid_t fid, void *addr, size_t bytes)
+{
+    struct ofi_pep *pep = pep_of(fid);
+
+    if (pep->cm.queue)
+        return -FI_EOPBADSTATE;
+    if (bytes != sizeof pep->source)
+        return -FI_EINVAL;
+    memcpy(&pep->source, addr, sizeof pep->source);
+    return 0;
+}
+
+static int pep_getname(fid_t fid, void *addr, size_t *bytes)
+{
+    struct ofi_pep *pep = pep_of(fid);
+
+    return pep->cm.queue ? ofi_addr_copy(&pep->source, addr, bytes) : -FI_EOPBADSTATE;
+}
+
+static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
+{
+    (void)fid;
+    return ofi_opt_get(level, name, FI_OPT_CM_DATA_SIZE, OFI_CM_DATA_BYTES, value, bytes);
+}
+
+/* Reject the requests for which no endpoint was opened. The others can still be accepted. */
+static void pep_forget_requests(struct ofi_pep *pep)
+{
+    ofi_eq_lock(pep->eq);
+    while (pep->requests) {
+        struct ofi_request *request = pep->requests;
+        bool taken = atomic_load_explicit(&request->refs, memory_order_relaxed) > 1;
+
+        if (!taken)
+            ofi_cm_reject(&pep->cm, &pep->source, request, NULL, 0);
+        ofi_request_answered(request);
+        if (taken)
+            request->answered = false;
+    }
+    ofi_eq_unlock(pep->eq);
+}
+
+static int pep_close(struct fid *fid)
+{
+    struct ofi_pep *pep = pep_of(fid);
+
+    if (pep->cm.queue) {
+        pep_forget_requests(pep);
+        ofi_cm_drain(&pep->cm); /* rejections */
+        ofi_eq_remove(&pep->cm);
+        ofi_cm_close(&pep->cm);
+    }
+    if (pep->eq)
+        ofi_release(&ofi_eq_source(&pep->eq->fid)->refs);
+    fi_freeinfo(pep->info);
+    fabemu_detach(pep->fab);
+    ofi_release(&pep->fabric->refs);
+    free(pep);
+    return 0;
+}
+
+static struct fi_ops pep_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = pep_close,
+    .bind = pep_bind,
+    .control = ofi_no_control,
+    .ops_open = ofi_no_ops_open,
+};
+
+static struct fi_ops_ep pep_ops = {
+    .size = sizeof(struct fi_ops_ep),
+    .cancel = ofi_no_cancel,
+    .getopt = pep_getopt,
+    .setopt = ofi_no_setopt,
+    .tx_ctx = ofi_no_tx_ctx,
+    .rx_ctx = ofi_no_rx_ctx,
+    .rx_size_left = ofi_no_size_left,
+    .tx_size_left = ofi_no_size_left,
+};
+
+static struct fi_ops_cm pep_cm_ops = {
+    .size = sizeof(struct fi_ops_cm),
+    .setname = pep_setname,
+    .getname = pep_getname,
+    .getpeer = ofi_no_getpeer,
+    .connect = ofi_no_connect,
+    .listen = pep_listen,
+    .accept = ofi_no_accept,
+    .reject = pep_reject,
+    .shutdown = ofi_no_shutdown,
+};
+
+int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **ret,
+                 void *context)
+{
+    struct ofi_pep *pep;
+    int err;
+
+    if (!info->ep_attr || info->ep_attr->type != FI_EP_MSG)
+        return -FI_EINVAL;
+    pep = calloc(1, sizeof *pep);
+    if (!pep)
+        return -FI_ENOMEM;
+    pep->info = fi_dupinfo(info);
+    err = pep->info ? fabemu_attach(&pep->fab, NULL) : -ENOMEM;
+    if (err) {
+        fi_freeinfo(pep->info);
+        free(pep);
+        return -ofi_errno(err);
+    }
+    pep->source =
+        (struct ofi_addr){.node = FABEMU_ANY_NODE, .queue = {OFI_QUEUE_NONE, OFI_QUEUE_NONE}};
+    if (info->src_addr && info->src_addrlen == sizeof pep->source)
+        memcpy(&pep->source, info->src_addr, sizeof pep->source);
+    pep->fabric = container_of(fabric, struct ofi_fabric, fabric_fid);
+    ofi_fid_init(&pep->pep_fid.fid, FI_CLASS_PEP, context, &pep_fid_ops);
+    pep->pep_fid.ops = &pep_ops;
+    pep->pep_fid.cm = &pep_cm_ops;
+    ofi_hold(&pep->fabric->refs);
+    *ret = &pep->pep_fid;
+    return 0;
+}

@@ -52,29 +52,32 @@ unsigned nic_atomic_operands(unsigned op)
     return op < FABEMU_ATOMIC_OPS ? ops[op].operands : 0;
 }
 
-/* Sums apply to all types but pairs. An operation without operands is limited by its result. */
+/* Return the size of an element, a power of two. Sums apply to all types but pairs. */
+static size_t element_bytes(unsigned type)
+{
+    return emu_combine_bytes[EMU_SUM][type];
+}
+
 size_t fabemu_atomic_most(unsigned op, unsigned type)
 {
-    size_t bytes = emu_type_bytes(type);
-
     if (op >= FABEMU_ATOMIC_OPS || !emu_combine_ok(ops[op].like, type))
         return 0;
-    if (op == FABEMU_ATOMIC_CAS && bytes > sizeof(uint64_t))
+    if (op == FABEMU_ATOMIC_CAS && element_bytes(type) > sizeof(uint64_t))
         return 0; /* a long double has unused bits */
-    return NIC_ATOMIC_BYTES / (bytes * (ops[op].operands > 1 ? 2 : 1));
+    return NIC_ATOMIC_BYTES >> (__builtin_ctzl(element_bytes(type)) + (ops[op].operands > 1));
 }
 
 /* Complex numbers are the only elements without a minimum. */
 static bool is_word(unsigned type)
 {
-    return emu_type_bytes(type) <= sizeof(uint64_t) && emu_combine_ok(EMU_MIN, type);
+    return emu_combine_ok(EMU_MIN, type) && element_bytes(type) <= sizeof(uint64_t);
 }
 
 bool nic_atomic_fits(unsigned type, const struct fabemu_iov *piece)
 {
-    size_t bytes = emu_type_bytes(type);
+    size_t part = element_bytes(type) - 1;
 
-    return piece->bytes % bytes == 0 && (!is_word(type) || (uintptr_t)piece->base % bytes == 0);
+    return !(piece->bytes & part) && (!is_word(type) || !((uintptr_t)piece->base & part));
 }
 
 /* The next operand, and the next value to compare with. */
@@ -142,7 +145,7 @@ WORD(64)
 
 static void change_locked(const struct nic_atomic *a, void *at)
 {
-    size_t bytes = emu_type_bytes(a->type);
+    size_t bytes = element_bytes(a->type);
     uint8_t *before = a->before + a->done;
     uint8_t after[ELEMENT_MOST];
 
@@ -155,7 +158,7 @@ void nic_atomic_apply(struct nic_atomic *atomic, const struct fabemu_iov *piece)
 {
     static void (*const changes[])(const struct nic_atomic *a, void *at) = {
         [1] = change8, [2] = change16, [4] = change32, [8] = change64};
-    size_t bytes = emu_type_bytes(atomic->type);
+    size_t bytes = element_bytes(atomic->type);
     void (*change)(const struct nic_atomic *a, void *at) = is_word(atomic->type) ? changes[bytes]
                                                                                  : change_locked;
 

@@ -205,7 +205,7 @@ static bool atomic_is_sane(const struct nic_wire_atomic *atomic, size_t bytes)
     size_t element = emu_type_bytes(atomic->type);
     uint64_t all = atomic->mem.bytes;
 
-    return most && all && all <= most * element && all % element == 0 &&
+    return most && all && all <= most * element && !(all & (element - 1)) &&
            !(atomic->flags & ~NIC_ATOMIC_FETCH) &&
            bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * all;
 }

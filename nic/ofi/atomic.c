@@ -302,7 +302,7 @@ static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
         struct ofi_op *op = ofi_op_part(whole);
 
         atomic_remote_skip(&remote);
-        n = op ? atomic_part(op, job, done, &remote) : -FI_EAGAIN;
+        n = op ? atomic_part(op, job, done, &remote) : started ? -FI_ENOMEM : -FI_EAGAIN;
         if (op && n < 0)
             ofi_op_put(op);
         if (n < 0)

@@ -190,7 +190,7 @@ static void *run_adder(void *argument)
 {
     struct adder *a = argument;
     struct fabemu *fab = a->w->fab[a->node];
-    uint64_t old = 0, five = 5;
+    uint64_t old = 0, five = 5, five_twice[4] = {5, 0, 5, 0};
 
     for (int i = 0; i < 300; i++) {
         struct fabemu_req req = {0};
@@ -204,24 +204,36 @@ static void *run_adder(void *argument)
 
         if (fabemu_atomic(fab, &add, &req) || fabemu_wait(fab, &req) || (i && old < before + 5))
             abort();
+        add.offset = sizeof old;
+        add.type = FABEMU_I128;
+        add.operand = five_twice;
+        add.result = NULL;
+        if (fabemu_atomic_array(fab, &add, 2, &req) || fabemu_wait(fab, &req))
+            abort();
     }
     return NULL;
 }
 
-/* Many adapters and the target's own threads update one word: nothing is lost or executed twice. */
+/*
+ * Many adapters and the target's own threads update one word, and the adapters also elements of 16
+ * bytes: nothing is lost or executed twice.
+ */
 static void atomic__is_atomic_among_threads_and_adapters(void)
 {
-    static _Atomic uint64_t word;
+    static struct {
+        _Atomic uint64_t word;
+        uint64_t wide[2][2]; /* low and high half of each */
+    } memory;
     struct peers w;
     struct adder adder[3];
-    struct counter counter = {.word = &word};
+    struct counter counter = {.word = &memory.word};
     pthread_t thread[4];
     uint64_t key;
 
     peers_open(&w, 4, false);
     atomic_store(&adders_done, false);
-    atomic_store(&word, 0);
-    fabemu_register(w.fab[0], &word, 8, FABEMU_REMOTE_ATOMIC, &key);
+    memset(&memory, 0, sizeof memory);
+    fabemu_register(w.fab[0], &memory, sizeof memory, FABEMU_REMOTE_ATOMIC, &key);
     CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[0]->thread, w.fab[0]), 0);
     fake_start(w.fake);
     pthread_create(&thread[3], NULL, run_counting, &counter);
@@ -235,7 +247,9 @@ static void atomic__is_atomic_among_threads_and_adapters(void)
     pthread_join(thread[3], NULL);
     fake_stop(w.fake);
     nic_thread_stop(w.fab[0]->thread);
-    CU_ASSERT_EQUAL(atomic_load(&word), 3 * 300 * 5 + 3 * counter.times);
+    CU_ASSERT_EQUAL(atomic_load(&memory.word), 3 * 300 * 5 + 3 * counter.times);
+    for (unsigned i = 0; i < 2; i++)
+        CU_ASSERT_TRUE(memory.wide[i][0] == 3 * 300 * 5 && !memory.wide[i][1]);
     peers_close(&w);
 }
 

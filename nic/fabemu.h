@@ -524,53 +524,91 @@ FABEMU_API int fabemu_putv_notice(struct fabemu *fab, uint32_t node, uint64_t ke
  */
 FABEMU_API int fabemu_recv_notice(struct fabemu_queue *queue, struct fabemu_req *req);
 
+/* Each operation applies to all types except pairs, unless the comment says otherwise. */
 enum fabemu_atomic_op {
-    FABEMU_ATOMIC_ADD, /* wraps around */
-    FABEMU_ATOMIC_AND, /* AND, OR, XOR, MIN and MAX are not defined for FABEMU_F64 */
+    FABEMU_ATOMIC_ADD, /* integers wrap around */
+    FABEMU_ATOMIC_AND, /* bitwise AND, OR and XOR: integers */
     FABEMU_ATOMIC_OR,
     FABEMU_ATOMIC_XOR,
-    FABEMU_ATOMIC_MIN,
+    FABEMU_ATOMIC_MIN, /* MIN and MAX: not for complex numbers */
     FABEMU_ATOMIC_MAX,
-    FABEMU_ATOMIC_SWAP,  /* writes the operand */
-    FABEMU_ATOMIC_CAS,   /* writes the operand if the word has the bits of compare */
+    FABEMU_ATOMIC_SWAP, /* writes the operand */
+    /* writes the operand if the element has the bits of compare: types of up to 8 bytes */
+    FABEMU_ATOMIC_CAS,
     FABEMU_ATOMIC_FETCH, /* only reads */
+    FABEMU_ATOMIC_PROD,
+    FABEMU_ATOMIC_LAND, /* logical: the result is 0 or 1 */
+    FABEMU_ATOMIC_LOR,
+    FABEMU_ATOMIC_LXOR,
+    /* The next six write the operand if compare is equal to, not equal to, less than ... the
+       element, as values: 0.0 equals -0.0, and NaN is not equal to itself. All but EQ and NE: not
+       for complex numbers */
+    FABEMU_ATOMIC_CAS_EQ,
+    FABEMU_ATOMIC_CAS_NE,
+    FABEMU_ATOMIC_CAS_LE,
+    FABEMU_ATOMIC_CAS_LT,
+    FABEMU_ATOMIC_CAS_GE,
+    FABEMU_ATOMIC_CAS_GT,
+    FABEMU_ATOMIC_MSWAP, /* writes those bits of the operand that are set in compare: integers */
     FABEMU_ATOMIC_OPS
 };
 
 struct fabemu_atomic {
     uint32_t node;
     uint64_t key;
-    /* of the word in the peer's region; the word must be aligned to its size in the peer's
-       memory */
-    uint64_t offset;
-    unsigned op;   /* enum fabemu_atomic_op */
-    unsigned type; /* FABEMU_I32, _U32, _I64, _U64 or _F64 */
-    /* the operand, of this type, read before fabemu_atomic() returns; NULL for FETCH */
-    const void *operand;
-    /* for CAS only: the value to compare with, read before fabemu_atomic() returns */
-    const void *compare;
-    void *result; /* NULL, or receives the word's previous value */
+    uint64_t offset;     /* of the first element in the peer's region */
+    unsigned op;         /* enum fabemu_atomic_op */
+    unsigned type;       /* enum fabemu_type, but not a type of pairs */
+    const void *operand; /* of this type; NULL for FETCH */
+    const void *compare; /* for CAS, CAS_* and MSWAP only, of this type */
+    void *result;        /* NULL, or receives the previous value of the element */
 };
 
 /**
- * fabemu_atomic - change one word of a peer's registered region.
+ * fabemu_atomic - change one element, of at most 8 bytes, of a peer's registered region. The
+ * operand and the value to compare with are read before this returns.
  *
  * The peer executes it exactly once, even if the network repeats segments, because each pair of
  * processes numbers its requests. The peer's adapter executes atomics in the order in which they
  * were posted. This order includes puts of up to FABEMU_INJECT_BYTES without a notice.
- * The change is atomic with respect to atomics of all other adapters, and to C11 atomics of
- * processes that have the memory mapped (sequentially consistent).
+ *
+ * An element of at most 8 bytes that is not a complex number must be aligned to its size in the
+ * peer's memory. Its change is atomic with respect to atomics of all other adapters, and to C11
+ * atomics of processes that have the memory mapped (sequentially consistent). Other elements may
+ * have any alignment. Their change is atomic only with respect to other atomics that name memory of
+ * the same process: its adapter executes them under its lock. Threads of the process that access
+ * the element meanwhile may see a part of the change.
  * Source: QsNet III §III, a sequence number based protocol for atomic operations.
  *
- * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the word and
+ * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the element and
  * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has done so. Status: -EACCES;
- * -EINVAL, the word is not aligned; -EHOSTUNREACH, it is unknown whether the peer executed it.
+ * -EINVAL, the element is not aligned, or not in one piece of the region; -EHOSTUNREACH, it is
+ * unknown whether the peer executed it.
  */
 FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what,
                              struct fabemu_req *req);
 
+/**
+ * fabemu_atomic_array - as fabemu_atomic(), on each of @count elements of any size that follow each
+ * other: 1 to fabemu_atomic_most(). Each change is atomic, but not all of them together. The
+ * operand, the value to compare with and the result are arrays of @count elements. The arrays of
+ * operands and of values to compare with must stay unchanged until @req completes. If the peer
+ * refuses one element, it changes none. Errors: -EMSGSIZE, there are more elements.
+ */
+FABEMU_API int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what,
+                                   size_t count, struct fabemu_req *req);
+
+/**
+ * fabemu_atomic_most - return to how many elements fabemu_atomic_array() can apply @op at once; 0
+ * if @op does not apply to @type.
+ */
+FABEMU_API size_t fabemu_atomic_most(unsigned op, unsigned type);
+
 /** fabemu_atomic_ok - return whether adapters can apply @op to @type. */
-FABEMU_API bool fabemu_atomic_ok(unsigned op, unsigned type);
+static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
+{
+    return fabemu_atomic_most(op, type) != 0;
+}
 
 /* --- events: counts of completions -------------------------------------------------- */
 
@@ -758,7 +796,7 @@ enum fabemu_op {
     FABEMU_MIN,
     FABEMU_MAX,
     FABEMU_PROD,
-    /* logical operations, on integers only */
+    /* logical operations: the result is 0 or 1; all types but pairs */
     FABEMU_LAND,
     FABEMU_LOR,
     FABEMU_LXOR,
@@ -787,7 +825,15 @@ enum fabemu_type {
     FABEMU_I16_I32,
     FABEMU_F128_I32,
     FABEMU_F32_F32,
-    FABEMU_F64_F64
+    FABEMU_F64_F64,
+    FABEMU_F128, /* long double */
+    /* complex numbers: no MIN and MAX */
+    FABEMU_F32_COMPLEX,
+    FABEMU_F64_COMPLEX,
+    FABEMU_F128_COMPLEX,
+    /* integers of 16 bytes */
+    FABEMU_I128,
+    FABEMU_U128
 };
 
 /** fabemu_reducible - return whether the switches can apply @op to @type. */

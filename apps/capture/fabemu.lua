@@ -17,7 +17,8 @@ local ANSWER = {[0] = "none", "ack", "again"}
 local OP = {[0] = "sum", "min", "max", "prod", "land", "lor", "lxor", "band", "bor", "bxor",
             "minloc", "maxloc"}
 local TYPE = {[0] = "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32", "f64", "f32_i32",
-              "f64_i32", "i64_i32", "i32_i32", "i16_i32", "f128_i32", "f32_f32", "f64_f64"}
+              "f64_i32", "i64_i32", "i32_i32", "i16_i32", "f128_i32", "f32_f32", "f64_f64",
+              "f128", "f32_complex", "f64_complex", "f128_complex", "i128", "u128"}
 local NIC = {"eager", "more", "rts", "put", "put_rts", "get", "atomic", "short", "put_notice",
              "put_notice_rts", "cts", "fin", "result", "ack", "disconnect", "data", "hello"}
 local TEST = {[0] = "equal", "reached"}
@@ -134,9 +135,6 @@ field(fabemu, "nic.offset", u64, "Offset", DEC)
 field(fabemu, "nic.op", u8, "Atomic operation", DEC)
 field(fabemu, "nic.type", u8, "Atomic type", DEC)
 field(fabemu, "nic.fetch", u8, "Fetch", DEC)
-field(fabemu, "nic.operand", u64, "Operand", HEX)
-field(fabemu, "nic.compare", u64, "Compare", HEX)
-field(fabemu, "nic.value", u64, "Value before", HEX)
 field(fabemu, "nic.status", ProtoField.int32, "Status", DEC)
 field(fabemu, "nic.want", u8, "Wants a reply", DEC)
 field(fabemu, "nic.epoch", u32, "Epoch", DEC)
@@ -378,13 +376,12 @@ local LAYOUTS = {
     [1] = {MESSAGE, 48}, [2] = {{}, 16}, [3] = {MESSAGE, 48}, [4] = {MEMORY, 48},
     [5] = {MEMORY, 48}, [6] = {MEMORY, 48},
     [7] = {{{"nic.id", 16, 4}, {"nic.key", 24, 8}, {"nic.offset", 32, 8}, {"nic.bytes", 40, 8},
-            {"nic.op", 48, 1}, {"nic.type", 49, 1}, {"nic.fetch", 50, 1}, {"nic.operand", 56, 8},
-            {"nic.compare", 64, 8}}, 72},
+            {"nic.op", 48, 1}, {"nic.type", 49, 1}, {"nic.fetch", 50, 1}}, 56},
     [8] = {SHORT, 32},
     [9] = {NOTICE, 64}, [10] = {NOTICE, 64},
     [11] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
     [12] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
-    [13] = {{{"nic.id", 16, 4}, {"nic.value", 24, 8}}, 32},
+    [13] = {{{"nic.id", 16, 4}}, 24},
     [14] = {{}, 16},
     [15] = {{{"nic.sent", 16, 4}, {"nic.disconnect", 20, 1}, {"nic.done", 21, 1},
              {"nic.asked", 22, 2}, {"nic.came", 24, 2}, {"nic.given", 26, 2}, {"nic.incarnation", 32, 8}}, 40},

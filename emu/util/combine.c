@@ -5,6 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
+__extension__ typedef __int128 int128;
+__extension__ typedef unsigned __int128 uint128;
+
 /*
  * On x86-64, each loop is compiled twice, and the dynamic loader picks one for the processor. This
  * makes sums of floats 40 % faster. Builds with ThreadSanitizer have one version, because the
@@ -70,4 +73,26 @@ bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, siz
         return false;
     combine_loop[op][type](acc, in, bytes >> combine_log2[type]);
     return true;
+}
+
+#define RELATION(TYPE, T, VALUE)                                         \
+    static unsigned relation_##TYPE(const void *left, const void *right) \
+    {                                                                    \
+        T a, b;                                                          \
+        memcpy(&a, left, sizeof a);                                      \
+        memcpy(&b, right, sizeof b);                                     \
+        return VALUE;                                                    \
+    }
+#include "emu/util/combine.def"
+
+typedef unsigned relation_fn(const void *left, const void *right);
+
+static relation_fn *const combine_relation[EMU_TYPES] = {
+#define RELATION(TYPE, T, VALUE) [EMU_##TYPE] = relation_##TYPE,
+#include "emu/util/combine.def"
+};
+
+unsigned emu_combine_relation(unsigned type, const void *a, const void *b)
+{
+    return type < EMU_TYPES && combine_relation[type] ? combine_relation[type](a, b) : 0;
 }

@@ -44,7 +44,22 @@ enum emu_type {
     EMU_F128_I32, /* struct { long double; int }, MPI_LONG_DOUBLE_INT, 32 bytes */
     EMU_F32_F32,  /* struct { float; float }, MPI_2REAL */
     EMU_F64_F64,  /* struct { double; double }, MPI_2DOUBLE_PRECISION */
+    EMU_F128,     /* long double, which has 80 bits on x86; 16 bytes */
+    /* complex numbers: no MIN and MAX */
+    EMU_F32_COMPLEX,
+    EMU_F64_COMPLEX,
+    EMU_F128_COMPLEX,
+    EMU_I128,
+    EMU_U128,
     EMU_TYPES
+};
+
+/* How one element compares with another; bits, so that a set of them is a number. */
+enum emu_relation {
+    EMU_LESS = 1,
+    EMU_EQUAL = 2,
+    EMU_GREATER = 4,
+    EMU_UNORDERED = 8 /* one is not a number, or they are different complex numbers */
 };
 
 /** emu_type_bytes - size of an element in bytes; 0 for an unknown type. Pure. */
@@ -74,5 +89,11 @@ static inline bool emu_combine_takes(unsigned op, unsigned type, size_t bytes)
  * Source: output-queued routers §2, "Reduction".
  */
 bool emu_combine_fold(unsigned op, unsigned type, void *acc, const void *in, size_t bytes);
+
+/**
+ * emu_combine_relation - compare two elements by value: 0.0 equals -0.0. Returns an enum
+ * emu_relation; 0 if @type is unknown or a type of pairs. @a, @b: any alignment. Thread: any; pure.
+ */
+unsigned emu_combine_relation(unsigned type, const void *a, const void *b);
 
 #endif

@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic.c - libfabric's atomics, one word per operation.
+ * atomic.c - libfabric's atomics.
  *
- * The provider supports the operations of adapters (fabemu_atomic()) that mean the same in
- * libfabric: those on integers of 32 and 64 bits, and sums, reads and writes of doubles. It does
- * not support compare-and-swap of doubles, because libfabric compares values and the adapter
- * compares bits.
+ * An adapter executes an atomic on as many elements as fit in a segment, which are next to each
+ * other in local and in remote memory. A call with more elements is executed as several atomics.
+ * libfabric only requires that the change of each element is atomic. The operands are copied into
+ * each operation, so that every call is injected.
+ *
+ * fabemu.h says with respect to what the changes are atomic. All local pieces have whole elements.
  */
 #include "nic/ofi/ofi.h"
 
-#define ATOMIC_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
-#define NOT_HERE     FABEMU_ATOMIC_OPS
+/* libfabric's three kinds of atomic calls; bits. */
+enum atomic_call { ATOMIC_BASE = 1, ATOMIC_FETCH = 2, ATOMIC_COMPARE = 4 };
 
-/* libfabric's three kinds of atomic calls. */
-enum atomic_call { ATOMIC_BASE, ATOMIC_FETCH, ATOMIC_COMPARE };
+/* Local elements, in pieces. */
+struct atomic_local {
+    const struct fi_ioc *ioc;
+    size_t pieces;
+};
 
-/* Arguments of one operation. Each of libfabric's arrays must have one element. */
+/* Arguments of a call. */
 struct atomic {
     enum atomic_call call;
-    const void *operand, *compare;
-    void *result;
-    size_t count;
+    struct atomic_local operand, compare, result;
     fi_addr_t dest;
-    uint64_t offset, key;
+    const struct fi_rma_ioc *remote;
+    size_t remotes;
     enum fi_datatype type;
     enum fi_op op;
     uint64_t flags;
@@ -30,66 +34,95 @@ struct atomic {
     bool silent;
 };
 
+/* Checked local elements. */
+struct atomic_array {
+    struct fabemu_iov iov[OFI_IOV_MAX];
+    unsigned pieces;
+};
+
+/* A checked call. */
+struct atomic_job {
+    unsigned op, type; /* of fabemu.h */
+    size_t element;    /* bytes */
+    size_t count;      /* elements */
+    size_t most;       /* elements of one operation */
+    struct ofi_peer peer;
+    struct atomic_array operand, compare, result;
+    const struct fi_rma_ioc *remote;
+};
+
+/* Where an operation of a call begins in the remote memory. */
+struct atomic_remote {
+    const struct fi_rma_ioc *ioc;
+    size_t skip; /* elements of this piece that are before it */
+};
+
 /* --- supported operations ----------------------------------------------------------- */
 
-static int atomic_type(enum fi_datatype type)
+static const struct {
+    uint8_t type; /* of fabemu.h */
+    uint8_t bytes;
+} types[] = {
+    [FI_INT8] = {FABEMU_I8, sizeof(int8_t)},
+    [FI_UINT8] = {FABEMU_U8, sizeof(uint8_t)},
+    [FI_INT16] = {FABEMU_I16, sizeof(int16_t)},
+    [FI_UINT16] = {FABEMU_U16, sizeof(uint16_t)},
+    [FI_INT32] = {FABEMU_I32, sizeof(int32_t)},
+    [FI_UINT32] = {FABEMU_U32, sizeof(uint32_t)},
+    [FI_INT64] = {FABEMU_I64, sizeof(int64_t)},
+    [FI_UINT64] = {FABEMU_U64, sizeof(uint64_t)},
+    [FI_FLOAT] = {FABEMU_F32, sizeof(float)},
+    [FI_DOUBLE] = {FABEMU_F64, sizeof(double)},
+    [FI_FLOAT_COMPLEX] = {FABEMU_F32_COMPLEX, sizeof(float _Complex)},
+    [FI_DOUBLE_COMPLEX] = {FABEMU_F64_COMPLEX, sizeof(double _Complex)},
+    [FI_LONG_DOUBLE] = {FABEMU_F128, sizeof(long double)},
+    [FI_LONG_DOUBLE_COMPLEX] = {FABEMU_F128_COMPLEX, sizeof(long double _Complex)},
+    [FI_INT128] = {FABEMU_I128, 16},
+    [FI_UINT128] = {FABEMU_U128, 16},
+};
+#define TYPES (sizeof types / sizeof types[0])
+
+/* An operation of fabemu.h, and the calls that offer it. */
+static const struct {
+    uint8_t op;
+    uint8_t calls;
+} ops[] = {
+    [FI_MIN] = {FABEMU_ATOMIC_MIN, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_MAX] = {FABEMU_ATOMIC_MAX, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_SUM] = {FABEMU_ATOMIC_ADD, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_PROD] = {FABEMU_ATOMIC_PROD, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_LOR] = {FABEMU_ATOMIC_LOR, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_LAND] = {FABEMU_ATOMIC_LAND, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_BOR] = {FABEMU_ATOMIC_OR, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_BAND] = {FABEMU_ATOMIC_AND, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_LXOR] = {FABEMU_ATOMIC_LXOR, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_BXOR] = {FABEMU_ATOMIC_XOR, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_ATOMIC_READ] = {FABEMU_ATOMIC_FETCH, ATOMIC_FETCH},
+    [FI_ATOMIC_WRITE] = {FABEMU_ATOMIC_SWAP, ATOMIC_BASE | ATOMIC_FETCH},
+    [FI_CSWAP] = {FABEMU_ATOMIC_CAS_EQ, ATOMIC_COMPARE},
+    [FI_CSWAP_NE] = {FABEMU_ATOMIC_CAS_NE, ATOMIC_COMPARE},
+    [FI_CSWAP_LE] = {FABEMU_ATOMIC_CAS_LE, ATOMIC_COMPARE},
+    [FI_CSWAP_LT] = {FABEMU_ATOMIC_CAS_LT, ATOMIC_COMPARE},
+    [FI_CSWAP_GE] = {FABEMU_ATOMIC_CAS_GE, ATOMIC_COMPARE},
+    [FI_CSWAP_GT] = {FABEMU_ATOMIC_CAS_GT, ATOMIC_COMPARE},
+    [FI_MSWAP] = {FABEMU_ATOMIC_MSWAP, ATOMIC_COMPARE},
+};
+#define OPS (sizeof ops / sizeof ops[0])
+
+/*
+ * Find the operation and the type of fabemu.h, the size of an element, and how many an operation
+ * may have.
+ */
+static int atomic_find(enum atomic_call call, enum fi_datatype type, enum fi_op op,
+                       struct atomic_job *job)
 {
-    switch (type) {
-    case FI_INT32:
-        return FABEMU_I32;
-    case FI_UINT32:
-        return FABEMU_U32;
-    case FI_INT64:
-        return FABEMU_I64;
-    case FI_UINT64:
-        return FABEMU_U64;
-    case FI_DOUBLE:
-        return FABEMU_F64;
-    default:
+    if ((size_t)type >= TYPES || (size_t)op >= OPS || !(ops[op].calls & call))
         return -FI_EOPNOTSUPP;
-    }
-}
-
-static size_t atomic_bytes(enum fi_datatype type)
-{
-    return type == FI_INT32 || type == FI_UINT32 ? 4 : 8;
-}
-
-static unsigned atomic_op(enum atomic_call call, enum fi_op op)
-{
-    if (call == ATOMIC_COMPARE)
-        return op == FI_CSWAP ? FABEMU_ATOMIC_CAS : NOT_HERE;
-    switch (op) {
-    case FI_MIN:
-        return FABEMU_ATOMIC_MIN;
-    case FI_MAX:
-        return FABEMU_ATOMIC_MAX;
-    case FI_SUM:
-        return FABEMU_ATOMIC_ADD;
-    case FI_BOR:
-        return FABEMU_ATOMIC_OR;
-    case FI_BAND:
-        return FABEMU_ATOMIC_AND;
-    case FI_BXOR:
-        return FABEMU_ATOMIC_XOR;
-    case FI_ATOMIC_WRITE:
-        return FABEMU_ATOMIC_SWAP;
-    case FI_ATOMIC_READ:
-        return call == ATOMIC_FETCH ? FABEMU_ATOMIC_FETCH : NOT_HERE;
-    default:
-        return NOT_HERE;
-    }
-}
-
-static int atomic_valid(enum atomic_call call, enum fi_datatype type, enum fi_op op)
-{
-    int fab_type = atomic_type(type);
-    unsigned fab_op = atomic_op(call, op);
-
-    if (fab_type < 0 || fab_op == NOT_HERE || !fabemu_atomic_ok(fab_op, (unsigned)fab_type) ||
-        (type == FI_DOUBLE && fab_op == FABEMU_ATOMIC_CAS))
-        return -FI_EOPNOTSUPP;
-    return 0;
+    job->op = ops[op].op;
+    job->type = types[type].type;
+    job->element = types[type].bytes;
+    job->most = fabemu_atomic_most(job->op, job->type);
+    return job->most ? 0 : -FI_EOPNOTSUPP;
 }
 
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
@@ -98,138 +131,263 @@ int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_o
     enum atomic_call call = flags & FI_FETCH_ATOMIC     ? ATOMIC_FETCH
                             : flags & FI_COMPARE_ATOMIC ? ATOMIC_COMPARE
                                                         : ATOMIC_BASE;
+    struct atomic_job job;
 
     (void)domain;
     if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) ||
         flags == (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC))
         return -FI_EBADFLAGS;
-    if (atomic_valid(call, type, op))
+    if (atomic_find(call, type, op, &job))
         return -FI_EOPNOTSUPP;
-    *attr = (struct fi_atomic_attr){.count = 1, .size = atomic_bytes(type)};
+    *attr = (struct fi_atomic_attr){.count = OFI_ATOMIC_BYTES / job.element, .size = job.element};
     return 0;
 }
 
-static int atomic_one(enum atomic_call call, enum fi_datatype type, enum fi_op op, size_t *count)
+static int atomic_valid(enum atomic_call call, enum fi_datatype type, enum fi_op op, size_t *count)
 {
-    int err = atomic_valid(call, type, op);
+    struct atomic_job job;
+    int err = atomic_find(call, type, op, &job);
 
     if (!err && count)
-        *count = 1;
+        *count = OFI_ATOMIC_BYTES / job.element;
     return err;
 }
 
-/* --- starting an operation ---------------------------------------------------------- */
+/* --- checking a call ---------------------------------------------------------------- */
 
-static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
+/* Convert local elements, and count them. Errors: -FI_EINVAL, -FI_EFAULT, -FI_EMSGSIZE. */
+static int atomic_local(const struct atomic_local *from, size_t element, struct atomic_array *to,
+                        size_t *count)
 {
-    if (!ep->enabled || !(ep->caps & FI_ATOMIC))
-        return -FI_EOPBADSTATE;
-    if (a->flags & ~(uint64_t)ATOMIC_FLAGS)
-        return -FI_EBADFLAGS;
-    if (a->count != 1)
-        return a->count ? -FI_EMSGSIZE : -FI_EINVAL;
-    if ((a->call != ATOMIC_BASE && !a->result) || (a->call == ATOMIC_COMPARE && !a->compare) ||
-        (!a->operand && a->op != FI_ATOMIC_READ))
+    if (from->pieces > OFI_IOV_MAX || (from->pieces && !from->ioc))
         return -FI_EINVAL;
-    return atomic_valid(a->call, a->type, a->op);
+    *count = 0;
+    to->pieces = (unsigned)from->pieces;
+    for (size_t i = 0; i < from->pieces; i++) {
+        const struct fi_ioc *ioc = &from->ioc[i];
+
+        if (ioc->count && !ioc->addr)
+            return -FI_EFAULT;
+        if (ioc->count > OFI_ATOMIC_BYTES / element)
+            return -FI_EMSGSIZE;
+        to->iov[i] = (struct fabemu_iov){.base = ioc->addr, .bytes = ioc->count * element};
+        *count += ioc->count;
+    }
+    return 0;
 }
 
-/* Post an atomic. FI_INJECT makes no difference, because the adapter always copies the operand. */
+/* Convert further local elements, which must be as many. */
+static int atomic_local_more(const struct atomic_local *from, const struct atomic_job *job,
+                             struct atomic_array *to)
+{
+    size_t count;
+    int err = atomic_local(from, job->element, to, &count);
+
+    return err || count == job->count ? err : -FI_EINVAL;
+}
+
+/* Check that the remote pieces have all elements. */
+static int atomic_remote_check(const struct atomic *a, struct atomic_job *job)
+{
+    size_t left = job->count;
+
+    if (!a->remotes || a->remotes > OFI_IOV_MAX || !a->remote)
+        return -FI_EINVAL;
+    job->remote = a->remote;
+    for (size_t i = 0; i < a->remotes; left -= a->remote[i++].count)
+        if (a->remote[i].count > left)
+            return -FI_EINVAL;
+    return left ? -FI_EINVAL : 0;
+}
+
+static int atomic_check(const struct ofi_ep *ep, const struct atomic *a, struct atomic_job *job)
+{
+    bool reads = a->op == FI_ATOMIC_READ;
+    int err;
+
+    if (!ep->enabled || !(ep->caps & FI_ATOMIC))
+        return -FI_EOPBADSTATE;
+    if (a->flags & ~(uint64_t)OFI_CALL_FLAGS_TX)
+        return -FI_EBADFLAGS;
+    err = atomic_find(a->call, a->type, a->op, job);
+    if (!err)
+        err = atomic_local(reads ? &a->result : &a->operand, job->element,
+                           reads ? &job->result : &job->operand, &job->count);
+    if (err)
+        return err;
+    if (!job->count || job->count > OFI_ATOMIC_BYTES / job->element)
+        return job->count ? -FI_EMSGSIZE : -FI_EINVAL;
+    if (a->call == ATOMIC_COMPARE)
+        err = atomic_local_more(&a->compare, job, &job->compare);
+    if (!err && a->call != ATOMIC_BASE && !reads)
+        err = atomic_local_more(&a->result, job, &job->result);
+    if (!err)
+        err = atomic_remote_check(a, job);
+    return err ? err : ofi_ep_peer(ep, a->dest, &job->peer);
+}
+
+/* --- starting operations ------------------------------------------------------------ */
+
+/* Copy elements into the operation. NULL: the call has no such elements. */
+static const void *atomic_copy(const struct atomic_array *from, size_t at, size_t bytes, void *to)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+
+    if (!from->pieces)
+        return NULL;
+    ofi_iov_copy(to, iov, ofi_iov_slice(from->iov, from->pieces, at, bytes, iov));
+    return to;
+}
+
+/*
+ * Return where the results of the @count elements from @done on are stored, or NULL. Reduce @count
+ * to those that are stored next to each other.
+ */
+static void *atomic_result(const struct atomic_job *job, size_t done, size_t *count)
+{
+    struct fabemu_iov iov[OFI_IOV_MAX];
+
+    if (!job->result.pieces)
+        return NULL;
+    ofi_iov_slice(job->result.iov, job->result.pieces, done * job->element, *count * job->element,
+                  iov);
+    *count = iov[0].bytes / job->element;
+    return iov[0].base;
+}
+
+/* Go to the remote piece that has the next element. */
+static void atomic_remote_skip(struct atomic_remote *remote)
+{
+    while (remote->skip == remote->ioc->count) {
+        remote->ioc++;
+        remote->skip = 0;
+    }
+}
+
+/*
+ * Start an operation on elements from @done on. Returns their number, or a negative FI_E number.
+ */
+static ssize_t atomic_part(struct ofi_op *op, const struct atomic_job *job, size_t done,
+                           const struct atomic_remote *remote)
+{
+    size_t left = job->count - done, there = remote->ioc->count - remote->skip;
+    size_t count = left < there ? left : there, bytes, at = done * job->element;
+    struct fabemu_atomic what = {.node = job->peer.node,
+                                 .key = remote->ioc->key,
+                                 .offset = remote->ioc->addr + remote->skip * job->element,
+                                 .op = job->op,
+                                 .type = job->type};
+    int err;
+
+    count = count < job->most ? count : job->most;
+    what.result = atomic_result(job, done, &count);
+    bytes = count * job->element;
+    assert(bytes * (job->compare.pieces ? 2 : 1) <= sizeof op->copy);
+    what.operand = atomic_copy(&job->operand, at, bytes, op->copy);
+    what.compare = atomic_copy(&job->compare, at, bytes, op->copy + bytes);
+    op->req.incarnation = job->peer.incarnation;
+    err = fabemu_atomic_array(op->ep->domain->fab, &what, count, &op->req);
+    return err ? -ofi_errno(err) : (ssize_t)count;
+}
+
+/* Start all operations of a call that needs several. Errors: if none was started. */
+static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
+{
+    struct atomic_remote remote = {.ioc = job->remote};
+    uint32_t most = (uint32_t)job->count, started = 0;
+    ssize_t n = 0;
+
+    ofi_op_split(whole, most); /* at most one for each element */
+    for (size_t done = 0; done < job->count; started++) {
+        struct ofi_op *op = ofi_op_part(whole);
+
+        atomic_remote_skip(&remote);
+        n = op ? atomic_part(op, job, done, &remote) : started ? -FI_ENOMEM : -FI_EAGAIN;
+        if (op && n < 0)
+            ofi_op_put(op);
+        if (n < 0)
+            break;
+        done += (size_t)n;
+        remote.skip += (size_t)n;
+    }
+    if (n < 0 && !started)
+        return (int)n;
+    ofi_op_split_end(whole, most - started, n < 0 ? (int)-n : 0);
+    return 0;
+}
+
+/* Return whether one operation is enough. */
+static bool atomic_is_one(const struct atomic_job *job)
+{
+    size_t count = job->count;
+
+    atomic_result(job, 0, &count);
+    return count == job->count && count <= job->most && job->remote->count == count;
+}
+
 static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
     enum ofi_count count = a->call == ATOMIC_BASE ? OFI_COUNT_WRITE : OFI_COUNT_READ;
     const struct ofi_xfer xfer = {.flags = a->flags, .context = a->context, .silent = a->silent};
-    struct ofi_peer peer;
+    struct atomic_job job = {0};
     struct ofi_op *op;
-    int err = atomic_check(ep, a);
+    ssize_t n = atomic_check(ep, a, &job);
 
-    if (err)
-        return err;
-    err = ofi_ep_peer(ep, a->dest, &peer);
-    if (err)
-        return err;
+    if (n)
+        return n;
+    if (ofi_op_fenced(ep, a->flags))
+        return -FI_EAGAIN;
     op = ofi_op_get(ep, &xfer, count);
     if (!op)
         return -FI_EAGAIN;
-    op->req.incarnation = peer.incarnation;
     op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
-    err = fabemu_atomic(ep->domain->fab,
-                        &(struct fabemu_atomic){.node = peer.node,
-                                                .key = a->key,
-                                                .offset = a->offset,
-                                                .op = atomic_op(a->call, a->op),
-                                                .type = (unsigned)atomic_type(a->type),
-                                                .operand = a->operand,
-                                                .compare = a->compare,
-                                                .result = a->result},
-                        &op->req);
-    if (err)
+    if (atomic_is_one(&job))
+        n = atomic_part(op, &job, 0, &(struct atomic_remote){.ioc = job.remote});
+    else
+        n = atomic_split(op, &job);
+    if (n < 0)
         ofi_op_put(op);
-    return err ? -ofi_errno(err) : 0;
+    return n < 0 ? n : 0;
 }
 
-/* Return the only element of an array; NULL if the array has none, or more than one. */
-static void *piece(const struct fi_ioc *iov, size_t pieces)
+/* --- calls without flags ------------------------------------------------------------ */
+
+/* The target of a call that names one remote address; it has as many elements as the call. */
+struct atomic_target {
+    fi_addr_t dest;
+    uint64_t addr, key;
+    enum fi_datatype type;
+    enum fi_op op;
+};
+
+static size_t local_count(const struct atomic_local *local)
 {
-    return pieces == 1 && iov->count == 1 ? iov->addr : NULL;
+    size_t sum = 0;
+
+    for (size_t i = 0; local->ioc && i < local->pieces && i < OFI_IOV_MAX; i++)
+        if (__builtin_add_overflow(sum, local->ioc[i].count, &sum))
+            return SIZE_MAX;
+    return sum;
 }
 
-/* Return the number of elements of an array in one piece; 0 if it has another number of pieces. */
-static size_t piece_count(const struct fi_ioc *iov, size_t pieces)
+/* Start a call with @target. The other fields of @a are set. */
+static ssize_t atomic_start_at(struct fid_ep *ep, struct atomic a,
+                               const struct atomic_target *target)
 {
-    return pieces == 1 ? iov->count : 0;
-}
+    bool reads = target->op == FI_ATOMIC_READ;
+    struct fi_rma_ioc remote = {.addr = target->addr,
+                                .count = local_count(reads ? &a.result : &a.operand),
+                                .key = target->key};
 
-/* --- arguments ---------------------------------------------------------------------- */
-
-static struct atomic atomic_of(enum atomic_call call, const void *operand, size_t count,
-                               fi_addr_t dest, uint64_t offset, uint64_t key, enum fi_datatype type,
-                               enum fi_op op)
-{
-    return (struct atomic){
-        .call = call,
-        .operand = operand,
-        .count = count,
-        .dest = dest,
-        .offset = offset,
-        .key = key,
-        .type = type,
-        .op = op,
-    };
-}
-
-static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_atomic *msg,
-                                   uint64_t flags)
-{
-    const struct fi_rma_ioc *remote = msg->rma_iov;
-    struct atomic a = atomic_of(call, piece(msg->msg_iov, msg->iov_count),
-                                msg->rma_iov_count == 1 ? remote->count : 0, msg->addr,
-                                remote->addr, remote->key, msg->datatype, msg->op);
-
-    a.flags = flags;
-    a.context = msg->context;
-    return a;
-}
-
-/* Start an atomic for a call without flags, which uses those of the endpoint. */
-static ssize_t atomic_post(struct fid_ep *ep, struct atomic *a, void *context)
-{
-    a->flags = ofi_ep_of(ep)->tx.op_flags;
-    a->context = context;
-    return atomic_start(ep, a);
-}
-
-/* --- write -------------------------------------------------------------------------- */
-
-static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                            fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
-                            enum fi_op op, void *context)
-{
-    struct atomic a = atomic_of(ATOMIC_BASE, buf, count, dest, addr, key, type, op);
-
-    (void)desc;
-    return atomic_post(ep, &a, context);
+    a.dest = target->dest;
+    a.type = target->type;
+    a.op = target->op;
+    a.remote = &remote;
+    a.remotes = 1;
+    if (!a.silent)
+        a.flags = ofi_ep_of(ep)->tx.op_flags;
+    return atomic_start(ep, &a);
 }
 
 static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -237,38 +395,31 @@ static ssize_t atomic_writev(struct fid_ep *ep, const struct fi_ioc *iov, void *
                              enum fi_datatype type, enum fi_op op, void *context)
 {
     (void)desc;
-    return atomic_write(ep, piece(iov, pieces), piece_count(iov, pieces), NULL, dest, addr, key,
-                        type, op, context);
+    return atomic_start_at(
+        ep, (struct atomic){.call = ATOMIC_BASE, .operand = {iov, pieces}, .context = context},
+        &(struct atomic_target){dest, addr, key, type, op});
 }
 
-static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
+static ssize_t atomic_write(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                            fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype type,
+                            enum fi_op op, void *context)
 {
-    struct atomic a = atomic_of_msg(ATOMIC_BASE, msg, flags);
+    const struct fi_ioc operand = {(void *)buf, count};
 
-    return atomic_start(ep, &a);
+    return atomic_writev(ep, &operand, &desc, 1, dest, addr, key, type, op, context);
 }
 
 static ssize_t atomic_inject(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t dest,
                              uint64_t addr, uint64_t key, enum fi_datatype type, enum fi_op op)
 {
-    struct atomic a = atomic_of(ATOMIC_BASE, buf, count, dest, addr, key, type, op);
+    const struct fi_ioc operand = {(void *)buf, count};
 
-    a.flags = FI_INJECT;
-    a.silent = true;
-    return atomic_start(ep, &a);
-}
-
-/* --- fetch -------------------------------------------------------------------------- */
-
-static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                void *result, void *result_desc, fi_addr_t dest, uint64_t addr,
-                                uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
-{
-    struct atomic a = atomic_of(ATOMIC_FETCH, buf, count, dest, addr, key, type, op);
-
-    (void)desc, (void)result_desc;
-    a.result = result;
-    return atomic_post(ep, &a, context);
+    return atomic_start_at(ep,
+                           (struct atomic){.call = ATOMIC_BASE,
+                                           .operand = {&operand, 1},
+                                           .flags = FI_INJECT,
+                                           .silent = true},
+                           &(struct atomic_target){dest, addr, key, type, op});
 }
 
 static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -277,34 +428,23 @@ static ssize_t atomic_readwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
                                  enum fi_datatype type, enum fi_op op, void *context)
 {
     (void)desc, (void)result_desc;
-    return atomic_readwrite(ep, piece(iov, pieces), piece_count(resultv, results), NULL,
-                            piece(resultv, results), NULL, dest, addr, key, type, op, context);
+    return atomic_start_at(ep,
+                           (struct atomic){.call = ATOMIC_FETCH,
+                                           .operand = {iov, pieces},
+                                           .result = {resultv, results},
+                                           .context = context},
+                           &(struct atomic_target){dest, addr, key, type, op});
 }
 
-static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
-                                   struct fi_ioc *resultv, void **result_desc, size_t results,
-                                   uint64_t flags)
+static ssize_t atomic_readwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                                void *result, void *result_desc, fi_addr_t dest, uint64_t addr,
+                                uint64_t key, enum fi_datatype type, enum fi_op op, void *context)
 {
-    struct atomic a = atomic_of_msg(ATOMIC_FETCH, msg, flags);
+    const struct fi_ioc operand = {(void *)buf, count};
+    struct fi_ioc to = {result, count};
 
-    (void)result_desc;
-    a.result = piece(resultv, results);
-    return atomic_start(ep, &a);
-}
-
-/* --- compare ------------------------------------------------------------------------ */
-
-static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                                const void *compare, void *compare_desc, void *result,
-                                void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-                                enum fi_datatype type, enum fi_op op, void *context)
-{
-    struct atomic a = atomic_of(ATOMIC_COMPARE, buf, count, dest, addr, key, type, op);
-
-    (void)desc, (void)compare_desc, (void)result_desc;
-    a.compare = compare;
-    a.result = result;
-    return atomic_post(ep, &a, context);
+    return atomic_readwritev(ep, &operand, &desc, 1, &to, &result_desc, 1, dest, addr, key, type,
+                             op, context);
 }
 
 static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, void **desc,
@@ -314,9 +454,58 @@ static ssize_t atomic_compwritev(struct fid_ep *ep, const struct fi_ioc *iov, vo
                                  enum fi_datatype type, enum fi_op op, void *context)
 {
     (void)desc, (void)compare_desc, (void)result_desc;
-    return atomic_compwrite(ep, piece(iov, pieces), piece_count(iov, pieces), NULL,
-                            piece(comparev, compares), NULL, piece(resultv, results), NULL, dest,
-                            addr, key, type, op, context);
+    return atomic_start_at(ep,
+                           (struct atomic){.call = ATOMIC_COMPARE,
+                                           .operand = {iov, pieces},
+                                           .compare = {comparev, compares},
+                                           .result = {resultv, results},
+                                           .context = context},
+                           &(struct atomic_target){dest, addr, key, type, op});
+}
+
+static ssize_t atomic_compwrite(struct fid_ep *ep, const void *buf, size_t count, void *desc,
+                                const void *compare, void *compare_desc, void *result,
+                                void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key,
+                                enum fi_datatype type, enum fi_op op, void *context)
+{
+    const struct fi_ioc operand = {(void *)buf, count}, with = {(void *)compare, count};
+    struct fi_ioc to = {result, count};
+
+    return atomic_compwritev(ep, &operand, &desc, 1, &with, &compare_desc, 1, &to, &result_desc, 1,
+                             dest, addr, key, type, op, context);
+}
+
+/* --- calls with flags --------------------------------------------------------------- */
+
+static ssize_t atomic_msg(struct fid_ep *ep, enum atomic_call call, const struct fi_msg_atomic *msg,
+                          struct atomic_local compare, struct atomic_local result, uint64_t flags)
+{
+    return atomic_start(ep, &(struct atomic){.call = call,
+                                             .operand = {msg->msg_iov, msg->iov_count},
+                                             .compare = compare,
+                                             .result = result,
+                                             .dest = msg->addr,
+                                             .remote = msg->rma_iov,
+                                             .remotes = msg->rma_iov_count,
+                                             .type = msg->datatype,
+                                             .op = msg->op,
+                                             .flags = flags,
+                                             .context = msg->context});
+}
+
+static ssize_t atomic_writemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, uint64_t flags)
+{
+    return atomic_msg(ep, ATOMIC_BASE, msg, (struct atomic_local){0}, (struct atomic_local){0},
+                      flags);
+}
+
+static ssize_t atomic_readwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
+                                   struct fi_ioc *resultv, void **result_desc, size_t results,
+                                   uint64_t flags)
+{
+    (void)result_desc;
+    return atomic_msg(ep, ATOMIC_FETCH, msg, (struct atomic_local){0},
+                      (struct atomic_local){resultv, results}, flags);
 }
 
 static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
@@ -324,12 +513,9 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
                                    size_t compares, struct fi_ioc *resultv, void **result_desc,
                                    size_t results, uint64_t flags)
 {
-    struct atomic a = atomic_of_msg(ATOMIC_COMPARE, msg, flags);
-
     (void)compare_desc, (void)result_desc;
-    a.compare = piece(comparev, compares);
-    a.result = piece(resultv, results);
-    return atomic_start(ep, &a);
+    return atomic_msg(ep, ATOMIC_COMPARE, msg, (struct atomic_local){comparev, compares},
+                      (struct atomic_local){resultv, results}, flags);
 }
 
 /* --- queries ------------------------------------------------------------------------ */
@@ -337,21 +523,21 @@ static ssize_t atomic_compwritemsg(struct fid_ep *ep, const struct fi_msg_atomic
 static int atomic_writevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op, size_t *count)
 {
     (void)ep;
-    return atomic_one(ATOMIC_BASE, type, op, count);
+    return atomic_valid(ATOMIC_BASE, type, op, count);
 }
 
 static int atomic_readwritevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
                                  size_t *count)
 {
     (void)ep;
-    return atomic_one(ATOMIC_FETCH, type, op, count);
+    return atomic_valid(ATOMIC_FETCH, type, op, count);
 }
 
 static int atomic_compwritevalid(struct fid_ep *ep, enum fi_datatype type, enum fi_op op,
                                  size_t *count)
 {
     (void)ep;
-    return atomic_one(ATOMIC_COMPARE, type, op, count);
+    return atomic_valid(ATOMIC_COMPARE, type, op, count);
 }
 
 struct fi_ops_atomic ofi_atomic_ops = {

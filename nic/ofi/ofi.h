@@ -53,6 +53,7 @@
 #define OFI_NAME              "fabemu"
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
+#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* elements of one call, so any can be injected */
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 /* longest datagram; the adapter sends it without waiting for a receive */
 #define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)

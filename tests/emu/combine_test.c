@@ -15,27 +15,52 @@
 #define MOST          31 /* elements */
 #define ELEMENT_BYTES 32 /* bytes of the largest type */
 
-enum kind { INTEGER, REAL, PAIR };
+enum kind { INTEGER, REAL, COMPLEX, PAIR };
 
 /* The layout of each type as the header states it, repeated here on purpose. */
 static const struct {
     enum kind kind;
     size_t bytes;
-    size_t index_at; /* pairs: offset of the index */
+    size_t index_at; /* pairs: offset of the index; complex numbers: of the imaginary part */
     char value;      /* i: signed, u: unsigned, f: floating point */
     char index;
     size_t value_bytes;
 } types[EMU_TYPES] = {
-    [EMU_I8] = {INTEGER, 1, 0, 'i', 0, 1},      [EMU_U8] = {INTEGER, 1, 0, 'u', 0, 1},
-    [EMU_I16] = {INTEGER, 2, 0, 'i', 0, 2},     [EMU_U16] = {INTEGER, 2, 0, 'u', 0, 2},
-    [EMU_I32] = {INTEGER, 4, 0, 'i', 0, 4},     [EMU_U32] = {INTEGER, 4, 0, 'u', 0, 4},
-    [EMU_I64] = {INTEGER, 8, 0, 'i', 0, 8},     [EMU_U64] = {INTEGER, 8, 0, 'u', 0, 8},
-    [EMU_F32] = {REAL, 4, 0, 'f', 0, 4},        [EMU_F64] = {REAL, 8, 0, 'f', 0, 8},
-    [EMU_F32_I32] = {PAIR, 8, 4, 'f', 'i', 4},  [EMU_F64_I32] = {PAIR, 16, 8, 'f', 'i', 8},
-    [EMU_I64_I32] = {PAIR, 16, 8, 'i', 'i', 8}, [EMU_I32_I32] = {PAIR, 8, 4, 'i', 'i', 4},
-    [EMU_I16_I32] = {PAIR, 8, 4, 'i', 'i', 2},  [EMU_F128_I32] = {PAIR, 32, 16, 'f', 'i', 16},
-    [EMU_F32_F32] = {PAIR, 8, 4, 'f', 'f', 4},  [EMU_F64_F64] = {PAIR, 16, 8, 'f', 'f', 8},
+    [EMU_I8] = {INTEGER, 1, 0, 'i', 0, 1},
+    [EMU_U8] = {INTEGER, 1, 0, 'u', 0, 1},
+    [EMU_I16] = {INTEGER, 2, 0, 'i', 0, 2},
+    [EMU_U16] = {INTEGER, 2, 0, 'u', 0, 2},
+    [EMU_I32] = {INTEGER, 4, 0, 'i', 0, 4},
+    [EMU_U32] = {INTEGER, 4, 0, 'u', 0, 4},
+    [EMU_I64] = {INTEGER, 8, 0, 'i', 0, 8},
+    [EMU_U64] = {INTEGER, 8, 0, 'u', 0, 8},
+    [EMU_F32] = {REAL, 4, 0, 'f', 0, 4},
+    [EMU_F64] = {REAL, 8, 0, 'f', 0, 8},
+    [EMU_F32_I32] = {PAIR, 8, 4, 'f', 'i', 4},
+    [EMU_F64_I32] = {PAIR, 16, 8, 'f', 'i', 8},
+    [EMU_I64_I32] = {PAIR, 16, 8, 'i', 'i', 8},
+    [EMU_I32_I32] = {PAIR, 8, 4, 'i', 'i', 4},
+    [EMU_I16_I32] = {PAIR, 8, 4, 'i', 'i', 2},
+    [EMU_F128_I32] = {PAIR, 32, 16, 'f', 'i', 16},
+    [EMU_F32_F32] = {PAIR, 8, 4, 'f', 'f', 4},
+    [EMU_F64_F64] = {PAIR, 16, 8, 'f', 'f', 8},
+    [EMU_F128] = {REAL, 16, 0, 'f', 0, 16},
+    [EMU_F32_COMPLEX] = {COMPLEX, 8, 4, 'f', 'f', 4},
+    [EMU_F64_COMPLEX] = {COMPLEX, 16, 8, 'f', 'f', 8},
+    [EMU_F128_COMPLEX] = {COMPLEX, 32, 16, 'f', 'f', 16},
+    [EMU_I128] = {INTEGER, 16, 0, 'i', 0, 16},
+    [EMU_U128] = {INTEGER, 16, 0, 'u', 0, 16},
 };
+
+static bool has_two(unsigned type)
+{
+    return types[type].kind == PAIR || types[type].kind == COMPLEX;
+}
+
+static size_t index_bytes(unsigned type)
+{
+    return types[type].index == 'f' ? types[type].value_bytes : 4;
+}
 
 __extension__ typedef __int128 int128;
 __extension__ typedef unsigned __int128 uint128;
@@ -49,14 +74,14 @@ struct scalar {
 static struct scalar scalar_get(char class, size_t bytes, const uint8_t *from)
 {
     struct scalar s = {0, 0};
-    uint64_t bits = 0;
+    uint128 bits = 0;
     double f64;
     float f32;
 
     if (class != 'f') {
         memcpy(&bits, from, bytes);
-        s.i = bits;
-        if (class == 'i' && bits >> (8 * bytes - 1))
+        s.i = (int128)bits;
+        if (class == 'i' && bytes < 16 && bits >> (8 * bytes - 1))
             s.i -= (int128)1 << (8 * bytes);
     } else if (bytes == 4) {
         memcpy(&f32, from, bytes);
@@ -72,7 +97,7 @@ static struct scalar scalar_get(char class, size_t bytes, const uint8_t *from)
 
 static void scalar_put(char class, size_t bytes, uint8_t *to, struct scalar s)
 {
-    uint64_t bits = (uint64_t)s.i;
+    uint128 bits = (uint128)s.i;
     double f64 = (double)s.f;
     float f32 = (float)s.f;
 
@@ -82,15 +107,20 @@ static void scalar_put(char class, size_t bytes, uint8_t *to, struct scalar s)
         memcpy(to, bytes == 4 ? (void *)&f32 : bytes == 8 ? (void *)&f64 : (void *)&s.f, bytes);
 }
 
-static int128 model_integer(unsigned op, int128 a, int128 b)
+static bool integer_is_less(unsigned type, int128 a, int128 b)
+{
+    return type == EMU_U128 ? (uint128)a < (uint128)b : a < b;
+}
+
+static int128 model_integer(unsigned op, unsigned type, int128 a, int128 b)
 {
     switch (op) {
     case EMU_SUM:
-        return a + b;
+        return (int128)((uint128)a + (uint128)b);
     case EMU_MIN:
-        return b < a ? b : a;
+        return integer_is_less(type, b, a) ? b : a;
     case EMU_MAX:
-        return b > a ? b : a;
+        return integer_is_less(type, a, b) ? b : a;
     case EMU_PROD:
         return (int128)((uint128)a * (uint128)b);
     case EMU_LAND:
@@ -108,19 +138,48 @@ static int128 model_integer(unsigned op, int128 a, int128 b)
     }
 }
 
-/* A double holds the exact sum or product of two floats to within one rounding. */
-static long double model_real(unsigned op, double a, double b)
+static bool model_logical(unsigned op, bool a, bool b)
 {
+    return op == EMU_LAND ? a && b : op == EMU_LOR ? a || b : a != b;
+}
+
+/* A double holds the exact sum or product of two floats to within one rounding. */
+static long double model_real(unsigned op, unsigned type, long double a, long double b)
+{
+    bool wide = type == EMU_F128;
+
     switch (op) {
     case EMU_SUM:
-        return a + b;
+        return wide ? a + b : (double)a + (double)b;
     case EMU_PROD:
-        return a * b;
+        return wide ? a * b : (double)a * (double)b;
     case EMU_MIN:
         return a < b ? a : b;
-    default:
+    case EMU_MAX:
         return a > b ? a : b;
+    default:
+        return model_logical(op, a != 0, b != 0);
     }
+}
+
+/* The parts are small integers, so that all results are exact. */
+static void model_complex(unsigned op, unsigned type, uint8_t *acc, const uint8_t *in)
+{
+    size_t bytes = types[type].value_bytes, at = types[type].index_at;
+    long double a = scalar_get('f', bytes, acc).f, a_i = scalar_get('f', bytes, acc + at).f;
+    long double b = scalar_get('f', bytes, in).f, b_i = scalar_get('f', bytes, in + at).f;
+    struct scalar real = {0, model_logical(op, a != 0 || a_i != 0, b != 0 || b_i != 0)};
+    struct scalar imaginary = {0, 0};
+
+    if (op == EMU_SUM) {
+        real.f = a + b;
+        imaginary.f = a_i + b_i;
+    } else if (op == EMU_PROD) {
+        real.f = a * b - a_i * b_i;
+        imaginary.f = a * b_i + a_i * b;
+    }
+    scalar_put('f', bytes, acc, real);
+    scalar_put('f', bytes, acc + at, imaginary);
 }
 
 static int order(struct scalar a, struct scalar b)
@@ -135,22 +194,25 @@ static void model_element(unsigned op, unsigned type, uint8_t *acc, const uint8_
     size_t bytes = types[type].value_bytes, at = types[type].index_at;
     struct scalar a = scalar_get(value, bytes, acc), b = scalar_get(value, bytes, in);
 
+    if (types[type].kind == COMPLEX) {
+        model_complex(op, type, acc, in);
+        return;
+    }
     if (types[type].kind == PAIR) {
-        size_t index_bytes = bytes == 8 && index == 'f' ? 8 : 4;
-        struct scalar a_at = scalar_get(index, index_bytes, acc + at);
-        struct scalar b_at = scalar_get(index, index_bytes, in + at);
+        struct scalar a_at = scalar_get(index, index_bytes(type), acc + at);
+        struct scalar b_at = scalar_get(index, index_bytes(type), in + at);
         int in_leads = op == EMU_MINLOC ? order(a, b) : order(b, a);
 
         if (in_leads > 0)
             scalar_put(value, bytes, acc, b);
         if (in_leads > 0 || (in_leads == 0 && order(b_at, a_at) < 0))
-            scalar_put(index, index_bytes, acc + at, b_at);
+            scalar_put(index, index_bytes(type), acc + at, b_at);
         return;
     }
     if (types[type].kind == INTEGER)
-        a.i = model_integer(op, a.i, b.i);
+        a.i = model_integer(op, type, a.i, b.i);
     else
-        a.f = model_real(op, (double)a.f, (double)b.f);
+        a.f = model_real(op, type, a.f, b.f);
     scalar_put(value, bytes, acc, a);
 }
 
@@ -172,33 +234,42 @@ static struct scalar scalar_random(uint64_t *random)
     }
 }
 
+/* A value, or a part of a complex number: a small integer. */
+static struct scalar part_random(unsigned type, uint64_t *random)
+{
+    int small = (int)(test_random(random) % 5) - 2;
+
+    return types[type].kind == COMPLEX ? (struct scalar){0, small} : scalar_random(random);
+}
+
 static void elements_random(unsigned type, uint8_t *to, size_t count, uint64_t *random)
 {
     size_t bytes = types[type].value_bytes;
 
     memset(to, 0, count * types[type].bytes);
     for (size_t i = 0; i < count; i++, to += types[type].bytes) {
-        scalar_put(types[type].value, bytes, to, scalar_random(random));
-        if (types[type].kind == PAIR)
-            scalar_put(types[type].index, bytes == 8 && types[type].index == 'f' ? 8 : 4,
-                       to + types[type].index_at, scalar_random(random));
+        scalar_put(types[type].value, bytes, to, part_random(type, random));
+        if (has_two(type))
+            scalar_put(types[type].index, index_bytes(type), to + types[type].index_at,
+                       part_random(type, random));
     }
 }
 
 /* Bytes of a scalar that carry its value: a long double has six unused bytes. */
-static size_t value_bytes(size_t bytes)
+static size_t value_bytes(unsigned type)
 {
-    return bytes == 16 ? 10 : bytes;
+    size_t bytes = types[type].value_bytes;
+
+    return bytes == 16 && types[type].value == 'f' ? 10 : bytes;
 }
 
 static bool elements_equal(unsigned type, const uint8_t *a, const uint8_t *b, size_t count)
 {
-    size_t bytes = types[type].value_bytes, at = types[type].index_at;
-    size_t index_bytes = bytes == 8 && types[type].index == 'f' ? 8 : 4;
+    size_t at = types[type].index_at;
+    size_t second = types[type].index == 'f' ? value_bytes(type) : 4;
 
     for (size_t i = 0; i < count; i++, a += types[type].bytes, b += types[type].bytes)
-        if (memcmp(a, b, value_bytes(bytes)) ||
-            (types[type].kind == PAIR && memcmp(a + at, b + at, index_bytes)))
+        if (memcmp(a, b, value_bytes(type)) || (has_two(type) && memcmp(a + at, b + at, second)))
             return false;
     return true;
 }
@@ -246,17 +317,59 @@ static void emu_combine_fold__agrees_with_the_model(void)
         }
 }
 
-static void emu_combine_ok__follows_mpi(void)
+/* As MPI defines it; and logical operations on all numbers, as libfabric defines it. */
+static void emu_combine_ok__follows_mpi_and_libfabric(void)
 {
-    for (unsigned op = 0; op < EMU_OPS; op++)
-        for (unsigned type = 0; type < EMU_TYPES; type++) {
-            bool arithmetic = op <= EMU_PROD, loc = op == EMU_MINLOC || op == EMU_MAXLOC;
-            bool want = types[type].kind == INTEGER ? !loc
-                        : types[type].kind == REAL  ? arithmetic
-                                                    : loc;
+    static const uint32_t ordered = 1 << EMU_MIN | 1 << EMU_MAX;
+    static const uint32_t any = 1 << EMU_SUM | 1 << EMU_PROD | 1 << EMU_LAND | 1 << EMU_LOR |
+                                1 << EMU_LXOR;
+    static const uint32_t bits = 1 << EMU_BAND | 1 << EMU_BOR | 1 << EMU_BXOR;
+    static const uint32_t want[] = {[INTEGER] = any | ordered | bits,
+                                    [REAL] = any | ordered,
+                                    [COMPLEX] = any,
+                                    [PAIR] = 1 << EMU_MINLOC | 1 << EMU_MAXLOC};
 
-            CU_ASSERT_EQUAL(emu_combine_ok(op, type), want);
+    for (unsigned op = 0; op < EMU_OPS; op++)
+        for (unsigned type = 0; type < EMU_TYPES; type++)
+            CU_ASSERT_EQUAL(emu_combine_ok(op, type), want[types[type].kind] >> op & 1);
+}
+
+static unsigned relation(unsigned type, long double a, long double b)
+{
+    uint8_t left[ELEMENT_BYTES + 1] = {0}, right[ELEMENT_BYTES + 1] = {0};
+    char value = types[type].value;
+    size_t bytes = types[type].value_bytes;
+
+    scalar_put(value, bytes, left + 1, (struct scalar){value == 'f' ? 0 : (int128)a, a});
+    scalar_put(value, bytes, right + 1, (struct scalar){value == 'f' ? 0 : (int128)b, b});
+    return emu_combine_relation(type, left + 1, right + 1);
+}
+
+static void emu_combine_relation__compares_values(void)
+{
+    for (unsigned type = 0; type < EMU_TYPES + 1; type++) {
+        bool pair = type == EMU_TYPES || types[type].kind == PAIR;
+        bool complex = !pair && types[type].kind == COMPLEX;
+
+        if (pair) {
+            CU_ASSERT_EQUAL(emu_combine_relation(type, "", ""), 0);
+            continue;
         }
+        CU_ASSERT_EQUAL(relation(type, 3, 3), EMU_EQUAL);
+        CU_ASSERT_EQUAL(relation(type, 2, 3), complex ? EMU_UNORDERED : EMU_LESS);
+        CU_ASSERT_EQUAL(relation(type, 3, 2), complex ? EMU_UNORDERED : EMU_GREATER);
+        if (types[type].value == 'i')
+            CU_ASSERT_EQUAL(relation(type, -1, 1), EMU_LESS);
+        if (types[type].value != 'f')
+            continue;
+        CU_ASSERT_EQUAL(relation(type, 0.0L, -0.0L), EMU_EQUAL);
+        CU_ASSERT_EQUAL(relation(type, (long double)NAN, 1), EMU_UNORDERED);
+        CU_ASSERT_EQUAL(relation(type, (long double)NAN, (long double)NAN), EMU_UNORDERED);
+    }
+    uint64_t top[2][2] = {{0, UINT64_C(1) << 63}, {1, 0}};
+
+    CU_ASSERT_EQUAL(emu_combine_relation(EMU_I128, top[0], top[1]), EMU_LESS);
+    CU_ASSERT_EQUAL(emu_combine_relation(EMU_U128, top[0], top[1]), EMU_GREATER);
 }
 
 static void emu_combine_ok__refuses_the_unknown(void)
@@ -389,7 +502,8 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(emu_combine_fold__agrees_with_the_model),
-        CASE(emu_combine_ok__follows_mpi),
+        CASE(emu_combine_ok__follows_mpi_and_libfabric),
+        CASE(emu_combine_relation__compares_values),
         CASE(emu_combine_ok__refuses_the_unknown),
         CASE(emu_combine_fold__refuses_what_is_not_in_the_table),
         CASE(emu_combine_takes__whole_elements_only),

@@ -31,7 +31,7 @@ enum command {
     SEND,    /* which, tag, 2 of bytes */
     PUT,     /* which, offset / 16, 2 of bytes */
     GET,     /* which, offset / 16, 2 of bytes */
-    ATOMIC,  /* which, op, type */
+    ATOMIC,  /* which, op, type, count; 0: fabemu_atomic() */
     COLLECT, /* which, what, 2 of bytes: a collective, by both members or only one */
     WORDS,   /* which, word, how, value: sets a word and tests a word */
     GIVE_UP, /* which: cancels or aborts a request */
@@ -186,16 +186,20 @@ static void do_memory(struct fuzz_input *in, enum command command)
 
 static void do_atomic(struct fuzz_input *in)
 {
+    static const uint8_t operands[EMU_PAYLOAD_BYTES] = {1, [8] = 1, [16] = 1};
     struct fabemu_atomic atomic = {.node = 1, .key = fixture.key[1]};
-    uint64_t one = 1;
     uint8_t *buf;
 
-    atomic.op = fuzz_u8(in) % 12;
-    atomic.type = fuzz_u8(in) % 12;
-    struct fabemu_req *req = request(in, &buf, sizeof one);
-    atomic.operand = atomic.compare = &one;
+    atomic.op = fuzz_u8(in) % (FABEMU_ATOMIC_OPS + 1);
+    atomic.type = fuzz_u8(in) % (FABEMU_U128 + 2);
+    size_t count = fuzz_u8(in) % 32;
+    struct fabemu_req *req = request(in, &buf, sizeof operands);
+
+    atomic.operand = atomic.compare = operands;
     atomic.result = buf;
-    if (req)
+    if (req && count)
+        fabemu_atomic_array(fixture.fab[0], &atomic, count, req);
+    else if (req)
         fabemu_atomic(fixture.fab[0], &atomic, req);
 }
 

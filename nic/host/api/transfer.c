@@ -10,6 +10,7 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
 #include "nic/host/peer/failure.h"
+#include "nic/host/rx/atomic.h"
 #include "nic/host/tx/request.h"
 
 static int memory_begin(struct fabemu *fab, struct nic_post *post)
@@ -96,36 +97,74 @@ int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
     return fabemu_getv(fab, node, key, offset, &local, 1, req);
 }
 
-static int atomic_check(const struct fabemu_atomic *what)
+static int atomic_check(const struct fabemu_atomic *what, size_t count)
 {
-    bool bare = what->op == FABEMU_ATOMIC_FETCH;
+    size_t most = fabemu_atomic_most(what->op, what->type);
+    unsigned operands = nic_atomic_operands(what->op);
 
-    if (!fabemu_atomic_ok(what->op, what->type))
+    if (!most)
         return nic_fail(-EINVAL, "atomic operation %u does not apply to type %u", what->op,
                         what->type);
-    if ((!bare && !what->operand) || (what->op == FABEMU_ATOMIC_CAS && !what->compare))
+    if ((operands > 0 && !what->operand) || (operands > 1 && !what->compare))
         return nic_fail(-EINVAL, "atomic operation %u needs an operand", what->op);
+    if (!count || count > most)
+        return nic_fail(count ? -EMSGSIZE : -EINVAL, "an atomic of %zu elements; 1 to %zu may be",
+                        count, most);
     return 0;
 }
 
-int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct fabemu_req *req)
+/* Check the arguments, and make an operation that is not posted. */
+static int atomic_new(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
+                      struct fabemu_req *req, struct nic_atomic_access **ret)
 {
     struct fabemu_iov local = {.base = what->result};
     int err = memory_check(fab, what->node, req);
+    unsigned operands = nic_atomic_operands(what->op);
     struct nic_atomic_access *at;
 
     if (!err)
-        err = atomic_check(what);
+        err = atomic_check(what, count);
     if (err)
         return err;
-    local.bytes = emu_type_bytes(what->type);
+    local.bytes = count * emu_type_bytes(what->type);
     at = nic_atomic_of(
         memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req));
     at->what = (uint8_t)what->op;
     at->type = (uint8_t)what->type;
-    if (what->op != FABEMU_ATOMIC_FETCH)
-        memcpy(&at->operand, what->operand, local.bytes);
-    if (what->op == FABEMU_ATOMIC_CAS)
-        memcpy(&at->compare, what->compare, local.bytes);
+    at->operand = operands > 0 ? what->operand : NULL;
+    at->compare = operands > 1 ? what->compare : NULL;
+    *ret = at;
+    return 0;
+}
+
+/* Copy one operand, so that the caller may change it. NULL: there is none. */
+static const void *atomic_copy(uint64_t *copy, const void *operand, uint64_t bytes)
+{
+    return operand ? memcpy(copy, operand, bytes) : NULL;
+}
+
+int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct fabemu_req *req)
+{
+    struct nic_atomic_access *at;
+    uint64_t bytes = emu_type_bytes(what->type);
+    int err;
+
+    if (bytes > sizeof at->copy[0])
+        return nic_fail(-EINVAL, "type %u has more than 8 bytes: use fabemu_atomic_array()",
+                        what->type);
+    err = atomic_new(fab, what, 1, req, &at);
+    if (err)
+        return err;
+    at->operand = atomic_copy(&at->copy[0], at->operand, bytes);
+    at->compare = atomic_copy(&at->copy[1], at->compare, bytes);
     return nic_post(fab, &at->access.op.post);
+}
+
+int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
+                        struct fabemu_req *req)
+{
+    struct nic_atomic_access *at;
+    int err = atomic_new(fab, what, count, req, &at);
+
+    return err ? err : nic_post(fab, &at->access.op.post);
 }

@@ -30,7 +30,7 @@ enum nic_what {
     NIC_PUT,       /* nic_wire_mem, then the data: a put of one segment */
     NIC_PUT_RTS,   /* nic_wire_mem: a put that waits at the sender for CTS */
     NIC_GET,       /* nic_wire_mem */
-    NIC_ATOMIC,    /* nic_wire_atomic */
+    NIC_ATOMIC,    /* nic_wire_atomic, then operands */
     /* nic_wire_short, then the message: an eager message that fits the short header */
     NIC_SHORT,
     NIC_PUT_NOTICE,     /* nic_wire_mem, nic_wire_notice, then the data: a NIC_PUT with a notice */
@@ -42,7 +42,7 @@ enum nic_what {
     /* nic_wire_fin: your transfer has ended with this status (0: I have all its bytes), and I will
        send nothing more for it */
     NIC_FIN,
-    NIC_RESULT,     /* nic_wire_result: your atomic was executed */
+    NIC_RESULT,     /* nic_wire_result, then values: your atomic was executed */
     NIC_ACK,        /* nic_wire_head: carries nothing but its acknowledgments */
     NIC_DISCONNECT, /* nic_wire_disconnect */
     NIC_DATA,       /* nic_wire_data, then bytes of a transfer */
@@ -107,22 +107,23 @@ struct nic_wire_notice {
     uint16_t spare[3];
 };
 
-#define NIC_ATOMIC_FETCH 1u /* return the previous value of the word */
+#define NIC_ATOMIC_FETCH 1u /* return the previous values of the elements */
 
+/* Followed by mem.bytes of operands if the operation has any, and by as many bytes of values to
+   compare with if it compares. */
 struct nic_wire_atomic {
-    struct nic_wire_mem mem; /* mem.bytes: size of the word */
+    struct nic_wire_mem mem; /* mem.bytes: size of all elements */
     uint8_t op;              /* enum fabemu_atomic_op */
     uint8_t type;            /* enum fabemu_type */
     uint8_t flags;           /* NIC_ATOMIC_FETCH */
     uint8_t spare[5];
-    uint64_t operand, compare; /* each holds a value of `type` in its first bytes */
 };
 
+/* Followed by the previous values of the elements, if NIC_ATOMIC_FETCH was set. */
 struct nic_wire_result {
     struct nic_wire_head head;
     uint32_t id;
     uint32_t spare;
-    uint64_t value; /* previous value of the word; 0 unless NIC_ATOMIC_FETCH was set */
 };
 
 struct nic_wire_cts {
@@ -220,6 +221,7 @@ struct nic_wire_broadcast {
 #define NIC_NOTICED_BYTES   (NIC_INLINE_BYTES - sizeof(struct nic_wire_notice))
 #define NIC_MORE_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_head))
 #define NIC_DATA_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
+#define NIC_ATOMIC_BYTES    (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_atomic))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
 
 /* The largest transfer, because the number of a piece (NIC_DATA) has 32 bits. */
@@ -230,8 +232,8 @@ static_assert(sizeof(struct nic_wire_msg) == 48, "wire format");
 static_assert(sizeof(struct nic_wire_short) == 32, "wire format");
 static_assert(sizeof(struct nic_wire_mem) == 48, "wire format");
 static_assert(sizeof(struct nic_wire_notice) == 16, "wire format");
-static_assert(sizeof(struct nic_wire_atomic) == 72, "wire format");
-static_assert(sizeof(struct nic_wire_result) == 32, "wire format");
+static_assert(sizeof(struct nic_wire_atomic) == 56, "wire format");
+static_assert(sizeof(struct nic_wire_result) == 24, "wire format");
 static_assert(sizeof(struct nic_wire_data) == 8, "wire format");
 static_assert(sizeof(struct nic_wire_hello) == 24, "wire format");
 static_assert(sizeof(struct nic_wire_disconnect) == 40, "wire format");

@@ -17,7 +17,8 @@ static_assert((int)FABEMU_MAXLOC == (int)EMU_MAXLOC && (int)FABEMU_BXOR == (int)
                   (int)FABEMU_LAND == (int)EMU_LAND && (int)FABEMU_PROD == (int)EMU_PROD,
               "fabemu_op is emu_op");
 static_assert((int)FABEMU_F64_F64 == (int)EMU_F64_F64 && (int)FABEMU_F64 == (int)EMU_F64 &&
-                  (int)FABEMU_F128_I32 == (int)EMU_F128_I32 && (int)FABEMU_I64 == (int)EMU_I64,
+                  (int)FABEMU_F128_I32 == (int)EMU_F128_I32 && (int)FABEMU_I64 == (int)EMU_I64 &&
+                  (int)FABEMU_F128 == (int)EMU_F128 && (int)FABEMU_U128 + 1 == (int)EMU_TYPES,
               "fabemu_type is emu_type");
 
 /* --- posting ------------------------------------------------------------------------ */

@@ -212,23 +212,29 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     }
 }
 
-/* Handle the result of an atomic of ours. */
+/* Handle the result of an atomic of ours, which must contain the values if we asked for them. */
 static void receive_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_result result;
     struct nic_op *op;
+    uint64_t fetched;
 
-    if (!nic_wire_read(fab, seg, &result, sizeof result))
-        return;
-    op = nic_op_find(fab, result.id, peer->node);
-    if (!op)
-        return;
-    if (!nic_op_traits(op)->result || op->state != NIC_OP_WAITING) {
+    if (seg->hdr.len < sizeof result) {
         fab->counts.malformed++;
         return;
     }
-    if (op->iov[0].base)
-        memcpy(op->iov[0].base, &result.value, op->bytes);
+    memcpy(&result, seg->payload, sizeof result);
+    op = nic_op_find(fab, result.id, peer->node);
+    if (!op)
+        return;
+    fetched = op->iov[0].base ? op->bytes : 0;
+    if (!nic_op_traits(op)->result || op->state != NIC_OP_WAITING ||
+        seg->hdr.len - sizeof result != fetched) {
+        fab->counts.malformed++;
+        return;
+    }
+    if (fetched)
+        memcpy(op->iov[0].base, seg->payload + sizeof result, fetched);
     nic_op_end(fab, op, 0);
 }
 

@@ -7,6 +7,7 @@
 
 #include "emu/util/combine.h"
 #include "nic/host/base/op.h"
+#include "nic/host/rx/atomic.h"
 #include "nic/host/rx/notice.h"
 #include "nic/host/rx/region.h"
 #include "nic/host/tx/answer.h"
@@ -181,121 +182,6 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
 /* --- atomics ------------------------------------------------------------------------ */
 
 /*
- * Every atomic is a loop of compare and exchange. It is sequentially consistent, because the
- * library does not know how other processes use the word.
- */
-typedef uint32_t __attribute__((may_alias)) word32;
-typedef uint64_t __attribute__((may_alias)) word64;
-
-bool fabemu_atomic_ok(unsigned op, unsigned type)
-{
-    if (op >= FABEMU_ATOMIC_OPS)
-        return false;
-    switch (type) {
-    case FABEMU_I32:
-    case FABEMU_U32:
-    case FABEMU_I64:
-    case FABEMU_U64:
-        return true;
-    case FABEMU_F64:
-        return op == FABEMU_ATOMIC_ADD || op >= FABEMU_ATOMIC_SWAP;
-    default:
-        return false;
-    }
-}
-
-static uint64_t add_f64(uint64_t word, uint64_t operand)
-{
-    double sum, more;
-
-    memcpy(&sum, &word, sizeof sum);
-    memcpy(&more, &operand, sizeof more);
-    sum += more;
-    memcpy(&word, &sum, sizeof word);
-    return word;
-}
-
-static bool is_less(unsigned type, uint64_t a, uint64_t b)
-{
-    switch (type) {
-    case FABEMU_I32:
-        return (int32_t)(uint32_t)a < (int32_t)(uint32_t)b;
-    case FABEMU_I64:
-        return (int64_t)a < (int64_t)b;
-    default:
-        return a < b;
-    }
-}
-
-/* Return the new value of @word. For 32-bit types the upper half of the result is meaningless. */
-static uint64_t atomic_after(unsigned op, unsigned type, uint64_t word, uint64_t operand)
-{
-    switch (op) {
-    case FABEMU_ATOMIC_ADD:
-        return type == FABEMU_F64 ? add_f64(word, operand) : word + operand;
-    case FABEMU_ATOMIC_AND:
-        return word & operand;
-    case FABEMU_ATOMIC_OR:
-        return word | operand;
-    case FABEMU_ATOMIC_XOR:
-        return word ^ operand;
-    case FABEMU_ATOMIC_MIN:
-        return is_less(type, operand, word) ? operand : word;
-    case FABEMU_ATOMIC_MAX:
-        return is_less(type, word, operand) ? operand : word;
-    default:
-        return operand;
-    }
-}
-
-/* Return whether the operation leaves @word unchanged, so that nothing needs to be written. */
-static bool is_read(unsigned op, uint64_t word, uint64_t compare)
-{
-    return op == FABEMU_ATOMIC_FETCH || (op == FABEMU_ATOMIC_CAS && word != compare);
-}
-
-static uint32_t atomic32(unsigned op, unsigned type, word32 *at, uint32_t operand, uint32_t compare)
-{
-    uint32_t word = __atomic_load_n(at, __ATOMIC_SEQ_CST);
-
-    while (!is_read(op, word, compare) &&
-           !__atomic_compare_exchange_n(at, &word, (uint32_t)atomic_after(op, type, word, operand),
-                                        false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        ;
-    return word;
-}
-
-static uint64_t atomic64(unsigned op, unsigned type, word64 *at, uint64_t operand, uint64_t compare)
-{
-    uint64_t word = __atomic_load_n(at, __ATOMIC_SEQ_CST);
-
-    while (!is_read(op, word, compare) &&
-           !__atomic_compare_exchange_n(at, &word, atomic_after(op, type, word, operand), false,
-                                        __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-        ;
-    return word;
-}
-
-/*
- * Apply @op to the aligned word at @at. Returns the previous value. A 32-bit value is in the first
- * bytes of a 64-bit argument.
- */
-static uint64_t atomic_apply(unsigned op, unsigned type, void *at, uint64_t operand,
-                             uint64_t compare)
-{
-    uint32_t half[2];
-    uint64_t ret = 0;
-
-    if (emu_type_bytes(type) == sizeof(uint64_t))
-        return atomic64(op, type, at, operand, compare);
-    memcpy(&half[0], &operand, sizeof half[0]);
-    memcpy(&half[1], &compare, sizeof half[1]);
-    half[0] = atomic32(op, type, at, half[0], half[1]);
-    memcpy(&ret, &half[0], sizeof half[0]);
-    return ret;
-}
-
-/*
  * FABEMU_REMOTE_ATOMIC allows every atomic. Otherwise changing the word needs FABEMU_REMOTE_WRITE,
  * and returning its value needs FABEMU_REMOTE_READ.
  */
@@ -312,20 +198,52 @@ static bool atomic_allowed(const struct nic_region *region, const struct nic_wir
     return (region->access & needs) == needs;
 }
 
+/* Return whether the header of a request is valid for a segment of this length. */
+static bool atomic_is_sane(const struct nic_wire_atomic *atomic, size_t bytes)
+{
+    size_t most = fabemu_atomic_most(atomic->op, atomic->type);
+    size_t element = emu_type_bytes(atomic->type);
+    uint64_t all = atomic->mem.bytes;
+
+    return most && all && all <= most * element && !(all & (element - 1)) &&
+           !(atomic->flags & ~NIC_ATOMIC_FETCH) &&
+           bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * all;
+}
+
+/* Execute a request on memory in @pieces. Errors: -EINVAL, an element is not aligned, or split. */
+static int atomic_execute(const struct nic_wire_atomic *wire, const uint8_t *operands,
+                          const struct fabemu_iov *iov, unsigned pieces, uint8_t *before)
+{
+    struct nic_atomic atomic = {.op = wire->op,
+                                .type = wire->type,
+                                .bytes = wire->mem.bytes,
+                                .operands = operands,
+                                .before = before};
+
+    for (unsigned i = 0; i < pieces; i++)
+        if (!nic_atomic_fits(wire->type, &iov[i]))
+            return -EINVAL;
+    for (unsigned i = 0; i < pieces; i++)
+        nic_atomic_apply(&atomic, &iov[i]);
+    return 0;
+}
+
 void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_atomic atomic;
     struct nic_wire_mem mem;
     struct nic_region *region;
-    struct nic_wire_result result;
     struct fabemu_iov iov[NIC_IOVS];
+    struct {
+        struct nic_wire_result head;
+        uint8_t before[NIC_ATOMIC_BYTES];
+    } result;
     unsigned pieces;
-    uint64_t before;
+    bool fetch;
 
-    if (!nic_wire_read(fab, seg, &atomic, sizeof atomic))
-        return;
-    if (!fabemu_atomic_ok(atomic.op, atomic.type) ||
-        atomic.mem.bytes != emu_type_bytes(atomic.type) || atomic.flags & ~NIC_ATOMIC_FETCH) {
+    if (seg->hdr.len >= sizeof atomic)
+        memcpy(&atomic, seg->payload, sizeof atomic);
+    if (seg->hdr.len < sizeof atomic || !atomic_is_sane(&atomic, seg->hdr.len)) {
         fab->counts.malformed++;
         return;
     }
@@ -337,15 +255,13 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         return;
     }
     pieces = nic_region_iov(region, mem.offset, mem.bytes, iov);
-    if (pieces != 1 || (uintptr_t)iov[0].base % mem.bytes) {
+    if (atomic_execute(&atomic, seg->payload + sizeof atomic, iov, pieces, result.before)) {
         nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
-    before = atomic_apply(atomic.op, atomic.type, iov[0].base, atomic.operand, atomic.compare);
     if (atomic.op != FABEMU_ATOMIC_FETCH)
         nic_region_written(fab, region);
-    result = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0),
-                                      .id = mem.id,
-                                      .value = atomic.flags & NIC_ATOMIC_FETCH ? before : 0};
-    nic_answer(fab, peer, &result, sizeof result);
+    fetch = atomic.flags & NIC_ATOMIC_FETCH;
+    result.head = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0), .id = mem.id};
+    nic_answer(fab, peer, &result, sizeof result.head + (fetch ? mem.bytes : 0));
 }

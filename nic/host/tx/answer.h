@@ -12,7 +12,8 @@ struct nic_ctl {
     struct emu_list link;
     uint32_t dst;
     uint8_t len;
-    uint8_t payload[48];
+    /* the longest answer is the result of an atomic */
+    uint8_t payload[sizeof(struct nic_wire_result) + NIC_ATOMIC_BYTES];
 };
 
 /**

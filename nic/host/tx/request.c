@@ -178,6 +178,15 @@ static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     return memory_request(fab, peer, op, NIC_GET, 0);
 }
 
+/* Append @bytes of operands to the request. NULL: there are none. */
+static void atomic_operands(struct emu_seg *seg, const void *operands, uint64_t bytes)
+{
+    if (!operands)
+        return;
+    memcpy(seg->payload + seg->hdr.len, operands, bytes);
+    seg->hdr.len = (uint8_t)(seg->hdr.len + bytes);
+}
+
 static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_atomic_access *at = nic_atomic_of(op);
@@ -193,13 +202,13 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
                                              .bytes = op->bytes},
                                      .op = at->what,
                                      .type = at->type,
-                                     .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0,
-                                     .operand = at->operand,
-                                     .compare = at->compare};
+                                     .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0};
 
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);
+    atomic_operands(seg, at->operand, op->bytes);
+    atomic_operands(seg, at->compare, op->bytes);
     nic_peer_sent(fab, peer, op->bytes);
     emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;

@@ -345,9 +345,9 @@ class Programs(DissectorCase):
                 {"what": formats.GET, "offset": 8192, "bytes": 3000, "payload": b""} | memory,
                 {"what": formats.GET, "offset": 65536, "bytes": 100, "payload": b""} | memory,
                 {"what": formats.ATOMIC, "offset": 40000, "bytes": 8, "op": 0, "type": 7,
-                 "fetch": 1, "operand": 5, "compare": 0, "payload": b""} | memory,
+                 "fetch": 1, "payload": struct.pack("<Q", 5)} | memory,
                 {"what": formats.ATOMIC, "offset": 40008, "bytes": 4, "op": 7, "type": 4,
-                 "fetch": 0, "operand": 2**32 - 7, "compare": 0x01020304, "payload": b""} | memory,
+                 "fetch": 0, "payload": struct.pack("<iI", -7, 0x01020304)} | memory,
                 # the get has filled its buffer: with zeros
                 self.message(6, 0, b"\0"), self.message(7, 0, group)]
         return ret + [self.message(8, 0, b"\0")] * words
@@ -399,8 +399,8 @@ class Programs(DissectorCase):
                                 noticed["id"]: 0, small_noticed["id"]: 0,
                                 beyond["id"]: -errno.EACCES})
         add, swap = self.sent_by(0, formats.ATOMIC)
-        self.assertEqual({m["id"]: m["value"] for m in self.sent_by(1, formats.RESULT)},
-                         {add["id"]: 0x1122334455667788, swap["id"]: 0})
+        self.assertEqual({m["id"]: m["payload"] for m in self.sent_by(1, formats.RESULT)},
+                         {add["id"]: struct.pack("<Q", 0x1122334455667788), swap["id"]: b""})
 
     def check_connects_and_disconnects(self, node):
         pair = self.printed[node]["incarnation"], self.printed[1 - node]["incarnation"]

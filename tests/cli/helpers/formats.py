@@ -58,20 +58,20 @@ HEAD = (("queue", "H"), ("check", "I"), ("ack", "I"), ("consumed", "I"))
 MESSAGE = (("src_queue", "H"), ("", "2x"), ("id", "I"), ("tag", "Q"), ("data", "Q"), ("bytes", "Q"))
 LITTLE = (("src_queue", "H"), ("", "2x"), ("data", "I"), ("tag", "Q"))
 MEMORY = (("id", "I"), ("", "4x"), ("key", "Q"), ("offset", "Q"), ("bytes", "Q"))
-WORD = (("op", "B"), ("type", "B"), ("fetch", "B"), ("", "5x"), ("operand", "Q"), ("compare", "Q"))
+ELEMENTS = (("op", "B"), ("type", "B"), ("fetch", "B"), ("", "5x"))
 NOTICE = (("data", "Q"), ("src_queue", "H"), ("", "6x"))
 PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, GET: MEMORY,
          PUT_NOTICE: MEMORY + NOTICE, PUT_NOTICE_RTS: MEMORY + NOTICE,
-         ATOMIC: MEMORY + WORD, SHORT: LITTLE, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
-         FIN: (("id", "I"), ("status", "i")), RESULT: (("id", "I"), ("", "4x"), ("value", "Q")),
+         ATOMIC: MEMORY + ELEMENTS, SHORT: LITTLE, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
+         FIN: (("id", "I"), ("status", "i")), RESULT: (("id", "I"), ("", "4x")),
          ACK: (),
          BYE: (("sent", "I"), ("disconnect", "B"), ("done", "B"), ("asked", "H"), ("came", "H"),
                ("given", "H"), ("", "4x"), ("incarnation", "Q"))}
 HELLO_PARTS = (("want", "B"), ("", "2x"), ("epoch", "I"), ("incarnation", "Q"), ("known", "Q"))
 DATA_PARTS = (("", "x"), ("check", "H"), ("id", "I"))
-IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16, "operand": 16, "compare": 16, "value": 16}
-# Kinds that end with bytes of a message or of memory.
-WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, DATA)
+IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16}
+# Kinds that end with bytes of a message or of memory, or with elements of an atomic.
+WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, DATA, ATOMIC, RESULT)
 LEAST = {"status": -2**31}
 
 
@@ -150,7 +150,7 @@ def segment(draw, kinds, payload=None):
     data, fields = payload or (lambda data: (data, {"fabemu.payload": data.hex()}))(
         b"\xfe" + draw.randbytes(draw.randint(0, 239)))
     numbers = (draw.getrandbits(32), draw.getrandbits(32), draw.getrandbits(32), kinds, len(data),
-               draw.randrange(12), draw.randrange(18))
+               draw.randrange(12), draw.randrange(24))
     return struct.pack("<IIIBBBB", *numbers) + data, header_fields(*numbers) | fields
 
 

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* atomic.h - the operations of atomics, and how they are applied to memory of this process */
+#ifndef NIC_ATOMIC_H
+#define NIC_ATOMIC_H
+
+#include "nic/fabemu.h"
+
+/* A request to change an array of elements. */
+struct nic_atomic {
+    unsigned op;             /* enum fabemu_atomic_op */
+    unsigned type;           /* enum fabemu_type to which @op applies */
+    size_t bytes;            /* of all elements */
+    size_t done;             /* bytes of elements that were changed */
+    const uint8_t *operands; /* any alignment; the values to compare with follow them */
+    uint8_t *before;         /* receives the previous values; any alignment */
+};
+
+/**
+ * nic_atomic_operands - return how many arrays a request with @op carries: 0; 1, operands; 2,
+ * operands and values to compare with. Pure.
+ */
+unsigned nic_atomic_operands(unsigned op);
+/** nic_atomic_fits - return whether @piece has whole elements, aligned as they must be. Pure. */
+bool nic_atomic_fits(unsigned type, const struct fabemu_iov *piece);
+/**
+ * nic_atomic_apply - change the next elements, which are in @piece: nic_atomic_fits() holds for it.
+ * The change of a word (see atomic.c) is sequentially consistent. Lock: held, which protects other
+ * elements.
+ */
+void nic_atomic_apply(struct nic_atomic *atomic, const struct fabemu_iov *piece);
+
+#endif

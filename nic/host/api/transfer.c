@@ -96,6 +96,22 @@ int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
     return fabemu_getv(fab, node, key, offset, &local, 1, req);
 }
 
+/* Begin an armed atomic: replace the addresses of its operands by their values. */
+static int atomic_begin_armed(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_atomic_access *at = nic_atomic_of(nic_op_of(post->req));
+    size_t bytes = at->access.op.bytes;
+    const void *operand = (const void *)(uintptr_t)at->operand;
+    const void *compare = (const void *)(uintptr_t)at->compare;
+
+    at->operand = at->compare = 0;
+    if (operand)
+        memcpy(&at->operand, operand, bytes);
+    if (compare)
+        memcpy(&at->compare, compare, bytes);
+    return memory_begin(fab, post);
+}
+
 static int atomic_check(const struct fabemu_atomic *what)
 {
     bool bare = what->op == FABEMU_ATOMIC_FETCH;
@@ -123,6 +139,12 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
         memory_op(NIC_OP_ATOMIC, what->node, what->key, what->offset, &local, 1, req));
     at->what = (uint8_t)what->op;
     at->type = (uint8_t)what->type;
+    if (req->after) {
+        at->access.op.post.begin = atomic_begin_armed;
+        at->operand = what->op == FABEMU_ATOMIC_FETCH ? 0 : (uintptr_t)what->operand;
+        at->compare = what->op == FABEMU_ATOMIC_CAS ? (uintptr_t)what->compare : 0;
+        return nic_post(fab, &at->access.op.post);
+    }
     if (what->op != FABEMU_ATOMIC_FETCH)
         memcpy(&at->operand, what->operand, local.bytes);
     if (what->op == FABEMU_ATOMIC_CAS)

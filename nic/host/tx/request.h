@@ -33,6 +33,7 @@ NIC_OP_KIND(nic_put_of, struct nic_put, access.op);
 
 struct nic_atomic_access {
     struct nic_access access;
+    /* values or, while the operation is armed, the addresses of the values */
     uint64_t operand, compare;
     uint8_t what; /* enum fabemu_atomic_op */
     uint8_t type; /* enum fabemu_type */

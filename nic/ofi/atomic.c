@@ -9,8 +9,12 @@
  */
 #include "nic/ofi/ofi.h"
 
+#include <string.h>
+
 #define ATOMIC_FLAGS (OFI_OP_FLAGS_TX | FI_MORE)
 #define NOT_HERE     FABEMU_ATOMIC_OPS
+
+#define ATOMIC_MAX_BYTES 8 /* largest word */
 
 /* libfabric's three kinds of atomic calls. */
 enum atomic_call { ATOMIC_BASE, ATOMIC_FETCH, ATOMIC_COMPARE };
@@ -124,7 +128,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
 {
     if (!ep->enabled || !(ep->caps & FI_ATOMIC))
         return -FI_EOPBADSTATE;
-    if (a->flags & ~(uint64_t)ATOMIC_FLAGS)
+    if (a->flags & ~(ATOMIC_FLAGS | (ep->caps & FI_TRIGGER)))
         return -FI_EBADFLAGS;
     if (a->count != 1)
         return a->count ? -FI_EMSGSIZE : -FI_EINVAL;
@@ -134,8 +138,23 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a)
     return atomic_valid(a->call, a->type, a->op);
 }
 
-/* Post an atomic. FI_INJECT makes no difference, because the adapter always copies the operand. */
-static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
+/*
+ * With FI_INJECT, the operands of a triggered atomic must be read now. The adapter would read them
+ * when the atomic starts.
+ */
+static void atomic_copy(struct ofi_op *op, struct atomic *a)
+{
+    static_assert(sizeof op->copy >= 2 * ATOMIC_MAX_BYTES, "two operands");
+    size_t bytes = atomic_bytes(a->type);
+
+    if (a->operand)
+        a->operand = memcpy(op->copy, a->operand, bytes);
+    if (a->compare)
+        a->compare = memcpy(op->copy + ATOMIC_MAX_BYTES, a->compare, bytes);
+}
+
+/* Post an atomic. The adapter reads the operands at once, unless the atomic is triggered. */
+static ssize_t atomic_start(struct fid_ep *fid, struct atomic *a)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
     enum ofi_count count = a->call == ATOMIC_BASE ? OFI_COUNT_WRITE : OFI_COUNT_READ;
@@ -149,10 +168,12 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     err = ofi_ep_peer(ep, a->dest, &peer);
     if (err)
         return err;
-    op = ofi_op_get(ep, &xfer, count);
-    if (!op)
-        return -FI_EAGAIN;
-    op->req.incarnation = peer.incarnation;
+    err = ofi_op_begin(ep, &xfer, count, &op);
+    if (err)
+        return err;
+    ofi_op_target(op, &peer, true);
+    if (a->flags & FI_INJECT && a->flags & FI_TRIGGER)
+        atomic_copy(op, a);
     op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
     err = fabemu_atomic(ep->domain->fab,
                         &(struct fabemu_atomic){.node = peer.node,
@@ -165,7 +186,7 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
                                                 .result = a->result},
                         &op->req);
     if (err)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return err ? -ofi_errno(err) : 0;
 }
 
@@ -215,7 +236,7 @@ static struct atomic atomic_of_msg(enum atomic_call call, const struct fi_msg_at
 /* Start an atomic for a call without flags, which uses those of the endpoint. */
 static ssize_t atomic_post(struct fid_ep *ep, struct atomic *a, void *context)
 {
-    a->flags = ofi_ep_of(ep)->tx.op_flags;
+    a->flags = ofi_handle_of(ep)->tx_flags;
     a->context = context;
     return atomic_start(ep, a);
 }

@@ -100,6 +100,12 @@ struct fabemu_req {
     /* receives, probes, puts, gets, atomics: the only incarnation of the node with which the
        operation may take place; 0: any, see "incarnations" below */
     uint64_t incarnation;
+    /* compare the threshold with the sum of the count and the failures of `after` */
+    bool after_failures;
+    /* puts, gets, atomics: the target's queue `target_queue` counts the operation, see
+       fabemu_queue_event(). The notice of a put names that queue itself */
+    bool targets_queue;
+    uint16_t target_queue;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
     /* FABEMU_PENDING, 0, or a negative errno: read it with fabemu_req_status() */
@@ -469,10 +475,22 @@ FABEMU_API int fabemu_registerv(struct fabemu *fab, const struct fabemu_iov *iov
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
 
 /**
- * fabemu_register_event - count in @event each put, atomic and broadcast put that a peer completes
- * in the region. @event NULL: stop counting.
+ * fabemu_register_event - count in @event the accesses of peers to the region.
+ * @access: FABEMU_REMOTE_WRITE counts each put, broadcast put, and atomic except FETCH, when it is
+ * complete. FABEMU_REMOTE_READ counts each get, when the adapter has read all its bytes, and each
+ * atomic that returns the previous value. Or both. The region may have one event for each.
+ * @event: NULL: stop counting.
  */
-FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event *event);
+FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned access,
+                                     struct fabemu_event *event);
+
+/**
+ * fabemu_queue_event - as fabemu_register_event(), for the peers' operations that name the queue
+ * (fabemu_req.target_queue, or the notice of a put). An atomic that returns the previous value
+ * counts only as a read here, and every other atomic as a write.
+ */
+FABEMU_API int fabemu_queue_event(struct fabemu_queue *queue, unsigned access,
+                                  struct fabemu_event *event);
 
 /**
  * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. The
@@ -566,7 +584,8 @@ struct fabemu_atomic {
 
 /**
  * fabemu_atomic - change one element, of at most 8 bytes, of a peer's registered region. The
- * operand and the value to compare with are read before this returns.
+ * operand and the value to compare with are read before this returns. If the request is armed, they
+ * must stay unchanged from the start of the operation until @req completes.
  *
  * The peer executes it exactly once, even if the network repeats segments, because each pair of
  * processes numbers its requests. The peer's adapter executes atomics in the order in which they
@@ -621,16 +640,19 @@ static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
  * thread of the application. The data of an armed operation is read when it starts.
  *
  * If a request fails, its event does not count it but fails with the request's status. All
- * operations that are armed on that event or wait for it fail, too.
+ * operations that are armed on that event or wait for it fail, too. An event that was opened with
+ * fabemu_event_open_tolerant() never fails: it counts failed requests separately.
  *
- * Counts only grow: to use an event again, use higher thresholds. Source: QsNet III §IV-A, where
- * adapters run collectives by means of counted events, each starting the next operation.
+ * Usually counts only grow, and a program that uses an event again uses higher thresholds.
+ * Source: QsNet III §IV-A, where adapters run collectives by means of counted events, each starting
+ * the next operation.
  */
 struct fabemu_event {
-    uint64_t count; /* read with fabemu_event_count() */
-    int status;     /* 0, or the error with which the event failed */
+    uint64_t count;    /* read with fabemu_event_count() */
+    uint64_t failures; /* read with fabemu_event_failures(); 0 unless the event is tolerant */
+    int status;        /* 0, or the error with which the event failed */
 
-    uint64_t opaque[9]; /* for the library's use */
+    uint64_t opaque[11]; /* for the library's use */
 };
 
 /**
@@ -643,6 +665,12 @@ static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
     return __atomic_load_n(&event->count, __ATOMIC_ACQUIRE);
 }
 
+/** fabemu_event_failures - return how many failed requests a tolerant event has counted. */
+static inline uint64_t fabemu_event_failures(const struct fabemu_event *event)
+{
+    return __atomic_load_n(&event->failures, __ATOMIC_ACQUIRE); /* N6 pairs with N5 */
+}
+
 /**
  * fabemu_event_open - create an event with count 0 in the caller's memory, which must stay valid
  * until the event is closed.
@@ -650,13 +678,47 @@ static inline uint64_t fabemu_event_count(const struct fabemu_event *event)
 FABEMU_API int fabemu_event_open(struct fabemu *fab, struct fabemu_event *event);
 
 /**
+ * fabemu_event_open_tolerant - as fabemu_event_open(), for an event that counts failed requests in
+ * event->failures instead of failing itself.
+ * @changed: NULL, or called after each change of one of the two counts, by the thread that changes
+ * it. That thread holds the adapter's lock, so the same rules apply as for fabemu_req.done.
+ */
+FABEMU_API int fabemu_event_open_tolerant(struct fabemu *fab, struct fabemu_event *event,
+                                          void (*changed)(struct fabemu_event *event));
+
+/**
  * fabemu_event_close - close the event. Operations that are armed on it complete with -ECANCELED,
- * and regions stop counting in it. No pending request may name it in req->event.
+ * and regions and queues stop counting in it. No pending request may name it in req->event.
  */
 FABEMU_API void fabemu_event_close(struct fabemu_event *event);
 
 /** fabemu_event_add - add @n to the count. */
 FABEMU_API int fabemu_event_add(struct fabemu_event *event, uint64_t n);
+
+enum fabemu_event_change {
+    FABEMU_EVENT_ADD,          /* add to the count, modulo 2^64 */
+    FABEMU_EVENT_SET,          /* set the count, which may lower it */
+    FABEMU_EVENT_ADD_FAILURES, /* the same for the failures of a tolerant event */
+    FABEMU_EVENT_SET_FAILURES
+};
+
+/**
+ * fabemu_event_change - change one of the two counts, and start the operations that are due then.
+ * Errors: -EINVAL, the event is not tolerant and has no count of failures.
+ * fabemu_event_change_in_done - the same for a function that the adapter calls under its lock:
+ * fabemu_req.done, fabemu_multi.next, or the function of a tolerant event. Only such a function may
+ * call it, and only for an event that may be changed so.
+ */
+FABEMU_API int fabemu_event_change(struct fabemu_event *event, enum fabemu_event_change change,
+                                   uint64_t value);
+FABEMU_API void fabemu_event_change_in_done(struct fabemu_event *event,
+                                            enum fabemu_event_change change, uint64_t value);
+
+/**
+ * fabemu_disarm - cancel an armed operation that has not started; it completes with -ECANCELED.
+ * Not for collectives. Errors: -ENOENT, it has started or is complete.
+ */
+FABEMU_API int fabemu_disarm(struct fabemu *fab, struct fabemu_req *req);
 
 /**
  * fabemu_event_when - post an operation that does nothing but complete @req when @event reaches

@@ -5,7 +5,8 @@
  * An adapter executes an atomic on as many elements as fit in a segment, which are next to each
  * other in local and in remote memory. A call with more elements is executed as several atomics.
  * libfabric only requires that the change of each element is atomic. The operands are copied into
- * each operation, so that every call is injected.
+ * each operation, so that every call is injected. Only a triggered call without FI_INJECT does not
+ * copy them: the adapter reads them when the operation starts.
  *
  * fabemu.h says with respect to what the changes are atomic. All local pieces have whole elements.
  */
@@ -49,6 +50,7 @@ struct atomic_job {
     struct ofi_peer peer;
     struct atomic_array operand, compare, result;
     const struct fi_rma_ioc *remote;
+    bool late; /* the operands are read when the operation starts, not during the call */
 };
 
 /* Where an operation of a call begins in the remote memory. */
@@ -207,7 +209,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a, struct 
 
     if (!ep->enabled || !(ep->caps & FI_ATOMIC))
         return -FI_EOPBADSTATE;
-    if (a->flags & ~(uint64_t)OFI_CALL_FLAGS_TX)
+    if (a->flags & ~(OFI_CALL_FLAGS_TX | (ep->caps & FI_TRIGGER)))
         return -FI_EBADFLAGS;
     err = atomic_find(a->call, a->type, a->op, job);
     if (!err)
@@ -240,19 +242,35 @@ static const void *atomic_copy(const struct atomic_array *from, size_t at, size_
 }
 
 /*
- * Return where the results of the @count elements from @done on are stored, or NULL. Reduce @count
- * to those that are stored next to each other.
+ * Return where the elements from @done on are in local memory. Reduce @count to those that are next
+ * to each other. NULL: the call has no such elements.
  */
-static void *atomic_result(const struct atomic_job *job, size_t done, size_t *count)
+static void *atomic_place(const struct atomic_job *job, const struct atomic_array *array,
+                          size_t done, size_t *count)
 {
     struct fabemu_iov iov[OFI_IOV_MAX];
 
-    if (!job->result.pieces)
+    if (!array->pieces)
         return NULL;
-    ofi_iov_slice(job->result.iov, job->result.pieces, done * job->element, *count * job->element,
-                  iov);
+    ofi_iov_slice(array->iov, array->pieces, done * job->element, *count * job->element, iov);
     *count = iov[0].bytes / job->element;
     return iov[0].base;
+}
+
+/*
+ * Find where an operation on at most @count elements from @done on reads its operands and stores
+ * its results. Reduce @count to the number of elements that it may have.
+ */
+static void atomic_places(const struct atomic_job *job, size_t done, size_t *count,
+                          struct fabemu_atomic *what)
+{
+    if (*count > job->most)
+        *count = job->most;
+    what->result = atomic_place(job, &job->result, done, count);
+    if (!job->late)
+        return;
+    what->operand = atomic_place(job, &job->operand, done, count);
+    what->compare = atomic_place(job, &job->compare, done, count);
 }
 
 /* Go to the remote piece that has the next element. */
@@ -279,13 +297,14 @@ static ssize_t atomic_part(struct ofi_op *op, const struct atomic_job *job, size
                                  .type = job->type};
     int err;
 
-    count = count < job->most ? count : job->most;
-    what.result = atomic_result(job, done, &count);
+    atomic_places(job, done, &count, &what);
     bytes = count * job->element;
     assert(bytes * (job->compare.pieces ? 2 : 1) <= sizeof op->copy);
-    what.operand = atomic_copy(&job->operand, at, bytes, op->copy);
-    what.compare = atomic_copy(&job->compare, at, bytes, op->copy + bytes);
-    op->req.incarnation = job->peer.incarnation;
+    if (!job->late) {
+        what.operand = atomic_copy(&job->operand, at, bytes, op->copy);
+        what.compare = atomic_copy(&job->compare, at, bytes, op->copy + bytes);
+    }
+    ofi_op_target(op, &job->peer, done + count == job->count);
     err = fabemu_atomic_array(op->ep->domain->fab, &what, count, &op->req);
     return err ? -ofi_errno(err) : (ssize_t)count;
 }
@@ -304,7 +323,7 @@ static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
         atomic_remote_skip(&remote);
         n = op ? atomic_part(op, job, done, &remote) : started ? -FI_ENOMEM : -FI_EAGAIN;
         if (op && n < 0)
-            ofi_op_put(op);
+            ofi_op_drop(op);
         if (n < 0)
             break;
         done += (size_t)n;
@@ -319,10 +338,11 @@ static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
 /* Return whether one operation is enough. */
 static bool atomic_is_one(const struct atomic_job *job)
 {
+    struct fabemu_atomic what = {0};
     size_t count = job->count;
 
-    atomic_result(job, 0, &count);
-    return count == job->count && count <= job->most && job->remote->count == count;
+    atomic_places(job, 0, &count, &what);
+    return count == job->count && job->remote->count == count;
 }
 
 static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
@@ -338,16 +358,17 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
         return n;
     if (ofi_op_fenced(ep, a->flags))
         return -FI_EAGAIN;
-    op = ofi_op_get(ep, &xfer, count);
-    if (!op)
-        return -FI_EAGAIN;
+    job.late = a->flags & FI_TRIGGER && !(a->flags & FI_INJECT);
+    n = ofi_op_begin(ep, &xfer, count, &op);
+    if (n)
+        return n;
     op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
     if (atomic_is_one(&job))
         n = atomic_part(op, &job, 0, &(struct atomic_remote){.ioc = job.remote});
     else
         n = atomic_split(op, &job);
     if (n < 0)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return n < 0 ? n : 0;
 }
 
@@ -386,7 +407,7 @@ static ssize_t atomic_start_at(struct fid_ep *ep, struct atomic a,
     a.remote = &remote;
     a.remotes = 1;
     if (!a.silent)
-        a.flags = ofi_ep_of(ep)->tx.op_flags;
+        a.flags = ofi_handle_of(ep)->tx_flags;
     return atomic_start(ep, &a);
 }
 

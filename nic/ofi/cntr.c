@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * cntr.c - completion counters. Reading a counter steps the adapter.
- *
- * C1 pairs with C2: a thread that reads a count sees what the counted operations have written.
- */
+/* cntr.c - completion counters. Reading a counter steps the adapter. */
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -13,14 +9,9 @@ static struct ofi_cntr *cntr_of(struct fid_cntr *fid)
     return container_of(fid, struct ofi_cntr, cntr_fid);
 }
 
-static uint64_t count_get(_Atomic uint64_t *count)
+static uint64_t cntr_sum(const struct ofi_cntr *cntr)
 {
-    return atomic_load_explicit(count, memory_order_acquire); /* C1 pairs with C2 in op.c */
-}
-
-static uint64_t cntr_sum(struct ofi_cntr *cntr)
-{
-    return count_get(&cntr->done) + count_get(&cntr->failed);
+    return fabemu_event_count(&cntr->event) + fabemu_event_failures(&cntr->event);
 }
 
 static bool cntr_ready(struct ofi_source *source)
@@ -28,6 +19,12 @@ static bool cntr_ready(struct ofi_source *source)
     struct ofi_cntr *cntr = container_of(source, struct ofi_cntr, source);
 
     return cntr_sum(cntr) != atomic_load_explicit(&cntr->seen, memory_order_relaxed);
+}
+
+/* Callback of the adapter, under its lock. */
+static void cntr_changed(struct fabemu_event *event)
+{
+    ofi_source_wake(&container_of(event, struct ofi_cntr, event)->source);
 }
 
 static void cntr_note_seen(struct ofi_cntr *cntr)
@@ -39,39 +36,38 @@ static uint64_t cntr_read(struct fid_cntr *fid)
 {
     fabemu_progress(cntr_of(fid)->domain->fab);
     cntr_note_seen(cntr_of(fid));
-    return count_get(&cntr_of(fid)->done);
+    return fabemu_event_count(&cntr_of(fid)->event);
 }
 
 static uint64_t cntr_readerr(struct fid_cntr *fid)
 {
     cntr_note_seen(cntr_of(fid));
-    return count_get(&cntr_of(fid)->failed);
+    return fabemu_event_failures(&cntr_of(fid)->event);
+}
+
+static int cntr_change(struct fid_cntr *fid, enum fabemu_event_change change, uint64_t value)
+{
+    return -ofi_errno(fabemu_event_change(&cntr_of(fid)->event, change, value));
 }
 
 static int cntr_add(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_fetch_add_explicit(&cntr_of(fid)->done, value, memory_order_relaxed);
-    ofi_source_wake(&cntr_of(fid)->source);
-    return 0;
+    return cntr_change(fid, FABEMU_EVENT_ADD, value);
 }
 
 static int cntr_set(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_store_explicit(&cntr_of(fid)->done, value, memory_order_relaxed);
-    ofi_source_wake(&cntr_of(fid)->source);
-    return 0;
+    return cntr_change(fid, FABEMU_EVENT_SET, value);
 }
 
 static int cntr_adderr(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_fetch_add_explicit(&cntr_of(fid)->failed, value, memory_order_relaxed);
-    return 0;
+    return cntr_change(fid, FABEMU_EVENT_ADD_FAILURES, value);
 }
 
 static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 {
-    atomic_store_explicit(&cntr_of(fid)->failed, value, memory_order_relaxed);
-    return 0;
+    return cntr_change(fid, FABEMU_EVENT_SET_FAILURES, value);
 }
 
 /*
@@ -81,11 +77,11 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 {
     struct ofi_cntr *cntr = cntr_of(fid);
-    uint64_t failed = count_get(&cntr->failed);
+    uint64_t failed = fabemu_event_failures(&cntr->event);
     struct ofi_wait wait = ofi_wait_begin(cntr->domain->fab, timeout_ms);
 
-    while (count_get(&cntr->done) < threshold) {
-        if (count_get(&cntr->failed) != failed)
+    while (fabemu_event_count(&cntr->event) < threshold) {
+        if (fabemu_event_failures(&cntr->event) != failed)
             return -FI_EAVAIL;
         if (!ofi_wait_step(&wait))
             return -FI_ETIMEDOUT;
@@ -99,6 +95,7 @@ static int cntr_close(struct fid *fid)
 
     if (ofi_held(&cntr->source.refs))
         return -FI_EBUSY;
+    fabemu_event_close(&cntr->event);
     ofi_source_close(&cntr->source);
     ofi_release(&cntr->domain->refs);
     free(cntr);
@@ -145,13 +142,45 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
     cntr->source.fab = cntr->domain->fab;
     cntr->source.ready = cntr_ready;
     err = ofi_source_open(&cntr->source, attr->wait_obj, attr->wait_set);
-    if (err) {
-        free(cntr);
-        return err;
-    }
+    if (err)
+        goto free_cntr;
+    err = -ofi_errno(fabemu_event_open_tolerant(cntr->domain->fab, &cntr->event, cntr_changed));
+    if (err)
+        goto close_source;
     ofi_fid_init(&cntr->cntr_fid.fid, FI_CLASS_CNTR, context, &cntr_fid_ops);
     cntr->cntr_fid.ops = &cntr_ops;
     ofi_hold(&cntr->domain->refs);
     *ret = &cntr->cntr_fid;
     return 0;
+
+close_source:
+    ofi_source_close(&cntr->source);
+free_cntr:
+    free(cntr);
+    return err;
+}
+
+struct ofi_cntr *ofi_cntr_of(const struct ofi_domain *domain, struct fid_cntr *fid)
+{
+    if (!fid || fid->fid.fclass != FI_CLASS_CNTR || cntr_of(fid)->domain != domain)
+        return NULL;
+    return cntr_of(fid);
+}
+
+int ofi_cntr_bind(const struct ofi_domain *domain, struct fid *fid, struct ofi_cntr **slot)
+{
+    struct ofi_cntr *cntr = ofi_cntr_of(domain, container_of(fid, struct fid_cntr, fid));
+
+    if (!cntr || *slot)
+        return -FI_EINVAL;
+    ofi_hold(&cntr->source.refs);
+    *slot = cntr;
+    return 0;
+}
+
+void ofi_cntr_unbind(struct ofi_cntr **slot)
+{
+    if (*slot)
+        ofi_release(&(*slot)->source.refs);
+    *slot = NULL;
 }

@@ -37,7 +37,8 @@ int ofi_conn_enable(struct ofi_ep *ep)
 
     if (!ep->eq)
         return -FI_ENOEQ;
-    err = ofi_cm_open(ep->cm, ep->domain->fab, &ep->ep_fid.fid, OFI_QUEUE_NONE, CONN_RECEIVES);
+    err =
+        ofi_cm_open(ep->cm, ep->domain->fab, &ep->handle.ep_fid.fid, OFI_QUEUE_NONE, CONN_RECEIVES);
     if (!err)
         ofi_eq_add(ep->eq, ep->cm);
     return err;

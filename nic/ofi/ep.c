@@ -38,23 +38,24 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
         [OFI_COUNT_RECV] = FI_RECV,
         [OFI_COUNT_READ] = FI_READ,
         [OFI_COUNT_WRITE] = FI_WRITE,
+        [OFI_COUNT_REMOTE_READ] = FI_REMOTE_READ,
+        [OFI_COUNT_REMOTE_WRITE] = FI_REMOTE_WRITE,
     };
-    struct ofi_cntr *cntr = container_of(fid, struct ofi_cntr, cntr_fid.fid);
 
-    if (flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE))
-        return -FI_EBADFLAGS; /* the provider does not count a peer's accesses to our memory */
-    for (unsigned i = 0; i < OFI_COUNTS; i++) {
-        if (!(flags & of[i]) || ep->cntr[i])
-            continue;
-        ofi_hold(&cntr->source.refs);
-        ep->cntr[i] = cntr;
-    }
+    if (flags & ~(FI_SEND | FI_RECV | OFI_CAPS_ACCESS))
+        return -FI_EBADFLAGS;
+    for (unsigned i = 0; i < OFI_COUNTS; i++)
+        if (flags & of[i] && ep->cntr[i])
+            return -FI_EINVAL;
+    for (unsigned i = 0; i < OFI_COUNTS; i++)
+        if (flags & of[i] && ofi_cntr_bind(ep->domain, fid, &ep->cntr[i]))
+            return -FI_EINVAL; /* the counter is of another domain, so nothing was bound */
     return 0;
 }
 
 static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
-    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
     if (ep->enabled)
         return -FI_EOPBADSTATE;
@@ -124,6 +125,21 @@ static int ep_await_data(struct ofi_ep *ep)
     return 0;
 }
 
+/* Let the adapter count the operations of peers on memory that target this endpoint. */
+static int ep_count_remote(struct ofi_ep *ep)
+{
+    struct ofi_cntr *reads = ep->cntr[OFI_COUNT_REMOTE_READ];
+    struct ofi_cntr *writes = ep->cntr[OFI_COUNT_REMOTE_WRITE];
+    struct fabemu_queue *queue = ep->queue[OFI_UNTAGGED];
+    int err = 0;
+
+    if (reads)
+        err = fabemu_queue_event(queue, FABEMU_REMOTE_READ, &reads->event);
+    if (writes && !err)
+        err = fabemu_queue_event(queue, FABEMU_REMOTE_WRITE, &writes->event);
+    return -ofi_errno(err);
+}
+
 static void ep_queues_close(struct ofi_ep *ep)
 {
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)
@@ -147,6 +163,8 @@ static int ep_enable(struct ofi_ep *ep)
         return err;
     err = ep->cm ? ofi_conn_enable(ep) : 0;
     if (!err)
+        err = ep_count_remote(ep);
+    if (!err)
         err = ep_await_data(ep);
     if (err)
         ep_queues_close(ep);
@@ -155,33 +173,37 @@ static int ep_enable(struct ofi_ep *ep)
 }
 
 /* Get or set operation flags. FI_TRANSMIT or FI_RECV in *flags says for which direction. */
-static int ep_op_flags(struct ofi_ep *ep, uint64_t *flags, bool set)
+static int ep_op_flags(struct ofi_handle *handle, uint64_t *flags, bool set)
 {
-    uint64_t side_flag = *flags & (FI_TRANSMIT | FI_RECV);
-    struct ofi_side *side = side_flag == FI_TRANSMIT ? &ep->tx : &ep->rx;
+    uint64_t side = *flags & (FI_TRANSMIT | FI_RECV), wanted = *flags & ~side;
+    uint64_t *own = side == FI_TRANSMIT ? &handle->tx_flags : &handle->rx_flags;
+    uint64_t known = side == FI_TRANSMIT ? OFI_OP_FLAGS_TX | (handle->ep->caps & FI_TRIGGER)
+                                         : OFI_OP_FLAGS_RX;
 
-    if (side_flag != FI_TRANSMIT && side_flag != FI_RECV)
+    if (side != FI_TRANSMIT && side != FI_RECV)
         return -FI_EINVAL;
     if (!set)
-        *flags = side->op_flags;
-    else if (*flags & ~(side_flag | (side == &ep->tx ? OFI_OP_FLAGS_TX : OFI_OP_FLAGS_RX)))
+        *flags = *own;
+    else if (wanted & ~known)
         return -FI_EBADFLAGS;
     else
-        side->op_flags = *flags & ~side_flag;
+        *own = wanted;
     return 0;
 }
 
-static int ep_control(struct fid *fid, int command, void *arg)
+int ofi_ep_control(struct fid *fid, int command, void *arg)
 {
-    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    struct ofi_handle *handle = ofi_handle_of(container_of(fid, struct fid_ep, fid));
 
     switch (command) {
     case FI_ENABLE:
-        return ep_enable(ep);
+        return ep_enable(handle->ep);
     case FI_GETOPSFLAG:
-        return ep_op_flags(ep, arg, false);
+        return ep_op_flags(handle, arg, false);
     case FI_SETOPSFLAG:
-        return ep_op_flags(ep, arg, true);
+        return ep_op_flags(handle, arg, true);
+    case FI_ALIAS:
+        return ofi_alias_open(handle, arg);
     default:
         return -FI_ENOSYS;
     }
@@ -201,10 +223,10 @@ static void ep_stop(struct ofi_ep *ep)
 }
 
 /*
- * End all operations. First wait for the sends, while their receivers can still fetch the data.
- * Then closing the queues cancels the receives. Last, the other operations are aborted, which takes
- * the adapter's lock for each. So when ep_drain() returns, no callback is running, and the adapter
- * uses no buffer of the application.
+ * End all operations. First cancel the operations that wait for a counter. Then wait for the sends,
+ * while their receivers can still fetch the data. Then closing the queues cancels the receives.
+ * Last, the other operations are aborted, which takes the adapter's lock for each. So when
+ * ep_drain() returns, no callback is running, and the adapter uses no buffer of the application.
  */
 static void ep_drain(struct ofi_ep *ep)
 {
@@ -212,6 +234,7 @@ static void ep_drain(struct ofi_ep *ep)
     struct ofi_wait wait = ofi_wait_begin(ep->domain->fab, drain_ms > INT_MAX ? -1 : (int)drain_ms);
 
     ofi_discard_claims(ep);
+    ofi_op_disarm(ep, true, NULL);
     while (ofi_op_sends_pending(ep) && ofi_wait_step(&wait))
         ;
     ep_stop(ep);
@@ -233,16 +256,17 @@ static void ep_unbind(struct ofi_ep *ep)
     ep_unbind_side(ep, &ep->tx);
     ep_unbind_side(ep, &ep->rx);
     for (unsigned i = 0; i < OFI_COUNTS; i++)
-        if (ep->cntr[i])
-            ofi_release(&ep->cntr[i]->source.refs);
+        ofi_cntr_unbind(&ep->cntr[i]);
     if (ep->av)
         ofi_av_release(ep->av);
 }
 
 static int ep_close(struct fid *fid)
 {
-    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
+    if (ofi_held(&ep->aliases))
+        return -FI_EBUSY;
     ofi_conn_close(ep);
     ep_drain(ep);
     ep_unbind(ep);
@@ -255,12 +279,12 @@ static int ep_close(struct fid *fid)
 
 static ssize_t ep_cancel(fid_t fid, void *context)
 {
-    return ofi_op_cancel(container_of(fid, struct ofi_ep, ep_fid.fid), context);
+    return ofi_op_cancel(ofi_ep_of_fid(fid), context);
 }
 
 int ofi_ep_setname(fid_t fid, void *addr, size_t bytes)
 {
-    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
     if (ep->enabled)
         return -FI_EOPBADSTATE;
@@ -272,7 +296,7 @@ int ofi_ep_setname(fid_t fid, void *addr, size_t bytes)
 
 int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
 {
-    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE; /* an endpoint has no queues before it is enabled */
@@ -299,7 +323,7 @@ int ofi_opt_get(int level, int name, int which, size_t is, void *value, size_t *
 
 static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
 {
-    const struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    const struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
     if (ep->cm && name == FI_OPT_CM_DATA_SIZE)
         return ofi_opt_get(level, name, name, OFI_CM_DATA_BYTES, value, bytes);
@@ -310,7 +334,7 @@ static struct fi_ops ep_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = ep_close,
     .bind = ep_bind,
-    .control = ep_control,
+    .control = ofi_ep_control,
     .ops_open = ofi_no_ops_open,
 };
 
@@ -346,20 +370,21 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
                                 ? OFI_DATAGRAM_MAX_BYTES
                                 : OFI_MESSAGE_MAX_BYTES;
     ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
-    ep->tx.op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
-    ep->rx.op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
+    ep->handle.ep = ep;
+    ep->handle.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
+    ep->handle.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
     ep->source = (struct ofi_addr){
         .node = FABEMU_ANY_NODE,
         .queue = {OFI_QUEUE_NONE, OFI_QUEUE_NONE},
     };
     if (info->src_addr && info->src_addrlen == sizeof ep->source)
         memcpy(&ep->source, info->src_addr, sizeof ep->source);
-    ep->ep_fid.ops = &ep_ops;
-    ep->ep_fid.cm = &ep_cm_ops;
-    ep->ep_fid.msg = &ofi_msg_ops;
-    ep->ep_fid.tagged = &ofi_tagged_ops;
-    ep->ep_fid.rma = &ofi_rma_ops;
-    ep->ep_fid.atomic = &ofi_atomic_ops;
+    ep->handle.ep_fid.ops = &ep_ops;
+    ep->handle.ep_fid.cm = &ep_cm_ops;
+    ep->handle.ep_fid.msg = &ofi_msg_ops;
+    ep->handle.ep_fid.tagged = &ofi_tagged_ops;
+    ep->handle.ep_fid.rma = &ofi_rma_ops;
+    ep->handle.ep_fid.atomic = &ofi_atomic_ops;
 }
 
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
@@ -385,11 +410,11 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
         return err;
     }
     if (ep->cm) { /* data uses any queues; an address with queues is that of a passive endpoint */
-        ep->ep_fid.cm = &ofi_conn_ops;
+        ep->handle.ep_fid.cm = &ofi_conn_ops;
         ep->source.queue[OFI_UNTAGGED] = ep->source.queue[OFI_TAGGED] = OFI_QUEUE_NONE;
     }
-    ofi_fid_init(&ep->ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
+    ofi_fid_init(&ep->handle.ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
     ofi_hold(&ep->domain->refs);
-    *ret = &ep->ep_fid;
+    *ret = &ep->handle.ep_fid;
     return 0;
 }

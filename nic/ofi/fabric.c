@@ -17,13 +17,26 @@ static int domain_close(struct fid *fid)
 
     if (ofi_held(&domain->refs))
         return -FI_EBUSY;
+    ofi_work_free(domain);
+    ofi_lock_destroy(&domain->lock);
     fabemu_detach(domain->fab);
     ofi_release(&domain->fabric->refs);
     free(domain);
     return 0;
 }
 
-static struct fi_ops domain_fid_ops = OFI_FID_OPS(domain_close);
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    return ofi_work_control(container_of(fid, struct ofi_domain, domain_fid.fid), command, arg);
+}
+
+static struct fi_ops domain_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = domain_close,
+    .bind = ofi_no_bind,
+    .control = domain_control,
+    .ops_open = ofi_no_ops_open,
+};
 
 static struct fi_ops_domain domain_ops = {
     .size = sizeof(struct fi_ops_domain),
@@ -61,8 +74,10 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     domain->fabric = fabric;
     domain->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
     domain->by_address = mr_mode & (OFI_MR_BASIC | FI_MR_VIRT_ADDR);
+    domain->enables_regions = mr_mode & FI_MR_RMA_EVENT;
     domain->chosen_keys = !(mr_mode & (OFI_MR_BASIC | FI_MR_PROV_KEY));
     domain->cq_data = !info->domain_attr || info->domain_attr->cq_data_size;
+    ofi_lock_init(&domain->lock, domain);
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
     ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);
     domain->domain_fid.ops = &domain_ops;

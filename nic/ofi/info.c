@@ -11,7 +11,9 @@
  * library does.
  * - The adapter chooses the keys of regions for programs that set FI_MR_PROV_KEY or accept
  * FI_MR_BASIC. Others choose keys themselves. A program accepts FI_MR_BASIC by setting it, or by
- * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)).
+ * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)). Programs that request
+ * FI_RMA_EVENT choose keys, too, because peers may know the key of a region before the region is
+ * enabled.
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
  */
 #include "nic/ofi/ofi.h"
@@ -65,7 +67,9 @@ static int info_check(const struct info_limit *limit)
 
 /*
  * Return the mr_mode for a program of @version with these hints. If the program leaves it open, the
- * adapter chooses keys, because peers cannot guess those. Source: fi_mr(3), fi_domain(3).
+ * adapter chooses keys, because peers cannot guess those. With FI_MR_RMA_EVENT, peers cannot access
+ * a region before its counters are bound. The provider does not need that, so it keeps the bit only
+ * if the program has set it and requests FI_RMA_EVENT. Source: fi_mr(3), fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -76,6 +80,8 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
         return OFI_MR_BASIC;
     if (want == OFI_MR_SCALABLE)
         return OFI_MR_SCALABLE;
+    if (hints && hints->caps & FI_RMA_EVENT)
+        return want & FI_MR_RMA_EVENT;
     return !hints || want & FI_MR_PROV_KEY ? FI_MR_PROV_KEY : 0;
 }
 
@@ -118,6 +124,7 @@ static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         return 0;
     return info_check((struct info_limit[]){
         {"receive capability", rx->caps & ~caps},
+        {"triggered receives", rx->caps & FI_TRIGGER},
         {"receive operation flag", rx->op_flags & ~OFI_OP_FLAGS_RX},
         {"receive message order", rx->msg_order & ~FI_ORDER_SAS},
         {"receive completion order", rx->comp_order},

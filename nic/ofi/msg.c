@@ -27,7 +27,8 @@ static ssize_t recv_iov(struct fid_ep *fid, enum ofi_kind kind, const struct iov
                         size_t iovs, fi_addr_t source, uint64_t tag, uint64_t ignore, void *context)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
-    struct ofi_xfer xfer = xfer_of(kind, iov, iovs, source, tag, ep->rx.op_flags, context);
+    struct ofi_xfer xfer =
+        xfer_of(kind, iov, iovs, source, tag, ofi_handle_of(fid)->rx_flags, context);
 
     xfer.ignore = ignore;
     return ofi_recv(ep, &xfer);
@@ -37,7 +38,8 @@ static ssize_t send_iov(struct fid_ep *fid, enum ofi_kind kind, const struct iov
                         size_t iovs, fi_addr_t dest, uint64_t tag, void *context)
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
-    struct ofi_xfer xfer = xfer_of(kind, iov, iovs, dest, tag, ep->tx.op_flags, context);
+    struct ofi_xfer xfer =
+        xfer_of(kind, iov, iovs, dest, tag, ofi_handle_of(fid)->tx_flags, context);
 
     return ofi_send(ep, &xfer);
 }
@@ -47,7 +49,7 @@ static ssize_t send_data(struct fid_ep *fid, enum ofi_kind kind, const void *buf
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
     struct iovec iov = {.iov_base = (void *)buf, .iov_len = bytes};
-    uint64_t flags = ep->tx.op_flags | FI_REMOTE_CQ_DATA;
+    uint64_t flags = ofi_handle_of(fid)->tx_flags | FI_REMOTE_CQ_DATA;
     struct ofi_xfer xfer = xfer_of(kind, &iov, 1, dest, tag, flags, context);
 
     xfer.data = data;

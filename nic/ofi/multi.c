@@ -76,7 +76,7 @@ int ofi_multi_post(struct ofi_op *op, const struct ofi_xfer *xfer, struct fabemu
 
 int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t bytes)
 {
-    struct ofi_ep *ep = container_of(fid, struct ofi_ep, ep_fid.fid);
+    struct ofi_ep *ep = ofi_ep_of_fid(fid);
     size_t min_bytes;
 
     if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV)

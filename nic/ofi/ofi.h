@@ -35,6 +35,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/fi_trigger.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
 
@@ -75,10 +76,11 @@
 #define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* they need memory keys */
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define OFI_CAPS_TX     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE)
+#define OFI_CAPS_TX \
+    (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER)
 #define OFI_CAPS_RX                                                                \
     (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
-     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE)
+     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
 
 /* Operation flags that an endpoint may have by default. */
@@ -147,13 +149,20 @@ struct ofi_fabric {
 struct ofi_domain {
     struct fid_domain domain_fid;
     struct ofi_fabric *fabric;
-    struct fabemu *fab;    /* the domain's reference to the adapter */
-    uint64_t fabric_hash;  /* identifies the fabric in a struct ofi_addr */
-    bool serial;           /* the application serializes its calls on this domain */
-    bool by_address;       /* peers name memory by its address, not by its offset */
-    bool chosen_keys;      /* the application chooses the keys of regions */
-    bool cq_data;          /* FI_REMOTE_CQ_DATA may be used, because cq_data_size was not 0 */
+    struct fabemu *fab;   /* the domain's reference to the adapter */
+    uint64_t fabric_hash; /* identifies the fabric in a struct ofi_addr */
+    bool serial;          /* the application serializes its calls on this domain */
+    bool by_address;      /* peers name memory by its address, not by its offset */
+    bool chosen_keys;     /* the application chooses the keys of regions */
+    bool cq_data;         /* FI_REMOTE_CQ_DATA may be used, because cq_data_size was not 0 */
+    /* regions with FI_RMA_EVENT cannot be accessed before fi_mr_enable() (FI_MR_RMA_EVENT) */
+    bool enables_regions;
     _Atomic uint32_t refs; /* number of objects opened on this domain */
+
+    struct ofi_lock lock;   /* protects the fields below; taken before the lock of an endpoint */
+    struct ofi_work *works; /* deferred work, newest first; some of it may have ended */
+    uint32_t work_count;    /* length of the list */
+    uint32_t work_sweep_at; /* length at which the ended work is freed */
 };
 
 /* What an fi_addr_t names: an entry of an address vector. */
@@ -163,13 +172,17 @@ struct ofi_peer {
     uint64_t incarnation; /* incarnation of the node; 0: any */
 };
 
+/*
+ * A counter is a tolerant event of the adapter. So the adapter itself can start operations that
+ * wait for the counter. Whatever counts in it or is triggered by it holds a reference
+ * (source.refs).
+ */
 struct ofi_cntr {
     struct fid_cntr cntr_fid;
     struct ofi_domain *domain;
     struct ofi_source source;
-    _Atomic uint64_t done;   /* operations that completed; callbacks increase it */
-    _Atomic uint64_t failed; /* operations that failed; callbacks increase it */
-    _Atomic uint64_t seen;   /* sum of both when the program last read the counter */
+    struct fabemu_event event; /* count: operations that completed; failures: those that failed */
+    _Atomic uint64_t seen;     /* sum of both when the program last read the counter */
 };
 
 struct ofi_cq {
@@ -194,8 +207,7 @@ struct ofi_cq {
 /* One direction of an endpoint. Written before the endpoint is enabled. */
 struct ofi_side {
     struct ofi_cq *cq;
-    bool selective;    /* only operations with FI_COMPLETION get an entry */
-    uint64_t op_flags; /* flags for the calls that have no flags argument */
+    bool selective; /* only operations with FI_COMPLETION get an entry */
 };
 
 /* Which counter counts an operation. fi_ep_bind() accepts no counter for OFI_COUNT_NOTICE. */
@@ -205,6 +217,9 @@ enum ofi_count {
     OFI_COUNT_READ,
     OFI_COUNT_WRITE,
     OFI_COUNT_NOTICE, /* a peer's write that carries completion data */
+    /* peers' operations on memory that target the endpoint; the adapter counts them */
+    OFI_COUNT_REMOTE_READ,
+    OFI_COUNT_REMOTE_WRITE,
     OFI_COUNTS
 };
 
@@ -213,6 +228,7 @@ enum ofi_count {
 
 struct ofi_slab;
 struct ofi_cm;
+struct ofi_work;
 struct ofi_request;
 
 /* Operations that can be used, and those in use. */
@@ -223,9 +239,17 @@ struct ofi_pool {
     uint32_t slab_count;
 };
 
-struct ofi_ep {
+/* What the program has of an endpoint: the endpoint itself, or an alias with flags of its own. */
+struct ofi_handle {
     struct fid_ep ep_fid;
+    struct ofi_ep *ep;
+    uint64_t tx_flags, rx_flags; /* for the calls that have no flags argument */
+};
+
+struct ofi_ep {
+    struct ofi_handle handle;
     struct ofi_domain *domain;
+    _Atomic uint32_t aliases; /* number of open aliases */
     uint64_t caps;
     size_t message_max_bytes;
     /* the address that was requested for the endpoint; once it is enabled, its own address */
@@ -253,6 +277,15 @@ struct ofi_ep {
     struct ofi_op *claims;
 };
 
+/* The condition for the start of an operation. */
+struct ofi_trigger {
+    struct ofi_cntr *cntr; /* NULL: none, it starts at once */
+    uint64_t threshold;
+    const void *context; /* of the call, by which the operation can be cancelled */
+    /* the deferred work that the operation executes; NULL: it was posted with FI_TRIGGER */
+    struct ofi_work *work;
+};
+
 /* An operation. It is free, then in flight, then an entry of a completion queue. */
 struct ofi_op {
     struct fabemu_req req; /* req.context is the one that the user passed */
@@ -275,8 +308,11 @@ struct ofi_op {
     /* pending operations that belong to this one, and 1 for itself; see ofi_op_split() and
        multi.c */
     _Atomic uint32_t parts;
+    /* when the operation starts; none in all operations in the pool */
+    struct ofi_trigger trigger;
     enum ofi_kind kind;
-    _Atomic bool cancellable; /* a posted receive that fi_cancel() may cancel */
+    /* a posted receive or a triggered operation, which fi_cancel() may cancel */
+    _Atomic bool cancellable;
     void *large_copy; /* NULL, or OFI_INJECT_BYTES for injected data; kept for the next use */
     unsigned char copy[FABEMU_INJECT_BYTES]; /* for injected data that fits */
 };
@@ -479,6 +515,38 @@ bool ofi_wait_step(struct ofi_wait *wait);
 int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
                   void *context);
 
+/** ofi_cntr_of - find the counter. NULL: @cntr is NULL, or not a counter of this domain. */
+struct ofi_cntr *ofi_cntr_of(const struct ofi_domain *domain, struct fid_cntr *cntr);
+
+/** ofi_cntr_bind - let *@slot, which must be NULL, refer to the counter. Errors: -FI_EINVAL. */
+int ofi_cntr_bind(const struct ofi_domain *domain, struct fid *cntr, struct ofi_cntr **slot);
+void ofi_cntr_unbind(struct ofi_cntr **slot);
+
+/* work.c: triggered operations and deferred work */
+/**
+ * ofi_trigger_of - read the trigger from the context of a call with FI_TRIGGER.
+ * Errors: -FI_EINVAL; -FI_ENOSYS, this type of trigger is not supported.
+ */
+int ofi_trigger_of(const struct ofi_ep *ep, const struct ofi_xfer *xfer, struct ofi_trigger *ret);
+
+/** ofi_work_apply - set in @op how an operation that executes deferred work is reported. */
+void ofi_work_apply(struct ofi_op *op);
+
+/**
+ * ofi_work_complete - set the context that the completion entry of @op reports. If the work was
+ * cancelled, let nothing count or report @op.
+ */
+void ofi_work_complete(struct ofi_op *op);
+
+/** ofi_work_end - the last use of the work by its operation, which is complete. */
+void ofi_work_end(struct ofi_work *work);
+
+/** ofi_work_control - implement fi_control() of a domain for deferred work. */
+int ofi_work_control(struct ofi_domain *domain, int command, void *arg);
+
+/** ofi_work_free - free all work of a domain that is being closed. It has ended. */
+void ofi_work_free(struct ofi_domain *domain);
+
 /* mr.c */
 extern struct fi_ops_mr ofi_mr_ops;
 
@@ -490,7 +558,13 @@ int ofi_conn_enable(struct ofi_ep *ep);
 void ofi_conn_close(struct ofi_ep *ep);
 int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret);
 
+/* alias.c */
+/** ofi_alias_open - implement FI_ALIAS for an endpoint or an alias. */
+int ofi_alias_open(struct ofi_handle *of, struct fi_alias *alias);
+
 /* ep.c */
+/** ofi_ep_control - implement fi_control() of an endpoint or alias. */
+int ofi_ep_control(struct fid *fid, int command, void *arg);
 /**
  * ofi_ep_peer - find the peer of a call: the one that @addr names or, of a connected endpoint, its
  * only one. Errors: -FI_EINVAL, -FI_ENOTCONN.
@@ -508,6 +582,16 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
  * or too many operations are in use. Thread: any.
  */
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
+
+/**
+ * ofi_op_begin - as ofi_op_get(), for an operation that a call with FI_TRIGGER arms on a counter.
+ * Errors: -FI_EAGAIN, ofi_op_get() would return NULL; others of ofi_trigger_of().
+ */
+int ofi_op_begin(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count,
+                 struct ofi_op **ret);
+
+/** ofi_op_drop - return an operation to the pool that could not be posted. */
+void ofi_op_drop(struct ofi_op *op);
 
 /**
  * ofi_op_arrival - take an operation for a message that arrives in the buffer of @multi, from the
@@ -546,9 +630,11 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 
 /**
  * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards
- * the caller must not use @op. Lock-free, because callbacks call it under the adapter's lock.
+ * the caller must not use @op. Thread: a callback's, under the adapter's lock.
+ * ofi_op_finish_here - the same without the adapter's lock. Thread: the application's.
  */
 void ofi_op_finish(struct ofi_op *op);
+void ofi_op_finish_here(struct ofi_op *op);
 
 /** ofi_op_sends_pending - return whether an operation that is not a receive is in flight. */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
@@ -558,6 +644,12 @@ bool ofi_op_sends_pending(struct ofi_ep *ep);
  * no callback is running any more.
  */
 void ofi_op_abort_all(struct ofi_ep *ep);
+
+/**
+ * ofi_op_disarm - cancel the operations that wait for a counter: those with this context, or all.
+ * Errors: -FI_ENOENT, there is none, or they have started.
+ */
+int ofi_op_disarm(struct ofi_ep *ep, bool all, const void *context);
 
 /** ofi_op_cancel - implement fi_cancel(). */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context);
@@ -648,9 +740,30 @@ static inline struct ofi_domain *ofi_domain_of(struct fid_domain *domain)
     return container_of(domain, struct ofi_domain, domain_fid);
 }
 
+static inline struct ofi_handle *ofi_handle_of(struct fid_ep *ep)
+{
+    return container_of(ep, struct ofi_handle, ep_fid);
+}
+
 static inline struct ofi_ep *ofi_ep_of(struct fid_ep *ep)
 {
-    return container_of(ep, struct ofi_ep, ep_fid);
+    return ofi_handle_of(ep)->ep;
+}
+
+static inline struct ofi_ep *ofi_ep_of_fid(struct fid *fid)
+{
+    return ofi_ep_of(container_of(fid, struct fid_ep, fid));
+}
+
+/**
+ * ofi_op_target - let @op take place with @peer. Its endpoint's counters count @op if it is the
+ * @last part of its call.
+ */
+static inline void ofi_op_target(struct ofi_op *op, const struct ofi_peer *peer, bool last)
+{
+    op->req.incarnation = peer->incarnation;
+    op->req.targets_queue = last;
+    op->req.target_queue = peer->queue[OFI_UNTAGGED];
 }
 
 /** ofi_fid_init - initialise the part that all objects have. */

@@ -126,54 +126,6 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
     return to;
 }
 
-/* --- operations in parts ------------------------------------------------------------ */
-
-void ofi_op_split(struct ofi_op *whole, uint32_t parts)
-{
-    atomic_store_explicit(&whole->parts, parts + 1, memory_order_relaxed);
-}
-
-/* O1 pairs with itself: the thread that ends the last part sees the errors of all. */
-static void parts_end(struct ofi_op *whole, uint32_t parts)
-{
-    if (atomic_fetch_sub_explicit(&whole->parts, parts, memory_order_acq_rel) == parts) /* O1 */
-        ofi_op_finish(whole);
-}
-
-void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error)
-{
-    if (error)
-        __atomic_store_n(&whole->error, error, __ATOMIC_RELAXED);
-    parts_end(whole, missing + 1);
-}
-
-/* Called under the adapter's lock. An error's description is in the request, so copy that, too. */
-static void part_done(struct ofi_op *op)
-{
-    struct ofi_op *whole = op->whole;
-    void *context = whole->req.context;
-
-    if (op->error) {
-        whole->req = op->req;
-        whole->req.context = context;
-        __atomic_store_n(&whole->error, op->error, __ATOMIC_RELAXED);
-    }
-    ofi_op_put(op);
-    parts_end(whole, 1);
-}
-
-struct ofi_op *ofi_op_part(struct ofi_op *whole)
-{
-    const struct ofi_xfer none = {.silent = true};
-    struct ofi_op *op = ofi_op_get(whole->ep, &none, OFI_COUNT_WRITE);
-
-    if (!op)
-        return NULL;
-    op->done = part_done;
-    op->whole = whole;
-    return op;
-}
-
 bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
 {
     bool pending;
@@ -209,7 +161,18 @@ void ofi_op_read(struct ofi_op *op)
     ep->pool.free = op;
 }
 
-void ofi_op_finish(struct ofi_op *op)
+static void op_count(const struct ofi_op *op, struct ofi_cntr *cntr, bool locked)
+{
+    enum fabemu_event_change change = op->error ? FABEMU_EVENT_ADD_FAILURES : FABEMU_EVENT_ADD;
+
+    if (locked)
+        fabemu_event_change_in_done(&cntr->event, change, 1);
+    else
+        fabemu_event_change(&cntr->event, change, 1);
+}
+
+/* @locked: the adapter's lock is held. */
+static void op_finish(struct ofi_op *op, bool locked)
 {
     struct ofi_cq *cq = op->wanted || op->error ? op->cq : NULL;
     struct ofi_cntr *cntr = op->cntr;
@@ -219,11 +182,8 @@ void ofi_op_finish(struct ofi_op *op)
         ofi_op_put(op); /* the completion queue and the counter may have been closed */
         return;
     }
-    if (cntr) {
-        atomic_fetch_add_explicit(op->error ? &cntr->failed : &cntr->done, 1,
-                                  memory_order_release); /* C2 pairs with C1 in cntr.c */
-        ofi_source_wake(&cntr->source);
-    }
+    if (cntr)
+        op_count(op, cntr, locked);
     if (cq) {
         ofi_stack_push(&cq->arrived, op);
         ofi_source_wake(&cq->source);
@@ -231,6 +191,144 @@ void ofi_op_finish(struct ofi_op *op)
         ofi_op_put(op);
     }
 }
+
+void ofi_op_finish(struct ofi_op *op)
+{
+    op_finish(op, true);
+}
+
+void ofi_op_finish_here(struct ofi_op *op)
+{
+    op_finish(op, false);
+}
+
+/* --- triggered operations ------------------------------------------------------------ */
+
+/* Let the adapter start @op as @trigger says. M2 pairs with M1, as in xfer.c. */
+static void op_arm(struct ofi_op *op, const struct ofi_trigger *trigger)
+{
+    op->req.context = (void *)trigger->context;
+    op->req.after = &trigger->cntr->event;
+    op->req.threshold = trigger->threshold;
+    op->req.after_failures = trigger->work != NULL; /* fi_trigger(3): success plus error values */
+    atomic_store_explicit(&op->cancellable, true, memory_order_release); /* M2 */
+}
+
+/* Return the operation's trigger, and remove it. The caller then releases it. */
+static struct ofi_trigger trigger_take(struct ofi_op *op)
+{
+    struct ofi_trigger trigger = op->trigger;
+
+    op->trigger = (struct ofi_trigger){0};
+    op->req.after = NULL;
+    return trigger;
+}
+
+/* A triggered operation is complete. @locked: the adapter's lock is held. */
+static void triggered_finish(struct ofi_op *op, bool locked)
+{
+    if (op->trigger.work)
+        ofi_work_complete(op);
+    struct ofi_trigger trigger = trigger_take(op);
+
+    op_finish(op, locked);
+    if (trigger.work)
+        ofi_work_end(trigger.work);
+    ofi_release(&trigger.cntr->source.refs);
+}
+
+static void triggered_done(struct ofi_op *op)
+{
+    triggered_finish(op, true);
+}
+
+int ofi_op_begin(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count,
+                 struct ofi_op **ret)
+{
+    struct ofi_trigger trigger = {0};
+    int err = xfer->flags & FI_TRIGGER ? ofi_trigger_of(ep, xfer, &trigger) : 0;
+    struct ofi_op *op = err ? NULL : ofi_op_get(ep, xfer, count);
+
+    *ret = op;
+    if (!op)
+        return err ? err : -FI_EAGAIN;
+    if (!trigger.cntr)
+        return 0;
+    op->trigger = trigger;
+    op->done = triggered_done;
+    ofi_hold(&trigger.cntr->source.refs);
+    if (trigger.work)
+        ofi_work_apply(op);
+    op_arm(op, &trigger);
+    return 0;
+}
+
+void ofi_op_drop(struct ofi_op *op)
+{
+    struct ofi_trigger trigger = trigger_take(op);
+
+    if (trigger.cntr)
+        ofi_release(&trigger.cntr->source.refs);
+    ofi_op_put(op);
+}
+
+/* --- operations in parts ------------------------------------------------------------ */
+
+void ofi_op_split(struct ofi_op *whole, uint32_t parts)
+{
+    atomic_store_explicit(&whole->parts, parts + 1, memory_order_relaxed);
+    atomic_store_explicit(&whole->cancellable, false, memory_order_relaxed); /* its parts are */
+}
+
+/* O1 pairs with itself: the thread that ends the last part sees the errors of all. */
+static void parts_end(struct ofi_op *whole, uint32_t parts, bool locked)
+{
+    if (atomic_fetch_sub_explicit(&whole->parts, parts, memory_order_acq_rel) != parts) /* O1 */
+        return;
+    if (whole->trigger.cntr)
+        triggered_finish(whole, locked);
+    else
+        op_finish(whole, locked);
+}
+
+void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error)
+{
+    if (error)
+        __atomic_store_n(&whole->error, error, __ATOMIC_RELAXED);
+    parts_end(whole, missing + 1, false);
+}
+
+/* Called under the adapter's lock. An error's description is in the request, so copy that, too. */
+static void part_done(struct ofi_op *op)
+{
+    struct ofi_op *whole = op->whole;
+    void *context = whole->req.context;
+
+    op->req.after = NULL;
+    if (op->error) {
+        whole->req = op->req;
+        whole->req.context = context;
+        __atomic_store_n(&whole->error, op->error, __ATOMIC_RELAXED);
+    }
+    ofi_op_put(op);
+    parts_end(whole, 1, true);
+}
+
+struct ofi_op *ofi_op_part(struct ofi_op *whole)
+{
+    const struct ofi_xfer none = {.silent = true};
+    struct ofi_op *op = ofi_op_get(whole->ep, &none, OFI_COUNT_WRITE);
+
+    if (!op)
+        return NULL;
+    op->done = part_done;
+    op->whole = whole;
+    if (whole->trigger.cntr)
+        op_arm(op, &whole->trigger);
+    return op;
+}
+
+/* --- cancelling -------------------------------------------------------------------- */
 
 /* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */
 bool ofi_op_sends_pending(struct ofi_ep *ep)
@@ -258,8 +356,8 @@ void ofi_op_abort_all(struct ofi_ep *ep)
 }
 
 /*
- * Find a posted receive with this context. The caller holds the lock, so that no operation is taken
- * from the pool meanwhile.
+ * Find a posted receive or triggered operation with this context. The caller holds the lock, so
+ * that no operation is taken from the pool meanwhile.
  */
 static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 {
@@ -272,6 +370,31 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
                 return op;
         }
     return NULL;
+}
+
+/* Lock: the endpoint's, so that no operation is used for another one meanwhile. */
+static int ops_disarm(struct ofi_ep *ep, bool all, const void *context)
+{
+    int err = -FI_ENOENT;
+
+    for (struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
+            struct ofi_op *op = &slab->op[i];
+
+            if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* M1 */
+                (all || op->req.context == context) && !fabemu_disarm(ep->domain->fab, &op->req))
+                err = 0; /* go on, because each part is an operation */
+        }
+    return err;
+}
+
+int ofi_op_disarm(struct ofi_ep *ep, bool all, const void *context)
+{
+    ofi_lock(&ep->lock);
+    int err = ops_disarm(ep, all, context);
+
+    ofi_unlock(&ep->lock);
+    return err;
 }
 
 /*
@@ -288,6 +411,8 @@ ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
 
     if (op)
         err = fabemu_cancel(ep->queue[op->kind], &op->req);
+    if (op && err)
+        err = ops_disarm(ep, false, context);
     ofi_unlock(&ep->lock);
     return err;
 }

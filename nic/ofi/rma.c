@@ -6,6 +6,10 @@
  * A write is complete when the peer has acknowledged it, as FI_DELIVERY_COMPLETE requires. For
  * reads, FI_INJECT is ignored among the endpoint's flags, and refused among a call's flags.
  *
+ * The counters of the target endpoint count a transfer with several remote pieces once, with its
+ * last piece. Other pieces may still be in flight then, unless they are writes of at most
+ * FABEMU_INJECT_BYTES.
+ *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
  * queue. At the target, one operation of each endpoint waits for notices. When a notice arrives,
  * the operation becomes a completion entry. When the entry is read, the operation waits for the
@@ -27,6 +31,7 @@ struct rma_transfer {
     enum ofi_count count; /* OFI_COUNT_READ or OFI_COUNT_WRITE */
     struct ofi_peer peer;
     uint64_t key, offset;
+    bool last; /* the transfer is the last part */
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
     const struct ofi_xfer *xfer;
@@ -40,7 +45,7 @@ static int rma_post(struct ofi_op *op, const struct rma_transfer *t)
                                          .src_queue = ep->source.queue[OFI_UNTAGGED],
                                          .data = t->xfer->data};
 
-    op->req.incarnation = t->peer.incarnation;
+    ofi_op_target(op, &t->peer, t->last);
     if (t->count == OFI_COUNT_READ)
         return fabemu_getv(fab, t->peer.node, t->key, t->offset, t->iov, t->pieces, &op->req);
     if (t->xfer->flags & FI_REMOTE_CQ_DATA)
@@ -58,7 +63,7 @@ static int rma_part(struct ofi_op *whole, const struct rma_transfer *part)
     if (!op)
         return -FI_ENOMEM;
     if (err)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return err ? -ofi_errno(err) : 0;
 }
 
@@ -77,6 +82,7 @@ static int rma_split(struct ofi_op *whole, const struct rma_transfer *t,
         const struct fi_rma_iov *piece = &remote->iov[started];
         struct rma_transfer part = *t;
 
+        part.last = started + 1 == remote->iovs;
         part.key = piece->key;
         part.offset = piece->addr;
         part.pieces = ofi_iov_slice(t->iov, t->pieces, at, piece->len, part.iov);
@@ -93,7 +99,8 @@ static int rma_split(struct ofi_op *whole, const struct rma_transfer *t,
 
 static int rma_check(const struct ofi_ep *ep, enum ofi_count count, uint64_t flags)
 {
-    uint64_t known = OFI_CALL_FLAGS_TX | (count == OFI_COUNT_WRITE ? FI_REMOTE_CQ_DATA : 0);
+    uint64_t known = OFI_CALL_FLAGS_TX | (ep->caps & FI_TRIGGER) |
+                     (count == OFI_COUNT_WRITE ? FI_REMOTE_CQ_DATA : 0);
 
     if (!ep->enabled || !(ep->caps & FI_RMA))
         return -FI_EOPBADSTATE;
@@ -151,6 +158,7 @@ static int rma_begin(struct ofi_op *op, struct rma_transfer *t, const struct rma
         return rma_split(op, t, remote);
     t->key = remote->iov->key;
     t->offset = remote->iov->addr;
+    t->last = true;
     err = rma_post(op, t);
     return err ? -ofi_errno(err) : 0;
 }
@@ -173,13 +181,14 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
         return err;
     if (ofi_op_fenced(ep, xfer->flags))
         return -FI_EAGAIN;
-    struct ofi_op *op = ofi_op_get(ep, xfer, count);
+    struct ofi_op *op;
 
-    if (!op)
-        return -FI_EAGAIN;
+    err = ofi_op_begin(ep, xfer, count, &op);
+    if (err)
+        return err;
     err = rma_begin(op, &t, remote, bytes);
     if (err)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return err;
 }
 
@@ -210,7 +219,7 @@ static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec
     return rma_start_at(ofi_ep_of(ep), count,
                         &(struct ofi_xfer){.iov = iov,
                                            .iovs = iovs,
-                                           .flags = ofi_ep_of(ep)->tx.op_flags,
+                                           .flags = ofi_handle_of(ep)->tx_flags,
                                            .context = context},
                         addr, offset, key);
 }
@@ -263,7 +272,7 @@ static ssize_t rma_writedata(struct fid_ep *ep, const void *buf, size_t bytes, v
     struct ofi_xfer xfer = {.iov = &iov,
                             .iovs = 1,
                             .data = data,
-                            .flags = ofi_ep_of(ep)->tx.op_flags | FI_REMOTE_CQ_DATA,
+                            .flags = ofi_handle_of(ep)->tx_flags | FI_REMOTE_CQ_DATA,
                             .context = context};
 
     (void)desc;

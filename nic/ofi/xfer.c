@@ -76,7 +76,7 @@ static int xfer_dest(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabe
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
-    if (xfer->flags & ~(uint64_t)XFER_SEND_FLAGS)
+    if (xfer->flags & ~(XFER_SEND_FLAGS | (ep->caps & FI_TRIGGER)))
         return -FI_EBADFLAGS;
     if (ofi_data_check(ep, xfer->flags))
         return -FI_EOPNOTSUPP;
@@ -126,7 +126,7 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     if (op && err)
         ofi_op_put(op);
     else if (op)
-        ofi_op_finish(op);
+        ofi_op_finish_here(op);
     return xfer_result(ep, err);
 }
 
@@ -135,22 +135,22 @@ static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                          const struct fabemu_dest *dest, struct fabemu_iov *iov, unsigned pieces,
                          size_t bytes)
 {
-    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_SEND);
+    struct ofi_op *op;
+    int err = ofi_op_begin(ep, xfer, OFI_COUNT_SEND, &op);
 
-    if (!op)
-        return -FI_EAGAIN;
+    if (err)
+        return err;
     if (xfer->flags & FI_INJECT) {
         iov[0] = (struct fabemu_iov){.base = ofi_op_copy(op, iov, pieces, bytes), .bytes = bytes};
         pieces = 1;
         if (!iov[0].base) {
-            ofi_op_put(op);
+            ofi_op_drop(op);
             return -FI_EAGAIN;
         }
     }
-    int err = fabemu_send(ep->queue[xfer->kind], dest, iov, pieces, &op->req);
-
+    err = fabemu_send(ep->queue[xfer->kind], dest, iov, pieces, &op->req);
     if (err)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return xfer_result(ep, err);
 }
 
@@ -171,7 +171,8 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         return -FI_EMSGSIZE;
     if (ofi_op_fenced(ep, xfer->flags))
         return -FI_EAGAIN;
-    if (xfer->flags & FI_INJECT && bytes <= FABEMU_INJECT_BYTES && !dest.delivered && !dest.matched)
+    if (xfer->flags & FI_INJECT && bytes <= FABEMU_INJECT_BYTES && !dest.delivered &&
+        !dest.matched && !(xfer->flags & FI_TRIGGER))
         return xfer_inject(ep, xfer, &dest, iov, pieces, bytes);
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
@@ -187,7 +188,8 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
-        return -FI_EBADFLAGS;
+        /* receives cannot be triggered; fi_trigger(3) */
+        return xfer->flags & FI_TRIGGER ? -FI_ENOSYS : -FI_EBADFLAGS;
     if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
@@ -253,7 +255,7 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
     op->error = err ? ofi_errno(err) : 0;
     op->wanted = true;
     op->cntr = NULL;
-    ofi_op_finish(op);
+    ofi_op_finish_here(op);
 }
 
 static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)

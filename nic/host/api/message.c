@@ -107,6 +107,22 @@ void fabemu_queue_close(struct fabemu_queue *queue)
     nic_unlock(fab);
 }
 
+int fabemu_queue_event(struct fabemu_queue *queue, unsigned access, struct fabemu_event *event)
+{
+    struct fabemu *fab = queue->fab;
+    const struct fabemu_req named = {.event = event};
+    int err;
+
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
+    if (nic_event_check(fab, &named))
+        return -EINVAL;
+    nic_lock(fab);
+    err = nic_access_set(&queue->events, access, event);
+    nic_unlock(fab);
+    return err;
+}
+
 /* --- send --------------------------------------------------------------------------- */
 
 static int send_begin(struct fabemu *fab, struct nic_post *post)

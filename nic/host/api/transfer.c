@@ -155,8 +155,10 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
     err = atomic_new(fab, what, 1, req, &at);
     if (err)
         return err;
-    at->operand = atomic_copy(&at->copy[0], at->operand, bytes);
-    at->compare = atomic_copy(&at->copy[1], at->compare, bytes);
+    if (!req->after) { /* an armed operation reads its operands when it starts */
+        at->operand = atomic_copy(&at->copy[0], at->operand, bytes);
+        at->compare = atomic_copy(&at->copy[1], at->compare, bytes);
+    }
     return nic_post(fab, &at->access.op.post);
 }
 

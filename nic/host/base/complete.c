@@ -28,7 +28,7 @@ void nic_complete(struct fabemu *fab, struct fabemu_req *req, int status)
     /* N3 pairs with N4, fabemu_req_status(). */
     __atomic_store_n(&req->status, status, __ATOMIC_RELEASE);
     if (event)
-        nic_event_counts(fab, event, 1, status);
+        nic_event_counts(fab, event, status);
     if (done)
         done(req);
 }
@@ -40,16 +40,29 @@ static struct fabemu_event *event_of(struct nic_event *ev)
     return emu_list_entry(ev, struct fabemu_event, opaque);
 }
 
-/* Return the first armed operation if it is due, or if the event has failed; else NULL. */
+static uint64_t event_sum(const struct fabemu_event *event, enum nic_sum of)
+{
+    uint64_t sum = event->count;
+
+    if (of == NIC_SUCCESSES_OR_FAILURES && __builtin_add_overflow(sum, event->failures, &sum))
+        return UINT64_MAX;
+    return sum;
+}
+
+/* Return the first armed operation that is due, or any if the event has failed; else NULL. */
 static struct nic_post *event_due(struct nic_event *ev)
 {
     const struct fabemu_event *event = event_of(ev);
-    struct nic_post *first;
 
-    if (emu_list_empty(&ev->armed))
-        return NULL;
-    first = emu_list_entry(ev->armed.next, struct nic_post, link);
-    return event->status || event->count >= first->req->threshold ? first : NULL;
+    for (enum nic_sum of = 0; of < NIC_SUMS; of++) {
+        if (emu_list_empty(&ev->armed[of]))
+            continue;
+        struct nic_post *first = emu_list_entry(ev->armed[of].next, struct nic_post, link);
+
+        if (event->status || event_sum(event, of) >= first->req->threshold)
+            return first;
+    }
+    return NULL;
 }
 
 static void event_fire(struct fabemu *fab, struct nic_event *ev)
@@ -58,14 +71,60 @@ static void event_fire(struct fabemu *fab, struct nic_event *ev)
         emu_list_add(&fab->fired, &ev->fired);
 }
 
-/* N5 pairs with N6, fabemu_event_count(). */
-void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, uint64_t n, int status)
+/* N5 pairs with N6, fabemu_event_count() and fabemu_event_failures(). */
+void nic_event_change(struct fabemu *fab, struct fabemu_event *event,
+                      enum fabemu_event_change change, uint64_t value)
 {
-    if (!status)
-        __atomic_store_n(&event->count, event->count + n, __ATOMIC_RELEASE);
-    else if (!event->status)
-        __atomic_store_n(&event->status, status, __ATOMIC_RELAXED);
-    event_fire(fab, nic_event_of(event));
+    struct nic_event *ev = nic_event_of(event);
+    bool fails = change == FABEMU_EVENT_ADD_FAILURES || change == FABEMU_EVENT_SET_FAILURES;
+    bool adds = change == FABEMU_EVENT_ADD || change == FABEMU_EVENT_ADD_FAILURES;
+    uint64_t *count = fails ? &event->failures : &event->count;
+
+    assert(fab->locked && (ev->tolerant || !fails));
+    __atomic_store_n(count, adds ? *count + value : value, __ATOMIC_RELEASE); /* N5 */
+    if (ev->changed)
+        ev->changed(event);
+    event_fire(fab, ev);
+}
+
+void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, int status)
+{
+    if (!status) {
+        nic_event_change(fab, event, FABEMU_EVENT_ADD, 1);
+    } else if (nic_event_of(event)->tolerant) {
+        nic_event_change(fab, event, FABEMU_EVENT_ADD_FAILURES, 1);
+    } else {
+        if (!event->status)
+            __atomic_store_n(&event->status, status, __ATOMIC_RELAXED);
+        event_fire(fab, nic_event_of(event));
+    }
+}
+
+void nic_access_count(struct fabemu *fab, const struct nic_access_events *events, unsigned access)
+{
+    if (access & FABEMU_REMOTE_READ && events->reads)
+        nic_event_counts(fab, events->reads, 0);
+    if (access & FABEMU_REMOTE_WRITE && events->writes)
+        nic_event_counts(fab, events->writes, 0);
+}
+
+int nic_access_set(struct nic_access_events *events, unsigned access, struct fabemu_event *event)
+{
+    if (!access || access & ~(FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE))
+        return nic_fail(-EINVAL, "an event counts remote reads, remote writes or both");
+    if (access & FABEMU_REMOTE_READ)
+        events->reads = event;
+    if (access & FABEMU_REMOTE_WRITE)
+        events->writes = event;
+    return 0;
+}
+
+void nic_access_forget(struct nic_access_events *events, const struct fabemu_event *event)
+{
+    if (events->reads == event)
+        events->reads = NULL;
+    if (events->writes == event)
+        events->writes = NULL;
 }
 
 void nic_event_run(struct fabemu *fab)
@@ -98,10 +157,12 @@ int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req)
 
 void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *post)
 {
-    struct emu_list *at = &ev->armed;
+    struct emu_list *armed =
+        &ev->armed[post->req->after_failures ? NIC_SUCCESSES_OR_FAILURES : NIC_SUCCESSES];
+    struct emu_list *at = armed;
 
     assert(fab->locked && !emu_listed(&post->link));
-    while (at->prev != &ev->armed &&
+    while (at->prev != armed &&
            emu_list_entry(at->prev, struct nic_post, link)->req->threshold > post->req->threshold)
         at = at->prev;
     emu_list_add(at, &post->link); /* adds before @at */
@@ -111,12 +172,13 @@ void nic_event_arm(struct fabemu *fab, struct nic_event *ev, struct nic_post *po
 void nic_event_end(struct fabemu *fab, struct nic_event *ev)
 {
     emu_list_del(&ev->open);
-    while (!emu_list_empty(&ev->armed)) {
-        struct nic_post *post = emu_list_entry(ev->armed.next, struct nic_post, link);
+    for (enum nic_sum of = 0; of < NIC_SUMS; of++)
+        while (!emu_list_empty(&ev->armed[of])) {
+            struct nic_post *post = emu_list_entry(ev->armed[of].next, struct nic_post, link);
 
-        emu_list_del(&post->link);
-        nic_complete(fab, post->req, -ECANCELED);
-    }
+            emu_list_del(&post->link);
+            nic_complete(fab, post->req, -ECANCELED);
+        }
 }
 
 void nic_event_release(struct fabemu *fab)

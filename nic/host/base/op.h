@@ -106,8 +106,12 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op);
 struct nic_serve {
     struct nic_op op;
     struct nic_region *region;
+    bool targets_queue; /* the events of `queue` count the request */
+    uint16_t queue;
     bool has_notice; /* for puts: send the notice when all bytes have arrived */
     struct fabemu_notice notice;
+    /* for gets: called when all bytes have been sent, before the operation ends */
+    void (*sent)(struct fabemu *fab, const struct nic_serve *serve);
 };
 
 static inline struct nic_serve *nic_serve_of(struct nic_op *op)

@@ -51,9 +51,9 @@ enum nic_what {
 
 /* The first bytes of every segment except NIC_DATA and NIC_HELLO. */
 struct nic_wire_head {
-    uint8_t what; /* enum nic_what */
-    uint8_t spare;
-    uint16_t queue; /* messages and notices: the receiver's queue */
+    uint8_t what;          /* enum nic_what */
+    uint8_t targets_queue; /* memory requests: 1 if the events of `queue` count the request */
+    uint16_t queue;        /* messages, notices, memory requests: the receiver's queue */
     /* nic_check() of both processes and the epoch; another value means that the sender or the
        receiver is not the current process, or that the segment is of an earlier epoch */
     uint32_t check;

@@ -66,7 +66,7 @@ void nic_broadcast_write(struct fabemu *fab, struct nic_region *region, uint64_t
     if (bytes && to != (const uint8_t *)from)
         emu_copy(to, from, bytes);
     if (last)
-        nic_region_written(fab, region);
+        nic_access_count(fab, &region->events, FABEMU_REMOTE_WRITE);
 }
 
 static bool segment_send(struct fabemu_group *g, struct nic_broadcast_put *put)

@@ -150,6 +150,12 @@ void nic_queue_release(struct fabemu *fab)
             nic_queue_free(fab->queues[id]);
 }
 
+void nic_queue_forget_event(struct fabemu *fab, const struct fabemu_event *event)
+{
+    emu_each_listed (struct fabemu_queue, queue, &fab->opened, opened)
+        nic_access_forget(&queue->events, event);
+}
+
 static void receives_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t node,
                           uint64_t first)
 {

@@ -43,6 +43,7 @@ struct fabemu_queue {
     struct emu_list notices;
     struct emu_list awaiting; /* receives of notices, oldest first; empty if there are notices */
     struct emu_list opened;   /* entry in fab->opened */
+    struct nic_access_events events;
     uint16_t id;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
@@ -97,6 +98,8 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
 /** nic_queue_free - close the queue: end its receives and drop its messages. */
 void nic_queue_free(struct fabemu_queue *queue);
+/** nic_queue_forget_event - let no queue count in @event any more, because it closes. */
+void nic_queue_forget_event(struct fabemu *fab, const struct fabemu_event *event);
 void nic_queue_release(struct fabemu *fab);
 
 #endif

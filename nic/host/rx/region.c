@@ -180,29 +180,22 @@ void nic_region_release(struct fabemu *fab)
     fab->chosen = NULL;
 }
 
-void nic_region_written(struct fabemu *fab, struct nic_region *region)
-{
-    if (region->event)
-        nic_event_counts(fab, region->event, 1, 0);
-}
-
 /* Called for each node of the tree of regions with chosen keys. */
 static void chosen_forget_event(const void *node, VISIT order, void *event)
 {
     struct nic_region *region = *(struct nic_region *const *)node;
 
-    if ((order == postorder || order == leaf) && region->event == event)
-        region->event = NULL;
+    if (order == postorder || order == leaf)
+        nic_access_forget(&region->events, event);
 }
 
 void nic_region_forget_event(struct fabemu *fab, struct fabemu_event *event)
 {
     for (uint32_t i = 0; i < fab->region_count; i++)
-        if (fab->regions[i] && fab->regions[i]->event == event)
-            fab->regions[i]->event = NULL;
+        if (fab->regions[i])
+            nic_access_forget(&fab->regions[i]->events, event);
     for (struct nic_region *at = fab->symmetric; at; at = at->symmetric)
-        if (at->event == event)
-            at->event = NULL;
+        nic_access_forget(&at->events, event);
     twalk_r(fab->chosen, chosen_forget_event, event);
 }
 
@@ -282,10 +275,12 @@ int fabemu_unregister(struct fabemu *fab, uint64_t key)
     return region ? 0 : nic_fail(-ENOENT, "no such key");
 }
 
-int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event *event)
+int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned access,
+                          struct fabemu_event *event)
 {
     const struct fabemu_req named = {.event = event};
     struct nic_region *region;
+    int err;
 
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
@@ -293,8 +288,8 @@ int fabemu_register_event(struct fabemu *fab, uint64_t key, struct fabemu_event 
         return -EINVAL;
     nic_lock(fab);
     region = nic_region_find(fab, key);
-    if (region)
-        region->event = event;
+    err = region ? nic_access_set(&region->events, access, event)
+                 : nic_fail(-ENOENT, "no such key");
     nic_unlock(fab);
-    return region ? 0 : nic_fail(-ENOENT, "no such key");
+    return err;
 }

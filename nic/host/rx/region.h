@@ -24,8 +24,8 @@ struct nic_region {
     /* the offset by which a peer names the first byte: 0, or with FABEMU_BY_ADDRESS its address */
     uint64_t origin;
     unsigned access;
-    bool chosen;                  /* the application has chosen the key */
-    struct fabemu_event *event;   /* the event that counts peers' writes, or NULL */
+    bool chosen; /* the application has chosen the key */
+    struct nic_access_events events;
     struct fabemu_group *group;   /* the group of a symmetric region; else NULL */
     struct nic_region *symmetric; /* next in fab->symmetric */
 };
@@ -42,8 +42,6 @@ int nic_region_add(struct fabemu *fab, const struct nic_region *init, struct nic
 /** nic_region_drop - unregister the region, and end peers' transfers to or from it. */
 void nic_region_drop(struct fabemu *fab, struct nic_region *region);
 void nic_region_release(struct fabemu *fab);
-/** nic_region_written - count in the region's event that a peer's put or atomic is complete. */
-void nic_region_written(struct fabemu *fab, struct nic_region *region);
 /** nic_region_forget_event - let no region count in @event any more, because it closes. */
 void nic_region_forget_event(struct fabemu *fab, struct fabemu_event *event);
 

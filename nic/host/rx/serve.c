@@ -37,6 +37,18 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     return region;
 }
 
+/* Count a complete request in the events of its region and, if it names a queue, of the queue. */
+static void request_count(struct fabemu *fab, const struct nic_region *region,
+                          unsigned region_access, const struct nic_wire_head *head,
+                          unsigned queue_access)
+{
+    const struct fabemu_queue *queue = head->targets_queue ? fab->queues[head->queue] : NULL;
+
+    nic_access_count(fab, &region->events, region_access);
+    if (queue)
+        nic_access_count(fab, &queue->events, queue_access);
+}
+
 struct put_request {
     struct nic_wire_mem mem;
     bool has_notice;
@@ -68,6 +80,7 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
     }
     if (put->has_notice)
         memcpy(&wire, seg->payload + sizeof put->mem, sizeof wire);
+    put->mem.head.targets_queue |= put->has_notice;
     put->notice = (struct fabemu_notice){.queue = put->mem.head.queue,
                                          .src_queue = wire.src_queue,
                                          .data = wire.data};
@@ -75,16 +88,16 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
     return region;
 }
 
-/* All @bytes of the peer's put @id are in memory. Deliver the put's notice, then send a FIN. */
-static void put_end(struct fabemu *fab, struct nic_peer *peer, uint32_t id,
-                    struct nic_region *region, const struct fabemu_notice *notice, uint64_t bytes)
+/* All bytes of the peer's put are in memory. Deliver the put's notice, then send a FIN. */
+static void put_end(struct fabemu *fab, struct nic_peer *peer, const struct put_request *put,
+                    const struct nic_region *region)
 {
     int status = 0;
 
-    nic_region_written(fab, region);
-    if (notice)
-        status = nic_notice_give(fab, peer, notice, bytes);
-    nic_fin(fab, peer, id, status);
+    request_count(fab, region, FABEMU_REMOTE_WRITE, &put->mem.head, FABEMU_REMOTE_WRITE);
+    if (put->has_notice)
+        status = nic_notice_give(fab, peer, &put->notice, put->mem.bytes);
+    nic_fin(fab, peer, put->mem.id, status);
 }
 
 static void region_write(const struct nic_region *region, uint64_t offset, const uint8_t *from,
@@ -110,7 +123,7 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
         return;
     }
     region_write(region, mem->offset, seg->payload + seg->hdr.len - put.data_bytes, mem->bytes);
-    put_end(fab, peer, mem->id, region, put.has_notice ? &put.notice : NULL, mem->bytes);
+    put_end(fab, peer, &put, region);
 }
 
 /* Start to serve @mem. If too many requests are being served, notify the peer and return NULL. */
@@ -125,6 +138,8 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
         return NULL;
     }
     serve->region = region;
+    serve->targets_queue = mem->head.targets_queue;
+    serve->queue = mem->head.queue;
     serve->op.remote = mem->id;
     serve->op.state = NIC_OP_WAITING;
     nic_op_iov(&serve->op, iov, nic_region_iov(region, mem->offset, mem->bytes, iov));
@@ -153,13 +168,29 @@ void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct 
     nic_cts(fab, peer, put.mem.id, op->id, put.mem.bytes);
 }
 
+static struct nic_wire_head serve_head(const struct nic_serve *serve)
+{
+    return (struct nic_wire_head){.targets_queue = serve->targets_queue, .queue = serve->queue};
+}
+
 void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_serve *serve = nic_serve_of(op);
+    const struct put_request put = {
+        .mem = {.head = serve_head(serve), .id = op->remote, .bytes = op->bytes},
+        .has_notice = serve->has_notice,
+        .notice = serve->notice,
+    };
 
-    put_end(fab, peer, op->remote, serve->region, serve->has_notice ? &serve->notice : NULL,
-            op->bytes);
+    put_end(fab, peer, &put, serve->region);
     nic_op_end(fab, op, 0);
+}
+
+static void get_sent(struct fabemu *fab, const struct nic_serve *serve)
+{
+    const struct nic_wire_head head = serve_head(serve);
+
+    request_count(fab, serve->region, FABEMU_REMOTE_READ, &head, FABEMU_REMOTE_READ);
 }
 
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -171,12 +202,15 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     if (!region)
         return;
     if (!mem.bytes) {
+        request_count(fab, region, FABEMU_REMOTE_READ, &mem.head, FABEMU_REMOTE_READ);
         nic_fin(fab, peer, mem.id, 0);
         return;
     }
     op = serve_begin(fab, peer, NIC_OP_SERVE_GET, region, &mem);
-    if (op)
-        nic_stream(fab, op);
+    if (!op)
+        return;
+    nic_serve_of(op)->sent = get_sent;
+    nic_stream(fab, op);
 }
 
 /* --- atomics ------------------------------------------------------------------------ */
@@ -228,6 +262,15 @@ static int atomic_execute(const struct nic_wire_atomic *wire, const uint8_t *ope
     return 0;
 }
 
+static void atomic_count(struct fabemu *fab, const struct nic_region *region,
+                         const struct nic_wire_atomic *atomic)
+{
+    unsigned reads = atomic->flags & NIC_ATOMIC_FETCH ? FABEMU_REMOTE_READ : 0;
+    unsigned writes = atomic->op != FABEMU_ATOMIC_FETCH ? FABEMU_REMOTE_WRITE : 0;
+
+    request_count(fab, region, reads | writes, &atomic->mem.head, reads ? reads : writes);
+}
+
 void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_atomic atomic;
@@ -259,8 +302,7 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
-    if (atomic.op != FABEMU_ATOMIC_FETCH)
-        nic_region_written(fab, region);
+    atomic_count(fab, region, &atomic);
     fetch = atomic.flags & NIC_ATOMIC_FETCH;
     result.head = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0), .id = mem.id};
     nic_answer(fab, peer, &result, sizeof result.head + (fetch ? mem.bytes : 0));

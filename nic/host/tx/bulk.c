@@ -33,11 +33,13 @@ void nic_send_end(struct fabemu *fab, struct nic_op *op)
 static void stream_end(struct fabemu *fab, struct nic_op *op)
 {
     emu_hostif_nic_streamed(&fab->hostif);
-    /* a served get ends here, because the peer itself counts the bytes that arrive */
-    if (nic_op_traits(op)->serves)
-        nic_op_end(fab, op, 0);
-    else
+    if (!nic_op_traits(op)->serves) {
         nic_send_end(fab, op);
+        return;
+    }
+    /* a served get ends here, because the peer itself counts the bytes that arrive */
+    nic_serve_of(op)->sent(fab, nic_serve_of(op));
+    nic_op_end(fab, op, 0);
 }
 
 static struct nic_wire_data stream_data(struct fabemu *fab, const struct nic_op *op)

@@ -134,6 +134,7 @@ static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer,
                                .offset = access->offset,
                                .bytes = op->bytes};
 
+    mem.head.targets_queue = op->post.req->targets_queue;
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof mem;
     memcpy(seg->payload, &mem, sizeof mem);
@@ -158,7 +159,8 @@ static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     bool small = op->bytes <= (noticed ? NIC_NOTICED_BYTES : NIC_INLINE_BYTES);
     enum nic_what what = noticed ? (small ? NIC_PUT_NOTICE : NIC_PUT_NOTICE_RTS)
                                  : (small ? NIC_PUT : NIC_PUT_RTS);
-    struct emu_seg *seg = memory_request(fab, peer, op, what, put->notice.queue);
+    uint16_t queue = noticed ? put->notice.queue : op->post.req->target_queue;
+    struct emu_seg *seg = memory_request(fab, peer, op, what, queue);
 
     if (!seg)
         return false;
@@ -175,7 +177,7 @@ static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
 
 static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    return memory_request(fab, peer, op, NIC_GET, 0);
+    return memory_request(fab, peer, op, NIC_GET, op->post.req->target_queue);
 }
 
 /* Append @bytes of operands to the request. NULL: there are none. */
@@ -195,7 +197,8 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     if (!seg)
         return false;
 
-    struct nic_wire_atomic atomic = {.mem = {.head = nic_head(peer, NIC_ATOMIC, 0),
+    uint16_t queue = op->post.req->target_queue;
+    struct nic_wire_atomic atomic = {.mem = {.head = nic_head(peer, NIC_ATOMIC, queue),
                                              .id = op->id,
                                              .key = at->access.key,
                                              .offset = at->access.offset,
@@ -204,6 +207,7 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
                                      .type = at->type,
                                      .flags = op->iov[0].base ? NIC_ATOMIC_FETCH : 0};
 
+    atomic.mem.head.targets_queue = op->post.req->targets_queue;
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);

@@ -455,7 +455,7 @@ static void broadcast__writes_all_members(void)
         key = team_register(&t, where, sizeof memory[0]);
         for (uint32_t i = 0; i < members; i++) {
             fabemu_event_open(t.w.fab[i], &event[i]);
-            fabemu_register_event(t.w.fab[i], key, &event[i]);
+            fabemu_register_event(t.w.fab[i], key, FABEMU_REMOTE_WRITE, &event[i]);
         }
         for (unsigned k = 0; k < 9; k++) {
             struct fabemu_req req = {0};

@@ -75,8 +75,9 @@ static void region__counts_what_peers_write(void)
     peers_open(&w, 3, true);
     key = expose(&w, 1, memory, sizeof memory);
     event_open(&w, 1, &event);
-    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key, &event), 0);
-    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key ^ 1 << 21, &event), -ENOENT);
+    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key, FABEMU_REMOTE_WRITE, &event), 0);
+    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[1], key ^ 1 << 21, FABEMU_REMOTE_WRITE, &event),
+                    -ENOENT);
     for (unsigned i = 0; i < 6; i++) {
         static const size_t sizes[] = {0, 1, 192, 193, 300000};
         struct fabemu_req req = {0};
@@ -98,12 +99,60 @@ static void region__counts_what_peers_write(void)
     fabemu_put(w.fab[0], 1, key, 299999, memory, 2, &req[2]);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 3));
     CU_ASSERT_EQUAL(fabemu_event_count(&event), 6);
-    fabemu_register_event(w.fab[1], key, NULL);
+    fabemu_register_event(w.fab[1], key, FABEMU_REMOTE_WRITE, NULL);
     memset(&req[0], 0, sizeof req[0]);
     fabemu_put(w.fab[0], 1, key, 0, memory, 1, &req[0]);
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 1));
     CU_ASSERT_EQUAL(fabemu_event_count(&event), 6);
     fabemu_event_close(&event);
+    peers_close(&w);
+}
+
+/* Gets and fetching atomics are reads; the region and the queue that they name count them. */
+static void region_and_queue__count_reads_and_writes(void)
+{
+    static uint8_t memory[300000];
+    struct peers w;
+    struct fabemu_event region[2], queue[2];
+    uint64_t key, one = 1, old;
+    struct fabemu_atomic add = {.node = 1, .type = FABEMU_U64, .operand = &one};
+
+    peers_open(&w, 2, true);
+    add.key = key = expose(&w, 1, memory, sizeof memory);
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned access = i ? FABEMU_REMOTE_WRITE : FABEMU_REMOTE_READ;
+
+        fabemu_register_event(w.fab[1], key, access, event_open(&w, 1, &region[i]));
+        CU_ASSERT_EQUAL(fabemu_queue_event(w.queue[1], access, event_open(&w, 1, &queue[i])), 0);
+    }
+    CU_ASSERT_EQUAL(fabemu_queue_event(w.queue[1], 0, &queue[0]), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_queue_event(w.queue[1], FABEMU_REMOTE_ATOMIC, &queue[0]), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_queue_event(w.queue[0], FABEMU_REMOTE_READ, &queue[0]), -EINVAL);
+    for (unsigned i = 0; i < 9; i++) {
+        struct fabemu_req req = {.targets_queue = i != 3 && i != 8,
+                                 .target_queue = i == 2 ? 4711 : fabemu_queue_id(w.queue[1])};
+
+        add.result = i == 5 ? &old : NULL;
+        if (i < 4) /* the last two name no open queue */
+            fabemu_put(w.fab[0], 1, key, 0, memory, i == 1 ? sizeof memory : i, &req);
+        else if (i < 6)
+            fabemu_atomic(w.fab[0], &add, &req);
+        else
+            fabemu_get(w.fab[0], 1, key, 0, memory, i == 6 ? 0 : sizeof memory, &req);
+        CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1) && req.status == 0);
+    }
+    CU_ASSERT_EQUAL(fabemu_event_count(&region[0]), 4); /* three gets, one atomic */
+    CU_ASSERT_EQUAL(fabemu_event_count(&region[1]), 6); /* four puts, two atomics */
+    CU_ASSERT_EQUAL(fabemu_event_count(&queue[0]), 3);
+    CU_ASSERT_EQUAL(fabemu_event_count(&queue[1]), 3);
+    for (unsigned i = 0; i < 2; i++) {
+        fabemu_event_close(&region[i]);
+        fabemu_event_close(&queue[i]);
+    }
+    struct fabemu_req req = {.targets_queue = true, .target_queue = fabemu_queue_id(w.queue[1])};
+    fabemu_put(w.fab[0], 1, key, 0, memory, 8, &req); /* the closed events count nothing */
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1) && req.status == 0);
+    CU_ASSERT_EQUAL(fabemu_event_count(&region[1]), 6);
     peers_close(&w);
 }
 
@@ -164,7 +213,7 @@ static void armed__circulate_a_token(void)
     peers_open(&w, NODES, true);
     for (uint32_t i = 0; i < NODES; i++) {
         key[i] = expose(&w, i, &cell[i], 1);
-        fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
+        fabemu_register_event(w.fab[i], key[i], FABEMU_REMOTE_WRITE, event_open(&w, i, &event[i]));
     }
     for (uint32_t i = 0; i < NODES; i++) {
         uint32_t next = (i + 1) % NODES;
@@ -306,7 +355,7 @@ static void event_close__cancels_armed_operations(void)
     key = expose(&w, 0, &word, 8);
     event_open(&w, 0, &event);
     event_open(&w, 0, &other);
-    fabemu_register_event(w.fab[0], key, &event);
+    fabemu_register_event(w.fab[0], key, FABEMU_REMOTE_WRITE, &event);
     armed = (struct fabemu_req){.after = &event, .threshold = 1, .event = &other};
     CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &word, 8, &armed), 0);
     CU_ASSERT_EQUAL(fabemu_event_when(&other, 1, &next), 0);
@@ -348,7 +397,7 @@ static void event__belongs_to_one_adapter(void)
     event_open(&w, 1, &event);
     req.event = &event;
     key = expose(&w, 0, &v, 8);
-    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[0], key, &event), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_register_event(w.fab[0], key, FABEMU_REMOTE_WRITE, &event), -EINVAL);
     CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &v, 8, &req), -EINVAL);
     CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, &iov, 1, &req), -EINVAL);
     CU_ASSERT_EQUAL(fabemu_group_join(w.fab[0], 5, 1, &group), 0);
@@ -432,8 +481,10 @@ static void events__form_a_barrier_tree(void)
     for (uint32_t i = 0; i < TREE; i++) {
         t->up_key[i] = expose(&t->w, i, &t->arrivals[i], 8);
         t->down_key[i] = expose(&t->w, i, &t->done[i], 8);
-        fabemu_register_event(t->w.fab[i], t->up_key[i], event_open(&t->w, i, &t->up[i]));
-        fabemu_register_event(t->w.fab[i], t->down_key[i], event_open(&t->w, i, &t->down[i]));
+        fabemu_register_event(t->w.fab[i], t->up_key[i], FABEMU_REMOTE_WRITE,
+                              event_open(&t->w, i, &t->up[i]));
+        fabemu_register_event(t->w.fab[i], t->down_key[i], FABEMU_REMOTE_WRITE,
+                              event_open(&t->w, i, &t->down[i]));
     }
     for (uint32_t i = 0; i < TREE; i++)
         for (uint64_t epoch = 1; epoch <= EPOCHS; epoch++)
@@ -521,7 +572,7 @@ static void event_wait__works_from_threads(void)
     peers_open(&w, 2, false);
     for (uint32_t i = 0; i < 2; i++) {
         key[i] = expose(&w, i, &word[i], 1);
-        fabemu_register_event(w.fab[i], key[i], event_open(&w, i, &event[i]));
+        fabemu_register_event(w.fab[i], key[i], FABEMU_REMOTE_WRITE, event_open(&w, i, &event[i]));
         CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[i]->thread, w.fab[i]), 0);
     }
     fake_start(w.fake);
@@ -540,16 +591,107 @@ static void event_wait__works_from_threads(void)
     peers_close(&w);
 }
 
+static unsigned changes;
+
+static void note_change(struct fabemu_event *event)
+{
+    (void)event;
+    changes++;
+}
+
+static void add_one(struct fabemu_req *req)
+{
+    fabemu_event_change_in_done(req->context, FABEMU_EVENT_ADD, 1);
+}
+
+/* A failure is counted, and fails nothing; operations may count failures for their threshold. */
+static void tolerant__counts_failures_separately(void)
+{
+    struct peers w;
+    struct fabemu_event event, plain;
+    struct fabemu_req req[4] = {{.threshold = 0}}, bad = {.event = &event};
+    uint64_t sum;
+
+    peers_open(&w, 2, true);
+    changes = 0;
+    event_open(&w, 0, &plain);
+    CU_ASSERT_EQUAL(fabemu_event_open_tolerant(w.fab[0], &event, note_change), 0);
+    CU_ASSERT_EQUAL(fabemu_event_change(&plain, FABEMU_EVENT_ADD_FAILURES, 1), -EINVAL);
+    req[1].after_failures = req[2].after_failures = true;
+    req[1].done = add_one;
+    req[1].context = &plain;
+    fabemu_event_when(&event, 1, &req[0]);
+    fabemu_event_when(&event, 1, &req[1]);
+    fabemu_event_when(&event, 4, &req[2]);
+    fabemu_event_when(&plain, 1, &req[3]);
+    fabemu_put(w.fab[0], 1, 12345, 0, &sum, 8, &bad);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &bad, 1) && bad.status == -EACCES);
+    CU_ASSERT_EQUAL(fabemu_event_failures(&event), 1);
+    CU_ASSERT_EQUAL(changes, 1);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[0]), FABEMU_PENDING);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[1]), 0);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[3]), 0); /* started by add_one() */
+    fabemu_event_change(&event, FABEMU_EVENT_SET_FAILURES, 3);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[2]), FABEMU_PENDING);
+    fabemu_event_change(&event, FABEMU_EVENT_SET, 1);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[2]), 0);
+    fabemu_event_change(&event, FABEMU_EVENT_SET, 0);
+    CU_ASSERT_EQUAL(fabemu_event_count(&event), 0);
+    fabemu_event_when(&event, 1, &req[0]); /* the count was lowered, so it waits again */
+    CU_ASSERT_EQUAL(fabemu_disarm(w.fab[0], &req[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[0]), -ECANCELED);
+    CU_ASSERT_EQUAL(fabemu_disarm(w.fab[0], &req[0]), -ENOENT);
+    fabemu_event_change(&event, FABEMU_EVENT_SET, UINT64_MAX); /* the sum does not wrap */
+    fabemu_event_when(&event, UINT64_MAX, &req[2]);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[2]), 0);
+    fabemu_event_close(&event);
+    fabemu_event_close(&plain);
+    peers_close(&w);
+}
+
+/* An armed atomic reads its operands when it starts. */
+static void armed__atomics_read_their_operands_late(void)
+{
+    struct peers w;
+    struct fabemu_event event;
+    struct fabemu_req req[2] = {{.threshold = 1}, {.threshold = 2}};
+    uint64_t word = 5, operand = 0, compare = 0;
+    struct fabemu_atomic what = {.node = 1, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64};
+
+    peers_open(&w, 2, true);
+    what.key = expose(&w, 1, &word, sizeof word);
+    what.operand = &operand;
+    req[0].after = req[1].after = event_open(&w, 0, &event);
+    CU_ASSERT_EQUAL(fabemu_atomic(w.fab[0], &what, &req[0]), 0);
+    what.op = FABEMU_ATOMIC_CAS;
+    what.compare = &compare;
+    CU_ASSERT_EQUAL(fabemu_atomic(w.fab[0], &what, &req[1]), 0);
+    operand = 7;
+    fabemu_event_add(&event, 1);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req[0], 1));
+    CU_ASSERT_EQUAL(word, 12);
+    compare = 12, operand = 1;
+    fabemu_event_add(&event, 1);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &req[1], 1));
+    CU_ASSERT_EQUAL(word, 1);
+    fabemu_event_close(&event);
+    peers_close(&w);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
         CASE(event__counts_completions_of_all_kinds),
         CASE(region__counts_what_peers_write),
+        CASE(region_and_queue__count_reads_and_writes),
         CASE(armed__start_when_their_count_is_reached),
         CASE(armed__circulate_a_token),
         CASE(armed__long_chains_do_not_recurse),
         CASE(armed__may_be_group_operations),
         CASE(event__fails_with_the_operations_it_counts),
+        CASE(tolerant__counts_failures_separately),
+        CASE(armed__atomics_read_their_operands_late),
         CASE(event_close__cancels_armed_operations),
         CASE(event__belongs_to_one_adapter),
         CASE(events__form_a_barrier_tree),

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * work.c - triggered operations: calls with FI_TRIGGER, and deferred work of a domain.
+ *
+ * The adapter itself starts a triggered operation, because a counter is an event of the adapter
+ * (ofi.h). The provider only names the counter and the threshold in the request.
+ *
+ * Deferred work is executed by the same calls as other data transfers. Their context is the one in
+ * struct ofi_work, which ofi_trigger_of() recognises by its event_type. A domain keeps its deferred
+ * work in a list, to cancel it. Callbacks, which take no lock, only mark work as ended. The ended
+ * work is freed when the list has doubled since the last time, so queueing takes constant time on
+ * average. Source: fi_trigger(3).
+ */
+#include "nic/ofi/ofi.h"
+
+#include <stdlib.h>
+
+/* the event_type of the context of deferred work; not a value of libfabric's */
+#define WORK_EVENT     ((enum fi_trigger_event)0x7fab)
+#define WORK_SWEEP_MIN 64
+
+struct ofi_work {
+    struct ofi_work *next;                  /* in the domain's list */
+    const struct fi_deferred_work *request; /* names the work until it ends */
+    struct ofi_trigger trigger;
+    _Atomic bool cancelled; /* the program has cancelled it, so nothing counts it */
+    _Atomic bool ended;     /* nothing uses it any more; W1 pairs with W2 */
+
+    /* Data transfers: the endpoint; the context of the call, and the one that the program wants;
+       what counts the completion; whether there is a completion entry */
+    struct ofi_ep *ep;
+    struct fi_triggered_context context;
+    void *user_context;
+    struct ofi_cntr *completion;
+    bool reported;
+
+    /* Operations on a counter: the request that waits for the trigger; the counter; the change */
+    struct fabemu_req req;
+    struct ofi_cntr *target;
+    enum fabemu_event_change change;
+    uint64_t value;
+};
+
+/* --- triggers ----------------------------------------------------------------------- */
+
+int ofi_trigger_of(const struct ofi_ep *ep, const struct ofi_xfer *xfer, struct ofi_trigger *ret)
+{
+    const struct fi_triggered_context *context = xfer->context;
+
+    if (!context)
+        return -FI_EINVAL;
+    switch ((int)context->event_type) {
+    case WORK_EVENT:
+        *ret = container_of(context, struct ofi_work, context)->trigger;
+        return 0;
+    case FI_TRIGGER_THRESHOLD:
+        *ret = (struct ofi_trigger){
+            .cntr = ofi_cntr_of(ep->domain, context->trigger.threshold.cntr),
+            .threshold = context->trigger.threshold.threshold,
+            .context = context,
+        };
+        return ret->cntr ? 0 : -FI_EINVAL;
+    case FI_TRIGGER_XPU:
+        return -FI_ENOSYS;
+    default:
+        return -FI_EINVAL;
+    }
+}
+
+/* --- data transfers ----------------------------------------------------------------- */
+
+void ofi_work_apply(struct ofi_op *op)
+{
+    const struct ofi_work *work = op->trigger.work;
+
+    op->cntr = work->completion;
+    op->wanted = work->reported;
+    if (!work->reported)
+        op->cq = NULL;
+}
+
+void ofi_work_complete(struct ofi_op *op)
+{
+    const struct ofi_work *work = op->trigger.work;
+
+    op->req.context = work->user_context;
+    if (op->error == FI_ECANCELED && atomic_load_explicit(&work->cancelled, memory_order_relaxed)) {
+        op->cq = NULL;
+        op->cntr = NULL;
+    }
+}
+
+void ofi_work_end(struct ofi_work *work)
+{
+    ofi_cntr_unbind(&work->completion);
+    ofi_cntr_unbind(&work->target);
+    atomic_store_explicit(&work->ended, true, memory_order_release); /* W1 */
+}
+
+/* W2: whoever frees the work sees that its operation does not use it any more. */
+static bool work_ended(const struct ofi_work *work)
+{
+    return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
+}
+
+/* Check the endpoint of a data transfer, and replace the context and the flags of its call. */
+static int work_transfer(struct ofi_domain *domain, struct ofi_work *work, struct fid_ep *ep,
+                         void **context, uint64_t *flags)
+{
+    if (!ep || ep->fid.fclass != FI_CLASS_EP || ofi_ep_of(ep)->domain != domain ||
+        !(ofi_ep_of(ep)->caps & FI_TRIGGER))
+        return -FI_EINVAL;
+    work->ep = ofi_ep_of(ep);
+    work->user_context = *context;
+    work->reported = *flags & FI_COMPLETION;
+    *context = &work->context;
+    *flags |= FI_TRIGGER;
+    return 0;
+}
+
+static int work_send(struct ofi_domain *domain, struct ofi_work *work, const struct fi_op_msg *op)
+{
+    struct fi_msg msg = op->msg;
+    uint64_t flags = op->flags;
+    int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
+
+    return err ? err : (int)fi_sendmsg(op->ep, &msg, flags);
+}
+
+static int work_tsend(struct ofi_domain *domain, struct ofi_work *work,
+                      const struct fi_op_tagged *op)
+{
+    struct fi_msg_tagged msg = op->msg;
+    uint64_t flags = op->flags;
+    int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
+
+    return err ? err : (int)fi_tsendmsg(op->ep, &msg, flags);
+}
+
+static int work_rma(struct ofi_domain *domain, struct ofi_work *work, const struct fi_op_rma *op,
+                    bool read)
+{
+    struct fi_msg_rma msg = op->msg;
+    uint64_t flags = op->flags;
+    int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
+
+    if (err)
+        return err;
+    return (int)(read ? fi_readmsg(op->ep, &msg, flags) : fi_writemsg(op->ep, &msg, flags));
+}
+
+static int work_atomic(struct ofi_domain *domain, struct ofi_work *work,
+                       const struct fi_op_atomic *op)
+{
+    struct fi_msg_atomic msg = op->msg;
+    uint64_t flags = op->flags;
+    int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
+
+    return err ? err : (int)fi_atomicmsg(op->ep, &msg, flags);
+}
+
+static int work_fetch(struct ofi_domain *domain, struct ofi_work *work,
+                      const struct fi_op_fetch_atomic *op)
+{
+    const struct fi_msg_fetch *fetch = &op->fetch;
+    struct fi_msg_atomic msg = op->msg;
+    uint64_t flags = op->flags;
+    int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
+
+    return err ? err
+               : (int)fi_fetch_atomicmsg(op->ep, &msg, fetch->msg_iov, fetch->desc,
+                                         fetch->iov_count, flags);
+}
+
+static int work_compare(struct ofi_domain *domain, struct ofi_work *work,
+                        const struct fi_op_compare_atomic *op)
+{
+    const struct fi_msg_fetch *fetch = &op->fetch;
+    const struct fi_msg_compare *compare = &op->compare;
+    struct fi_msg_atomic msg = op->msg;
+    uint64_t flags = op->flags;
+    int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
+
+    return err ? err
+               : (int)fi_compare_atomicmsg(op->ep, &msg, compare->msg_iov, compare->desc,
+                                           compare->iov_count, fetch->msg_iov, fetch->desc,
+                                           fetch->iov_count, flags);
+}
+
+/* --- operations on counters --------------------------------------------------------- */
+
+/* Callback of the adapter, under its lock. */
+static void counter_done(struct fabemu_req *req)
+{
+    struct ofi_work *work = container_of(req, struct ofi_work, req);
+    struct ofi_cntr *trigger = work->trigger.cntr;
+
+    if (!req->status)
+        fabemu_event_change_in_done(&work->target->event, work->change, work->value);
+    ofi_work_end(work);
+    ofi_release(&trigger->source.refs);
+}
+
+static int work_counter(struct ofi_domain *domain, struct ofi_work *work,
+                        const struct fi_op_cntr *op, enum fabemu_event_change change)
+{
+    int err;
+
+    if (work->completion || !op->cntr || ofi_cntr_bind(domain, &op->cntr->fid, &work->target))
+        return -FI_EINVAL;
+    work->change = change;
+    work->value = op->value;
+    work->req.done = counter_done;
+    work->req.after_failures = true;
+    ofi_hold(&work->trigger.cntr->source.refs);
+    err = fabemu_event_when(&work->trigger.cntr->event, work->trigger.threshold, &work->req);
+    if (err)
+        ofi_release(&work->trigger.cntr->source.refs);
+    return err ? -ofi_errno(err) : 0;
+}
+
+/* --- the list of deferred work ------------------------------------------------------ */
+
+static int work_start(struct ofi_domain *domain, struct ofi_work *work,
+                      const struct fi_deferred_work *request)
+{
+    switch (request->op_type) {
+    case FI_OP_SEND:
+        return work_send(domain, work, request->op.msg);
+    case FI_OP_TSEND:
+        return work_tsend(domain, work, request->op.tagged);
+    case FI_OP_READ:
+        return work_rma(domain, work, request->op.rma, true);
+    case FI_OP_WRITE:
+        return work_rma(domain, work, request->op.rma, false);
+    case FI_OP_ATOMIC:
+        return work_atomic(domain, work, request->op.atomic);
+    case FI_OP_FETCH_ATOMIC:
+        return work_fetch(domain, work, request->op.fetch_atomic);
+    case FI_OP_COMPARE_ATOMIC:
+        return work_compare(domain, work, request->op.compare_atomic);
+    case FI_OP_CNTR_SET:
+        return work_counter(domain, work, request->op.cntr, FABEMU_EVENT_SET);
+    case FI_OP_CNTR_ADD:
+        return work_counter(domain, work, request->op.cntr, FABEMU_EVENT_ADD);
+    default: /* receives cannot be triggered */
+        return -FI_ENOSYS;
+    }
+}
+
+/* Free the ended work, or all. Lock: the domain's. */
+static void works_sweep(struct ofi_domain *domain, bool all)
+{
+    struct ofi_work **at = &domain->works;
+
+    while (*at) {
+        struct ofi_work *work = *at;
+
+        if (!all && !work_ended(work)) {
+            at = &work->next;
+            continue;
+        }
+        *at = work->next;
+        free(work);
+        domain->work_count--;
+    }
+    domain->work_sweep_at = 2 * domain->work_count + WORK_SWEEP_MIN;
+}
+
+static int work_begin(struct ofi_domain *domain, struct ofi_work *work,
+                      const struct fi_deferred_work *request)
+{
+    int err = 0;
+
+    work->request = request;
+    work->context.event_type = WORK_EVENT;
+    work->trigger = (struct ofi_trigger){
+        .cntr = ofi_cntr_of(domain, request->triggering_cntr),
+        .threshold = request->threshold,
+        .context = &work->context,
+        .work = work,
+    };
+    if (!work->trigger.cntr)
+        return -FI_EINVAL;
+    if (request->completion_cntr)
+        err = ofi_cntr_bind(domain, &request->completion_cntr->fid, &work->completion);
+    return err ? err : work_start(domain, work, request);
+}
+
+/* Lock: the domain's. */
+static int work_queue(struct ofi_domain *domain, const struct fi_deferred_work *request)
+{
+    struct ofi_work *work = calloc(1, sizeof *work);
+    int err = work ? work_begin(domain, work, request) : -FI_ENOMEM;
+
+    if (err) {
+        if (work)
+            ofi_work_end(work);
+        free(work);
+        return err;
+    }
+    work->next = domain->works;
+    domain->works = work;
+    if (++domain->work_count >= domain->work_sweep_at)
+        works_sweep(domain, false);
+    return 0;
+}
+
+/* Lock: the domain's. Errors: -FI_ENOENT, the work has started. */
+static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
+{
+    int err;
+
+    atomic_store_explicit(&work->cancelled, true, memory_order_relaxed);
+    if (work->ep)
+        err = ofi_op_disarm(work->ep, false, &work->context);
+    else
+        err = -ofi_errno(fabemu_disarm(domain->fab, &work->req));
+    if (err)
+        atomic_store_explicit(&work->cancelled, false, memory_order_relaxed);
+    return err;
+}
+
+/* Which work to cancel: that of one request, that which waits for a counter, or all. */
+struct work_filter {
+    const struct fi_deferred_work *request; /* NULL: any */
+    const struct fid_cntr *trigger;         /* NULL: any */
+};
+
+/*
+ * Cancel the work that has not started. Nothing counts cancelled work, so it triggers no other
+ * work. Lock: the domain's. Errors: -FI_ENOENT, there is none.
+ */
+static int works_cancel(struct ofi_domain *domain, struct work_filter filter)
+{
+    int err = -FI_ENOENT;
+
+    for (struct ofi_work *work = domain->works; work; work = work->next)
+        if (!work_ended(work) && (!filter.request || work->request == filter.request) &&
+            (!filter.trigger || &work->trigger.cntr->cntr_fid == filter.trigger) &&
+            !work_cancel(domain, work))
+            err = 0;
+    return err;
+}
+
+int ofi_work_control(struct ofi_domain *domain, int command, void *arg)
+{
+    const struct fi_deferred_work *request = arg;
+    int err;
+
+    if (command != FI_FLUSH_WORK && command != FI_QUEUE_WORK && command != FI_CANCEL_WORK)
+        return -FI_ENOSYS;
+    if (command != FI_FLUSH_WORK && !arg)
+        return -FI_EINVAL;
+    ofi_lock(&domain->lock);
+    if (command == FI_QUEUE_WORK)
+        err = work_queue(domain, request);
+    else if (command == FI_CANCEL_WORK)
+        err = works_cancel(domain, (struct work_filter){.request = request});
+    else
+        err = works_cancel(domain, (struct work_filter){
+                                       .trigger = request ? request->triggering_cntr : NULL});
+    ofi_unlock(&domain->lock);
+    return command == FI_FLUSH_WORK ? 0 : err; /* there may be nothing to flush */
+}
+
+void ofi_work_free(struct ofi_domain *domain)
+{
+    works_sweep(domain, true);
+}

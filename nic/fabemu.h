@@ -287,8 +287,10 @@ FABEMU_API void fabemu_block(struct fabemu *fab);
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
- * fabemu_queue_open_any - open a queue whose number is free, round robin from 256 up. Messages that
- * arrived for that number before are dropped, as when a queue closes.
+ * fabemu_queue_open_any - open a queue with an even number Q, round robin from 256 up, such that
+ * neither Q nor Q + 1 is open. While Q is open, this function does not open Q + 1, so the caller
+ * can open it by fabemu_queue_open(). Messages that arrived for the two numbers before are dropped,
+ * as when a queue closes.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
 

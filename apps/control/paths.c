@@ -22,9 +22,10 @@
 #include "apps/base/message.h"
 #include "apps/base/procs.h"
 
-#define SUFFIX       ".sock"
-#define DEFAULT_NAME "default"
-#define ACCEPTS      0x10000u /* flag in /proc/net/unix: the socket listens */
+#define SUFFIX        ".sock"
+#define VECTOR_SUFFIX ".av"
+#define DEFAULT_NAME  "default"
+#define ACCEPTS       0x10000u /* flag in /proc/net/unix: the socket listens */
 
 int paths_check_name(const char *name, char *error, size_t error_bytes)
 {
@@ -218,6 +219,32 @@ static pid_t peer_pid(int fd)
     return cred.pid;
 }
 
+/*
+ * Remove the address vectors of fabric @name, files NAME.VECTOR.av (nic/ofi/shared.c), from its
+ * folder. Their processes remove them, unless they are killed.
+ */
+static void unlink_vectors(int folder, const char *name)
+{
+    size_t bytes = strlen(name);
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        const char *vector = entry->d_name + bytes;
+
+        if (strncmp(entry->d_name, name, bytes) != 0 || *vector != '.')
+            continue;
+        vector += 1 + strcspn(vector + 1, "."); /* the name of a vector has no dot */
+        if (strcmp(vector, VECTOR_SUFFIX) == 0)
+            unlinkat(folder, entry->d_name, 0);
+    }
+    if (dir)
+        closedir(dir); /* closes fd */
+    else if (fd >= 0)
+        close(fd);
+}
+
 /* Check that no fabric listens. @fd: result of connect_to(); is closed. Errors: -EADDRINUSE. */
 static int check_free(int fd, const char *name, char *error, size_t error_bytes)
 {
@@ -325,6 +352,7 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
         err = clear_path(path, name, error, error_bytes);
     }
     if (!err) {
+        unlink_vectors(lock, name);
         *fd = bind_socket(ret, path, name, error, error_bytes);
         err = *fd < 0 ? *fd : 0;
     }
@@ -346,8 +374,11 @@ void paths_unlink(const struct paths_socket *socket)
     if (lock < 0)
         return;
     flock(lock, LOCK_EX);
-    if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev && st.st_ino == socket->ino)
+    if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev && st.st_ino == socket->ino) {
         unlink(socket->path);
+        slash[strlen(slash + 1) + 1 - strlen(SUFFIX)] = '\0';
+        unlink_vectors(lock, slash + 1);
+    }
     close(lock);
 }
 

@@ -46,7 +46,10 @@ int paths_listen(struct paths_socket *ret, int *fd, const char *name, char *erro
  */
 int paths_free(const char *name, char *error, size_t error_bytes);
 
-/** paths_unlink - remove the socket unless another process has replaced it. */
+/**
+ * paths_unlink - remove the socket, and the fabric's shared address vectors, unless another process
+ * has replaced the socket.
+ */
 void paths_unlink(const struct paths_socket *socket);
 
 /**

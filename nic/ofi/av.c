@@ -1,45 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av.c - address vectors: an fi_addr_t is an index into a table of peers.
+ * av.c - address vectors: an fi_addr_t is an index into a table of peers (table.c).
  *
- * The entries of the table are in chunks that never move, so that senders can read them without a
- * lock while other threads insert. A hash table of (kind, node, queue) maps a message's source to
- * its fi_addr_t. Only endpoints with FI_SOURCE use it. Successive processes of a node may use the
- * same queues: their entries differ by incarnation. An entry without an incarnation (from a name
- * given as text) matches every process. FI_AV_MAP and FI_AV_TABLE are treated alike.
+ * Successive processes of a node may use the same queues: their entries differ by incarnation. An
+ * entry without an incarnation (from a name given as text) matches every process. FI_AV_MAP and
+ * FI_AV_TABLE are treated alike. With FI_EVENT, too, an address is inserted before the call
+ * returns, and the events are in the event queue then.
  */
+#include "nic/ofi/table.h"
 #include "nic/ofi/unsupported.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define AV_CHUNK_PEERS 1024u
-#define AV_CHUNKS      1024u
-#define AV_SLOTS_FIRST 64u
-#define AV_NONE        UINT32_MAX
-
-/* A slot of the hash table (open addressing, linear probing). */
-struct av_slot {
-    uint64_t key;
-    uint32_t state; /* 0: free; AV_TOMB: its entry was removed; otherwise the entry's index + 1 */
-};
-#define AV_TOMB UINT32_MAX
 
 struct ofi_av {
     struct fid_av av_fid;
     struct ofi_domain *domain;
-    _Atomic uint32_t refs;             /* endpoints bound */
-    _Atomic uint32_t count;            /* entries ever used; senders read it without the lock */
-    struct ofi_peer *chunk[AV_CHUNKS]; /* each is written before count reaches its entries */
-
-    /* taken to insert, to remove, and to find a source in the hash table; protects the fields
-       below, and writes to the fields above */
-    pthread_mutex_t lock;
-    uint32_t *spare; /* indices of removed entries, to be reused */
-    uint32_t spares;
-    struct av_slot *slot;
-    uint32_t slots;      /* a power of two */
-    uint32_t slots_used; /* slots that are not free; at most half of slots */
+    enum fi_av_type type;
+    bool events;           /* insertions are reported to eq (FI_EVENT) */
+    struct fid_eq *eq;     /* NULL: none is bound */
+    _Atomic uint32_t refs; /* endpoints bound */
+    struct ofi_entries entries;
 };
 
 struct ofi_av *ofi_av_of(struct fid *fid)
@@ -57,207 +39,172 @@ void ofi_av_release(struct ofi_av *av)
     ofi_release(&av->refs);
 }
 
-static struct ofi_peer *av_at(const struct ofi_av *av, uint32_t index)
-{
-    return &av->chunk[index / AV_CHUNK_PEERS][index % AV_CHUNK_PEERS];
-}
-
-/* A1 pairs with A2: a thread that sees the count also sees the chunks and entries below it. */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
-    if (addr >= atomic_load_explicit(&av->count, memory_order_acquire)) /* A1 */
-        return -FI_EINVAL;
-    *ret = *av_at(av, (uint32_t)addr);
-    return ret->node == FABEMU_ANY_NODE ? -FI_EINVAL : 0;
-}
-
-static uint64_t av_key(enum ofi_kind kind, uint32_t node, uint16_t queue)
-{
-    return (uint64_t)node << 17 | (uint64_t)kind << 16 | queue;
-}
-
-static uint32_t av_hash(const struct ofi_av *av, uint64_t key)
-{
-    return (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (av->slots - 1);
-}
-
-static void av_slot_add(struct ofi_av *av, uint64_t key, uint32_t index)
-{
-    uint32_t at = av_hash(av, key);
-
-    while (av->slot[at].state)
-        at = (at + 1) & (av->slots - 1);
-    av->slot[at] = (struct av_slot){.key = key, .state = index + 1};
-    av->slots_used++;
-}
-
-/* Make a new hash table with at least four slots per key, and without AV_TOMB. */
-static int av_slots_renew(struct ofi_av *av)
-{
-    struct av_slot *old = av->slot;
-    uint32_t old_slots = av->slots;
-    uint32_t live = OFI_KINDS *
-                    (atomic_load_explicit(&av->count, memory_order_relaxed) - av->spares);
-    uint32_t slots = AV_SLOTS_FIRST;
-    struct av_slot *slot;
-
-    while (slots < 4 * (live + OFI_KINDS))
-        slots *= 2;
-    slot = calloc(slots, sizeof *slot);
-    if (!slot)
-        return -FI_ENOMEM;
-    av->slot = slot;
-    av->slots = slots;
-    av->slots_used = 0;
-    for (uint32_t i = 0; i < old_slots; i++)
-        if (old[i].state && old[i].state != AV_TOMB)
-            av_slot_add(av, old[i].key, old[i].state - 1);
-    free(old);
-    return 0;
-}
-
-static void av_slot_remove(struct ofi_av *av, uint64_t key, uint32_t index)
-{
-    uint32_t at = av_hash(av, key);
-
-    for (; av->slot[at].state; at = (at + 1) & (av->slots - 1))
-        if (av->slot[at].key == key && av->slot[at].state == index + 1) {
-            av->slot[at].state = AV_TOMB;
-            return;
-        }
+    return ofi_entries_get(&av->entries, addr, ret);
 }
 
 fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from)
 {
-    uint64_t key = av_key(kind, from->node, from->queue[kind]);
-    fi_addr_t found = FI_ADDR_NOTAVAIL;
-    bool exact = false;
-
-    pthread_mutex_lock(&av->lock);
-    for (uint32_t at = av->slots ? av_hash(av, key) : 0; av->slots && !exact && av->slot[at].state;
-         at = (at + 1) & (av->slots - 1)) {
-        uint64_t incarnation;
-
-        if (av->slot[at].key != key || av->slot[at].state == AV_TOMB)
-            continue;
-        incarnation = av_at(av, av->slot[at].state - 1)->incarnation;
-        exact = incarnation == from->incarnation;
-        if (exact || (!incarnation && found == FI_ADDR_NOTAVAIL))
-            found = av->slot[at].state - 1;
-    }
-    pthread_mutex_unlock(&av->lock);
-    return found;
+    return ofi_entries_find(&av->entries, kind, from);
 }
 
-/* Return the index of a removed entry, or else of the next unused one; AV_NONE if there is none. */
-static uint32_t av_entry_get(struct ofi_av *av)
+/* --- insert ------------------------------------------------------------------------- */
+
+/* The addresses of one call: an array or, if that is NULL, a range of nodes and of ports. */
+struct av_list {
+    const void *array;
+    size_t count;
+    struct ofi_addr first; /* the first address of the range */
+    size_t ports;          /* of each node of the range */
+};
+
+/* Find the address @index of the list. Errors: -FI_EINVAL. */
+static int list_at(const struct ofi_av *av, const struct av_list *list, size_t index,
+                   struct ofi_addr *ret)
 {
-    uint32_t count = atomic_load_explicit(&av->count, memory_order_relaxed);
-    uint32_t chunk = count / AV_CHUNK_PEERS;
+    uint64_t node, port;
 
-    if (av->spares)
-        return av->spare[--av->spares];
-    if (chunk == AV_CHUNKS)
-        return AV_NONE;
-    if (!av->chunk[chunk])
-        av->chunk[chunk] = calloc(AV_CHUNK_PEERS, sizeof *av->chunk[chunk]);
-    return av->chunk[chunk] ? count : AV_NONE;
-}
-
-static int av_insert_one(struct ofi_av *av, const struct ofi_addr *addr, fi_addr_t *ret)
-{
-    struct ofi_peer peer = {.node = addr->node, .incarnation = addr->incarnation};
-
-    if (addr->node == FABEMU_ANY_NODE || addr->queue[OFI_UNTAGGED] == OFI_QUEUE_NONE)
+    if (list->array)
+        return ofi_addr_read_element(av->domain->addr_format, list->array, index, ret);
+    *ret = list->first;
+    if (list->count == 1)
+        return 0;
+    node = ret->node + (uint64_t)(index / list->ports);
+    port = ofi_addr_port(ret) + (uint64_t)(index % list->ports);
+    if (node >= OFI_NODE_SELF || port > OFI_PORT_MAX)
         return -FI_EINVAL;
-    if (addr->fabric && addr->fabric != av->domain->fabric_hash) {
-        FI_WARN(&ofi_prov, FI_LOG_AV, "the address belongs to another fabric (node %u)\n",
-                addr->node);
-        return -FI_EHOSTUNREACH;
-    }
-    memcpy(peer.queue, addr->queue, sizeof peer.queue);
-    if (2 * (av->slots_used + OFI_KINDS) > av->slots && av_slots_renew(av))
-        return -FI_ENOMEM;
-    uint32_t index = av_entry_get(av);
-
-    if (index == AV_NONE)
-        return -FI_ENOMEM;
-    *av_at(av, index) = peer;
-    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
-        av_slot_add(av, av_key(kind, peer.node, peer.queue[kind]), index);
-    if (index == atomic_load_explicit(&av->count, memory_order_relaxed))
-        atomic_store_explicit(&av->count, index + 1, memory_order_release); /* A2 */
-    *ret = index;
+    ret->node = (uint32_t)node;
+    ofi_addr_set_port(ret, (uint32_t)port);
     return 0;
 }
 
-/*
- * Insert @count addresses. Returns the number inserted. With FI_SYNC_ERR, @context is an array that
- * receives an error for each.
- */
-static int av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_addr_t *fi_addr,
-                     uint64_t flags, void *context)
+static int av_insert_one(struct ofi_av *av, const struct av_list *list, size_t index,
+                         fi_addr_t *ret)
 {
-    struct ofi_av *av = ofi_av_of(&fid->fid);
     struct ofi_addr addr;
+    int err = list_at(av, list, index, &addr);
+
+    if (!err)
+        err = ofi_addr_dest(&addr, fabemu_info(av->domain->fab));
+    if (err)
+        return err;
+    return ofi_entries_add(&av->entries,
+                           &(struct ofi_peer){
+                               .node = addr.node,
+                               .queue = {addr.queue[OFI_UNTAGGED], addr.queue[OFI_TAGGED]},
+                               .incarnation = addr.incarnation,
+                           },
+                           ret);
+}
+
+/* Report the error of an insertion. Errors: -FI_ENOMEM. */
+static int report_error(struct ofi_av *av, size_t index, int err, void *context)
+{
+    return ofi_eq_report_error(av->eq, &(struct fi_eq_err_entry){
+                                           .fid = &av->av_fid.fid,
+                                           .context = context,
+                                           .data = index,
+                                           .err = -err,
+                                           .prov_errno = -err,
+                                       });
+}
+
+static int report_complete(struct ofi_av *av, size_t inserted, void *context)
+{
+    const struct fi_eq_entry entry = {
+        .fid = &av->av_fid.fid,
+        .context = context,
+        .data = inserted,
+    };
+
+    return ofi_eq_report(av->eq, FI_AV_COMPLETE, &entry, sizeof entry);
+}
+
+/* Check the arguments that all calls for insertion have. */
+static int insert_check(const struct ofi_av *av, const struct av_list *list,
+                        const fi_addr_t *fi_addr, uint64_t flags, const void *context)
+{
+    if (av->events && !av->eq)
+        return -FI_ENOEQ;
+    if (flags & ~(uint64_t)(FI_MORE | FI_SYNC_ERR) || (flags & FI_SYNC_ERR && av->events))
+        return -FI_EBADFLAGS;
+    if (list->count > INT_MAX || (flags & FI_SYNC_ERR && !context && list->count) ||
+        (av->type == FI_AV_MAP && !fi_addr && list->count))
+        return -FI_EINVAL;
+    return av->entries.read_only ? -FI_EACCES : 0;
+}
+
+/*
+ * Insert all addresses of the list. Returns the number inserted or, with FI_EVENT, 0. With
+ * FI_SYNC_ERR, @context is an array that receives an error for each address.
+ */
+static int av_insert_list(struct ofi_av *av, const struct av_list *list, fi_addr_t *fi_addr,
+                          uint64_t flags, void *context)
+{
+    int err = insert_check(av, list, fi_addr, flags, context);
     int inserted = 0;
 
-    if (flags & ~(uint64_t)(FI_MORE | FI_SYNC_ERR))
-        return -FI_EBADFLAGS;
-    pthread_mutex_lock(&av->lock);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < list->count && !err; i++) {
         fi_addr_t index = FI_ADDR_NOTAVAIL;
-
-        memcpy(&addr, (const char *)addrs + i * sizeof addr, sizeof addr);
-        int err = av_insert_one(av, &addr, &index);
+        int failed = av_insert_one(av, list, i, &index);
 
         if (fi_addr)
             fi_addr[i] = index;
-        if (flags & FI_SYNC_ERR && context)
-            ((int *)context)[i] = -err;
-        inserted += !err;
+        if (flags & FI_SYNC_ERR)
+            ((int *)context)[i] = -failed;
+        if (failed && av->events)
+            err = report_error(av, i, failed, context);
+        inserted += !failed;
     }
-    pthread_mutex_unlock(&av->lock);
-    return inserted;
+    if (!err && av->events)
+        err = report_complete(av, (size_t)inserted, context);
+    return err || av->events ? err : inserted;
+}
+
+static int av_insert(struct fid_av *fid, const void *addrs, size_t count, fi_addr_t *fi_addr,
+                     uint64_t flags, void *context)
+{
+    if (!addrs && count)
+        return -FI_EINVAL;
+    return av_insert_list(ofi_av_of(&fid->fid), &(struct av_list){.array = addrs, .count = count},
+                          fi_addr, flags, context);
+}
+
+static int av_insertsym(struct fid_av *fid, const char *node, size_t nodes, const char *service,
+                        size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
+{
+    struct av_list list = {.ports = services};
+
+    if (!node || __builtin_mul_overflow(nodes, services, &list.count) ||
+        ofi_addr_parse(node, service, 0, &list.first))
+        return -FI_EINVAL;
+    if (nodes > 1 && list.first.node >= OFI_NODE_SELF)
+        return -FI_EINVAL; /* only numbers and their addresses have a successor */
+    if (!ofi_addr_has_queues(&list.first))
+        return -FI_EINVAL;
+    return av_insert_list(ofi_av_of(&fid->fid), &list, fi_addr, flags, context);
 }
 
 static int av_insertsvc(struct fid_av *fid, const char *node, const char *service,
                         fi_addr_t *fi_addr, uint64_t flags, void *context)
 {
-    struct ofi_addr addr;
-
-    if (!node || !service || ofi_addr_parse(node, service, &addr))
-        return -FI_EINVAL;
-    return av_insert(fid, &addr, 1, fi_addr, flags, context);
+    return av_insertsym(fid, node, 1, service, 1, fi_addr, flags, context);
 }
 
-static int av_remove_one(struct ofi_av *av, fi_addr_t fi_addr)
-{
-    uint32_t *spare = reallocarray(av->spare, av->spares + 1, sizeof *spare);
-    struct ofi_peer peer;
-
-    if (!spare)
-        return -FI_ENOMEM;
-    av->spare = spare;
-    if (ofi_av_peer(av, fi_addr, &peer))
-        return -FI_EINVAL;
-    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
-        av_slot_remove(av, av_key(kind, peer.node, peer.queue[kind]), (uint32_t)fi_addr);
-    av_at(av, (uint32_t)fi_addr)->node = FABEMU_ANY_NODE;
-    av->spare[av->spares++] = (uint32_t)fi_addr;
-    return 0;
-}
+/* --- remove, look up, print --------------------------------------------------------- */
 
 static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 {
     struct ofi_av *av = ofi_av_of(&fid->fid);
     int err = 0;
 
-    (void)flags;
-    pthread_mutex_lock(&av->lock);
+    if (flags)
+        return -FI_EBADFLAGS;
+    if (!fi_addr && count)
+        return -FI_EINVAL;
     for (size_t i = 0; i < count && !err; i++)
-        err = av_remove_one(av, fi_addr[i]);
-    pthread_mutex_unlock(&av->lock);
+        err = ofi_entries_remove(&av->entries, fi_addr[i]);
     return err;
 }
 
@@ -273,20 +220,42 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     addr.node = peer.node;
     addr.incarnation = peer.incarnation;
     memcpy(addr.queue, peer.queue, sizeof addr.queue);
-    size_t room = *bytes;
-
-    err = ofi_addr_copy(&addr, to, bytes);
-    /* *bytes tells the caller the full size */
-    return room < sizeof addr && err == -FI_ETOOSMALL ? 0 : err;
+    err = ofi_addr_copy(av->domain->addr_format, &addr, to, bytes);
+    return err == -FI_ETOOSMALL ? 0 : err; /* *bytes tells the caller the full size */
 }
 
 static const char *av_straddr(struct fid_av *fid, const void *from, char *text, size_t *bytes)
 {
+    static const char invalid[] = "invalid address";
+    const struct ofi_av *av = ofi_av_of(&fid->fid);
     struct ofi_addr addr;
+    size_t room = *bytes;
 
-    (void)fid;
-    memcpy(&addr, from, sizeof addr);
-    return ofi_addr_text(&addr, text, bytes);
+    if (!ofi_addr_read_whole(av->domain->addr_format, from, &addr)) {
+        *bytes = ofi_addr_text(&addr, text, room);
+        return text;
+    }
+    *bytes = sizeof invalid;
+    if (room) {
+        strncpy(text, invalid, room - 1);
+        text[room - 1] = '\0';
+    }
+    return text;
+}
+
+/* --- open, bind, close -------------------------------------------------------------- */
+
+static int av_bind(struct fid *fid, struct fid *other, uint64_t flags)
+{
+    struct ofi_av *av = ofi_av_of(fid);
+
+    if (flags)
+        return -FI_EBADFLAGS;
+    if (other->fclass != FI_CLASS_EQ || av->eq)
+        return -FI_EINVAL;
+    av->eq = container_of(other, struct fid_eq, fid);
+    ofi_hold(&ofi_eq_source(other)->refs);
+    return 0;
 }
 
 static int av_close(struct fid *fid)
@@ -295,43 +264,66 @@ static int av_close(struct fid *fid)
 
     if (ofi_held(&av->refs))
         return -FI_EBUSY;
-    for (uint32_t i = 0; i < AV_CHUNKS; i++)
-        free(av->chunk[i]);
-    free(av->spare);
-    free(av->slot);
-    pthread_mutex_destroy(&av->lock);
+    ofi_entries_close(&av->entries);
+    if (av->eq)
+        ofi_release(&ofi_eq_source(&av->eq->fid)->refs);
     ofi_release(&av->domain->refs);
     free(av);
     return 0;
 }
 
-static struct fi_ops av_fid_ops = OFI_FID_OPS(av_close);
+static struct fi_ops av_fid_ops = {
+    .size = sizeof(struct fi_ops),
+    .close = av_close,
+    .bind = av_bind,
+    .control = ofi_no_control,
+    .ops_open = ofi_no_ops_open,
+};
 
 static struct fi_ops_av av_ops = {
     .size = sizeof(struct fi_ops_av),
     .insert = av_insert,
     .insertsvc = av_insertsvc,
-    .insertsym = ofi_no_insertsym,
+    .insertsym = av_insertsym,
     .remove = av_remove,
     .lookup = av_lookup,
     .straddr = av_straddr,
 };
 
+static int attr_check(const struct fi_av_attr *attr)
+{
+    /* FI_SYMMETRIC describes the addresses, which makes no difference here */
+    if (attr->flags & ~(uint64_t)(FI_EVENT | FI_READ | FI_SYMMETRIC))
+        return -FI_EBADFLAGS;
+    if (attr->type > FI_AV_TABLE || (attr->flags & FI_READ && !attr->name))
+        return -FI_EINVAL;
+    return 0;
+}
+
 int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **ret,
                 void *context)
 {
     struct ofi_av *av;
+    int err = attr ? attr_check(attr) : -FI_EINVAL;
 
-    /* not supported: shared tables, which have a name, and asynchronous tables (FI_EVENT) */
-    if (attr->name || attr->flags & FI_EVENT)
-        return -FI_ENOSYS;
+    if (err)
+        return err;
     av = calloc(1, sizeof *av);
     if (!av)
         return -FI_ENOMEM;
-    pthread_mutex_init(&av->lock, NULL);
     av->domain = ofi_domain_of(domain);
+    err = ofi_entries_open(&av->entries, attr->name, attr->flags & FI_READ,
+                           fabemu_info(av->domain->fab));
+    if (err) {
+        free(av);
+        return err;
+    }
     if (attr->type == FI_AV_UNSPEC)
         attr->type = FI_AV_TABLE;
+    if (attr->name && !attr->map_addr)
+        attr->map_addr = av->entries.table->addr;
+    av->type = attr->type;
+    av->events = attr->flags & FI_EVENT;
     ofi_fid_init(&av->av_fid.fid, FI_CLASS_AV, context, &av_fid_ops);
     av->av_fid.ops = &av_ops;
     ofi_hold(&av->domain->refs);

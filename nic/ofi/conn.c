@@ -73,13 +73,14 @@ static int conn_connect(struct fid_ep *fid, const void *addr, const void *data, 
 {
     struct ofi_ep *ep = ofi_ep_of(fid);
     struct ofi_addr server;
-    int err = addr ? fi_enable(fid) : -FI_EINVAL;
+    int err = ofi_addr_read_whole(ep->addr_format, addr, &server);
 
+    if (!err)
+        err = ofi_addr_dest(&server, fabemu_info(ep->domain->fab));
+    if (!err)
+        err = fi_enable(fid);
     if (err)
         return err;
-    memcpy(&server, addr, sizeof server);
-    if (server.node == FABEMU_ANY_NODE || server.queue[OFI_UNTAGGED] == OFI_QUEUE_NONE)
-        return -FI_EINVAL;
     ofi_eq_lock(ep->eq);
     err = ofi_cm_connect(ep->cm, &ep->source, &server, data, bytes);
     ofi_eq_unlock(ep->eq);
@@ -132,7 +133,7 @@ static int conn_getpeer(struct fid_ep *fid, void *addr, size_t *bytes)
     named.node = peer.node;
     named.incarnation = peer.incarnation;
     memcpy(named.queue, peer.queue, sizeof named.queue);
-    return ofi_addr_copy(&named, addr, bytes);
+    return ofi_addr_copy(ep->addr_format, &named, addr, bytes);
 }
 
 struct fi_ops_cm ofi_conn_ops = {

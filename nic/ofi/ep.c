@@ -77,20 +77,29 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     }
 }
 
+/*
+ * Open the queue of this kind: the requested one, or a free one. Free queues come in pairs, so that
+ * a port stands for them.
+ */
+static int ep_queue_open(struct ofi_ep *ep, enum ofi_kind kind)
+{
+    struct fabemu *fab = ep->domain->fab;
+
+    if (ofi_addr_has_queues(&ep->source))
+        return fabemu_queue_open(fab, ep->source.queue[kind], &ep->queue[kind]);
+    if (kind == OFI_UNTAGGED)
+        return fabemu_queue_open_any(fab, &ep->queue[kind]);
+    return fabemu_queue_open(fab, fabemu_queue_id(ep->queue[OFI_UNTAGGED]) + 1u, &ep->queue[kind]);
+}
+
 static int ep_queues_open(struct ofi_ep *ep)
 {
-    uint32_t node = fabemu_info(ep->domain->fab)->node;
+    const struct fabemu_info *info = fabemu_info(ep->domain->fab);
 
-    if (ep->source.node != FABEMU_ANY_NODE && ep->source.node != node) {
-        FI_WARN(&ofi_prov, FI_LOG_EP_CTRL, "the source address is node %u, but this is node %u\n",
-                ep->source.node, node);
+    if (!ofi_addr_is_here(&ep->source, info))
         return -FI_EADDRNOTAVAIL;
-    }
     for (unsigned kind = 0; kind < OFI_KINDS; kind++) {
-        uint16_t want = ep->source.queue[kind];
-        int err = want == OFI_QUEUE_NONE
-                      ? fabemu_queue_open_any(ep->domain->fab, &ep->queue[kind])
-                      : fabemu_queue_open(ep->domain->fab, want, &ep->queue[kind]);
+        int err = ep_queue_open(ep, kind);
 
         if (err) {
             if (kind)
@@ -100,9 +109,9 @@ static int ep_queues_open(struct ofi_ep *ep)
     }
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)
         ep->source.queue[kind] = fabemu_queue_id(ep->queue[kind]);
-    ep->source.node = node;
+    ep->source.node = info->node;
     ep->source.fabric = ep->domain->fabric_hash;
-    ep->source.incarnation = fabemu_info(ep->domain->fab)->incarnation;
+    ep->source.incarnation = info->incarnation;
     return 0;
 }
 
@@ -288,10 +297,7 @@ int ofi_ep_setname(fid_t fid, void *addr, size_t bytes)
 
     if (ep->enabled)
         return -FI_EOPBADSTATE;
-    if (bytes != sizeof ep->source)
-        return -FI_EINVAL;
-    memcpy(&ep->source, addr, sizeof ep->source);
-    return 0;
+    return ofi_addr_read(ep->addr_format, addr, bytes, &ep->source);
 }
 
 int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
@@ -300,7 +306,7 @@ int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE; /* an endpoint has no queues before it is enabled */
-    return ofi_addr_copy(&ep->source, addr, bytes);
+    return ofi_addr_copy(ep->addr_format, &ep->source, addr, bytes);
 }
 
 int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
@@ -364,6 +370,7 @@ static struct fi_ops_cm ep_cm_ops = {
 static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info)
 {
     ep->domain = domain;
+    ep->addr_format = ofi_addr_format(info->addr_format);
     ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
     ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
@@ -373,12 +380,6 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
     ep->handle.ep = ep;
     ep->handle.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->handle.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
-    ep->source = (struct ofi_addr){
-        .node = FABEMU_ANY_NODE,
-        .queue = {OFI_QUEUE_NONE, OFI_QUEUE_NONE},
-    };
-    if (info->src_addr && info->src_addrlen == sizeof ep->source)
-        memcpy(&ep->source, info->src_addr, sizeof ep->source);
     ep->handle.ep_fid.ops = &ep_ops;
     ep->handle.ep_fid.cm = &ep_cm_ops;
     ep->handle.ep_fid.msg = &ofi_msg_ops;
@@ -390,10 +391,11 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
 int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
 {
     enum fi_ep_type type = info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
+    struct ofi_addr source;
     struct ofi_ep *ep;
     int err = 0;
 
-    if (type > FI_EP_RDM)
+    if (type > FI_EP_RDM || ofi_addr_of_source(info, &source))
         return -FI_EINVAL;
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))
@@ -402,6 +404,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     if (!ep)
         return -FI_ENOMEM;
     ep_init(ep, ofi_domain_of(domain), info);
+    ep->source = source;
     if (type == FI_EP_MSG)
         err = ofi_conn_open(ep, info);
     if (err) {
@@ -411,7 +414,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     }
     if (ep->cm) { /* data uses any queues; an address with queues is that of a passive endpoint */
         ep->handle.ep_fid.cm = &ofi_conn_ops;
-        ep->source.queue[OFI_UNTAGGED] = ep->source.queue[OFI_TAGGED] = OFI_QUEUE_NONE;
+        ofi_addr_set_port(&ep->source, 0);
     }
     ofi_fid_init(&ep->handle.ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
     ofi_hold(&ep->domain->refs);

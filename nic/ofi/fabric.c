@@ -63,6 +63,8 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     if (info->domain_attr && info->domain_attr->name &&
         strcmp(info->domain_attr->name, OFI_NAME) != 0)
         return -FI_EINVAL;
+    if (ofi_addr_format(info->addr_format) == FI_FORMAT_UNSPEC)
+        return -FI_EINVAL;
     domain = calloc(1, sizeof *domain);
     if (!domain)
         return -FI_ENOMEM;
@@ -78,6 +80,7 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     domain->chosen_keys = !(mr_mode & (OFI_MR_BASIC | FI_MR_PROV_KEY));
     domain->cq_data = !info->domain_attr || info->domain_attr->cq_data_size;
     ofi_lock_init(&domain->lock, domain);
+    domain->addr_format = ofi_addr_format(info->addr_format);
     domain->fabric_hash = ofi_addr_hash(fabemu_info(domain->fab));
     ofi_fid_init(&domain->domain_fid.fid, FI_CLASS_DOMAIN, context, &domain_fid_ops);
     domain->domain_fid.ops = &domain_ops;

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #define INFO_QUEUE_DEPTH 4096  /* operations that an endpoint supports in flight */
-#define INFO_ENDPOINTS   32640 /* each uses two of the queues from 256 up */
+#define INFO_ENDPOINTS   32639 /* each uses two of the queues from 256 to 65533 */
 #define INFO_REGIONS     65536
 /*
  * A flag with which libfabric's utility providers, such as ofi_rxm, look for a provider below them.
@@ -38,9 +38,9 @@ static const struct info_kind {
     size_t message_bytes; /* longest message */
 } info_kinds[] = {
     {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES},
-    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV), OFI_MESSAGE_MAX_BYTES},
+    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV | FI_SHARED_AV), OFI_MESSAGE_MAX_BYTES},
     {FI_EP_DGRAM,
-     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | OFI_CAPS_COMM,
+     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | OFI_CAPS_DOMAIN,
      OFI_DATAGRAM_MAX_BYTES},
 };
 #define INFO_KINDS (sizeof info_kinds / sizeof info_kinds[0])
@@ -158,7 +158,7 @@ static int check_domain(const struct fi_domain_attr *domain)
     return info_check((struct info_limit[]){
         {"domain name", domain->name && strcmp(domain->name, OFI_NAME) != 0},
         {"size of completion data", domain->cq_data_size > OFI_CQ_DATA_BYTES},
-        {"domain capability", domain->caps & ~OFI_CAPS_COMM},
+        {"domain capability", domain->caps & ~OFI_CAPS_DOMAIN},
         {"count of contexts", domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
                                   domain->max_ep_stx_ctx || domain->max_ep_srx_ctx},
         {"authorization key", domain->auth_key_size},
@@ -184,7 +184,7 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
         return err;
     if (caps & ~OFI_CAPS)
         return info_refuse("capability");
-    if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != OFI_ADDR_FORMAT)
+    if (ofi_addr_format(hints->addr_format) == FI_FORMAT_UNSPEC)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
         strcmp(hints->fabric_attr->name, OFI_NAME) != 0)
@@ -197,68 +197,73 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
     return err;
 }
 
-static int info_addr_set(void **to, size_t *bytes, const void *from)
-{
-    *to = malloc(sizeof(struct ofi_addr));
-    if (!*to)
-        return -FI_ENOMEM;
-    memcpy(*to, from, sizeof(struct ofi_addr));
-    *bytes = sizeof(struct ofi_addr);
-    return 0;
-}
-
-/*
- * Set the address for the program's endpoints: the one that the caller named, or else that of the
- * hints, or else any node and queues.
- */
-static int info_src_addr(struct fi_info *info, const struct ofi_addr *named,
-                         const struct fi_info *hints)
-{
-    struct ofi_addr any;
-    const void *from = named;
-
-    ofi_addr_parse(NULL, NULL, &any);
-    if (!named)
-        from = hints && hints->src_addr && hints->src_addrlen == sizeof any ? hints->src_addr
-                                                                            : &any;
-    return info_addr_set(&info->src_addr, &info->src_addrlen, from);
-}
-
-/*
- * Set the destination address. If the caller named a node without a service, its queues are
- * unknown.
- */
-static int info_dest_addr(struct fi_info *info, const struct ofi_addr *named,
-                          const struct fi_info *hints)
-{
-    if (named && named->node == FABEMU_ANY_NODE)
-        return info_refuse("destination: a service needs a node");
-    if (named)
-        return info_addr_set(&info->dest_addr, &info->dest_addrlen, named);
-    if (hints && hints->dest_addr && hints->dest_addrlen == sizeof *named)
-        return info_addr_set(&info->dest_addr, &info->dest_addrlen, hints->dest_addr);
-    return 0;
-}
-
 /* Arguments of fi_getinfo(). */
 struct ofi_names {
     const char *node, *service;
     uint64_t flags;
 };
 
-/* Set both addresses, from the names that the caller gave or else from the hints. */
+static bool names_exist(const struct ofi_names *names)
+{
+    return names->node || names->service;
+}
+
+/*
+ * Set the address for the program's endpoints: the one that the caller named as a source, or else
+ * that of the hints, or else any node and queues.
+ */
+static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
+                         const struct fi_info *hints)
+{
+    struct ofi_addr addr = ofi_addr_any;
+    int err = 0;
+
+    if (names->flags & FI_SOURCE)
+        err = ofi_addr_parse(names->node, names->service, names->flags, &addr);
+    else if (hints && hints->src_addr)
+        err = ofi_addr_read(info->addr_format, hints->src_addr, hints->src_addrlen, &addr);
+    if (err)
+        return info_refuse("source address");
+    return ofi_addr_dup(info->addr_format, &addr, &info->src_addr, &info->src_addrlen);
+}
+
+/*
+ * Set the destination address: the one that the caller named, or else that of the hints. If the
+ * caller named a node without a service, its queues are unknown. A service without a node is one of
+ * this process's node, as with getaddrinfo(3).
+ */
+static int info_dest_addr(struct fi_info *info, const struct ofi_names *names,
+                          const struct fi_info *hints)
+{
+    struct ofi_addr addr = ofi_addr_any;
+    int err = 0;
+
+    if (names_exist(names) && !(names->flags & FI_SOURCE)) {
+        err = ofi_addr_parse(names->node, names->service, names->flags, &addr);
+        if (!names->node)
+            addr.node = OFI_NODE_SELF;
+    } else if (hints && hints->dest_addr) {
+        err = ofi_addr_read(info->addr_format, hints->dest_addr, hints->dest_addrlen, &addr);
+    } else {
+        return 0;
+    }
+    if (err || addr.node == FABEMU_ANY_NODE)
+        return info_refuse("destination address");
+    return ofi_addr_dup(info->addr_format, &addr, &info->dest_addr, &info->dest_addrlen);
+}
+
+/* Set both addresses. Sources: fi_getinfo(3), which says when the addresses of hints count. */
 static int info_addrs(struct fi_info *info, const struct ofi_names *names,
                       const struct fi_info *hints)
 {
-    bool named = names->node || names->service, source = names->flags & FI_SOURCE;
-    struct ofi_addr addr;
-    int err = named ? ofi_addr_parse(names->node, names->service, &addr) : 0;
+    int err;
 
+    if (names->flags & FI_SOURCE && !names_exist(names))
+        return info_refuse("flag FI_SOURCE without node and service");
+    err = info_src_addr(info, names, hints);
     if (!err)
-        err = info_src_addr(info, named && source ? &addr : NULL, hints);
-    if (!err)
-        err = info_dest_addr(info, named && !source ? &addr : NULL, hints);
-    return err;
+        err = info_dest_addr(info, names, hints);
+    return err == -FI_EADDRNOTAVAIL ? info_refuse("node number in this address format") : err;
 }
 
 static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
@@ -320,7 +325,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .cntr_cnt = INFO_ENDPOINTS,
         .mr_iov_limit = OFI_IOV_MAX,
         .mr_cnt = INFO_REGIONS,
-        .caps = OFI_CAPS_COMM,
+        .caps = OFI_CAPS_DOMAIN,
     };
 }
 
@@ -332,7 +337,7 @@ static int info_create(uint32_t version, const struct info_kind *kind, const str
     if (!info)
         return -FI_ENOMEM;
     info->caps = caps & kind->caps;
-    info->addr_format = OFI_ADDR_FORMAT;
+    info->addr_format = ofi_addr_format(hints ? hints->addr_format : FI_FORMAT_UNSPEC);
     info_fill_ctx(info, kind, hints);
     info_fill_domain(info, version, hints);
     info->domain_attr->name = strdup(OFI_NAME);

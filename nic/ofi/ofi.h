@@ -63,8 +63,10 @@
 /* says that an address is a struct ofi_addr, which only this provider knows */
 #define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE  UINT16_MAX
-#define OFI_SLAB_OPS    128  /* operations by which a pool grows */
-#define OFI_SLABS_MAX   8192 /* about a million operations; then -FI_EAGAIN */
+#define OFI_NODE_SELF   (FABEMU_ANY_NODE - 1) /* in an address: the node of this process */
+#define OFI_PORT_MAX    32767u                /* port P stands for the queues 2P and 2P + 1 */
+#define OFI_SLAB_OPS    128                   /* operations by which a pool grows */
+#define OFI_SLABS_MAX   8192                  /* about a million operations; then -FI_EAGAIN */
 /* how many reads in a row must find nothing before each further one calls fabemu_idle() */
 #define OFI_POLLS_BEFORE_IDLE 4
 /* how many polls of a blocking call must find nothing before each further one sleeps */
@@ -76,12 +78,13 @@
 #define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* they need memory keys */
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define OFI_CAPS_DOMAIN (OFI_CAPS_COMM | FI_SHARED_AV)
 #define OFI_CAPS_TX \
     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER)
 #define OFI_CAPS_RX                                                                \
     (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
      OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
-#define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_COMM)
+#define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 
 /* Operation flags that an endpoint may have by default. */
 /* both flags mean the same for this provider */
@@ -95,12 +98,16 @@
 
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
-/* The address of an endpoint, as returned by fi_getname(); it has a fixed length. */
+/*
+ * The address of an endpoint. It has a fixed length, so a program may use it as an address format.
+ * The untagged queue is OFI_QUEUE_NONE in an address without queues. As a source address that means
+ * any free queues.
+ */
 struct ofi_addr {
-    uint32_t node; /* FABEMU_ANY_NODE in a source address stands for the node of this process */
-    uint16_t queue[OFI_KINDS]; /* OFI_QUEUE_NONE in a source address stands for any free queue */
-    uint64_t fabric;           /* the fabric's id; 0: unknown */
-    uint64_t incarnation;      /* incarnation of the node; 0: any */
+    uint32_t node; /* OFI_NODE_SELF, or FABEMU_ANY_NODE: as a source, the node of this process */
+    uint16_t queue[OFI_KINDS];
+    uint64_t fabric;      /* the fabric's id; 0: unknown */
+    uint64_t incarnation; /* incarnation of the node; 0: any */
 };
 static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
@@ -150,6 +157,7 @@ struct ofi_domain {
     struct fid_domain domain_fid;
     struct ofi_fabric *fabric;
     struct fabemu *fab;   /* the domain's reference to the adapter */
+    uint32_t addr_format; /* of the addresses in address vectors */
     uint64_t fabric_hash; /* identifies the fabric in a struct ofi_addr */
     bool serial;          /* the application serializes its calls on this domain */
     bool by_address;      /* peers name memory by its address, not by its offset */
@@ -251,6 +259,7 @@ struct ofi_ep {
     struct ofi_domain *domain;
     _Atomic uint32_t aliases; /* number of open aliases */
     uint64_t caps;
+    uint32_t addr_format; /* of the addresses that fi_setname() and others take and return */
     size_t message_max_bytes;
     /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
@@ -399,23 +408,74 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
                 const struct fi_info *hints, struct fi_info **info);
 
 /* addr.c */
+/* room for the longest text of an address, with the terminating zero */
+#define OFI_ADDR_TEXT_BYTES 64
+
+/* any node and any free queues */
+extern const struct ofi_addr ofi_addr_any;
+
+/** ofi_addr_has_queues - return whether the address names queues, rather than any free ones. */
+static inline bool ofi_addr_has_queues(const struct ofi_addr *addr)
+{
+    return addr->queue[OFI_UNTAGGED] != OFI_QUEUE_NONE;
+}
+
+/** ofi_addr_port, ofi_addr_set_port - the port that stands for the queues; 0: any free queues. */
+uint32_t ofi_addr_port(const struct ofi_addr *addr);
+void ofi_addr_set_port(struct ofi_addr *addr, uint32_t port);
+
 /**
- * ofi_addr_parse - make an address from names.
- * @node: a decimal number, or NULL for any node. @service: 0 to 32766, or NULL for any queues.
+ * ofi_addr_format - return the format with which the provider answers this fi_info.addr_format;
+ * FI_FORMAT_UNSPEC: the format is not supported.
+ */
+uint32_t ofi_addr_format(uint32_t format);
+
+/**
+ * ofi_addr_read - read an address of @bytes in @format. Its size must be exactly that of the
+ * format; that of a text includes the terminating zero.
+ * ofi_addr_read_whole - read an address for which the caller gave no size.
+ * ofi_addr_read_element - read an element of an array as fi_av_insert() takes it.
+ * @format: a result of ofi_addr_format(). Errors: -FI_EINVAL.
+ */
+int ofi_addr_read(uint32_t format, const void *from, size_t bytes, struct ofi_addr *ret);
+int ofi_addr_read_whole(uint32_t format, const void *from, struct ofi_addr *ret);
+int ofi_addr_read_element(uint32_t format, const void *array, size_t index, struct ofi_addr *ret);
+
+/**
+ * ofi_addr_copy - write an address as fi_getname() and fi_av_lookup() must: cut to *@bytes, which
+ * is set to the full size. Errors: -FI_ETOOSMALL, it was cut; -FI_EADDRNOTAVAIL, the format has no
+ * address for this node.
+ * ofi_addr_dup - replace *@ret by an address in new memory. Errors: also -FI_ENOMEM.
+ */
+int ofi_addr_copy(uint32_t format, const struct ofi_addr *addr, void *to, size_t *bytes);
+int ofi_addr_dup(uint32_t format, const struct ofi_addr *addr, void **ret, size_t *bytes);
+
+/** ofi_addr_text - print an address, cut to @bytes. Returns the full size with the zero. */
+size_t ofi_addr_text(const struct ofi_addr *addr, char *text, size_t bytes);
+
+/**
+ * ofi_addr_parse - make an address from names, as described in addr.c.
+ * @node: NULL: any node. @service: NULL: any free queues. @flags: may have FI_NUMERICHOST.
  * Errors: -FI_ENODATA, a name is invalid.
  */
-int ofi_addr_parse(const char *node, const char *service, struct ofi_addr *ret);
+int ofi_addr_parse(const char *node, const char *service, uint64_t flags, struct ofi_addr *ret);
+
+/**
+ * ofi_addr_dest - check that messages can be sent to @addr, and replace OFI_NODE_SELF by the node
+ * of this process. Errors: -FI_EINVAL, it names no node or no queues; -FI_EHOSTUNREACH, it is no
+ * address of this fabric.
+ */
+int ofi_addr_dest(struct ofi_addr *addr, const struct fabemu_info *info);
+
+/**
+ * ofi_addr_is_here - return whether an endpoint of this process may have this source address.
+ * ofi_addr_of_source - read the source address for a new endpoint. Errors: -FI_EINVAL.
+ */
+bool ofi_addr_is_here(const struct ofi_addr *source, const struct fabemu_info *info);
+int ofi_addr_of_source(const struct fi_info *info, struct ofi_addr *ret);
 
 /** ofi_addr_hash - return a number that identifies this run of the fabric in addresses; never 0. */
 uint64_t ofi_addr_hash(const struct fabemu_info *info);
-
-/**
- * ofi_addr_copy - copy an address as fi_getname() and fi_av_lookup() must: cut to *@bytes, which is
- * set to the full size. Errors: -FI_ETOOSMALL, it was cut.
- */
-int ofi_addr_copy(const struct ofi_addr *addr, void *to, size_t *bytes);
-
-const char *ofi_addr_text(const struct ofi_addr *addr, char *text, size_t *bytes);
 
 /* source.c */
 /**

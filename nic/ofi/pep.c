@@ -19,6 +19,7 @@ struct ofi_pep {
     struct ofi_fabric *fabric;
     struct fabemu *fab;
     struct fi_info *info; /* copied for each request */
+    uint32_t addr_format;
     struct ofi_addr source;
     struct ofi_cm cm;
     struct fid_eq *eq;
@@ -60,14 +61,10 @@ static struct fi_info *request_info(struct ofi_pep *pep, struct ofi_request *req
 
     if (!info)
         return NULL;
-    free(info->dest_addr);
-    info->dest_addr = malloc(sizeof request->addr);
-    if (!info->dest_addr) {
+    if (ofi_addr_dup(pep->addr_format, &request->addr, &info->dest_addr, &info->dest_addrlen)) {
         fi_freeinfo(info);
         return NULL;
     }
-    memcpy(info->dest_addr, &request->addr, sizeof request->addr);
-    info->dest_addrlen = sizeof request->addr;
     info->handle = &request->fid;
     return info;
 }
@@ -127,7 +124,7 @@ static int pep_listen(struct fid_pep *fid)
         return -FI_ENOEQ;
     if (pep->cm.queue)
         return -FI_EOPBADSTATE;
-    if (pep->source.node != FABEMU_ANY_NODE && pep->source.node != fabemu_info(pep->fab)->node)
+    if (!ofi_addr_is_here(&pep->source, fabemu_info(pep->fab)))
         return -FI_EADDRNOTAVAIL;
     err = ofi_cm_open(&pep->cm, pep->fab, &fid->fid, pep->source.queue[OFI_UNTAGGED], PEP_RECEIVES);
     if (err)
@@ -136,7 +133,7 @@ static int pep_listen(struct fid_pep *fid)
     pep->source.fabric = ofi_addr_hash(fabemu_info(pep->fab));
     pep->source.incarnation = fabemu_info(pep->fab)->incarnation;
     pep->source.queue[OFI_UNTAGGED] = fabemu_queue_id(pep->cm.queue);
-    pep->source.queue[OFI_TAGGED] = pep->source.queue[OFI_UNTAGGED];
+    pep->source.queue[OFI_TAGGED] = pep->source.queue[OFI_UNTAGGED] | 1u;
     pep->cm.state = CM_LISTENING;
     ofi_eq_add(pep->eq, &pep->cm);
     return 0;
@@ -168,17 +165,15 @@ static int pep_setname(fid_t fid, void *addr, size_t bytes)
 
     if (pep->cm.queue)
         return -FI_EOPBADSTATE;
-    if (bytes != sizeof pep->source)
-        return -FI_EINVAL;
-    memcpy(&pep->source, addr, sizeof pep->source);
-    return 0;
+    return ofi_addr_read(pep->addr_format, addr, bytes, &pep->source);
 }
 
 static int pep_getname(fid_t fid, void *addr, size_t *bytes)
 {
     struct ofi_pep *pep = pep_of(fid);
 
-    return pep->cm.queue ? ofi_addr_copy(&pep->source, addr, bytes) : -FI_EOPBADSTATE;
+    return pep->cm.queue ? ofi_addr_copy(pep->addr_format, &pep->source, addr, bytes)
+                         : -FI_EOPBADSTATE;
 }
 
 static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
@@ -257,10 +252,11 @@ static struct fi_ops_cm pep_cm_ops = {
 int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **ret,
                  void *context)
 {
+    struct ofi_addr source;
     struct ofi_pep *pep;
     int err;
 
-    if (!info->ep_attr || info->ep_attr->type != FI_EP_MSG)
+    if (!info->ep_attr || info->ep_attr->type != FI_EP_MSG || ofi_addr_of_source(info, &source))
         return -FI_EINVAL;
     pep = calloc(1, sizeof *pep);
     if (!pep)
@@ -272,10 +268,8 @@ int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
         free(pep);
         return -ofi_errno(err);
     }
-    pep->source =
-        (struct ofi_addr){.node = FABEMU_ANY_NODE, .queue = {OFI_QUEUE_NONE, OFI_QUEUE_NONE}};
-    if (info->src_addr && info->src_addrlen == sizeof pep->source)
-        memcpy(&pep->source, info->src_addr, sizeof pep->source);
+    pep->source = source;
+    pep->addr_format = ofi_addr_format(info->addr_format);
     pep->fabric = container_of(fabric, struct ofi_fabric, fabric_fid);
     ofi_fid_init(&pep->pep_fid.fid, FI_CLASS_PEP, context, &pep_fid_ops);
     pep->pep_fid.ops = &pep_ops;

@@ -21,8 +21,6 @@ OFI_NO(int, control, FI_ENOSYS, struct fid *fid, int command, void *arg)
 OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t flags, void **ops,
        void *context)
 
-/* --- fabrics --- */
-
 /* --- domains --- */
 OFI_NO(int, scalable_ep, FI_ENOSYS, struct fid_domain *domain, struct fi_info *info,
        struct fid_ep **ep, void *context)
@@ -32,10 +30,6 @@ OFI_NO(int, srx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_rx_attr *at
        struct fid_ep **ep, void *context)
 OFI_NO(int, collective, FI_EOPNOTSUPP, struct fid_domain *domain, enum fi_collective_op coll,
        struct fi_collective_attr *attr, uint64_t flags)
-
-/* --- address vectors --- */
-OFI_NO(int, insertsym, FI_ENOSYS, struct fid_av *fid, const char *node, size_t nodes,
-       const char *service, size_t services, fi_addr_t *fi_addr, uint64_t flags, void *context)
 
 /* --- endpoints --- */
 OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *attr,

@@ -56,6 +56,23 @@ class LifeTest(FabemuCase):
         self.assertEqual(self.sockets(), [])
         self.assertFalse(alive(status["pid"]) or alive(status["supervisor"]))
 
+    def test_fabric__removes_the_shared_address_vectors_that_remain(self):
+        """Those of its name, when it starts and when it ends, and no other files."""
+        folder = os.path.join(self.dir, "fabemu")
+        own, other = ["u.a.av", "u.b%2E.av"], ["u.a.b.av", "u.av", "v.a.av", "u.a.av.x", "ux.a.av"]
+
+        os.makedirs(folder, 0o700)
+        for name in own + other:
+            open(os.path.join(folder, name), "w").close()
+        self.up("u")
+        self.assertEqual(sorted(os.listdir(folder)), sorted(other + ["u.sock"]))
+        for name in own:
+            open(os.path.join(folder, name), "w").close()
+        self.fabemu("down", "u")
+        self.assertEqual(sorted(os.listdir(folder)), sorted(other))
+        for name in other:
+            os.unlink(os.path.join(folder, name))
+
     def test_env__of_a_fabric_on_several_hosts_is_that_of_each(self):
         host = socket.gethostname()[:32]
         self.up(f"u.{host}")

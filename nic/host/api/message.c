@@ -18,7 +18,7 @@
 /* --- queues ------------------------------------------------------------------------- */
 
 #define ANY_FIRST 256u
-#define ANY_LAST  65534u /* the libfabric provider uses 65535 to mean "no queue" */
+#define ANY_END   65534u /* the libfabric provider uses 65535 to mean "no queue" */
 
 /* Open the queue. Messages that arrived for it before become ordinary unexpected messages. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
@@ -62,24 +62,33 @@ uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
     return queue->id;
 }
 
+/* Free the queue unless it is open. Returns false if it is open. */
+static bool queue_clear(struct fabemu *fab, uint32_t id)
+{
+    struct fabemu_queue *queue = fab->queues[id];
+
+    if (queue && queue->open)
+        return false;
+    if (queue)
+        nic_queue_free(queue);
+    return true;
+}
+
 /*
- * Open a free queue. Its id is chosen round robin, so that each id is reused as late as possible,
- * because a message for the previous owner of an id must not reach the next owner.
+ * Open the first queue of a free pair. Its id is chosen round robin, so that each id is reused as
+ * late as possible, because a message for the previous owner of an id must not reach the next
+ * owner.
  */
 static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
 {
     if (fab->queue_any < ANY_FIRST)
         fab->queue_any = ANY_FIRST;
-    for (uint32_t n = ANY_FIRST; n <= ANY_LAST; n++) {
+    for (uint32_t n = ANY_FIRST; n < ANY_END; n += 2) {
         uint16_t id = (uint16_t)fab->queue_any;
-        struct fabemu_queue *queue = fab->queues[id];
 
-        fab->queue_any = id == ANY_LAST ? ANY_FIRST : id + 1u;
-        if (queue && queue->open)
-            continue;
-        if (queue)
-            nic_queue_free(queue);
-        return queue_open_locked(fab, id, ret);
+        fab->queue_any = id + 2u == ANY_END ? ANY_FIRST : id + 2u;
+        if (queue_clear(fab, id) && queue_clear(fab, id + 1u))
+            return queue_open_locked(fab, id, ret);
     }
     return -EADDRINUSE;
 }

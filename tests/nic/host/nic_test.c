@@ -754,6 +754,41 @@ static void queue_open_any__starts_empty_and_rotates(void)
     peers_close(&w);
 }
 
+/* The id is even, and of a pair of which neither is open. */
+static void queue_open_any__opens_the_first_of_a_free_pair(void)
+{
+    struct peers w;
+    struct fabemu_queue *queue[4];
+    struct fabemu_req req = {0};
+    struct fabemu_dest dest = {.node = 1};
+    uint16_t first;
+
+    peers_open(&w, 2, false);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    first = fabemu_queue_id(queue[0]);
+    CU_ASSERT_EQUAL(first % 2, 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], first + 1u, &queue[1]), 0);
+    fabemu_queue_close(queue[0]);
+    w.fab[1]->queue_any = first; /* the other queue of the pair is open */
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first + 2);
+    fabemu_queue_close(queue[1]);
+    dest.queue = first + 1u; /* a message for the previous owner is dropped */
+    while (fabemu_inject(w.queue[0], &dest, "x", 1) == -EAGAIN)
+        fake_pump(w.fake);
+    fake_quiet(w.fake);
+    w.fab[1]->queue_any = first;
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_id(queue[0]), first);
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], first + 1u, &queue[1]), 0);
+    CU_ASSERT_EQUAL(fabemu_probe(queue[1], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
+    w.fab[1]->queue_any = 65532; /* the last pair; 65534 and 65535 are left out */
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[3]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_id(queue[3]), 65532);
+    CU_ASSERT_EQUAL(w.fab[1]->queue_any, 256);
+    peers_close(&w);
+}
+
 /* Compute for @ns between two calls of fabemu_idle(). */
 static void work(uint64_t ns)
 {
@@ -856,6 +891,7 @@ int main(void)
         CASE(send__survives_a_receiver_that_does_not_poll),
         CASE(send__waits_when_no_more_can_be_held),
         CASE(queue_open_any__starts_empty_and_rotates),
+        CASE(queue_open_any__opens_the_first_of_a_free_pair),
         CASE(idle__sleeps_when_its_caller_only_waits),
         CASE(idle__sleeps_late_when_yields_reach_the_fabric),
         {0},

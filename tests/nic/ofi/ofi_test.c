@@ -108,7 +108,7 @@ static void getinfo__refuses_unsupported_features(void)
     hints->domain_attr->max_err_data = 1;
     CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
-    hints->addr_format = FI_SOCKADDR_IN;
+    hints->addr_format = FI_SOCKADDR_IN6;
     CU_ASSERT(refused(hints));
 }
 
@@ -238,9 +238,8 @@ static void getinfo__turns_names_into_addresses(void)
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, NULL, "7", FI_SOURCE, hints, &info), 0);
     CU_ASSERT_EQUAL(info->src_addrlen, OFI_FIXTURE_ADDR_BYTES);
     fi_freeinfo(info);
-    CU_ASSERT_EQUAL(fi_getinfo(OFI_FIXTURE_VERSION, "localhost", "7", 0, hints, &info),
+    CU_ASSERT_EQUAL(fi_getinfo(OFI_FIXTURE_VERSION, "nowhere.invalid", "7", 0, hints, &info),
                     -FI_ENODATA);
-    CU_ASSERT_EQUAL(fi_getinfo(OFI_FIXTURE_VERSION, NULL, "7", 0, hints, &info), -FI_ENODATA);
     fi_freeinfo(hints);
 }
 

@@ -431,6 +431,36 @@ static void trigger__runs_a_chain_in_the_adapter(void)
     world_close(&w);
 }
 
+/* An array in two pieces that are too large for one segment. */
+static void trigger__reads_arrays_of_operands_when_it_starts(void)
+{
+    struct world w;
+
+    world_open(&w, &all_counters);
+    struct fid_cntr *go = counter_open(&w);
+    struct fi_triggered_context context = when(go, 1);
+    struct fi_ioc ioc[2] = {{.addr = &w.value[10], .count = 40}, {.addr = w.value, .count = 3}};
+    struct fi_rma_ioc remote = {.count = 43, .key = w.key};
+    struct fi_msg_atomic msg = {.msg_iov = ioc,
+                                .iov_count = 2,
+                                .addr = w.f.b.addr,
+                                .rma_iov = &remote,
+                                .rma_iov_count = 1,
+                                .datatype = FI_UINT64,
+                                .op = FI_SUM,
+                                .context = &context};
+
+    CU_ASSERT_EQUAL(fi_atomicmsg(w.f.a.ep, &msg, FI_TRIGGER), 0);
+    for (unsigned i = 0; i < 50; i++)
+        w.value[i] = i + 1;
+    fi_cntr_add(go, 1);
+    counter_is(w.f.a.count[OFI_FIXTURE_WRITTEN], 1, 0);
+    for (unsigned i = 0; i < 43; i++)
+        CU_ASSERT_EQUAL(w.memory[i], i < 40 ? i + 11 : i - 39);
+    counter_close(go);
+    world_close(&w);
+}
+
 /* One piece names no region: the whole fails once, and its other piece is written. */
 static void trigger__reports_a_failed_part_once(void)
 {
@@ -875,6 +905,7 @@ int main(void)
         CASE(region__may_close_while_peers_write),
         CASE(trigger__starts_sends_in_order),
         CASE(trigger__runs_a_chain_in_the_adapter),
+        CASE(trigger__reads_arrays_of_operands_when_it_starts),
         CASE(trigger__reports_a_failed_part_once),
         CASE(trigger__refuses_what_it_cannot_trigger),
         CASE(alias__has_flags_of_its_own),

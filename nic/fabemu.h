@@ -116,6 +116,7 @@ struct fabemu_req {
     uint64_t tag;             /* receives: the message's tag */
     uint64_t data;            /* receives: 64 bits that the sender chose */
     uint16_t mark;            /* receives: 16 further bits that the sender chose; notices: 0 */
+    uint16_t queue;           /* receives: the queue to which the message was sent */
     uint64_t bytes;           /* receives and probes: length of the whole message */
 
     uint64_t opaque[26]; /* for the library's use */
@@ -287,14 +288,35 @@ FABEMU_API void fabemu_block(struct fabemu *fab);
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
- * fabemu_queue_open_any - open a queue with an even number Q, round robin from 256 up, such that
- * neither Q nor Q + 1 is open. While Q is open, this function does not open Q + 1, so the caller
- * can open it by fabemu_queue_open(). Messages that arrived for the two numbers before are dropped,
- * as when a queue closes.
+ * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
+ * is chosen round robin from 256 up. If @count is odd, the number behind the last is free, too, and
+ * this function does not open it while the last is open. Messages that arrived for these numbers
+ * before are dropped, as when a queue closes.
+ * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
  */
-FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret);
+FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
 
-/** fabemu_queue_id - return the queue's number, which peers put into struct fabemu_dest. */
+/**
+ * fabemu_queue_open_shared - open a shared receive queue. It has no number, so nobody can send to
+ * it, and it cannot send. A receive that is posted to it receives a message to any of the queues
+ * that share it; fabemu_req.queue says to which. Errors: -ENOSPC, there are 4096; -ENOMEM.
+ */
+FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue **ret);
+
+/**
+ * fabemu_queue_share - from now on, match the messages to @queue with the receives of @shared, also
+ * those that have arrived and match no receive yet. When @queue closes, its messages are dropped,
+ * and receives that have matched one of them complete with -ECANCELED. @queue can still send and
+ * receive notices.
+ * Errors: -EINVAL, @shared is no shared receive queue, or @queue is one, or shares one, or receives
+ * were posted to it.
+ */
+FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
+
+/**
+ * fabemu_queue_id - return the queue's number, which peers put into struct fabemu_dest. Not for
+ * shared receive queues.
+ */
 FABEMU_API uint16_t fabemu_queue_id(const struct fabemu_queue *queue);
 
 /**

@@ -131,7 +131,7 @@ static int cm_data_check(const void *data, size_t bytes)
 int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue,
                 unsigned receives)
 {
-    int err = queue == OFI_QUEUE_NONE ? fabemu_queue_open_any(fab, &cm->queue)
+    int err = queue == OFI_QUEUE_NONE ? fabemu_queue_open_any(fab, 1, &cm->queue)
                                       : fabemu_queue_open(fab, queue, &cm->queue);
 
     if (err)

@@ -29,7 +29,7 @@ static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
     emu_list_add(&fab->opened, &queue->opened);
 }
 
-static int queue_open_locked(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+static int queue_open_locked(struct fabemu *fab, uint32_t id, struct fabemu_queue **ret)
 {
     struct fabemu_queue *queue = nic_queue_at(fab, id);
 
@@ -59,50 +59,105 @@ int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret
 
 uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
 {
-    return queue->id;
+    return (uint16_t)queue->id;
 }
 
-/* Free the queue unless it is open. Returns false if it is open. */
-static bool queue_clear(struct fabemu *fab, uint32_t id)
+static bool queues_are_free(const struct fabemu *fab, uint32_t first, uint32_t count)
 {
-    struct fabemu_queue *queue = fab->queues[id];
-
-    if (queue && queue->open)
-        return false;
-    if (queue)
-        nic_queue_free(queue);
+    for (uint32_t i = 0; i < count; i++)
+        if (fab->queues[first + i] && fab->queues[first + i]->open)
+            return false;
     return true;
 }
 
-/*
- * Open the first queue of a free pair. Its id is chosen round robin, so that each id is reused as
- * late as possible, because a message for the previous owner of an id must not reach the next
- * owner.
- */
-static int queue_open_next(struct fabemu *fab, struct fabemu_queue **ret)
+/* Open @count queues, and drop the messages that arrived for their numbers before. */
+static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
+                       struct fabemu_queue **ret)
 {
+    int err = 0;
+
+    for (uint32_t i = 0; i < count && !err; i++) {
+        if (fab->queues[first + i])
+            nic_queue_free(fab->queues[first + i]);
+        err = queue_open_locked(fab, first + i, &ret[i]);
+        while (err && i)
+            nic_queue_free(ret[--i]);
+    }
+    return err;
+}
+
+/*
+ * Open free queues. Their ids are chosen round robin, so that each id is reused as late as
+ * possible, because a message for the previous owner of an id must not reach the next owner.
+ */
+static int queues_open_next(struct fabemu *fab, uint32_t count, struct fabemu_queue **ret)
+{
+    uint32_t pairs = count + count % 2;
+
     if (fab->queue_any < ANY_FIRST)
         fab->queue_any = ANY_FIRST;
     for (uint32_t n = ANY_FIRST; n < ANY_END; n += 2) {
-        uint16_t id = (uint16_t)fab->queue_any;
+        uint32_t first = fab->queue_any;
 
-        fab->queue_any = id + 2u == ANY_END ? ANY_FIRST : id + 2u;
-        if (queue_clear(fab, id) && queue_clear(fab, id + 1u))
-            return queue_open_locked(fab, id, ret);
+        if (pairs <= ANY_END - first && queues_are_free(fab, first, pairs)) {
+            fab->queue_any = first + pairs == ANY_END ? ANY_FIRST : first + pairs;
+            return queues_open(fab, first, count, ret);
+        }
+        fab->queue_any = first + 2 == ANY_END ? ANY_FIRST : first + 2;
     }
     return -EADDRINUSE;
 }
 
-int fabemu_queue_open_any(struct fabemu *fab, struct fabemu_queue **ret)
+int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret)
+{
+    int err;
+
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
+    if (!count || count > ANY_END)
+        return nic_fail(count ? -EADDRINUSE : -EINVAL, "%u queues cannot be opened", count);
+    nic_lock(fab);
+    err = queues_open_next(fab, count, ret);
+    nic_unlock(fab);
+    return err ? nic_fail(err, "no %u successive queues of node %u are free", count, fab->info.node)
+               : 0;
+}
+
+static int shared_open_locked(struct fabemu *fab, struct fabemu_queue **ret)
+{
+    for (uint32_t id = NIC_NUMBERS; id < NIC_QUEUES; id++)
+        if (!fab->queues[id])
+            return queue_open_locked(fab, id, ret);
+    return -ENOSPC;
+}
+
+int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue **ret)
 {
     int err;
 
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     nic_lock(fab);
-    err = queue_open_next(fab, ret);
+    err = shared_open_locked(fab, ret);
     nic_unlock(fab);
-    return err ? nic_fail(err, "no queue of node %u is free", fab->info.node) : 0;
+    return err ? nic_fail(err, "a shared receive queue: %s", strerror(-err)) : 0;
+}
+
+int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared)
+{
+    struct fabemu *fab = queue->fab;
+    bool valid;
+
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
+    nic_lock(fab);
+    valid = shared->fab == fab && nic_queue_is_shared(shared) && !nic_queue_is_shared(queue) &&
+            queue->receiver == queue && emu_list_empty(&queue->posted) &&
+            emu_list_empty(&queue->active);
+    if (valid)
+        nic_queue_share(queue, shared);
+    nic_unlock(fab);
+    return valid ? 0 : nic_fail(-EINVAL, "these queues cannot share their receives");
 }
 
 void fabemu_queue_close(struct fabemu_queue *queue)
@@ -161,11 +216,18 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     send->data = dest->data;
     send->mark = dest->mark;
     send->dst_queue = dest->queue;
-    send->src_queue = queue->id;
+    send->src_queue = (uint16_t)queue->id;
     send->delivered = dest->delivered;
     send->matched = dest->matched;
     nic_op_iov(op, iov, iovs);
     send->watched = nic_watched_begin(queue->fab, op->bytes);
+}
+
+static int send_check(const struct fabemu_queue *queue, const struct fabemu_dest *dest)
+{
+    if (nic_queue_is_shared(queue))
+        return nic_fail(-EINVAL, "a shared receive queue cannot send");
+    return nic_node_check(queue->fab, dest->node);
 }
 
 int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
@@ -173,7 +235,7 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 {
     struct fabemu *fab = queue->fab;
     struct nic_op *op = nic_op_of(req);
-    int err = nic_node_check(fab, dest->node);
+    int err = send_check(queue, dest);
 
     if (!err)
         err = nic_iov_check(iov, iovs);
@@ -216,7 +278,7 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
     struct nic_send send;
     int err = bytes > FABEMU_INJECT_BYTES
                   ? nic_fail(-EINVAL, "at most %d bytes can be injected", FABEMU_INJECT_BYTES)
-                  : nic_node_check(fab, dest->node);
+                  : send_check(queue, dest);
 
     if (!err)
         err = nic_buffer_check(buf, bytes);
@@ -258,6 +320,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
         return nic_fail_defunct();
     if (req->after)
         return nic_fail(-EINVAL, "a receive cannot be armed");
+    if (queue->receiver != queue)
+        return nic_fail(-EINVAL, "post the receive to the shared receive queue");
     if (nic_event_check(queue->fab, req))
         return -EINVAL;
     op->post.link = (struct emu_list){0};

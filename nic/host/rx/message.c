@@ -71,6 +71,7 @@ void nic_message_describe(struct fabemu_req *req, uint32_t node, uint64_t incarn
     req->tag = wire->tag;
     req->data = wire->data;
     req->mark = wire->mark;
+    req->queue = wire->head.queue;
     req->bytes = wire->bytes;
 }
 
@@ -195,8 +196,8 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
 static struct nic_recv *queue_match(struct fabemu_queue *queue, const struct nic_peer *peer,
                                     const struct nic_wire_msg *wire)
 {
-    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue}, wire->tag,
-                           wire->bytes);
+    return nic_queue_match(queue, (struct fabemu_source){peer->node, wire->src_queue},
+                           peer->incarnation, wire->tag, wire->bytes);
 }
 
 /* --- the wire ----------------------------------------------------------------------- */
@@ -226,7 +227,8 @@ static void message_read(const struct emu_seg *seg, struct nic_wire_msg *wire)
 }
 
 /*
- * Read and check the first segment of an eager message or an RTS. Returns the message's queue.
+ * Read and check the first segment of an eager message or an RTS. Returns the queue that receives
+ * the message.
  * NULL: the segment was malformed or refused, and was counted.
  */
 static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *peer,
@@ -246,7 +248,7 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
     queue = nic_queue_at(fab, wire->head.queue);
     if (!queue)
         fab->counts.refused++;
-    return queue;
+    return queue ? queue->receiver : NULL;
 }
 
 /* Send a FIN to the sender of an eager message. @id: the sender's id; 0: it wants no FIN. */

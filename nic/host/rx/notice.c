@@ -30,6 +30,7 @@ static void notice_complete(struct fabemu *fab, struct nic_op *op, const struct 
 {
     struct fabemu_req *req = op->post.req;
 
+    req->queue = (uint16_t)nic_recv_of(op)->queue->id;
     req->src_node = notice->src_node;
     req->src_queue = notice->src_queue;
     req->mark = 0;

@@ -51,26 +51,26 @@ struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *op
 }
 
 static struct nic_recv *queue_find_posted(struct fabemu_queue *queue, struct fabemu_source from,
-                                          uint64_t tag)
+                                          uint64_t incarnation, uint64_t tag)
 {
     emu_each_listed (struct nic_recv, recv, &queue->posted, op.post.link)
         if (source_matches(from, (struct fabemu_source){recv->op.node, recv->from}) &&
-            tag_matches(tag, recv->tag, recv->ignore))
+            recv->op.incarnation <= incarnation && tag_matches(tag, recv->tag, recv->ignore))
             return recv;
     return NULL;
 }
 
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
-                                 uint64_t tag, uint64_t bytes)
+                                 uint64_t incarnation, uint64_t tag, uint64_t bytes)
 {
-    struct nic_recv *recv = queue_find_posted(queue, from, tag), *one;
+    struct nic_recv *recv = queue_find_posted(queue, from, incarnation, tag), *one;
     bool open;
 
     while (recv && recv->next) {
         one = nic_multi_next(recv, bytes, &open);
         if (one)
             return one;
-        recv = queue_find_posted(queue, from, tag);
+        recv = queue_find_posted(queue, from, incarnation, tag);
     }
     if (recv)
         emu_list_del(&recv->op.post.link);
@@ -88,7 +88,7 @@ struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_
     return NULL;
 }
 
-struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
+struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint32_t id)
 {
     struct fabemu_queue *queue = fab->queues[id];
 
@@ -99,6 +99,7 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
         return NULL;
     queue->fab = fab;
     queue->id = id;
+    queue->receiver = queue;
     emu_list_init(&queue->posted);
     emu_list_init(&queue->unexpected);
     emu_list_init(&queue->active);
@@ -106,6 +107,26 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id)
     emu_list_init(&queue->awaiting);
     fab->queues[id] = queue;
     return queue;
+}
+
+void nic_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared)
+{
+    queue->receiver = shared;
+    while (!emu_list_empty(&queue->unexpected)) {
+        struct fabemu_message *msg =
+            emu_list_entry(queue->unexpected.next, struct fabemu_message, link);
+        struct nic_recv *recv = nic_queue_match(
+            shared, (struct fabemu_source){msg->src_node, msg->wire.src_queue},
+            msg->src_incarnation, msg->wire.tag, msg->wire.bytes);
+
+        msg->queue = shared;
+        if (recv) {
+            nic_message_take(queue->fab, msg, recv);
+        } else {
+            emu_list_del(&msg->link);
+            emu_list_add(&shared->unexpected, &msg->link);
+        }
+    }
 }
 
 /* --- closing ------------------------------------------------------------------------ */
@@ -124,6 +145,50 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
     nic_op_end(fab, op, -ECANCELED);
 }
 
+/* Return whether a message to number @to is lost when @queue closes. */
+static bool is_lost(const struct fabemu_queue *queue, uint16_t to)
+{
+    return nic_queue_is_shared(queue) || queue->id == to;
+}
+
+/* Cancel the receives that have matched a message to the queue. */
+static void matched_end(struct fabemu_queue *queue)
+{
+    struct emu_list *list = &queue->receiver->active, *at, *next;
+
+    for (at = list->next; at != list; at = next) {
+        struct nic_recv *recv = emu_list_entry(at, struct nic_recv, op.post.link);
+
+        next = at->next;
+        if (is_lost(queue, recv->op.post.req->queue))
+            nic_receive_abandon(queue->fab, recv);
+    }
+}
+
+static void unexpected_end(struct fabemu_queue *queue)
+{
+    struct emu_list *list = &queue->receiver->unexpected, *at, *next;
+
+    for (at = list->next; at != list; at = next) {
+        struct fabemu_message *msg = emu_list_entry(at, struct fabemu_message, link);
+
+        next = at->next;
+        if (!is_lost(queue, msg->wire.head.queue))
+            continue;
+        if (!queue->open)
+            queue->fab->parked--;
+        nic_message_drop(queue->fab, msg);
+    }
+}
+
+/* Let no queue share a queue that closes. */
+static void sharing_end(struct fabemu_queue *shared)
+{
+    emu_each_listed (struct fabemu_queue, queue, &shared->fab->opened, opened)
+        if (queue->receiver == shared)
+            queue->receiver = queue;
+}
+
 void nic_queue_free(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
@@ -131,13 +196,10 @@ void nic_queue_free(struct fabemu_queue *queue)
     while (!emu_list_empty(&queue->posted))
         nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, post.link), -ECANCELED);
     nic_notices_end(queue);
-    while (!emu_list_empty(&queue->active))
-        nic_receive_abandon(fab, emu_list_entry(queue->active.next, struct nic_recv, op.post.link));
-    while (!emu_list_empty(&queue->unexpected)) {
-        if (!queue->open)
-            fab->parked--;
-        nic_message_drop(fab, emu_list_entry(queue->unexpected.next, struct fabemu_message, link));
-    }
+    matched_end(queue);
+    unexpected_end(queue);
+    if (nic_queue_is_shared(queue))
+        sharing_end(queue);
     emu_list_del(&queue->opened);
     fab->queues[queue->id] = NULL;
     free(queue);

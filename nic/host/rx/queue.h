@@ -14,7 +14,9 @@
 
 /* limit of the messages that are kept for queues that are not open yet; more wait at senders */
 #define NIC_PARKED_MAX 4096u
-#define NIC_QUEUES     65536u
+#define NIC_NUMBERS    65536u /* of queues to which peers can send */
+/* shared receive queues have the ids from NIC_NUMBERS up */
+#define NIC_QUEUES (NIC_NUMBERS + 4096u)
 
 struct fabemu_message {
     /* entry in the queue's `unexpected` until a probe claims the message or a receive matches it */
@@ -36,6 +38,8 @@ struct fabemu_message {
 
 struct fabemu_queue {
     struct fabemu *fab;
+    /* the queue whose lists hold the messages to this one: itself, or a shared receive queue */
+    struct fabemu_queue *receiver;
     struct emu_list posted;     /* receives, oldest first */
     struct emu_list unexpected; /* messages, oldest first */
     struct emu_list active;     /* receives that have matched and are not complete */
@@ -44,7 +48,7 @@ struct fabemu_queue {
     struct emu_list awaiting; /* receives of notices, oldest first; empty if there are notices */
     struct emu_list opened;   /* entry in fab->opened */
     struct nic_access_events events;
-    uint16_t id;
+    uint32_t id;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
 };
@@ -65,14 +69,15 @@ NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");
 
 /** nic_queue_at - return queue @id, creating it (not open) if necessary; NULL: no memory. */
-struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint16_t id);
+struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint32_t id);
 /**
  * nic_queue_match - return the oldest posted receive that matches a message of @bytes, no longer in
  * the list; NULL: none matches. From a receive of several messages it takes the one for this
  * message.
+ * @incarnation: of the sender.
  */
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
-                                 uint64_t tag, uint64_t bytes);
+                                 uint64_t incarnation, uint64_t tag, uint64_t bytes);
 /**
  * nic_multi_next - take from @multi, a receive of several messages, a receive for one message of
  * @bytes. If too little space is left then, complete @multi.
@@ -96,6 +101,14 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
  * @withdrawn: the process has disconnected, which cancels its messages, so drop them instead.
  */
 void nic_queue_fail_older(struct fabemu *fab, uint32_t node, uint64_t first, bool withdrawn);
+/** nic_queue_is_shared - return whether this is a shared receive queue. Lock: none. */
+static inline bool nic_queue_is_shared(const struct fabemu_queue *queue)
+{
+    return queue->id >= NIC_NUMBERS;
+}
+
+/** nic_queue_share - implement fabemu_queue_share() for a queue without receives. */
+void nic_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
 /** nic_queue_free - close the queue: end its receives and drop its messages. */
 void nic_queue_free(struct fabemu_queue *queue);
 /** nic_queue_forget_event - let no queue count in @event any more, because it closes. */

@@ -419,7 +419,7 @@ static void forked__calls_return_at_once(void)
     atomic_store(&w.fab[0]->defunct, true);
     pthread_mutex_lock(&w.fab[0]->lock); /* as a thread of the parent may have */
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 9, &queue), -ENOTCONN);
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[0], &queue), -ENOTCONN);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[0], 1, &queue), -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &(struct fabemu_dest){.node = 1}, NULL, 0, &req),
                     -ENOTCONN);
     CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, NULL, 0, &req), -ENOTCONN);

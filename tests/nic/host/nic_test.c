@@ -388,7 +388,7 @@ static int status_after_close(bool opened, bool delivered, size_t bytes, uint32_
         fake_pump(w.fake);
     if (opened)
         fabemu_queue_close(queue);
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue), 0); /* drops its messages */
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue), 0); /* drops its messages */
     CU_ASSERT_TRUE(fake_finish(w.fake, &req, 1));
     CU_ASSERT_EQUAL(w.fab[0]->counts.malformed + w.fab[1]->counts.malformed, 0);
     peers_close(&w);
@@ -737,17 +737,17 @@ static void queue_open_any__starts_empty_and_rotates(void)
     uint16_t first;
 
     peers_open(&w, 2, false);
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[0]), 0);
     first = dest.queue = fabemu_queue_id(queue[0]);
     fabemu_queue_close(queue[0]);
     while (fabemu_inject(w.queue[0], &dest, "x", 1) == -EAGAIN)
         fake_pump(w.fake);
     fake_quiet(w.fake);
     CU_ASSERT_EQUAL(w.fab[1]->parked, 1);
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[1]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[1]), 0);
     CU_ASSERT_NOT_EQUAL(fabemu_queue_id(queue[1]), first);
     w.fab[1]->queue_any = first; /* as after a round of all numbers */
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[2]), 0);
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first);
     CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
     CU_ASSERT_EQUAL(fabemu_probe(queue[2], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
@@ -764,13 +764,13 @@ static void queue_open_any__opens_the_first_of_a_free_pair(void)
     uint16_t first;
 
     peers_open(&w, 2, false);
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[0]), 0);
     first = fabemu_queue_id(queue[0]);
     CU_ASSERT_EQUAL(first % 2, 0);
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], first + 1u, &queue[1]), 0);
     fabemu_queue_close(queue[0]);
     w.fab[1]->queue_any = first; /* the other queue of the pair is open */
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[2]), 0);
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first + 2);
     fabemu_queue_close(queue[1]);
     dest.queue = first + 1u; /* a message for the previous owner is dropped */
@@ -778,12 +778,12 @@ static void queue_open_any__opens_the_first_of_a_free_pair(void)
         fake_pump(w.fake);
     fake_quiet(w.fake);
     w.fab[1]->queue_any = first;
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[0]), 0);
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[0]), first);
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], first + 1u, &queue[1]), 0);
     CU_ASSERT_EQUAL(fabemu_probe(queue[1], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
     w.fab[1]->queue_any = 65532; /* the last pair; 65534 and 65535 are left out */
-    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], &queue[3]), 0);
+    CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[3]), 0);
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[3]), 65532);
     CU_ASSERT_EQUAL(w.fab[1]->queue_any, 256);
     peers_close(&w);

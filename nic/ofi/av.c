@@ -14,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AV_CONTEXT_BITS 16 /* most bits of an fi_addr_t for the index of a receive context */
+
 struct ofi_av {
     struct fid_av av_fid;
     struct ofi_domain *domain;
     enum fi_av_type type;
+    unsigned context_bits; /* highest bits of an fi_addr_t, the index of a receive context */
     bool events;           /* insertions are reported to eq (FI_EVENT) */
     struct fid_eq *eq;     /* NULL: none is bound */
     _Atomic uint32_t refs; /* endpoints bound */
@@ -41,7 +44,16 @@ void ofi_av_release(struct ofi_av *av)
 
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
-    return ofi_entries_get(&av->entries, addr, ret);
+    unsigned bits = av->context_bits;
+    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* of its queues */
+    int err = ofi_entries_get(&av->entries, bits ? addr << bits >> bits : addr, ret);
+
+    for (unsigned kind = 0; kind < OFI_KINDS && !err; kind++) {
+        if (first >= (uint64_t)OFI_QUEUE_NONE - ret->queue[kind])
+            return -FI_EINVAL;
+        ret->queue[kind] = (uint16_t)(ret->queue[kind] + first);
+    }
+    return err;
 }
 
 fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from)
@@ -295,7 +307,7 @@ static int attr_check(const struct fi_av_attr *attr)
     /* FI_SYMMETRIC describes the addresses, which makes no difference here */
     if (attr->flags & ~(uint64_t)(FI_EVENT | FI_READ | FI_SYMMETRIC))
         return -FI_EBADFLAGS;
-    if (attr->type > FI_AV_TABLE || (attr->flags & FI_READ && !attr->name))
+    if (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CONTEXT_BITS || attr->type > FI_AV_TABLE || (attr->flags & FI_READ && !attr->name))
         return -FI_EINVAL;
     return 0;
 }
@@ -323,6 +335,7 @@ int ofi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
     if (attr->name && !attr->map_addr)
         attr->map_addr = av->entries.table->addr;
     av->type = attr->type;
+    av->context_bits = (unsigned)attr->rx_ctx_bits;
     av->events = attr->flags & FI_EVENT;
     ofi_fid_init(&av->av_fid.fid, FI_CLASS_AV, context, &av_fid_ops);
     av->av_fid.ops = &av_ops;

@@ -279,7 +279,11 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
     cq->newest = NULL;
     while (*at)
         if ((*at)->ep == ep) {
-            *at = (*at)->next; /* its memory is freed with the endpoint */
+            struct ofi_op *op = *at;
+
+            *at = op->next;
+            if (op->pool != &ep->pool && op->pool != &ep->arrivals)
+                ofi_op_put(op); /* of a shared context; others are freed with the endpoint */
         } else {
             cq->newest = *at;
             at = &(*at)->next;

@@ -7,6 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Return whether @flags name a direction that this endpoint or context does not have. */
+static bool ep_lacks_side(const struct ofi_ep *ep, uint64_t flags)
+{
+    return (!ep->sends && flags & (FI_SEND | FI_READ | FI_WRITE)) ||
+           (!ep->receives && flags & (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE));
+}
+
 static void ep_bind_side(struct ofi_side *side, struct ofi_cq *cq, uint64_t flags)
 {
     if (!side->cq)
@@ -21,7 +28,7 @@ static int ep_bind_cq(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
     if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
         return -FI_EBADFLAGS;
-    if (cq->domain != ep->domain || (flags & FI_TRANSMIT && ep->tx.cq) ||
+    if (cq->domain != ep->domain || ep_lacks_side(ep, flags) || (flags & FI_TRANSMIT && ep->tx.cq) ||
         (flags & FI_RECV && ep->rx.cq))
         return -FI_EINVAL;
     if (flags & FI_TRANSMIT)
@@ -44,6 +51,8 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
     if (flags & ~(FI_SEND | FI_RECV | OFI_CAPS_ACCESS))
         return -FI_EBADFLAGS;
+    if (ep_lacks_side(ep, flags))
+        return -FI_EINVAL;
     for (unsigned i = 0; i < OFI_COUNTS; i++)
         if (flags & of[i] && ep->cntr[i])
             return -FI_EINVAL;
@@ -53,7 +62,16 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
     return 0;
 }
 
-static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
+static int ep_bind_av(struct ofi_ep *ep, struct fid *fid)
+{
+    if (ep->av || ep->sep) /* contexts use the vector of their scalable endpoint */
+        return -FI_EINVAL;
+    ep->av = ofi_av_of(fid);
+    ofi_av_hold(ep->av);
+    return 0;
+}
+
+int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
@@ -65,11 +83,10 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     case FI_CLASS_CNTR:
         return ep_bind_cntr(ep, other, flags);
     case FI_CLASS_AV:
-        if (ep->av)
-            return -FI_EINVAL;
-        ep->av = ofi_av_of(other);
-        ofi_av_hold(ep->av);
-        return 0;
+        return ep_bind_av(ep, other);
+    case FI_CLASS_STX_CTX:
+    case FI_CLASS_SRX_CTX:
+        return ofi_share_bind(ep, other, flags);
     case FI_CLASS_EQ:
         return ep->cm ? ofi_conn_bind(ep, other) : 0; /* nothing happens to other endpoints */
     default:
@@ -77,38 +94,38 @@ static int ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     }
 }
 
-/*
- * Open the queue of this kind: the requested one, or a free one. Free queues come in pairs, so that
- * a port stands for them.
- */
-static int ep_queue_open(struct ofi_ep *ep, enum ofi_kind kind)
+/* Open the queues that the address requests: of the first context, and those behind them. */
+static int queues_open_at(struct fabemu *fab, const struct ofi_addr *source, unsigned count,
+                          struct fabemu_queue **queue)
 {
-    struct fabemu *fab = ep->domain->fab;
+    int err = 0;
 
-    if (ofi_addr_has_queues(&ep->source))
-        return fabemu_queue_open(fab, ep->source.queue[kind], &ep->queue[kind]);
-    if (kind == OFI_UNTAGGED)
-        return fabemu_queue_open_any(fab, &ep->queue[kind]);
-    return fabemu_queue_open(fab, fabemu_queue_id(ep->queue[OFI_UNTAGGED]) + 1u, &ep->queue[kind]);
+    for (unsigned i = 0; i < count && !err; i++) {
+        uint32_t id = source->queue[i % OFI_KINDS] + i / OFI_KINDS * OFI_KINDS;
+
+        err = id < OFI_QUEUE_NONE ? fabemu_queue_open(fab, (uint16_t)id, &queue[i]) : -EINVAL;
+        while (err && i)
+            fabemu_queue_close(queue[--i]);
+    }
+    return err;
 }
 
-static int ep_queues_open(struct ofi_ep *ep)
+int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue **queue)
 {
     const struct fabemu_info *info = fabemu_info(ep->domain->fab);
+    struct fabemu *fab = ep->domain->fab;
+    int err;
 
     if (!ofi_addr_is_here(&ep->source, info))
         return -FI_EADDRNOTAVAIL;
-    for (unsigned kind = 0; kind < OFI_KINDS; kind++) {
-        int err = ep_queue_open(ep, kind);
-
-        if (err) {
-            if (kind)
-                fabemu_queue_close(ep->queue[0]);
-            return -ofi_errno(err);
-        }
-    }
+    if (ofi_addr_has_queues(&ep->source))
+        err = queues_open_at(fab, &ep->source, OFI_KINDS * contexts, queue);
+    else
+        err = fabemu_queue_open_any(fab, OFI_KINDS * contexts, queue);
+    if (err)
+        return -ofi_errno(err);
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)
-        ep->source.queue[kind] = fabemu_queue_id(ep->queue[kind]);
+        ep->source.queue[kind] = fabemu_queue_id(queue[kind]);
     ep->source.node = info->node;
     ep->source.fabric = ep->domain->fabric_hash;
     ep->source.incarnation = info->incarnation;
@@ -149,10 +166,30 @@ static int ep_count_remote(struct ofi_ep *ep)
     return -ofi_errno(err);
 }
 
+static int ep_queues_open(struct ofi_ep *ep)
+{
+    return ep->sep ? ofi_sep_queues(ep) : ofi_ep_queues_open(ep, 1, ep->queue);
+}
+
+/* The queues of a context belong to its scalable endpoint, which closes them. */
 static void ep_queues_close(struct ofi_ep *ep)
 {
-    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
+    for (unsigned kind = 0; kind < OFI_KINDS && !ep->sep; kind++)
         fabemu_queue_close(ep->queue[kind]);
+}
+
+/* Check that everything was bound that the endpoint needs. */
+static int ep_check_bound(struct ofi_ep *ep)
+{
+    if (ep->sep && !ep->av)
+        ofi_sep_share_av(ep);
+    if (!ep->av && !ep->cm)
+        return -FI_ENOAV;
+    if (ep->sends && !ep->tx.cq && ep->caps & FI_SEND && !ep->cntr[OFI_COUNT_SEND])
+        return -FI_ENOCQ;
+    if (ep->receives && !ep->rx.cq && ep->caps & FI_RECV && !ep->cntr[OFI_COUNT_RECV])
+        return -FI_ENOCQ;
+    return (ep->shares_tx && !ep->stx) || (ep->shares_rx && !ep->srx) ? -FI_EOPBADSTATE : 0;
 }
 
 static int ep_enable(struct ofi_ep *ep)
@@ -161,20 +198,20 @@ static int ep_enable(struct ofi_ep *ep)
 
     if (ep->enabled)
         return 0;
-    if (!ep->av && !ep->cm)
-        return -FI_ENOAV;
-    if (!ep->tx.cq && ep->caps & FI_SEND && !ep->cntr[OFI_COUNT_SEND])
-        return -FI_ENOCQ;
-    if (!ep->rx.cq && ep->caps & FI_RECV && !ep->cntr[OFI_COUNT_RECV])
-        return -FI_ENOCQ;
-    err = ep_queues_open(ep);
+    err = ep_check_bound(ep);
+    if (!err)
+        err = ep_queues_open(ep);
     if (err)
         return err;
     err = ep->cm ? ofi_conn_enable(ep) : 0;
     if (!err)
         err = ep_count_remote(ep);
+    if (!err && ep->srx)
+        err = ofi_srx_join(ep);
     if (!err)
         err = ep_await_data(ep);
+    if (err && ep->srx)
+        ofi_srx_leave(ep);
     if (err)
         ep_queues_close(ep);
     ep->enabled = !err;
@@ -234,10 +271,10 @@ static void ep_stop(struct ofi_ep *ep)
 /*
  * End all operations. First cancel the operations that wait for a counter. Then wait for the sends,
  * while their receivers can still fetch the data. Then closing the queues cancels the receives.
- * Last, the other operations are aborted, which takes the adapter's lock for each. So when
- * ep_drain() returns, no callback is running, and the adapter uses no buffer of the application.
+ * Last, the other operations are aborted, which takes the adapter's lock for each. So when this
+ * returns, no callback is running, and the adapter uses no buffer of the application.
  */
-static void ep_drain(struct ofi_ep *ep)
+void ofi_ep_drain(struct ofi_ep *ep)
 {
     uint64_t drain_ms = fabemu_info(ep->domain->fab)->bounds.drain_ms;
     struct ofi_wait wait = ofi_wait_begin(ep->domain->fab, drain_ms > INT_MAX ? -1 : (int)drain_ms);
@@ -247,6 +284,8 @@ static void ep_drain(struct ofi_ep *ep)
     while (ofi_op_sends_pending(ep) && ofi_wait_step(&wait))
         ;
     ep_stop(ep);
+    if (ep->srx)
+        ofi_srx_leave(ep);
     if (ep->enabled)
         ep_queues_close(ep);
     ofi_op_abort_all(ep);
@@ -268,6 +307,15 @@ static void ep_unbind(struct ofi_ep *ep)
         ofi_cntr_unbind(&ep->cntr[i]);
     if (ep->av)
         ofi_av_release(ep->av);
+    ofi_share_unbind(ep);
+}
+
+void ofi_ep_free(struct ofi_ep *ep)
+{
+    ofi_release(&ep->domain->refs);
+    ofi_op_pool_free(ep);
+    ofi_lock_destroy(&ep->lock);
+    free(ep);
 }
 
 static int ep_close(struct fid *fid)
@@ -277,12 +325,11 @@ static int ep_close(struct fid *fid)
     if (ofi_held(&ep->aliases))
         return -FI_EBUSY;
     ofi_conn_close(ep);
-    ep_drain(ep);
+    ofi_ep_drain(ep);
     ep_unbind(ep);
-    ofi_release(&ep->domain->refs);
-    ofi_op_pool_free(ep);
-    ofi_lock_destroy(&ep->lock);
-    free(ep);
+    if (ep->sep)
+        ofi_sep_forget(ep);
+    ofi_ep_free(ep);
     return 0;
 }
 
@@ -295,7 +342,7 @@ int ofi_ep_setname(fid_t fid, void *addr, size_t bytes)
 {
     struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
-    if (ep->enabled)
+    if (ep->enabled || ep->sep)
         return -FI_EOPBADSTATE;
     return ofi_addr_read(ep->addr_format, addr, bytes, &ep->source);
 }
@@ -311,6 +358,8 @@ int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
 
 int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
 {
+    if (!ep->sends)
+        return -FI_EOPNOTSUPP;
     return ep->cm ? ofi_conn_peer(ep, ret) : ofi_av_peer(ep->av, addr, ret);
 }
 
@@ -339,7 +388,7 @@ static int ep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
 static struct fi_ops ep_fid_ops = {
     .size = sizeof(struct fi_ops),
     .close = ep_close,
-    .bind = ep_bind,
+    .bind = ofi_ep_bind,
     .control = ofi_ep_control,
     .ops_open = ofi_no_ops_open,
 };
@@ -349,8 +398,8 @@ static struct fi_ops_ep ep_ops = {
     .cancel = ep_cancel,
     .getopt = ep_getopt,
     .setopt = ofi_multi_setopt,
-    .tx_ctx = ofi_no_tx_ctx,
-    .rx_ctx = ofi_no_rx_ctx,
+    .tx_ctx = ofi_tx_context,
+    .rx_ctx = ofi_rx_context,
     .rx_size_left = ofi_no_size_left,
     .tx_size_left = ofi_no_size_left,
 };
@@ -367,9 +416,13 @@ static struct fi_ops_cm ep_cm_ops = {
     .shutdown = ofi_no_shutdown,
 };
 
-static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info)
+void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info,
+                 size_t class, void *context)
 {
+    ofi_fid_init(&ep->handle.ep_fid.fid, class, context, &ep_fid_ops);
+    ofi_hold(&domain->refs);
     ep->domain = domain;
+    ep->sends = ep->receives = true;
     ep->addr_format = ofi_addr_format(info->addr_format);
     ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
@@ -388,36 +441,48 @@ static void ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct f
     ep->handle.ep_fid.atomic = &ofi_atomic_ops;
 }
 
-int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
+int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source)
 {
     enum fi_ep_type type = info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
-    struct ofi_addr source;
-    struct ofi_ep *ep;
-    int err = 0;
 
-    if (type > FI_EP_RDM || ofi_addr_of_source(info, &source))
+    if (type > FI_EP_RDM || ofi_addr_of_source(info, source))
         return -FI_EINVAL;
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))
         return -FI_EBADFLAGS;
+    return 0;
+}
+
+int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ret, void *context)
+{
+    const struct fi_ep_attr none = {0}, *attr = info->ep_attr ? info->ep_attr : &none;
+    bool shares_tx = attr->tx_ctx_cnt == FI_SHARED_CONTEXT;
+    bool shares_rx = attr->rx_ctx_cnt == FI_SHARED_CONTEXT;
+    struct ofi_addr source;
+    struct ofi_ep *ep;
+    int err = ofi_ep_check(info, &source);
+
+    if (err)
+        return err;
+    if ((attr->tx_ctx_cnt > 1 && !shares_tx) || (attr->rx_ctx_cnt > 1 && !shares_rx))
+        return -FI_EINVAL; /* for fi_scalable_ep() */
     ep = calloc(1, sizeof *ep);
     if (!ep)
         return -FI_ENOMEM;
-    ep_init(ep, ofi_domain_of(domain), info);
+    ofi_ep_init(ep, ofi_domain_of(domain), info, FI_CLASS_EP, context);
     ep->source = source;
-    if (type == FI_EP_MSG)
+    ep->shares_tx = shares_tx;
+    ep->shares_rx = shares_rx;
+    if (attr->type == FI_EP_MSG)
         err = ofi_conn_open(ep, info);
     if (err) {
-        ofi_lock_destroy(&ep->lock);
-        free(ep);
+        ofi_ep_free(ep);
         return err;
     }
     if (ep->cm) { /* data uses any queues; an address with queues is that of a passive endpoint */
         ep->handle.ep_fid.cm = &ofi_conn_ops;
         ofi_addr_set_port(&ep->source, 0);
     }
-    ofi_fid_init(&ep->handle.ep_fid.fid, FI_CLASS_EP, context, &ep_fid_ops);
-    ofi_hold(&ep->domain->refs);
     *ret = &ep->handle.ep_fid;
     return 0;
 }

@@ -36,12 +36,15 @@ static const struct info_kind {
     enum fi_ep_type type;
     uint64_t caps;
     size_t message_bytes; /* longest message */
+    size_t contexts;      /* most contexts in each direction */
 } info_kinds[] = {
-    {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES},
-    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV | FI_SHARED_AV), OFI_MESSAGE_MAX_BYTES},
+    {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES, OFI_CONTEXTS_MAX},
+    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV | FI_SHARED_AV | FI_NAMED_RX_CTX),
+     OFI_MESSAGE_MAX_BYTES, 1},
     {FI_EP_DGRAM,
-     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | OFI_CAPS_DOMAIN,
-     OFI_DATAGRAM_MAX_BYTES},
+     FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_NAMED_RX_CTX |
+         OFI_CAPS_DOMAIN,
+     OFI_DATAGRAM_MAX_BYTES, OFI_CONTEXTS_MAX},
 };
 #define INFO_KINDS (sizeof info_kinds / sizeof info_kinds[0])
 
@@ -102,7 +105,7 @@ static uint64_t info_caps(const struct fi_info *hints)
     return caps | OFI_CAPS_COMM;
 }
 
-static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
+int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
 {
     if (!tx)
         return 0;
@@ -118,7 +121,7 @@ static int check_tx(const struct fi_tx_attr *tx, uint64_t caps)
     });
 }
 
-static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
+int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
 {
     if (!rx)
         return 0;
@@ -135,6 +138,12 @@ static int check_rx(const struct fi_rx_attr *rx, uint64_t caps)
     });
 }
 
+/* Return whether an endpoint that may have @max contexts can have @count, or a shared one. */
+static bool contexts_fit(size_t count, size_t max)
+{
+    return count <= max || count == FI_SHARED_CONTEXT;
+}
+
 static int check_ep(const struct fi_ep_attr *ep)
 {
     if (!ep)
@@ -145,7 +154,9 @@ static int check_ep(const struct fi_ep_attr *ep)
         {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
         {"ordered size",
          ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size},
-        {"count of contexts", ep->tx_ctx_cnt > 1 || ep->rx_ctx_cnt > 1},
+        {"count of contexts",
+         !contexts_fit(ep->tx_ctx_cnt, OFI_CONTEXTS_MAX) ||
+             !contexts_fit(ep->rx_ctx_cnt, OFI_CONTEXTS_MAX)},
         {"authorization key", ep->auth_key_size},
         {0},
     });
@@ -159,8 +170,10 @@ static int check_domain(const struct fi_domain_attr *domain)
         {"domain name", domain->name && strcmp(domain->name, OFI_NAME) != 0},
         {"size of completion data", domain->cq_data_size > OFI_CQ_DATA_BYTES},
         {"domain capability", domain->caps & ~OFI_CAPS_DOMAIN},
-        {"count of contexts", domain->max_ep_tx_ctx > 1 || domain->max_ep_rx_ctx > 1 ||
-                                  domain->max_ep_stx_ctx || domain->max_ep_srx_ctx},
+        {"count of contexts of an endpoint",
+         domain->max_ep_tx_ctx > OFI_CONTEXTS_MAX || domain->max_ep_rx_ctx > OFI_CONTEXTS_MAX},
+        {"count of endpoints of a shared context",
+         domain->max_ep_stx_ctx > INFO_ENDPOINTS || domain->max_ep_srx_ctx > INFO_ENDPOINTS},
         {"authorization key", domain->auth_key_size},
         {"count of endpoints, contexts, queues or counters",
          domain->ep_cnt > INFO_ENDPOINTS || domain->cq_cnt > INFO_ENDPOINTS ||
@@ -189,9 +202,9 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
     if (hints->fabric_attr && hints->fabric_attr->name &&
         strcmp(hints->fabric_attr->name, OFI_NAME) != 0)
         return info_refuse("fabric name");
-    err = check_tx(hints->tx_attr, caps);
+    err = ofi_check_tx(hints->tx_attr, caps);
     if (!err)
-        err = check_rx(hints->rx_attr, caps);
+        err = ofi_check_rx(hints->rx_attr, caps);
     if (!err)
         err = check_domain(hints->domain_attr);
     return err;
@@ -269,6 +282,8 @@ static int info_addrs(struct fi_info *info, const struct ofi_names *names,
 static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
                           const struct fi_info *hints)
 {
+    const struct fi_ep_attr *want = hints ? hints->ep_attr : NULL;
+
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
@@ -292,8 +307,8 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
         .protocol_version = 1,
         .max_msg_size = kind->message_bytes,
         .mem_tag_format = UINT64_MAX,
-        .tx_ctx_cnt = 1,
-        .rx_ctx_cnt = 1,
+        .tx_ctx_cnt = want && want->tx_ctx_cnt ? want->tx_ctx_cnt : 1,
+        .rx_ctx_cnt = want && want->rx_ctx_cnt ? want->rx_ctx_cnt : 1,
     };
 }
 
@@ -320,8 +335,10 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .ep_cnt = INFO_ENDPOINTS,
         .tx_ctx_cnt = INFO_ENDPOINTS,
         .rx_ctx_cnt = INFO_ENDPOINTS,
-        .max_ep_tx_ctx = 1,
-        .max_ep_rx_ctx = 1,
+        .max_ep_tx_ctx = OFI_CONTEXTS_MAX,
+        .max_ep_rx_ctx = OFI_CONTEXTS_MAX,
+        .max_ep_stx_ctx = INFO_ENDPOINTS,
+        .max_ep_srx_ctx = INFO_ENDPOINTS,
         .cntr_cnt = INFO_ENDPOINTS,
         .mr_iov_limit = OFI_IOV_MAX,
         .mr_cnt = INFO_REGIONS,
@@ -362,6 +379,10 @@ static bool kind_fits(const struct info_kind *kind, const struct fi_info *hints)
         return info_refuse("capability for this type of endpoint") == 0;
     if (hints && hints->ep_attr && hints->ep_attr->max_msg_size > kind->message_bytes)
         return info_refuse("message size for this type of endpoint") == 0;
+    if (hints && hints->ep_attr &&
+        (!contexts_fit(hints->ep_attr->tx_ctx_cnt, kind->contexts) ||
+         !contexts_fit(hints->ep_attr->rx_ctx_cnt, kind->contexts)))
+        return info_refuse("count of contexts for this type of endpoint") == 0;
     return true;
 }
 

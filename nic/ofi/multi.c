@@ -33,6 +33,8 @@ static void arrival_init(struct ofi_op *op, struct ofi_op *multi, void *at)
     op->req.context = multi->req.context;
     op->req.mark = 0;
     op->req.incarnation = 0;
+    op->req.queue = OFI_QUEUE_NONE;
+    op->srx = multi->srx;
     op->cq = multi->cq;
     op->cntr = multi->cntr;
     op->buf = at;

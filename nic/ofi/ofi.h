@@ -65,6 +65,7 @@
 #define OFI_QUEUE_NONE  UINT16_MAX
 #define OFI_NODE_SELF   (FABEMU_ANY_NODE - 1) /* in an address: the node of this process */
 #define OFI_PORT_MAX    32767u                /* port P stands for the queues 2P and 2P + 1 */
+#define OFI_CONTEXTS_MAX 256 /* in each direction of a scalable endpoint */
 #define OFI_SLAB_OPS    128                   /* operations by which a pool grows */
 #define OFI_SLABS_MAX   8192                  /* about a million operations; then -FI_EAGAIN */
 /* how many reads in a row must find nothing before each further one calls fabemu_idle() */
@@ -83,7 +84,7 @@
     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER)
 #define OFI_CAPS_RX                                                                \
     (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
-     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
+     FI_NAMED_RX_CTX | OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 
 /* Operation flags that an endpoint may have by default. */
@@ -235,6 +236,9 @@ enum ofi_count {
 #define OFI_FROM_PEER (FI_RECV | FI_REMOTE_WRITE)
 
 struct ofi_slab;
+struct ofi_srx;
+struct ofi_stx;
+struct ofi_sep;
 struct ofi_cm;
 struct ofi_work;
 struct ofi_request;
@@ -254,10 +258,24 @@ struct ofi_handle {
     uint64_t tx_flags, rx_flags; /* for the calls that have no flags argument */
 };
 
+/*
+ * An endpoint. A scalable endpoint, its contexts, and a shared receive context are endpoints, too
+ * (scalable.c, share.c).
+ */
 struct ofi_ep {
     struct ofi_handle handle;
     struct ofi_domain *domain;
     _Atomic uint32_t aliases; /* number of open aliases */
+    bool sends, receives; /* one of them is false in a context, both in a scalable endpoint */
+    bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
+    struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */
+    struct ofi_srx *srx;
+    /* protected by the lock of the shared receive context: the endpoints that began to use it just
+       before and after this one; whether this one uses it, which it does while it is enabled */
+    struct ofi_ep *srx_previous, *srx_next;
+    bool srx_joined;
+    struct ofi_sep *sep; /* of a context: its scalable endpoint; else NULL */
+    unsigned index;      /* of a context */
     uint64_t caps;
     uint32_t addr_format; /* of the addresses that fi_setname() and others take and return */
     size_t message_max_bytes;
@@ -299,7 +317,10 @@ struct ofi_trigger {
 struct ofi_op {
     struct fabemu_req req; /* req.context is the one that the user passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
+    /* the endpoint at which it was posted; once completed, the one at which it is reported */
     struct ofi_ep *ep;
+    /* a pending receive of a shared context, which has no endpoint yet; else NULL */
+    struct ofi_srx *srx;
     struct ofi_pool *pool;
     struct ofi_cq *cq;              /* where it is reported; NULL: nowhere */
     struct ofi_cntr *cntr;          /* what counts it; NULL: nothing */
@@ -404,6 +425,12 @@ void ofi_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int ofi_socket_check(void);
 
 /* info.c */
+/**
+ * ofi_check_tx, ofi_check_rx - check that the provider offers these attributes, if not NULL, to an
+ * endpoint with the capabilities @caps. Errors: -FI_ENODATA.
+ */
+int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps);
+int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps);
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **info);
 
@@ -535,7 +562,10 @@ struct ofi_av *ofi_av_of(struct fid *fid);
 void ofi_av_hold(struct ofi_av *av);
 void ofi_av_release(struct ofi_av *av);
 
-/** ofi_av_peer - find the peer that @addr names. Lock-free. Errors: -FI_EINVAL, no such entry. */
+/**
+ * ofi_av_peer - find the peer that @addr names. If @addr names a receive context of it (by
+ * fi_rx_addr()), return the queues of that context. Lock-free. Errors: -FI_EINVAL, no such entry.
+ */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
 /**
@@ -622,12 +652,67 @@ int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret);
 /** ofi_alias_open - implement FI_ALIAS for an endpoint or an alias. */
 int ofi_alias_open(struct ofi_handle *of, struct fi_alias *alias);
 
+/* share.c: shared contexts */
+int ofi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_stx **stx,
+                 void *context);
+int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
+                 void *context);
+/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context, or none any more. */
+int ofi_share_bind(struct ofi_ep *ep, struct fid *fid, uint64_t flags);
+void ofi_share_unbind(struct ofi_ep *ep);
+/**
+ * ofi_srx_join - receive the messages to the queues of @ep, which are open, by the shared context.
+ * Errors: -FI_EINVAL, the context is used with another address vector.
+ * ofi_srx_leave - report nothing at @ep any more. Then close the queues, so that no callback still
+ * reports at @ep.
+ */
+int ofi_srx_join(struct ofi_ep *ep);
+void ofi_srx_leave(struct ofi_ep *ep);
+/** ofi_srx_of - return the shared context of which @ep is the endpoint; NULL: it is another one. */
+struct ofi_srx *ofi_srx_of(struct ofi_ep *ep);
+/**
+ * ofi_srx_assign - choose the endpoint at which @op is reported: the one to which the message was
+ * sent or, without a message, the one that has used the shared context longest. Returns false if
+ * that endpoint is closing, or there is none.
+ * Lock: the adapter's, or that of the shared context.
+ */
+bool ofi_srx_assign(struct ofi_op *op);
+
+/* scalable.c: scalable endpoints */
+int ofi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **sep,
+                 void *context);
+int ofi_tx_context(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **tx,
+                   void *context);
+int ofi_rx_context(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx,
+                   void *context);
+/** ofi_sep_share_av - let a context use the address vector of its endpoint, if that has one. */
+void ofi_sep_share_av(struct ofi_ep *context);
+/** ofi_sep_queues - open the queues of a context's endpoint if necessary, and let it use its own. */
+int ofi_sep_queues(struct ofi_ep *context);
+/** ofi_sep_forget - the context is being closed. */
+void ofi_sep_forget(struct ofi_ep *context);
+
 /* ep.c */
+/** ofi_ep_check - check what a new endpoint requires, and read its address. */
+int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source);
+/** ofi_ep_init - initialise a zeroed endpoint. It holds a reference to the domain. */
+void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info,
+                 size_t class, void *context);
+/**
+ * ofi_ep_queues_open - open two queues for each of @contexts, at the source address of @ep or
+ * anywhere, and complete that address.
+ */
+int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue **queue);
+int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags);
+/** ofi_ep_drain - end all operations, then close the endpoint's queues. */
+void ofi_ep_drain(struct ofi_ep *ep);
+/** ofi_ep_free - free an endpoint to which nothing is bound. */
+void ofi_ep_free(struct ofi_ep *ep);
 /** ofi_ep_control - implement fi_control() of an endpoint or alias. */
 int ofi_ep_control(struct fid *fid, int command, void *arg);
 /**
  * ofi_ep_peer - find the peer of a call: the one that @addr names or, of a connected endpoint, its
- * only one. Errors: -FI_EINVAL, -FI_ENOTCONN.
+ * only one. Errors: -FI_EINVAL, -FI_ENOTCONN; -FI_EOPNOTSUPP, @ep cannot send.
  */
 int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret);
 int ofi_ep_setname(fid_t fid, void *addr, size_t bytes);

@@ -23,7 +23,7 @@ static void op_done(struct fabemu_req *req)
     op->done(op);
 }
 
-static struct ofi_op *op_slab_add(struct ofi_ep *ep, struct ofi_pool *pool)
+static struct ofi_op *op_slab_add(struct ofi_pool *pool)
 {
     struct ofi_slab *slab;
 
@@ -36,7 +36,6 @@ static struct ofi_op *op_slab_add(struct ofi_ep *ep, struct ofi_pool *pool)
     pool->slabs = slab;
     pool->slab_count++;
     for (uint32_t i = 0; i < OFI_SLAB_OPS; i++) {
-        slab->op[i].ep = ep;
         slab->op[i].pool = pool;
         slab->op[i].req.done = op_done;
         slab->op[i].next = i + 1 < OFI_SLAB_OPS ? &slab->op[i + 1] : NULL;
@@ -52,9 +51,11 @@ static struct ofi_op *op_take(struct ofi_ep *ep, struct ofi_pool *pool)
     if (!op)
         op = ofi_stack_take(&pool->spare);
     if (!op)
-        op = op_slab_add(ep, pool);
-    if (op)
-        pool->free = op->next;
+        op = op_slab_add(pool);
+    if (!op)
+        return NULL;
+    pool->free = op->next;
+    op->ep = ep;
     return op;
 }
 
@@ -82,8 +83,10 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     const struct ofi_side *side = notice || count == OFI_COUNT_RECV ? &ep->rx : &ep->tx;
 
     op->req.context = xfer->context;
+    op->req.queue = OFI_QUEUE_NONE;
     op->req.mark = 0; /* a cancelled receive must not report data */
     op->req.incarnation = 0;
+    op->srx = ofi_srx_of(ep);
     op->cq = side->cq;
     op->cntr = ep->cntr[count];
     op->buf = NULL;
@@ -174,6 +177,10 @@ static void op_count(const struct ofi_op *op, struct ofi_cntr *cntr, bool locked
 /* @locked: the adapter's lock is held. */
 static void op_finish(struct ofi_op *op, bool locked)
 {
+    if (op->srx && !ofi_srx_assign(op)) {
+        ofi_op_put(op);
+        return;
+    }
     struct ofi_cq *cq = op->wanted || op->error ? op->cq : NULL;
     struct ofi_cntr *cntr = op->cntr;
 

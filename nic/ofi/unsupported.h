@@ -22,12 +22,6 @@ OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t fla
        void *context)
 
 /* --- domains --- */
-OFI_NO(int, scalable_ep, FI_ENOSYS, struct fid_domain *domain, struct fi_info *info,
-       struct fid_ep **ep, void *context)
-OFI_NO(int, stx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_tx_attr *attr,
-       struct fid_stx **stx, void *context)
-OFI_NO(int, srx_ctx, FI_ENOSYS, struct fid_domain *domain, struct fi_rx_attr *attr,
-       struct fid_ep **ep, void *context)
 OFI_NO(int, collective, FI_EOPNOTSUPP, struct fid_domain *domain, enum fi_collective_op coll,
        struct fi_collective_attr *attr, uint64_t flags)
 
@@ -38,6 +32,9 @@ OFI_NO(int, rx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_rx_attr *
        struct fid_ep **rx, void *context)
 OFI_NO(ssize_t, cancel, FI_ENOSYS, fid_t fid, void *context)
 OFI_NO(int, setopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, const void *value, size_t bytes)
+OFI_NO(int, getopt, FI_ENOPROTOOPT, fid_t fid, int level, int name, void *value, size_t *bytes)
+OFI_NO(int, setname, FI_ENOSYS, fid_t fid, void *addr, size_t bytes)
+OFI_NO(int, getname, FI_ENOSYS, fid_t fid, void *addr, size_t *bytes)
 OFI_NO(ssize_t, size_left, FI_ENOSYS, struct fid_ep *ep)
 OFI_NO(int, getpeer, FI_ENOSYS, struct fid_ep *ep, void *addr, size_t *bytes)
 OFI_NO(int, connect, FI_ENOSYS, struct fid_ep *ep, const void *addr, const void *param,

@@ -107,8 +107,9 @@ static bool work_ended(const struct ofi_work *work)
 static int work_transfer(struct ofi_domain *domain, struct ofi_work *work, struct fid_ep *ep,
                          void **context, uint64_t *flags)
 {
-    if (!ep || ep->fid.fclass != FI_CLASS_EP || ofi_ep_of(ep)->domain != domain ||
-        !(ofi_ep_of(ep)->caps & FI_TRIGGER))
+    bool sends = ep && (ep->fid.fclass == FI_CLASS_EP || ep->fid.fclass == FI_CLASS_TX_CTX);
+
+    if (!sends || ofi_ep_of(ep)->domain != domain || !(ofi_ep_of(ep)->caps & FI_TRIGGER))
         return -FI_EINVAL;
     work->ep = ofi_ep_of(ep);
     work->user_context = *context;

@@ -187,11 +187,15 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     *incarnation = 0;
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
+    if (!ep->receives || ep->srx) /* messages are received by another context */
+        return -FI_EOPNOTSUPP;
     if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
         /* receives cannot be triggered; fi_trigger(3) */
         return xfer->flags & FI_TRIGGER ? -FI_ENOSYS : -FI_EBADFLAGS;
     if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
+    if (!ep->av)
+        return -FI_ENOAV; /* no endpoint uses this shared context */
     if (ofi_av_peer(ep->av, xfer->addr, &peer))
         return -FI_EINVAL;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};
@@ -241,10 +245,15 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 
 /*
  * Complete a peek. It always makes a completion entry, with the properties of the message that was
- * found or with FI_ENOMSG.
+ * found or with FI_ENOMSG. Errors: -FI_EOPBADSTATE, no endpoint uses this shared context.
  */
-static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
+static ssize_t xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
+    struct ofi_ep *ep = op->srx ? op->ep : NULL;
+    bool reported;
+
+    if (ep)
+        ofi_lock(&ep->lock); /* so that no endpoint leaves the shared context meanwhile */
     op->req.tag = found->tag;
     op->req.data = found->data;
     op->req.mark = found->mark;
@@ -252,15 +261,25 @@ static void xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, 
     op->req.src_node = found->src_node;
     op->req.src_incarnation = found->src_incarnation;
     op->req.src_queue = found->src_queue;
+    op->req.queue = err ? OFI_QUEUE_NONE : found->queue;
     op->error = err ? ofi_errno(err) : 0;
-    op->wanted = true;
-    op->cntr = NULL;
-    ofi_op_finish_here(op);
+    reported = !ep || ofi_srx_assign(op);
+    if (reported) {
+        op->wanted = true;
+        op->cntr = NULL;
+        ofi_op_finish_here(op);
+    } else {
+        ofi_op_put(op);
+    }
+    if (ep)
+        ofi_unlock(&ep->lock);
+    return reported ? 0 : -FI_EOPBADSTATE;
 }
 
 static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)
 {
-    op->cq = NULL; /* not reported again, because the peek has reported the message */
+    op->srx = NULL; /* not reported again, because the peek has reported the message */
+    op->cq = NULL;
     op->cntr = NULL;
     if (fabemu_recv_claimed(ep->queue[op->kind], message, NULL, 0, &op->req))
         ofi_op_put(op);
@@ -306,8 +325,7 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         /* yield after some peeks: a caller that polls by peeking finds an entry in each read of its
            queue, so its reads never yield */
         ofi_cq_poll_missed(ep->rx.cq);
-    xfer_peek_answer(answer, &found, err);
-    return 0;
+    return xfer_peek_answer(answer, &found, err);
 }
 
 ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer)

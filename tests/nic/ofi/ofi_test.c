@@ -63,7 +63,7 @@ static void getinfo__answers_open_mpi(void)
     CU_ASSERT_EQUAL(info->ep_attr->max_msg_size, (size_t)1 << 39);
     CU_ASSERT_EQUAL(info->domain_attr->cq_data_size, 8);
     CU_ASSERT_EQUAL(info->domain_attr->mr_mode, 0);
-    CU_ASSERT_EQUAL(info->domain_attr->max_ep_tx_ctx, 1);
+    CU_ASSERT_EQUAL(info->ep_attr->tx_ctx_cnt, 1);
     CU_ASSERT_EQUAL(info->tx_attr->inject_size, 4096);
     fi_freeinfo(info);
     fi_freeinfo(hints);
@@ -85,7 +85,12 @@ static void getinfo__refuses_unsupported_features(void)
 
     hints->ep_attr->type = FI_EP_DGRAM;
     CU_ASSERT(refused(hints));
-    CU_ASSERT(refused(ofi_fixture_hints(FI_TAGGED | FI_NAMED_RX_CTX)));
+    hints = ofi_fixture_hints(FI_MSG | FI_NAMED_RX_CTX);
+    hints->ep_attr->type = FI_EP_MSG;
+    CU_ASSERT(refused(hints));
+    hints = ofi_fixture_hints(FI_MSG);
+    hints->ep_attr->rx_ctx_cnt = 257;
+    CU_ASSERT(refused(hints));
     hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
     hints->domain_attr->cq_data_size = 9;
     CU_ASSERT(refused(hints));

@@ -154,11 +154,13 @@ void ofi_cm_close(struct ofi_cm *cm)
 {
     if (!cm->queue)
         return;
+    /* each callback appends to the list of completed messages, so free none before the last */
+    for (struct cm_op *op = cm->ops; op; op = op->next)
+        fabemu_abort(cm->fab, &op->req);
     while (cm->ops) {
         struct cm_op *op = cm->ops;
 
         cm->ops = op->next;
-        fabemu_abort(cm->fab, &op->req);
         free(op);
     }
     fabemu_queue_close(cm->queue);

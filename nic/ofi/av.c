@@ -307,7 +307,8 @@ static int attr_check(const struct fi_av_attr *attr)
     /* FI_SYMMETRIC describes the addresses, which makes no difference here */
     if (attr->flags & ~(uint64_t)(FI_EVENT | FI_READ | FI_SYMMETRIC))
         return -FI_EBADFLAGS;
-    if (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CONTEXT_BITS || attr->type > FI_AV_TABLE || (attr->flags & FI_READ && !attr->name))
+    if (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CONTEXT_BITS || attr->type > FI_AV_TABLE ||
+        (attr->flags & FI_READ && !attr->name))
         return -FI_EINVAL;
     return 0;
 }

@@ -28,8 +28,8 @@ static int ep_bind_cq(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
     if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
         return -FI_EBADFLAGS;
-    if (cq->domain != ep->domain || ep_lacks_side(ep, flags) || (flags & FI_TRANSMIT && ep->tx.cq) ||
-        (flags & FI_RECV && ep->rx.cq))
+    if (cq->domain != ep->domain || ep_lacks_side(ep, flags) ||
+        (flags & FI_TRANSMIT && ep->tx.cq) || (flags & FI_RECV && ep->rx.cq))
         return -FI_EINVAL;
     if (flags & FI_TRANSMIT)
         ep_bind_side(&ep->tx, cq, flags);

@@ -154,9 +154,8 @@ static int check_ep(const struct fi_ep_attr *ep)
         {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
         {"ordered size",
          ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size},
-        {"count of contexts",
-         !contexts_fit(ep->tx_ctx_cnt, OFI_CONTEXTS_MAX) ||
-             !contexts_fit(ep->rx_ctx_cnt, OFI_CONTEXTS_MAX)},
+        {"count of contexts", !contexts_fit(ep->tx_ctx_cnt, OFI_CONTEXTS_MAX) ||
+                                  !contexts_fit(ep->rx_ctx_cnt, OFI_CONTEXTS_MAX)},
         {"authorization key", ep->auth_key_size},
         {0},
     });

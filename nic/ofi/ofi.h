@@ -61,13 +61,13 @@
 #define OFI_CQ_DATA_BYTES      8
 #define OFI_HAS_DATA           1u /* the mark of messages with completion data */
 /* says that an address is a struct ofi_addr, which only this provider knows */
-#define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
-#define OFI_QUEUE_NONE  UINT16_MAX
-#define OFI_NODE_SELF   (FABEMU_ANY_NODE - 1) /* in an address: the node of this process */
-#define OFI_PORT_MAX    32767u                /* port P stands for the queues 2P and 2P + 1 */
-#define OFI_CONTEXTS_MAX 256 /* in each direction of a scalable endpoint */
-#define OFI_SLAB_OPS    128                   /* operations by which a pool grows */
-#define OFI_SLABS_MAX   8192                  /* about a million operations; then -FI_EAGAIN */
+#define OFI_ADDR_FORMAT  (UINT32_C(1) << 31 | 0xfabu)
+#define OFI_QUEUE_NONE   UINT16_MAX
+#define OFI_NODE_SELF    (FABEMU_ANY_NODE - 1) /* in an address: the node of this process */
+#define OFI_PORT_MAX     32767u                /* port P stands for the queues 2P and 2P + 1 */
+#define OFI_CONTEXTS_MAX 256                   /* in each direction of a scalable endpoint */
+#define OFI_SLAB_OPS     128                   /* operations by which a pool grows */
+#define OFI_SLABS_MAX    8192                  /* about a million operations; then -FI_EAGAIN */
 /* how many reads in a row must find nothing before each further one calls fabemu_idle() */
 #define OFI_POLLS_BEFORE_IDLE 4
 /* how many polls of a blocking call must find nothing before each further one sleeps */
@@ -265,8 +265,8 @@ struct ofi_handle {
 struct ofi_ep {
     struct ofi_handle handle;
     struct ofi_domain *domain;
-    _Atomic uint32_t aliases; /* number of open aliases */
-    bool sends, receives; /* one of them is false in a context, both in a scalable endpoint */
+    _Atomic uint32_t aliases;  /* number of open aliases */
+    bool sends, receives;      /* one of them is false in a context, both in a scalable endpoint */
     bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
     struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */
     struct ofi_srx *srx;

@@ -115,9 +115,9 @@ void nic_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared)
     while (!emu_list_empty(&queue->unexpected)) {
         struct fabemu_message *msg =
             emu_list_entry(queue->unexpected.next, struct fabemu_message, link);
-        struct nic_recv *recv = nic_queue_match(
-            shared, (struct fabemu_source){msg->src_node, msg->wire.src_queue},
-            msg->src_incarnation, msg->wire.tag, msg->wire.bytes);
+        struct nic_recv *recv =
+            nic_queue_match(shared, (struct fabemu_source){msg->src_node, msg->wire.src_queue},
+                            msg->src_incarnation, msg->wire.tag, msg->wire.bytes);
 
         msg->queue = shared;
         if (recv) {

@@ -39,8 +39,9 @@ struct pair {
     struct scalable from, to;
 };
 
-static const struct ofi_fixture_config config = {
-    .caps = OFI_FIXTURE_CAPS_ALL | FI_NAMED_RX_CTX | FI_RMA, .format = FI_CQ_FORMAT_TAGGED};
+static const struct ofi_fixture_config config = {.caps = OFI_FIXTURE_CAPS_ALL | FI_NAMED_RX_CTX |
+                                                         FI_RMA,
+                                                 .format = FI_CQ_FORMAT_TAGGED};
 static unsigned char in[1u << 20], out[1u << 20];
 
 /* --- fixture ------------------------------------------------------------------------ */
@@ -264,8 +265,7 @@ static void address__may_be_chosen(void)
     struct fid_ep *ep, *same;
 
     hints->ep_attr->rx_ctx_cnt = 2;
-    CU_ASSERT_EQUAL_FATAL(
-        fi_getinfo(OFI_FIXTURE_VERSION, NULL, "77", FI_SOURCE, hints, &info), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_getinfo(OFI_FIXTURE_VERSION, NULL, "77", FI_SOURCE, hints, &info), 0);
     CU_ASSERT_EQUAL(info->ep_attr->rx_ctx_cnt, 2);
     CU_ASSERT_EQUAL(fi_scalable_ep(pair.fixture.domain, info, &ep, NULL), 0);
     CU_ASSERT_EQUAL(fi_scalable_ep_bind(ep, &pair.av->fid, 0), 0);

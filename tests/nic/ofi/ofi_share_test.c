@@ -585,7 +585,8 @@ static void *flood_churn(void *arg)
         struct ofi_fixture_endpoint end;
 
         member_open(&flood->share, &end);
-        CU_ASSERT_EQUAL(fi_trecv(flood->share.srx, data, SLOT, NULL, FI_ADDR_UNSPEC, CHURN, 0, data),
+        CU_ASSERT_EQUAL(fi_trecv(flood->share.srx, data, SLOT, NULL, FI_ADDR_UNSPEC, CHURN, 0,
+                                 data),
                         0);
         for (unsigned i = 0; i < 2; i++)
             while (fi_tinject(flood->share.fixture.b.ep, out, SLOT, end.addr, CHURN) == -FI_EAGAIN)
@@ -597,8 +598,8 @@ static void *flood_churn(void *arg)
 
 static void flood_post(struct flood *flood, unsigned char *slot)
 {
-    CU_ASSERT_EQUAL(
-        fi_trecv(flood->share.srx, slot, SLOT, NULL, FI_ADDR_UNSPEC, 0, ~CHURN, slot), 0);
+    CU_ASSERT_EQUAL(fi_trecv(flood->share.srx, slot, SLOT, NULL, FI_ADDR_UNSPEC, 0, ~CHURN, slot),
+                    0);
 }
 
 /* Each message must arrive once, at its endpoint. Long ones may complete later than short ones. */

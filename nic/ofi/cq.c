@@ -351,7 +351,8 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
     struct ofi_cq *cq;
     int err;
 
-    if (!entry_bytes)
+    /* with FI_PEER, the entries would belong to another provider's queue */
+    if (!entry_bytes || attr->flags & ~(uint64_t)FI_AFFINITY)
         return -FI_EINVAL;
     cq = calloc(1, sizeof *cq);
     if (!cq)

@@ -313,9 +313,12 @@ static struct fi_ops_eq eq_ops = {
 int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **ret,
                 void *context)
 {
-    struct ofi_eq *eq = calloc(1, sizeof *eq);
+    struct ofi_eq *eq;
     int err;
 
+    if (attr && attr->flags & ~(uint64_t)(FI_WRITE | FI_AFFINITY))
+        return -FI_EINVAL;
+    eq = calloc(1, sizeof *eq);
     if (!eq)
         return -FI_ENOMEM;
     eq->source.fid = &eq->eq_fid.fid;

@@ -181,6 +181,7 @@ static int check_domain(const struct fi_domain_attr *domain)
         {"count of memory regions, or of their pieces",
          domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > OFI_IOV_MAX},
         {"error data", domain->max_err_data},
+        {"groups of peers", ofi_max_group_id(domain)},
         {0},
     });
 }
@@ -320,8 +321,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
     const struct fi_domain_attr none = {0};
     const struct fi_domain_attr *want = hints && hints->domain_attr ? hints->domain_attr : &none;
     int mr_mode = info_mr_mode(version, hints);
-
-    *info->domain_attr = (struct fi_domain_attr){
+    const struct fi_domain_attr attr = {
         .threading = want->threading ? want->threading : FI_THREAD_SAFE,
         .control_progress = want->control_progress ? want->control_progress : FI_PROGRESS_AUTO,
         .data_progress = want->data_progress ? want->data_progress : FI_PROGRESS_AUTO,
@@ -343,6 +343,8 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_DOMAIN,
     };
+
+    memcpy(info->domain_attr, &attr, OFI_DOMAIN_ATTR_BYTES);
 }
 
 static int info_create(uint32_t version, const struct info_kind *kind, const struct fi_info *hints,

@@ -40,16 +40,7 @@
 #include <rdma/providers/fi_prov.h>
 
 #include "nic/fabemu.h"
-
-/*
- * libfabric 2 has no container_of(), and warns about the mr_mode bits that version 1.5 deprecated.
- * Programs may still pass these bits.
- */
-#ifndef container_of
-#define container_of(ptr, type, field) ((type *)((char *)(ptr)-offsetof(type, field)))
-#endif
-#define OFI_MR_BASIC    (1 << 0) /* FI_MR_BASIC */
-#define OFI_MR_SCALABLE (1 << 1) /* FI_MR_SCALABLE */
+#include "nic/ofi/versions.h"
 
 #define OFI_NAME              "fabemu"
 #define OFI_IOV_MAX           4

@@ -39,8 +39,8 @@ struct fi_provider ofi_prov = {
 /*
  * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
  * which may be that of the running library. So this function returns the library's version, which
- * is safe because later versions only add fields at the end of structures, and because the provider
- * refuses capabilities that it does not know.
+ * is safe: versions.h deals with structures that grew, and the provider refuses capabilities and
+ * flags that it does not know.
  */
 FI_EXT_INI
 {

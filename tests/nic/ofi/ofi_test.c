@@ -24,6 +24,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "nic/ofi/versions.h"
 #include "tests/test.h"
 #include "tests/fixtures/bytes.h"
 #include "tests/fixtures/ofi/fixture.h"
@@ -175,17 +176,17 @@ static void getinfo__offers_basic_registration(void)
     uint64_t caps = 0;
 
     for (unsigned i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(granted(old[i], 0, FI_MR_UNSPEC, &caps), FI_MR_BASIC);
+        CU_ASSERT_EQUAL(granted(old[i], 0, OFI_MR_UNSPEC, &caps), OFI_MR_BASIC);
         CU_ASSERT(caps & FI_RMA && caps & FI_ATOMIC);
-        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_UNSPEC, &caps), FI_MR_BASIC);
-        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_BASIC, &caps), FI_MR_BASIC);
-        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, FI_MR_SCALABLE, &caps), FI_MR_SCALABLE);
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, OFI_MR_UNSPEC, &caps), OFI_MR_BASIC);
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, OFI_MR_BASIC, &caps), OFI_MR_BASIC);
+        CU_ASSERT_EQUAL(granted(old[i], FI_RMA, OFI_MR_SCALABLE, &caps), OFI_MR_SCALABLE);
         CU_ASSERT_EQUAL_FATAL(fi_getinfo(old[i], NULL, NULL, 0, NULL, &info), 0);
         fi_freeinfo(info);
     }
-    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_BASIC, &caps), FI_MR_BASIC);
-    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_SCALABLE, &caps), FI_MR_SCALABLE);
-    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_UNSPEC, &caps), 0);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, OFI_MR_BASIC, &caps), OFI_MR_BASIC);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, OFI_MR_SCALABLE, &caps), OFI_MR_SCALABLE);
+    CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, OFI_MR_UNSPEC, &caps), 0);
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_RMA, FI_MR_PROV_KEY | FI_MR_VIRT_ADDR, &caps),
                     FI_MR_PROV_KEY);
     CU_ASSERT_EQUAL(granted(FI_VERSION(1, 5), FI_MSG, FI_MR_PROV_KEY, &caps), 0);
@@ -200,6 +201,19 @@ static void getinfo__supports_the_latest_version(void)
     CU_ASSERT_EQUAL_FATAL(fi_getinfo(fi_version(), NULL, NULL, 0, hints, &info), 0);
     fi_freeinfo(hints);
     fi_freeinfo(info);
+}
+
+/* Version 2 of libfabric has groups of peers. The field does not exist in version 1. */
+static void getinfo__refuses_groups_of_peers(void)
+{
+#if FI_MAJOR_VERSION >= 2
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_MPI);
+    struct fi_info *info = NULL;
+
+    hints->domain_attr->max_group_id = 1;
+    CU_ASSERT_EQUAL(fi_getinfo(fi_version(), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+    fi_freeinfo(hints);
+#endif
 }
 
 /* Unless a program chooses, an address vector may be of either type; fi_av_open() then chooses. */
@@ -824,7 +838,7 @@ static void readerr__respects_the_version(void)
             ofi_fixture_open_with(&(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL,
                                                                .format = FI_CQ_FORMAT_TAGGED,
                                                                .version = of[i].version,
-                                                               .mr_mode = i ? 0 : FI_MR_BASIC});
+                                                               .mr_mode = i ? 0 : OFI_MR_BASIC});
         _Alignas(8) unsigned char buf[2 * sizeof(struct fi_cq_err_entry)];
         struct fi_cq_tagged_entry entry;
         struct fi_cq_err_entry error;
@@ -878,6 +892,27 @@ static void cntr__counts(void)
         CU_ASSERT_EQUAL(fi_cntr_read(fixture.b.received), 2);
     CU_ASSERT_EQUAL(fi_cntr_readerr(fixture.b.received), 1);
     CU_ASSERT_EQUAL(fi_cntr_wait(fixture.b.received, 9, 10), -FI_ETIMEDOUT);
+    ofi_fixture_close(&fixture);
+}
+
+/* With FI_PEER, an object would belong to another provider (fi_peer(3)). */
+static void open__refuses_the_objects_of_other_providers(void)
+{
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct fid_cntr *cntr;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_eq *eq;
+
+    CU_ASSERT_EQUAL(fi_cq_open(fixture.domain, &(struct fi_cq_attr){.flags = FI_PEER}, &cq, NULL),
+                    -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_cntr_open(fixture.domain, &(struct fi_cntr_attr){.flags = FI_PEER}, &cntr,
+                                 NULL),
+                    -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_eq_open(fixture.fabric, &(struct fi_eq_attr){.flags = FI_PEER}, &eq, NULL),
+                    -FI_EINVAL);
+    CU_ASSERT_EQUAL(fi_av_open(fixture.domain, &(struct fi_av_attr){.flags = FI_PEER}, &av, NULL),
+                    -FI_EBADFLAGS);
     ofi_fixture_close(&fixture);
 }
 
@@ -1306,7 +1341,7 @@ static void rma__reaches_pieces_of_remote_memory(void)
 static void mr__has_the_chosen_key(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(&(struct ofi_fixture_config){
-        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED, .mr_mode = FI_MR_SCALABLE});
+        .caps = FI_RMA | FI_TAGGED, .format = FI_CQ_FORMAT_TAGGED, .mr_mode = OFI_MR_SCALABLE});
     static const uint64_t keys[] = {0, 5, UINT64_MAX};
     char left[8] = "........", right[8] = "........";
     struct iovec pieces[2] = {{left, 8}, {right, 8}};
@@ -1501,6 +1536,7 @@ static const struct test_case cases[] = {
     CASE(getinfo__offers_basic_registration),
     CASE(getinfo__supports_the_latest_version),
     CASE(getinfo__leaves_the_type_of_address_vectors_open),
+    CASE(getinfo__refuses_groups_of_peers),
     {"getinfo__turns_names_into_addresses", getinfo__turns_names_into_addresses},
     CASE(av__refuses_an_address_without_queues),
     {"av__inserts_looks_up_and_removes", av__inserts_looks_up_and_removes},
@@ -1526,6 +1562,7 @@ static const struct test_case cases[] = {
     CASE(readerr__respects_the_version),
     {"sread__waits_and_gives_up", sread__waits_and_gives_up},
     {"cntr__counts", cntr__counts},
+    CASE(open__refuses_the_objects_of_other_providers),
     {"cq__grows_beyond_its_size", cq__grows_beyond_its_size},
     {"threads__share_endpoint_and_queue", threads__share_endpoint_and_queue},
     {"directed__receives_from_one_endpoint_of_a_node",

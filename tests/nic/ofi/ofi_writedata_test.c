@@ -18,6 +18,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include "nic/ofi/versions.h"
 #include "tests/test.h"
 #include "tests/fixtures/bytes.h"
 #include "tests/fixtures/ofi/fixture.h"
@@ -440,7 +441,7 @@ static void basic__names_memory_by_its_address(void)
     static const struct {
         uint32_t version;
         int mr_mode;
-    } wants[] = {{FI_VERSION(1, 4), FI_MR_BASIC}, {FI_VERSION(1, 5), FI_MR_BASIC}};
+    } wants[] = {{FI_VERSION(1, 4), OFI_MR_BASIC}, {FI_VERSION(1, 5), OFI_MR_BASIC}};
 
     for (unsigned i = 0; i < 2; i++) {
         struct ofi_fixture_config config = with_memory;
@@ -454,7 +455,7 @@ static void basic__names_memory_by_its_address(void)
         struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
         uint64_t key = fi_mr_key(mr);
 
-        CU_ASSERT_EQUAL(fixture.info->domain_attr->mr_mode, FI_MR_BASIC);
+        CU_ASSERT_EQUAL(fixture.info->domain_attr->mr_mode, OFI_MR_BASIC);
         CU_ASSERT_EQUAL(fi_writedata(fixture.a.ep, out, 16, NULL, 9, fixture.b.addr, at, key, NULL),
                         0);
         arrives(&fixture.b, &fixture.a, 9, 16);

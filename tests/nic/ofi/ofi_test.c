@@ -848,7 +848,10 @@ static void readerr__respects_the_version(void)
                         0);
         CU_ASSERT_EQUAL(fi_cancel(&fixture.b.ep->fid, &fixture), 0);
         CU_ASSERT_EQUAL(ofi_fixture_entry_wait(fixture.b.cq, &entry, NULL), -FI_EAVAIL);
-        CU_ASSERT_EQUAL(fi_cq_readerr(fixture.b.cq, (struct fi_cq_err_entry *)(void *)buf, 0), 1);
+        /* in version 2, fi_cq_readerr() itself writes to the last field */
+        CU_ASSERT_EQUAL(fixture.b.cq->ops->readerr(fixture.b.cq,
+                                                   (struct fi_cq_err_entry *)(void *)buf, 0),
+                        1);
         memcpy(&error, buf, of[i].bytes);
         CU_ASSERT(error.err == FI_ECANCELED && error.op_context == &fixture);
         for (size_t at = of[i].bytes; at < sizeof buf; at++)

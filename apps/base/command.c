@@ -3,7 +3,8 @@
  * command.c - the COMMAND of `fabemu run`, and the environment that makes a program use a fabric.
  *
  * The environment uses only documented interfaces: libfabric's provider path, and MCA parameters.
- * Debian's openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, so both are allowed here.
+ * Debian's openmpi-mca-params.conf excludes mtl ofi, osc pt2pt and, for Open MPI 5, btl ofi, so they
+ * are allowed here.
  *
  * One rule holds for each variable (docs/manual.md states it for users): a value that the user has
  * set is kept. If it prevents programs from using the fabric, a line on stderr says so. An empty
@@ -16,6 +17,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,16 +53,18 @@ static bool is_file(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Search PATH for @name. Returns 0, EACCES (found but not executable) or ENOENT. */
-static int look_in_path(const char *name)
+/*
+ * Search PATH for @name, and write to @file (PATH_MAX bytes) the last that was found. Returns 0,
+ * EACCES (found but not executable) or ENOENT.
+ */
+static int look_in_path(const char *name, char *file)
 {
     const char *path = getenv("PATH");
-    char file[4096];
     int err = ENOENT;
 
     for (const char *at = path ? path : "/bin:/usr/bin"; at; at = *at ? at + 1 : NULL) {
         size_t length = strcspn(at, ":");
-        snprintf(file, sizeof file, "%.*s/%s", (int)(length ? length : 1), length ? at : ".", name);
+        snprintf(file, PATH_MAX, "%.*s/%s", (int)(length ? length : 1), length ? at : ".", name);
         if (is_file(file)) {
             if (access(file, X_OK) == 0)
                 return 0;
@@ -94,10 +98,11 @@ static const char *what_to_do(const char *name)
 
 int command_check(const char *name)
 {
+    char file[PATH_MAX];
     int err = ENOENT;
 
     if (!strchr(name, '/'))
-        err = look_in_path(name);
+        err = look_in_path(name, file);
     else if (is_file(name))
         err = access(name, X_OK) == 0 ? 0 : EACCES;
     else if (access(name, F_OK) == 0)
@@ -113,6 +118,28 @@ int command_check(const char *name)
     return 0;
 }
 
+/*
+ * Return whether @launcher, or mpirun if it is NULL, is of Open MPI 5: it has prterun in its folder,
+ * which it executes. Version 4 and a missing mpirun count as version 4.
+ */
+static bool is_open_mpi_5(const char *launcher)
+{
+    char found[PATH_MAX], file[PATH_MAX];
+    const char *name = launcher ? launcher : "mpirun";
+
+    if (strchr(name, '/'))
+        snprintf(found, sizeof found, "%s", name);
+    else if (look_in_path(name, found))
+        return false;
+    if (!realpath(found, file))
+        return false;
+    char *base = strrchr(file, '/') + 1;
+
+    return snprintf(base, (size_t)(file + sizeof file - base), "prterun") <
+               file + sizeof file - base &&
+           is_file(file);
+}
+
 /* --- the environment --------------------------------------------------------------------- */
 
 static const struct setting {
@@ -121,19 +148,37 @@ static const struct setting {
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
     /* if the user has set one of these, `name` is not set, because Open MPI refuses both */
     const char *conflicts[3];
-} settings[] = {
-    {"OMPI_MCA_pml", "cm", "cm", {0}},
-    {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
-    {"OMPI_MCA_btl", "self", NULL, {0}},
-    /* leaves sm and pt2pt. Open MPI 5 has no pt2pt, and would abort if a list named it */
-    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}},
-    {"OMPI_MCA_mtl_ofi_provider_include",
-     "fabemu",
-     "fabemu",
-     {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
-      "OMPI_MCA_opal_common_ofi_provider_exclude"}},
-    {"OMPI_MCA_opal_common_ofi_provider_include", NULL, "fabemu", {0}},
-    {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
+} settings[] =
+    {
+        {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
+        {"OMPI_MCA_mtl_ofi_provider_include",
+         "fabemu",
+         "fabemu",
+         {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
+          "OMPI_MCA_opal_common_ofi_provider_exclude"}},
+        {"OMPI_MCA_opal_common_ofi_provider_include", NULL, "fabemu", {0}},
+},
+  settings_4[] =
+      {
+          /* only for Open MPI 4 */
+          {"OMPI_MCA_pml", "cm", "cm", {0}},
+          {"OMPI_MCA_btl", "self", NULL, {0}},
+          {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves sm and pt2pt */
+          {"OMPI_MCA_rmaps_base_oversubscribe",
+           "1",
+           NULL,
+           {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
+},
+  settings_5[] = {
+      /*
+     * Open MPI 5 has no osc pt2pt. Windows use osc rdma over btl ofi. Only pml ob1 initializes btl
+     * components, so it must be allowed, too. Of a list of pml components that does not exclude,
+     * Open MPI initializes only the first. It chooses cm, whose priority is higher.
+     */
+      {"OMPI_MCA_pml", "^monitoring,ucx,v", "cm", {0}},
+      {"OMPI_MCA_btl", "self,ofi", NULL, {0}},
+      {"OMPI_MCA_osc", "^monitoring,portals4,ucx", NULL, {0}},
+      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", NULL, {0}},
 };
 
 struct walk {
@@ -189,6 +234,12 @@ static void apply(const struct walk *walk, const struct setting *setting)
         check_list(setting->name, setting->needs);
     if (setting->value && !conflict)
         set_unless_users(walk, setting->name, setting->value);
+}
+
+static void apply_all(const struct walk *walk, const struct setting *setting, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        apply(walk, &setting[i]);
 }
 
 /*
@@ -312,31 +363,46 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
         set_agent(walk, socket_path, provider, path);
 }
 
-int env_each(const char *socket_path,
-             void (*each)(void *context, const char *name, const char *value), void *context,
-             char *error, size_t error_bytes)
+/* Set what Open MPI needs. @launcher: as is_open_mpi_5(). */
+static void set_open_mpi(const struct walk *walk, const char *launcher)
 {
-    const struct walk walk = {each, context};
     char dir[600], path[4096];
-    int err = procs_check(error, error_bytes); /* /proc is needed to find the plug-ins */
 
-    if (err)
-        return err;
-    each(context, "FABEMU_SOCKET", socket_path);
-    each(context, "OMPI_MCA_coll_fabemu_socket", socket_path); /* mpirun passes it to other hosts */
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        apply(&walk, &settings[i]);
+    apply_all(walk, settings, sizeof settings / sizeof settings[0]);
     if (geteuid() == 0) {
-        set_unless_users(&walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
-        set_unless_users(&walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        set_unless_users(walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
+        set_unless_users(walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
+    if (is_open_mpi_5(launcher)) {
+        apply_all(walk, settings_5, sizeof settings_5 / sizeof settings_5[0]);
+        print_message("Open MPI 5: collectives will not run in the switches, but over messages: %s "
+                      "is for Open MPI 4.1",
+                      COMPONENT);
+        return;
+    }
+    apply_all(walk, settings_4, sizeof settings_4 / sizeof settings_4[0]);
     if (!emu_plugin_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
         print_message("%s is not built: collectives will not run in the switches; build it with "
                       "scripts/build",
                       COMPONENT);
     else if (prepend(path, sizeof path, "OMPI_MCA_mca_base_component_path", dir,
                      COMPONENTS_DEFAULT))
-        each(context, "OMPI_MCA_mca_base_component_path", path);
+        walk->each(walk->context, "OMPI_MCA_mca_base_component_path", path);
+}
+
+int env_each(const char *socket_path, const char *launcher,
+             void (*each)(void *context, const char *name, const char *value), void *context,
+             char *error, size_t error_bytes)
+{
+    const struct walk walk = {each, context};
+    char dir[600];
+    int err = procs_check(error, error_bytes); /* /proc is needed to find the plug-ins */
+
+    if (err)
+        return err;
+    each(context, "FABEMU_SOCKET", socket_path);
+    each(context, "OMPI_MCA_coll_fabemu_socket", socket_path); /* mpirun passes it to other hosts */
+    set_open_mpi(&walk, launcher);
     if (!emu_plugin_dir(dir, sizeof dir, PROVIDER, PROVIDER_BUILT))
         return fail(-ENOENT, error, error_bytes,
                     "%s is not beside the fabemu command: programs "
@@ -369,12 +435,14 @@ static void decide_oversubscribe(char **argv)
 int command_environment(char **argv, const char *socket_path, const char *mark, const char *scratch,
                         char *error, size_t error_bytes)
 {
-    const char *tmpdir = getenv("OMPI_MCA_orte_tmpdir_base");
+    static const char *const tmpdirs[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"};
 
     setenv(COMMAND_MARK, mark, 1);
-    setenv("OMPI_MCA_orte_tmpdir_base", scratch, !tmpdir || !*tmpdir); /* unless it is set */
+    for (size_t i = 0; i < sizeof tmpdirs / sizeof tmpdirs[0]; i++)
+        setenv(tmpdirs[i], scratch, !users(tmpdirs[i])); /* unless it is set */
     decide_oversubscribe(argv);
-    return env_each(socket_path, set, NULL, error, error_bytes);
+    return env_each(socket_path, command_is_launcher(argv[0]) ? argv[0] : NULL, set, NULL, error,
+                    error_bytes);
 }
 
 pid_t command_start(char **argv, const struct command_signals *signals)

@@ -362,7 +362,7 @@ int env_main(int argc, char **argv)
     }
     close(fd);
     hosts_socket_anywhere(anywhere, sizeof anywhere, path);
-    if (env_each(anywhere, print_export, NULL, error, sizeof error)) {
+    if (env_each(anywhere, NULL, print_export, NULL, error, sizeof error)) {
         print_message("%s", error);
         return EXIT_FAILURE;
     }

@@ -8,6 +8,7 @@ precedence; if one of them keeps messages off the fabric, fabemu prints a warnin
 """
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,28 @@ class SettingsTest(FabemuCase):
                          self.shown(OMPI_MCA_rmaps_base_no_oversubscribe="1")[0])
         got, _ = self.shown("sh", "-c", "env -0", "--map-by", "core:NOOVERSUBSCRIBE")
         self.assertEqual(got["OMPI_MCA_rmaps_base_oversubscribe"], "0")
+
+    def test_open_mpi_5__gets_its_own_settings(self):
+        names = ("OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_osc")
+        folder = pathlib.Path(self.dir, "five")
+        folder.mkdir()
+        for name in ("mpirun", "prterun"):
+            (folder / name).write_text('#!/bin/sh\nexec env -0\n')
+            (folder / name).chmod(0o755)
+        for command, path in (((str(folder / "mpirun"),), ""), (SHOW, f"{folder}:")):
+            with self.subTest(command=command):
+                got, said = self.shown(*command, PATH=path + self.env["PATH"])
+                self.assertEqual([got[name] for name in names], [
+                    "^monitoring,ucx,v", "self,ofi", "^monitoring,portals4,ucx"])
+                self.assertEqual(got["PRTE_MCA_rmaps_default_mapping_policy"], ":oversubscribe")
+                self.assertTrue(got["PRTE_MCA_prte_tmpdir_base"])
+                # Open MPI 5 cannot load the component for Open MPI 4.1
+                self.assertNotIn("OMPI_MCA_mca_base_component_path", got)
+                self.assertRegex(said, "^fabemu: Open MPI 5: collectives will not run in the "
+                                       "switches, .*\n$")
+        (folder / "prterun").unlink()
+        got, said = self.shown(PATH=f"{folder}:" + self.env["PATH"])
+        self.assertEqual((got["OMPI_MCA_pml"], said), ("cm", ""))
 
     def test_own_components__are_found(self):
         got, _ = self.shown(OMPI_MCA_mca_base_component_path="/mine:SYSTEM_DEFAULT")

@@ -102,7 +102,8 @@ int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t m
     return err;
 }
 
-struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad)
+static struct json_object *parse(const char *text, int bytes, int flags,
+                                 enum json_tokener_error *bad)
 {
     struct json_tokener *tok = json_tokener_new();
     struct json_object *object;
@@ -110,10 +111,44 @@ struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokene
     *bad = json_tokener_error_size; /* json-c has no code for out of memory */
     if (!tok)
         return NULL;
-    json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
+    json_tokener_set_flags(tok, flags);
     object = json_tokener_parse_ex(tok, text, bytes);
     *bad = json_tokener_get_error(tok);
     json_tokener_free(tok);
+    return object;
+}
+
+/* Return a copy of @text with '?' in place of each byte that is not ASCII; NULL: no memory. */
+static char *in_ascii(const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    for (size_t i = 0; copy && i < length; i++)
+        copy[i] = text[i] & 0x80 ? '?' : text[i];
+    if (copy)
+        copy[length] = '\0';
+    return copy;
+}
+
+/*
+ * In strict mode, json-c 0.18 refuses all strings that are not ASCII. So the syntax of such a text
+ * is checked on a copy in ASCII, and the text itself is parsed without strict mode.
+ */
+struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad)
+{
+    size_t length = bytes < 0 ? strlen(text) : (size_t)bytes;
+    char *ascii = in_ascii(text, length);
+    struct json_object *object;
+
+    *bad = json_tokener_error_size;
+    if (!ascii)
+        return NULL;
+    object = parse(ascii, bytes, JSON_TOKENER_STRICT, bad);
+    if (*bad == json_tokener_success && memcmp(ascii, text, length) != 0) {
+        json_object_put(object);
+        object = parse(text, bytes, 0, bad);
+    }
+    free(ascii);
     return object;
 }
 

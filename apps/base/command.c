@@ -3,8 +3,8 @@
  * command.c - the COMMAND of `fabemu run`, and the environment that makes a program use a fabric.
  *
  * The environment uses only documented interfaces: libfabric's provider path, and MCA parameters.
- * Debian's openmpi-mca-params.conf excludes mtl ofi, osc pt2pt and, for Open MPI 5, btl ofi, so they
- * are allowed here.
+ * Debian's openmpi-mca-params.conf excludes mtl ofi and osc pt2pt, and for Open MPI 5 also btl ofi,
+ * so these are allowed here.
  *
  * One rule holds for each variable (docs/manual.md states it for users): a value that the user has
  * set is kept. If it prevents programs from using the fabric, a line on stderr says so. An empty
@@ -119,8 +119,8 @@ int command_check(const char *name)
 }
 
 /*
- * Return whether @launcher, or mpirun if it is NULL, is of Open MPI 5: it has prterun in its folder,
- * which it executes. Version 4 and a missing mpirun count as version 4.
+ * Return whether @launcher, or mpirun if it is NULL, is of Open MPI 5, which has prterun in the
+ * same folder. A missing mpirun counts as Open MPI 4.
  */
 static bool is_open_mpi_5(const char *launcher)
 {

@@ -54,8 +54,8 @@ static bool is_file(const char *path)
 }
 
 /*
- * Search PATH for @name, and write to @file (PATH_MAX bytes) the last that was found. Returns 0,
- * EACCES (found but not executable) or ENOENT.
+ * Search PATH for @name. Returns 0, with its path in @file (PATH_MAX bytes), or EACCES (found but
+ * not executable) or ENOENT.
  */
 static int look_in_path(const char *name, char *file)
 {
@@ -142,43 +142,42 @@ static bool is_open_mpi_5(const char *launcher)
 
 /* --- the environment --------------------------------------------------------------------- */
 
-static const struct setting {
+struct setting {
     const char *name;
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
     /* if the user has set one of these, `name` is not set, because Open MPI refuses both */
     const char *conflicts[3];
-} settings[] =
-    {
-        {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
-        {"OMPI_MCA_mtl_ofi_provider_include",
-         "fabemu",
-         "fabemu",
-         {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
-          "OMPI_MCA_opal_common_ofi_provider_exclude"}},
-        {"OMPI_MCA_opal_common_ofi_provider_include", NULL, "fabemu", {0}},
-},
-  settings_4[] =
-      {
-          /* only for Open MPI 4 */
-          {"OMPI_MCA_pml", "cm", "cm", {0}},
-          {"OMPI_MCA_btl", "self", NULL, {0}},
-          {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves sm and pt2pt */
-          {"OMPI_MCA_rmaps_base_oversubscribe",
-           "1",
-           NULL,
-           {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
-},
-  settings_5[] = {
-      /*
-     * Open MPI 5 has no osc pt2pt. Windows use osc rdma over btl ofi. Only pml ob1 initializes btl
-     * components, so it must be allowed, too. Of a list of pml components that does not exclude,
-     * Open MPI initializes only the first. It chooses cm, whose priority is higher.
-     */
-      {"OMPI_MCA_pml", "^monitoring,ucx,v", "cm", {0}},
-      {"OMPI_MCA_btl", "self,ofi", NULL, {0}},
-      {"OMPI_MCA_osc", "^monitoring,portals4,ucx", NULL, {0}},
-      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", NULL, {0}},
+};
+
+static const struct setting settings[] = {
+    {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
+    {"OMPI_MCA_mtl_ofi_provider_include",
+     "fabemu",
+     "fabemu",
+     {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
+      "OMPI_MCA_opal_common_ofi_provider_exclude"}},
+    {"OMPI_MCA_opal_common_ofi_provider_include", NULL, "fabemu", {0}},
+};
+
+static const struct setting settings_4[] = {
+    {"OMPI_MCA_pml", "cm", "cm", {0}},
+    {"OMPI_MCA_btl", "self", NULL, {0}},
+    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves sm and pt2pt */
+    {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
+};
+
+/*
+ * Open MPI 5 has no osc pt2pt. Its windows use osc rdma over btl ofi. Only pml ob1 initializes btl
+ * components, so it must be allowed, too. If a list of pml components names those to use, Open MPI
+ * initializes only the first, so the list names those to exclude. Open MPI chooses cm, because its
+ * priority is higher.
+ */
+static const struct setting settings_5[] = {
+    {"OMPI_MCA_pml", "^monitoring,ucx,v", "cm", {0}},
+    {"OMPI_MCA_btl", "self,ofi", NULL, {0}},
+    {"OMPI_MCA_osc", "^monitoring,portals4,ucx", NULL, {0}},
+    {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", NULL, {0}},
 };
 
 struct walk {

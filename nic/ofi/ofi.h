@@ -678,7 +678,7 @@ int ofi_rx_context(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struc
                    void *context);
 /** ofi_sep_share_av - let a context use the address vector of its endpoint, if that has one. */
 void ofi_sep_share_av(struct ofi_ep *context);
-/** ofi_sep_queues - open the queues of a context's endpoint if necessary, and let it use its own. */
+/** ofi_sep_queues - let a context use queues of its endpoint, which are opened if necessary. */
 int ofi_sep_queues(struct ofi_ep *context);
 /** ofi_sep_forget - the context is being closed. */
 void ofi_sep_forget(struct ofi_ep *context);

@@ -42,7 +42,7 @@ static void sharing_open(struct peers *w, unsigned count, struct fabemu_queue **
     }
 }
 
-/* Messages to a queue that was not open match in order once it shares, the first of them at once. */
+/* Messages to a queue that was not open match in order once it shares, the first at once. */
 static void share__matches_messages_that_arrived_before(void)
 {
     static const size_t bytes[] = {100, BIG, 5000, BIG};

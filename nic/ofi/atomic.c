@@ -84,6 +84,15 @@ static const struct {
 };
 #define TYPES (sizeof types / sizeof types[0])
 
+int ofi_type_find(enum fi_datatype type, unsigned *ret, size_t *bytes)
+{
+    if ((size_t)type >= TYPES)
+        return -FI_EOPNOTSUPP;
+    *ret = types[type].type;
+    *bytes = types[type].bytes;
+    return 0;
+}
+
 /* An operation of fabemu.h, and the calls that offer it. */
 static const struct {
     uint8_t op;
@@ -118,11 +127,10 @@ static const struct {
 static int atomic_find(enum atomic_call call, enum fi_datatype type, enum fi_op op,
                        struct atomic_job *job)
 {
-    if ((size_t)type >= TYPES || (size_t)op >= OPS || !(ops[op].calls & call))
+    if (ofi_type_find(type, &job->type, &job->element) || (size_t)op >= OPS ||
+        !(ops[op].calls & call))
         return -FI_EOPNOTSUPP;
     job->op = ops[op].op;
-    job->type = types[type].type;
-    job->element = types[type].bytes;
     job->most = fabemu_atomic_most(job->op, job->type);
     return job->most ? 0 : -FI_EOPNOTSUPP;
 }

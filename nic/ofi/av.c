@@ -56,6 +56,21 @@ int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
     return err;
 }
 
+fi_addr_t ofi_av_count(const struct ofi_av *av)
+{
+    return ofi_entries_count(&av->entries);
+}
+
+const struct ofi_domain *ofi_av_domain(const struct ofi_av *av)
+{
+    return av->domain;
+}
+
+bool ofi_av_is_table(const struct ofi_av *av)
+{
+    return av->type == FI_AV_TABLE;
+}
+
 fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from)
 {
     return ofi_entries_find(&av->entries, kind, from);
@@ -300,6 +315,7 @@ static struct fi_ops_av av_ops = {
     .remove = av_remove,
     .lookup = av_lookup,
     .straddr = av_straddr,
+    .av_set = ofi_av_set_open,
 };
 
 static int attr_check(const struct fi_av_attr *attr)

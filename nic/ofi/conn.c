@@ -22,15 +22,6 @@ int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info)
     return 0;
 }
 
-int ofi_conn_bind(struct ofi_ep *ep, struct fid *eq)
-{
-    if (ep->eq)
-        return -FI_EINVAL;
-    ep->eq = container_of(eq, struct fid_eq, fid);
-    ofi_hold(&ofi_eq_source(eq)->refs);
-    return 0;
-}
-
 int ofi_conn_enable(struct ofi_ep *ep)
 {
     int err;
@@ -59,8 +50,6 @@ void ofi_conn_close(struct ofi_ep *ep)
     }
     if (ep->request)
         ofi_request_release(ep->request);
-    if (ep->eq)
-        ofi_release(&ofi_eq_source(&ep->eq->fid)->refs);
     free(ep->cm);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* ep.c - endpoints: open, bind, enable, close */
 #include "nic/ofi/cm.h"
+#include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
 
 #include <limits.h>
@@ -71,6 +72,15 @@ static int ep_bind_av(struct ofi_ep *ep, struct fid *fid)
     return 0;
 }
 
+static int ep_bind_eq(struct ofi_ep *ep, struct fid *eq)
+{
+    if (ep->eq)
+        return -FI_EINVAL;
+    ep->eq = container_of(eq, struct fid_eq, fid);
+    ofi_hold(&ofi_eq_source(eq)->refs);
+    return 0;
+}
+
 int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     struct ofi_ep *ep = ofi_ep_of_fid(fid);
@@ -88,7 +98,7 @@ int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     case FI_CLASS_SRX_CTX:
         return ofi_share_bind(ep, other, flags);
     case FI_CLASS_EQ:
-        return ep->cm ? ofi_conn_bind(ep, other) : 0; /* nothing happens to other endpoints */
+        return ep_bind_eq(ep, other);
     default:
         return -FI_EINVAL;
     }
@@ -176,6 +186,19 @@ static void ep_queues_close(struct ofi_ep *ep)
 {
     for (unsigned kind = 0; kind < OFI_KINDS && !ep->sep; kind++)
         fabemu_queue_close(ep->queue[kind]);
+    if (ep->join_queue)
+        fabemu_queue_close(ep->join_queue);
+    ep->join_queue = NULL;
+}
+
+/* Open the queue at which the members of groups find this process. */
+static int ep_join_open(struct ofi_ep *ep)
+{
+    int err = ep->caps & FI_COLLECTIVE && !ep->sep
+                  ? fabemu_queue_open_counted(ep->domain->fab, OFI_JOIN_QUEUE, &ep->join_queue)
+                  : 0;
+
+    return -ofi_errno(err);
 }
 
 /* Check that everything was bound that the endpoint needs. */
@@ -203,7 +226,7 @@ static int ep_enable(struct ofi_ep *ep)
         err = ep_queues_open(ep);
     if (err)
         return err;
-    err = ep->cm ? ofi_conn_enable(ep) : 0;
+    err = ep->cm ? ofi_conn_enable(ep) : ep_join_open(ep);
     if (!err)
         err = ep_count_remote(ep);
     if (!err && ep->srx)
@@ -312,8 +335,11 @@ static void ep_unbind(struct ofi_ep *ep)
 
 void ofi_ep_free(struct ofi_ep *ep)
 {
+    if (ep->eq)
+        ofi_release(&ofi_eq_source(&ep->eq->fid)->refs);
     ofi_release(&ep->domain->refs);
     ofi_op_pool_free(ep);
+    free(ep->mcs);
     ofi_lock_destroy(&ep->lock);
     free(ep);
 }
@@ -322,7 +348,7 @@ static int ep_close(struct fid *fid)
 {
     struct ofi_ep *ep = ofi_ep_of_fid(fid);
 
-    if (ofi_held(&ep->aliases))
+    if (ofi_held(&ep->aliases) || ofi_mc_any(ep))
         return -FI_EBUSY;
     ofi_conn_close(ep);
     ofi_ep_drain(ep);
@@ -414,6 +440,7 @@ static struct fi_ops_cm ep_cm_ops = {
     .accept = ofi_no_accept,
     .reject = ofi_no_reject,
     .shutdown = ofi_no_shutdown,
+    .join = ofi_join,
 };
 
 void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info,
@@ -439,6 +466,7 @@ void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_i
     ep->handle.ep_fid.tagged = &ofi_tagged_ops;
     ep->handle.ep_fid.rma = &ofi_rma_ops;
     ep->handle.ep_fid.atomic = &ofi_atomic_ops;
+    ep->handle.ep_fid.collective = &ofi_coll_ops;
 }
 
 int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source)

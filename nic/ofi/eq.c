@@ -2,9 +2,10 @@
 /*
  * eq.c - event queues. An event is copied into the queue when it happens. An error is read by
  * fi_eq_readerr() only. Threads that read the queue also handle the messages about connections
- * (cm.c).
+ * (cm.c) and about groups (join.c).
  */
 #include "nic/ofi/cm.h"
+#include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -24,8 +25,9 @@ struct ofi_eq {
     struct ofi_fabric *fabric;
     struct ofi_source source;
 
-    pthread_mutex_t cm_lock; /* protects the channels; taken before the other lock */
+    pthread_mutex_t cm_lock; /* protects the next two fields; taken before the other lock */
     struct ofi_cm *channels;
+    struct ofi_mc *joins; /* groups that endpoints are joining */
 
     pthread_mutex_t lock; /* protects the events */
     struct eq_event *oldest, **end;
@@ -64,16 +66,18 @@ void ofi_eq_add(struct fid_eq *fid, struct ofi_cm *cm)
     ofi_eq_unlock(fid);
 }
 
-/* Return whether the event is about this endpoint. */
+/* Return whether the event is about this endpoint or group. */
 static bool event_is_of(const struct eq_event *event, const struct fid *fid)
 {
     if (event->err.err)
         return event->err.fid == fid;
-    return (event->code == FI_CONNECTED || event->code == FI_SHUTDOWN) &&
-           ((const struct fi_eq_cm_entry *)(const void *)event->entry)->fid == fid;
+    /* struct fi_eq_entry and struct fi_eq_cm_entry begin with the object */
+    return (event->code == FI_CONNECTED || event->code == FI_SHUTDOWN ||
+            event->code == FI_JOIN_COMPLETE) &&
+           ((const struct fi_eq_entry *)(const void *)event->entry)->fid == fid;
 }
 
-/* The endpoint closes, so its events would name freed memory. */
+/* The object closes, so its events would name freed memory. */
 static void eq_forget(struct ofi_eq *eq, const struct fid *fid)
 {
     struct eq_event **at = &eq->oldest;
@@ -93,6 +97,13 @@ static void eq_forget(struct ofi_eq *eq, const struct fid *fid)
     pthread_mutex_unlock(&eq->lock);
 }
 
+/* Step no adapter if nothing is expected. Lock: cm_lock. */
+static void eq_idle(struct ofi_eq *eq)
+{
+    if (!eq->channels && !eq->joins)
+        eq->source.fab = NULL;
+}
+
 void ofi_eq_remove(struct ofi_cm *cm)
 {
     struct ofi_eq *eq = cm->eq ? eq_of(cm->eq) : NULL;
@@ -104,10 +115,36 @@ void ofi_eq_remove(struct ofi_cm *cm)
     for (at = &eq->channels; *at != cm;)
         at = &(*at)->next;
     *at = cm->next;
-    if (!eq->channels)
-        eq->source.fab = NULL;
+    eq_idle(eq);
     pthread_mutex_unlock(&eq->cm_lock);
     eq_forget(eq, cm->fid);
+}
+
+void ofi_eq_add_join(struct ofi_mc *mc)
+{
+    struct ofi_eq *eq = eq_of(mc->ep->eq);
+
+    ofi_eq_lock(mc->ep->eq);
+    mc->next = eq->joins;
+    eq->joins = mc;
+    eq->source.fab = mc->ep->domain->fab;
+    ofi_eq_unlock(mc->ep->eq);
+    ofi_source_wake(&eq->source); /* it may have made progress already */
+}
+
+void ofi_eq_remove_join(struct ofi_mc *mc)
+{
+    struct ofi_eq *eq = eq_of(mc->ep->eq);
+    struct ofi_mc **at;
+
+    pthread_mutex_lock(&eq->cm_lock);
+    for (at = &eq->joins; *at && *at != mc;)
+        at = &(*at)->next;
+    if (*at)
+        *at = mc->next;
+    eq_idle(eq);
+    pthread_mutex_unlock(&eq->cm_lock);
+    eq_forget(eq, &mc->mc_fid.fid);
 }
 
 static void eq_step(struct ofi_eq *eq)
@@ -115,6 +152,11 @@ static void eq_step(struct ofi_eq *eq)
     pthread_mutex_lock(&eq->cm_lock);
     for (struct ofi_cm *cm = eq->channels; cm; cm = cm->next)
         ofi_cm_step(cm);
+    for (struct ofi_mc **at = &eq->joins; *at;)
+        if (ofi_join_step(*at))
+            *at = (*at)->next; /* it has joined */
+        else
+            at = &(*at)->next;
     pthread_mutex_unlock(&eq->cm_lock);
 }
 
@@ -183,11 +225,13 @@ static ssize_t eq_take(struct ofi_eq *eq, uint32_t *code, void *buf, size_t byte
         return -FI_EAGAIN;
     if (event->err.err)
         return -FI_EAVAIL;
-    if (bytes < event->bytes && bytes < sizeof(struct fi_eq_entry))
+    if (buf && bytes < event->bytes && bytes < sizeof(struct fi_eq_entry))
         return -FI_ETOOSMALL;
-    n = bytes < event->bytes ? bytes : event->bytes; /* data of connections may be cut */
+    /* data of connections may be cut; a caller without a buffer only wants the code */
+    n = !buf ? 0 : bytes < event->bytes ? bytes : event->bytes;
     *code = event->code;
-    memcpy(buf, event->entry, n);
+    if (n)
+        memcpy(buf, event->entry, n);
     if (!(flags & FI_PEEK))
         free(eq_pop(eq));
     return (ssize_t)n;

@@ -4,6 +4,7 @@
  * process to its node.
  */
 #include "nic/ofi/cm.h"
+#include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -49,7 +50,7 @@ static struct fi_ops_domain domain_ops = {
     .stx_ctx = ofi_stx_open,
     .srx_ctx = ofi_srx_open,
     .query_atomic = ofi_atomic_query,
-    .query_collective = ofi_no_collective,
+    .query_collective = ofi_coll_query,
 };
 
 static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, struct fid_domain **ret,

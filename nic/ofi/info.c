@@ -39,7 +39,8 @@ static const struct info_kind {
     size_t contexts;      /* most contexts in each direction */
 } info_kinds[] = {
     {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES, OFI_CONTEXTS_MAX},
-    {FI_EP_MSG, OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV | FI_SHARED_AV | FI_NAMED_RX_CTX),
+    {FI_EP_MSG,
+     OFI_CAPS & ~(FI_SOURCE | FI_DIRECTED_RECV | FI_SHARED_AV | FI_NAMED_RX_CTX | FI_COLLECTIVE),
      OFI_MESSAGE_MAX_BYTES, 1},
     {FI_EP_DGRAM,
      FI_MSG | OFI_CAPS_SIDE | FI_SOURCE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_NAMED_RX_CTX |

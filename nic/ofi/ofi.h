@@ -29,6 +29,7 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
@@ -71,11 +72,13 @@
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define OFI_CAPS_DOMAIN (OFI_CAPS_COMM | FI_SHARED_AV)
-#define OFI_CAPS_TX \
-    (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER)
-#define OFI_CAPS_RX                                                                \
-    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
-     FI_NAMED_RX_CTX | OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT)
+#define OFI_CAPS_TX                                                                     \
+    (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER | \
+     FI_COLLECTIVE)
+#define OFI_CAPS_RX                                                                        \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV |         \
+     FI_NAMED_RX_CTX | OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | \
+     FI_COLLECTIVE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 
 /* Operation flags that an endpoint may have by default. */
@@ -279,12 +282,14 @@ struct ofi_ep {
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    /* FI_EP_MSG, else NULL: the connection; the event queue that reports on it; the request of a
-       client that this endpoint may accept */
-    struct ofi_cm *cm;
+    /* reports on the connection, or that the endpoint has joined groups; NULL: none is bound */
     struct fid_eq *eq;
+    /* FI_EP_MSG, else NULL: the connection, and the request of a client that this endpoint may
+       accept */
+    struct ofi_cm *cm;
     struct ofi_request *request;
-    size_t multi_min_bytes; /* FI_OPT_MIN_MULTI_RECV */
+    struct fabemu_queue *join_queue; /* FI_COLLECTIVE: for the messages of join.c; else NULL */
+    size_t multi_min_bytes;          /* FI_OPT_MIN_MULTI_RECV */
     /* operations for messages that arrive in buffers for several messages; protected by the
        adapter's lock */
     struct ofi_pool arrivals;
@@ -293,6 +298,9 @@ struct ofi_ep {
     struct ofi_pool pool; /* operations for the application's calls */
     /* operations that keep a claimed message until it is received; found by their context */
     struct ofi_op *claims;
+    /* the groups of the endpoint, found by their addresses; NULL where an address is free */
+    struct ofi_mc **mcs;
+    uint32_t mc_count; /* length of the array */
 };
 
 /* The condition for the start of an operation. */
@@ -315,8 +323,10 @@ struct ofi_op {
     struct ofi_pool *pool;
     struct ofi_cq *cq;              /* where it is reported; NULL: nowhere */
     struct ofi_cntr *cntr;          /* what counts it; NULL: nothing */
+    _Atomic uint32_t *hold;         /* a reference that the operation releases; NULL: none */
     void *buf;                      /* receives: the buffer, which the entry reports */
     size_t room;                    /* receives: size of the buffer */
+    uint64_t expected;              /* parts of collectives: the data that a message must have */
     uint64_t flags;                 /* flags of the entry, such as FI_SEND | FI_TAGGED */
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
@@ -553,6 +563,17 @@ struct ofi_av *ofi_av_of(struct fid *fid);
 void ofi_av_hold(struct ofi_av *av);
 void ofi_av_release(struct ofi_av *av);
 
+/* av_set.c */
+/** ofi_av_set_open - implement fi_av_set(). */
+int ofi_av_set_open(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
+                    void *context);
+
+/** ofi_av_count - return an upper limit of the addresses: one more than the highest. */
+fi_addr_t ofi_av_count(const struct ofi_av *av);
+const struct ofi_domain *ofi_av_domain(const struct ofi_av *av);
+/** ofi_av_is_table - return whether the type of the vector is FI_AV_TABLE. */
+bool ofi_av_is_table(const struct ofi_av *av);
+
 /**
  * ofi_av_peer - find the peer that @addr names. If @addr names a receive context of it (by
  * fi_rx_addr()), return the queues of that context. Lock-free. Errors: -FI_EINVAL, no such entry.
@@ -634,7 +655,6 @@ extern struct fi_ops_mr ofi_mr_ops;
 /* conn.c: connected endpoints */
 extern struct fi_ops_cm ofi_conn_ops;
 int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info);
-int ofi_conn_bind(struct ofi_ep *ep, struct fid *eq);
 int ofi_conn_enable(struct ofi_ep *ep);
 void ofi_conn_close(struct ofi_ep *ep);
 int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret);
@@ -752,8 +772,12 @@ void ofi_op_read(struct ofi_op *op);
 void ofi_op_split(struct ofi_op *whole, uint32_t parts);
 void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error);
 
-/** ofi_op_part - take an operation for a part of @whole from the pool. NULL: as ofi_op_get(). */
+/**
+ * ofi_op_part - take an operation for a part of @whole from the pool. NULL: as ofi_op_get().
+ * ofi_op_part_done - op->done of a part. A caller that sets another function calls it from there.
+ */
 struct ofi_op *ofi_op_part(struct ofi_op *whole);
+void ofi_op_part_done(struct ofi_op *op);
 
 /**
  * ofi_op_copy - copy all pieces, at most OFI_INJECT_BYTES, into memory of @op and return that
@@ -861,6 +885,9 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
 void ofi_notice_await(struct ofi_op *op);
 
 /* atomic.c */
+/** ofi_type_find - find the type of fabemu.h, and the size of an element. Errors: -FI_EOPNOTSUPP. */
+int ofi_type_find(enum fi_datatype type, unsigned *ret, size_t *bytes);
+
 /** ofi_atomic_query - implement fi_query_atomic(). */
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags);

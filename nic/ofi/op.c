@@ -185,6 +185,10 @@ static void op_finish(struct ofi_op *op, bool locked)
     struct ofi_cntr *cntr = op->cntr;
 
     atomic_store_explicit(&op->cancellable, false, memory_order_relaxed);
+    if (op->hold) {
+        ofi_release(op->hold);
+        op->hold = NULL;
+    }
     if (atomic_load_explicit(&op->ep->closing, memory_order_relaxed)) {
         ofi_op_put(op); /* the completion queue and the counter may have been closed */
         return;
@@ -306,7 +310,7 @@ void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error)
 }
 
 /* Called under the adapter's lock. An error's description is in the request, so copy that, too. */
-static void part_done(struct ofi_op *op)
+void ofi_op_part_done(struct ofi_op *op)
 {
     struct ofi_op *whole = op->whole;
     void *context = whole->req.context;
@@ -328,7 +332,7 @@ struct ofi_op *ofi_op_part(struct ofi_op *whole)
 
     if (!op)
         return NULL;
-    op->done = part_done;
+    op->done = ofi_op_part_done;
     op->whole = whole;
     if (whole->trigger.cntr)
         op_arm(op, &whole->trigger);

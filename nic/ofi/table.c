@@ -21,6 +21,11 @@ static uint32_t table_count(const struct ofi_table *table)
     return count < OFI_TABLE_PEERS ? count : OFI_TABLE_PEERS;
 }
 
+uint32_t ofi_entries_count(const struct ofi_entries *entries)
+{
+    return table_count(entries->table);
+}
+
 int ofi_entries_get(const struct ofi_entries *entries, fi_addr_t addr, struct ofi_peer *ret)
 {
     if (addr >= table_count(entries->table))

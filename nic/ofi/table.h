@@ -65,6 +65,8 @@ int ofi_entries_open(struct ofi_entries *entries, const char *name, bool read_on
                      const struct fabemu_info *info);
 void ofi_entries_close(struct ofi_entries *entries);
 
+/** ofi_entries_count - return how many entries were ever used. */
+uint32_t ofi_entries_count(const struct ofi_entries *entries);
 /** ofi_entries_get - copy an entry. Lock-free. Errors: -FI_EINVAL, there is no such entry. */
 int ofi_entries_get(const struct ofi_entries *entries, fi_addr_t addr, struct ofi_peer *ret);
 /** ofi_entries_add - enter a peer at the lowest free index. Errors: -FI_ENOMEM, -FI_EACCES. */

@@ -22,8 +22,6 @@ OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t fla
        void *context)
 
 /* --- domains --- */
-OFI_NO(int, collective, FI_EOPNOTSUPP, struct fid_domain *domain, enum fi_collective_op coll,
-       struct fi_collective_attr *attr, uint64_t flags)
 
 /* --- endpoints --- */
 OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *attr,
@@ -43,6 +41,8 @@ OFI_NO(int, listen, FI_ENOSYS, struct fid_pep *pep)
 OFI_NO(int, accept, FI_ENOSYS, struct fid_ep *ep, const void *param, size_t bytes)
 OFI_NO(int, reject, FI_ENOSYS, struct fid_pep *pep, fid_t handle, const void *param, size_t bytes)
 OFI_NO(int, shutdown, FI_ENOSYS, struct fid_ep *ep, uint64_t flags)
+OFI_NO(ssize_t, coll_msg, FI_ENOSYS, struct fid_ep *ep, const struct fi_msg_collective *msg,
+       struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
 
 #undef OFI_NO
 #pragma GCC diagnostic pop

@@ -220,6 +220,15 @@ class BoundsTest(FabemuCase):
                                           profile).communicate(timeout=60)
                     self.assertRegex(out, "^No route to host: .*node 1", err)
 
+    def test_libfabric__reports_a_dead_member_of_a_group(self):
+        program = self.of_the_build("ofi_coll_test")
+        for profile in ("oq2004", "qsnet3"):
+            with self.subTest(profile=profile):
+                run = self.start("run", "--topo", "kary:2,2", "--keep-going", "--profile", profile,
+                                 "--", program, "death")
+                out, err = run.communicate(timeout=120)
+                self.assertIn("all deaths were reported", out, err)
+
     def test_libfabric__reports_a_silent_or_detached_peer(self):
         for what, bound in (("send", "silence=200ms"), ("read", "silence=200ms"),
                             ("recv", "stopped=1500ms")):

@@ -43,18 +43,35 @@ static int queue_open_locked(struct fabemu *fab, uint32_t id, struct fabemu_queu
     return 0;
 }
 
-int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+static int queue_open(struct fabemu *fab, uint16_t id, bool counted, struct fabemu_queue **ret)
 {
     int err;
 
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     nic_lock(fab);
-    err = queue_open_locked(fab, id, ret);
+    if (counted && fab->queues[id] && fab->queues[id]->refs) {
+        *ret = fab->queues[id];
+        err = 0;
+    } else {
+        err = queue_open_locked(fab, id, ret);
+    }
+    if (!err)
+        (*ret)->refs += counted;
     nic_unlock(fab);
     return err ? nic_fail(err, "queue %u of node %u: %s", (unsigned)id, fab->info.node,
                           strerror(-err))
                : 0;
+}
+
+int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+{
+    return queue_open(fab, id, false, ret);
+}
+
+int fabemu_queue_open_counted(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret)
+{
+    return queue_open(fab, id, true, ret);
 }
 
 uint16_t fabemu_queue_id(const struct fabemu_queue *queue)
@@ -167,7 +184,10 @@ void fabemu_queue_close(struct fabemu_queue *queue)
     if (nic_is_defunct(fab))
         return;
     nic_lock(fab);
-    nic_queue_free(queue);
+    if (queue->refs > 1)
+        queue->refs--;
+    else
+        nic_queue_free(queue);
     nic_unlock(fab);
 }
 

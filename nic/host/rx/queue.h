@@ -49,6 +49,8 @@ struct fabemu_queue {
     struct emu_list opened;   /* entry in fab->opened */
     struct nic_access_events events;
     uint32_t id;
+    /* fabemu_queue_open_counted(): number of references; 0: not opened by it */
+    uint32_t refs;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
 };

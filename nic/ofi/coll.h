@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * coll.h - groups of endpoints (FI_COLLECTIVE).
+ *
+ * A program names the members by a set of addresses (av_set.c). All members join: they exchange
+ * messages, and the first member lets the fabric create a group of its switches (join.c). The group
+ * object (mc.c) then has an address for the calls of collectives (coll.c).
+ */
+#ifndef NIC_OFI_COLL_H
+#define NIC_OFI_COLL_H
+
+#include "nic/ofi/ofi.h"
+
+#define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
+#define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first address of a group; more follow */
+/* queue of a process for messages of join.c; no port of libfabric's addresses stands for it */
+#define OFI_JOIN_QUEUE 1
+
+struct ofi_av_set {
+    struct fid_av_set set_fid;
+    struct ofi_av *av;
+    struct ofi_lock lock; /* protects the fields below */
+    fi_addr_t *addr;
+    uint32_t count, room; /* addresses, and for how many there is memory */
+};
+
+/** ofi_av_set_copy - copy the addresses; the caller frees them. Errors: -FI_ENOMEM. */
+int ofi_av_set_copy(const struct ofi_av_set *set, fi_addr_t **addr, uint32_t *count);
+
+struct ofi_join;
+
+/* A group that an endpoint has joined or is joining. Fields are written before it has joined. */
+struct ofi_mc {
+    struct fid_mc mc_fid;
+    struct ofi_ep *ep;
+    struct ofi_mc *next;        /* in the list of the event queue, while it is joining */
+    uint32_t members, rank;     /* number of members; position of this one */
+    struct ofi_peer *peer;      /* the members, in the order of the set */
+    uint16_t *queue_of;         /* each member's queue for messages of this group */
+    struct fabemu_queue *queue; /* this member's own */
+    struct fabemu_group *group; /* NULL if there is one member only, or while it is joining */
+    struct ofi_join *join;      /* NULL once it has joined */
+    _Atomic bool joined;
+    _Atomic uint32_t refs; /* collectives in flight */
+
+    struct ofi_lock lock; /* protects the order in which operations are posted */
+    uint64_t posted;      /* number of collectives that were posted */
+};
+
+/* mc.c */
+/** ofi_join - implement fi_join(). */
+int ofi_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
+             void *context);
+/**
+ * ofi_mc_hold - find a group by its address, and hold a reference (refs). NULL: this endpoint has
+ * not joined such a group.
+ */
+struct ofi_mc *ofi_mc_hold(struct ofi_ep *ep, fi_addr_t addr);
+/** ofi_mc_any - return whether the endpoint has a group that is not closed. */
+bool ofi_mc_any(struct ofi_ep *ep);
+/** ofi_mc_rank - return the position of the member with this address; `members`: no member. */
+uint32_t ofi_mc_rank(const struct ofi_mc *mc, const struct ofi_peer *peer);
+
+/* join.c */
+/** ofi_join_begin - begin to join; the event queue is told the result. Errors: those of fabemu.h. */
+int ofi_join_begin(struct ofi_mc *mc, void *context);
+/**
+ * ofi_join_step - handle the messages that have arrived. Returns true when @mc has joined and needs
+ * no more steps. Lock: ofi_eq_lock().
+ */
+bool ofi_join_step(struct ofi_mc *mc);
+/** ofi_join_end - stop joining, and notify the other members if they wait for this one. */
+void ofi_join_end(struct ofi_mc *mc);
+
+/* eq.c: the groups that are joining */
+void ofi_eq_add_join(struct ofi_mc *mc);
+/** ofi_eq_remove_join - remove the group if it is still joining, and drop its events. */
+void ofi_eq_remove_join(struct ofi_mc *mc);
+
+/* coll.c */
+extern struct fi_ops_collective ofi_coll_ops;
+/** ofi_coll_query - implement fi_query_collective(). */
+int ofi_coll_query(struct fid_domain *domain, enum fi_collective_op coll,
+                   struct fi_collective_attr *attr, uint64_t flags);
+
+#endif

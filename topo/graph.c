@@ -208,10 +208,9 @@ const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_
     *text = '\0';
     if (graph->label)
         snprintf(text, TOPO_CABLE_BYTES, " (%s:%u, %s:%u)", topo_switch_name(graph, sw),
-                 near->number,
+                 topo_switch_port(graph, sw, port),
                  node ? topo_node_name(graph, near->id) : topo_switch_name(graph, near->id),
-                 node ? graph->node[near->id].link[near->port].number
-                      : graph->sw[near->id].end[near->port].number);
+                 topo_end_port(graph, near));
     return text;
 }
 
@@ -241,13 +240,6 @@ uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size
 uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length)
 {
     return find_label(graph, graph->switches, graph->nodes, name, length);
-}
-
-uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port)
-{
-    uint32_t number = graph->sw[sw].end[port].number;
-
-    return number ? number : port;
 }
 
 /* Does any path of cables join the switches of two nodes? @a must have its first link. */

@@ -98,11 +98,9 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
         return;
     }
     const struct topo_end *far = &graph->sw[target->id].end[target->port];
-    printf(" %u:%u%s", target->id, target->port, directions[target->direction]);
-    if (far->kind == TOPO_END_NODE)
-        printf("n%u:%u", far->id, far->port);
-    else
-        printf("%u:%u", far->id, far->port);
+    printf(" %u:%u%s%s%u:%u", target->id, topo_switch_port(graph, target->id, target->port),
+           directions[target->direction], far->kind == TOPO_END_NODE ? "n" : "", far->id,
+           topo_end_port(graph, far));
     fputs(topo_show_cable(graph, target->id, target->port, names), stdout);
 }
 

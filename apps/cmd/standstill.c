@@ -561,7 +561,10 @@ static void print_link(const struct printing *to, struct json_object *one)
         add_who_fully(&line, to, node);
         add(&line, " waits for space: its process does not receive its segments");
     } else if (node >= 0) {
-        add(&line, "link %lld of ", sw >= 0 ? 0 : port);
+        if (sw >= 0) /* the port is the switch's; the node has no other link */
+            add(&line, "the link of ");
+        else
+            add(&line, "link %lld of ", port);
         add_who_fully(&line, to, node);
         add_lacks(&line, what);
     } else {

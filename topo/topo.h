@@ -231,6 +231,15 @@ const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_
 uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length);
 uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length);
 
+#define TOPO_NODE_ERROR_BYTES (TOPO_SPEC_BYTES + 256)
+
+/**
+ * topo_parse_node - find the node that a user means by @text: its number, name or identity.
+ * Errors: -EINVAL, with a line in @error that names the nodes and, if there is one, a similar name.
+ */
+int topo_parse_node(uint32_t *ret, const struct topo_graph *graph, const char *text, char *error,
+                    size_t error_bytes);
+
 /* --- rates of cables (rate.c) ------------------------------------------------------- */
 
 #define TOPO_RATES 46 /* number of rates of cables, including unknown */

@@ -4,6 +4,7 @@
 
    tests/cli/machine_test.py --fabemu build/fabemu [unittest options]
 """
+import itertools
 import json
 import os
 import re
@@ -103,6 +104,41 @@ class MachineTest(FabemuCase):
             f.write("at=0 slow-link link=1:8 factor=2\n")  # leaf2 to the spine
         self.assertEqual(self.pair(3, 0, "--faults", faults)[0],
                          2600 + 3 * 90 + 4 * 20 + 40.96 + 10.24)
+
+    def test_traffic__takes_names_of_nodes(self):
+        args = ("traffic", "--topo", self.topo, "--load", "0.3", "--measure", "20us", "--json")
+        path = os.path.join(self.dir, "pairs")
+        with open(path, "w") as f:
+            f.write("node01 node03\nnode02 0\n")
+        for name, number in (("hotspot:node03:0.5", "hotspot:2:0.5"),
+                             ("hotspot:H-00000000000000a3", "hotspot:2"),
+                             (f"file:{path}", None)):
+            done = self.fabemu(*args, "--pattern", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if number:
+                same = self.fabemu(*args, "--pattern", number)
+                self.assertEqual(json.loads(done.stdout)["digest"],
+                                 json.loads(same.stdout)["digest"])
+        done = self.fabemu(*args, "--pattern", "hotspot:nod03")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"no node nod03; .*; did you mean 'node03'\?")
+
+    def test_node__is_given_to_a_process_by_name_or_number(self):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        done = self.fabemu("run", "--topo", self.topo, "--", "sh", "-c",
+                           'FABEMU_NODE=node02 "$0" 2 | sed "s/^/named: /" & '
+                           'FABEMU_NODE=0 "$0" 2; wait', example)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("named: node 1: the sum of all is 1", done.stdout)
+        for node, words in (("nod02", ("no node nod02", "did you mean 'node0")),
+                            ("99", ("no node 99; ", " has nodes 0 to 3")),
+                            ("-1", ("no node -1; ",))):
+            self.env["FABEMU_NODE"] = node
+            done = self.fabemu("run", "--topo", self.topo, "--", example, "2")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            for who, word in itertools.product(("example: attach", "fabemu"), words):
+                self.assertRegex(done.stderr, f"(?m)^{who}: FABEMU_NODE: there is .*{word}")
+            self.assertIn("1 got no node", done.stderr)
 
     def test_throughput__is_not_bound_by_credits(self):
         path = os.path.join(self.dir, "pair")

@@ -53,6 +53,7 @@ class CliTest(FabemuCase):
         for args, words in (
                 ((), ["no command", "--help"]),
                 (("fly",), ["no command 'fly'; try"]),
+                (("list",), ["did you mean 'ls'?"]),
                 (("stauts",), ["no command 'stauts'; did you mean 'status'?"]),
                 (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean '--name'?"]),
                 (("traffic", "--patern", "uniform"), ["did you mean '--pattern'?"]),

@@ -8,7 +8,10 @@ import itertools
 import json
 import os
 import re
+import shutil
 import struct
+import subprocess
+import unittest
 
 from cli_helpers import FabemuCase, main, until
 
@@ -282,6 +285,22 @@ class MachineTest(FabemuCase):
                          ["leaf2>spine, up", "spine>leaf2, down"])
         self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8", option=2)),
                          ["1:8>2:2", "2:2>1:8"])
+
+    @unittest.skipUnless(shutil.which("tshark"), "needs tshark")
+    def test_tshark__shows_names(self):
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        capture = os.path.join(self.dir, "c.pcapng")
+        done = self.fabemu("traffic", "--topo", self.topo, "--pattern", "complement", "--load",
+                           "0.1", "--measure", "5us", "--capture", capture)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fields = [word for name in ("_ws.col.Source", "_ws.col.Destination", "_ws.col.Info",
+                                    "fabemu.link.names") for word in ("-e", name)]
+        lines = subprocess.run(
+            ["tshark", "-2", "-r", capture, "-X", f"lua_script:{top}/apps/capture/fabemu.lua",
+             "-T", "fields", *fields], env=dict(self.env, HOME=self.dir, XDG_CONFIG_HOME=self.dir),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+        self.assertRegex(lines, "(?m)^node02\tnode03\tleaf1:8>spine:1: unicast node02 > node03, .*"
+                         "\tleaf1:8>spine:1$")
 
     def test_ring__warns_that_its_routes_use_few_switches(self):
         ring = os.path.join(self.dir, "ring.topo")

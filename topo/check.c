@@ -37,7 +37,7 @@ static int check_node(struct check *c, uint32_t n)
         const struct topo_end *end = &graph->sw[link->sw].end[link->port];
         if (end->kind != TOPO_END_NODE || end->id != n || end->port != i)
             return check_fail(c, "%s: its cable does not match switch %u port %u", name, link->sw,
-                              link->port);
+                              topo_switch_port(graph, link->sw, link->port));
         c->what.cables++;
     }
     return 0;
@@ -70,12 +70,12 @@ static int check_end(struct check *c, uint32_t s, uint32_t port)
 
     if (!ends_agree(graph, s, port))
         return check_fail(c, "%s port %u: the remote end of the cable does not match",
-                          topo_show_switch(graph, s, name), topo_port_number(graph, s, port));
+                          topo_show_switch(graph, s, name), topo_switch_port(graph, s, port));
     if (end->kind == TOPO_END_SWITCH && graph->sw[end->id].level == graph->sw[s].level)
         return check_fail(c,
                           "%s port %u: a cable to %s, which has the same level, %u: one must be "
                           "higher",
-                          topo_show_switch(graph, s, name), topo_port_number(graph, s, port),
+                          topo_show_switch(graph, s, name), topo_switch_port(graph, s, port),
                           topo_show_switch(graph, end->id, remote), graph->sw[s].level);
     c->what.cables += end->kind == TOPO_END_SWITCH && end->id > s;
     return 0;

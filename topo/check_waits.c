@@ -148,7 +148,7 @@ static int follow(struct waits *w, uint32_t s, uint32_t port, uint32_t dst, bool
     if (end->kind == TOPO_END_NODE && end->id == dst)
         return 0;
     return check_fail(w->check, "%s port %u: does not lead to %s",
-                      topo_show_switch(w->graph, s, name), topo_port_number(w->graph, s, port),
+                      topo_show_switch(w->graph, s, name), topo_switch_port(w->graph, s, port),
                       topo_show_node(w->graph, dst, to));
 }
 
@@ -303,7 +303,7 @@ static int show_channel(const struct topo_graph *graph, uint32_t channel, char *
     if (!graph->label)
         return snprintf(text, bytes, "%u:%u", from->id, from->port);
     return snprintf(text, bytes, "\"%s\":%u", topo_switch_name(graph, from->id),
-                    topo_port_number(graph, from->id, from->port));
+                    topo_end_port(graph, from));
 }
 
 static int cycle_fail(const struct cycle *cycle, uint32_t closes)

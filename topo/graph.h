@@ -70,9 +70,6 @@ int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char 
  */
 int topo_find_levels(struct topo_graph *graph);
 
-/** topo_port_number - return a port's number for messages: as in the file, or else from 0. */
-uint32_t topo_port_number(const struct topo_graph *graph, uint32_t sw, uint32_t port);
-
 /* A generator builds a graph from @args, the SPEC after the colon. @why: gets a line on failure. */
 typedef int topo_generator(struct topo_graph **ret, const char *args, char *why, size_t why_bytes);
 

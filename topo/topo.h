@@ -200,6 +200,27 @@ const char *topo_show_switch(const struct topo_graph *graph, uint32_t sw,
 const char *topo_show_node(const struct topo_graph *graph, uint32_t node,
                            char text[static TOPO_SHOWN_BYTES]);
 
+/**
+ * topo_switch_port, topo_node_port - return the number that users see in place of an index: the
+ * number of the port in the network's file. Without a file: the index, which counts from 0.
+ */
+static inline uint32_t topo_switch_port(const struct topo_graph *graph, uint32_t sw, uint32_t port)
+{
+    return graph->label ? graph->sw[sw].end[port].number : port;
+}
+
+static inline uint32_t topo_node_port(const struct topo_graph *graph, uint32_t node, uint32_t link)
+{
+    return graph->label ? graph->node[node].link[link].number : link;
+}
+
+/** topo_end_port - return the number that users see for the port at which @end is plugged in. */
+static inline uint32_t topo_end_port(const struct topo_graph *graph, const struct topo_end *end)
+{
+    return end->kind == TOPO_END_NODE ? topo_node_port(graph, end->id, end->port)
+                                      : topo_switch_port(graph, end->id, end->port);
+}
+
 #define TOPO_CABLE_BYTES (2 * TOPO_NAME_MAX + 16)
 
 /** topo_show_cable - return @text: the ends of a file's cable, " (leaf1:5, node01:1)", or "". */
@@ -209,6 +230,15 @@ const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_
 /** topo_find_switch, topo_find_node - find by name or identity; TOPO_NONE: none. Cost: linear. */
 uint32_t topo_find_switch(const struct topo_graph *graph, const char *name, size_t length);
 uint32_t topo_find_node(const struct topo_graph *graph, const char *name, size_t length);
+
+#define TOPO_NODE_ERROR_BYTES (TOPO_SPEC_BYTES + 256)
+
+/**
+ * topo_parse_node - find the node that a user means by @text: its number, name or identity.
+ * Errors: -EINVAL, with a line in @error that names the nodes and, if there is one, a similar name.
+ */
+int topo_parse_node(uint32_t *ret, const struct topo_graph *graph, const char *text, char *error,
+                    size_t error_bytes);
 
 /* --- rates of cables (rate.c) ------------------------------------------------------- */
 

@@ -22,7 +22,7 @@ static void name_far(const struct fabric_place *place, char *to, size_t bytes)
     to[0] = '\0';
     if (end && end->kind == TOPO_END_SWITCH)
         snprintf(to, bytes, " (cable to %s port %u)", topo_show_switch(graph, end->id, shown),
-                 end->port);
+                 topo_end_port(graph, end));
     else if (end && end->kind == TOPO_END_NODE)
         snprintf(to, bytes, " (cable to %s)", topo_show_node(graph, end->id, shown));
 }
@@ -47,7 +47,7 @@ static void name_place(const struct fabric_place *place, char *to, size_t bytes)
         }
         name_far(place, far, sizeof far);
         snprintf(to, bytes, "%s port %u%s", topo_show_switch(graph, place->number, shown),
-                 place->port, far);
+                 topo_switch_port(graph, place->number, place->port), far);
         return;
     case FABRIC_AT_NODE:
         if (place->port == EMU_NO_PORT) {
@@ -56,8 +56,10 @@ static void name_place(const struct fabric_place *place, char *to, size_t bytes)
         }
         link = &graph->node[place->number].link[place->port];
         snprintf(to, bytes, "%s link %u (cable to %s port %u)",
-                 topo_show_node(graph, place->number, shown), place->port,
-                 topo_show_switch(graph, link->sw, other), link->port);
+                 topo_show_node(graph, place->number, shown),
+                 topo_node_port(graph, place->number, place->port),
+                 topo_show_switch(graph, link->sw, other),
+                 topo_switch_port(graph, link->sw, link->port));
         return;
     }
 }

@@ -39,7 +39,7 @@ static bool virtual_sample(double *mhops, const struct virtual_case *what, bool 
 
     int err = emu_profile_load(&config.fabric.profile, "oq2004", error, error_bytes);
     if (!err)
-        err = traffic_pattern_parse(&config.pattern, "uniform", graph->nodes, error, error_bytes);
+        err = traffic_pattern_parse(&config.pattern, "uniform", graph, error, error_bytes);
     if (!err)
         err = traffic_run(&result, &config, error, error_bytes);
     if (!err)

@@ -57,6 +57,7 @@ local DEC, HEX = base.DEC, base.HEX
 -- The header of each record of a capture: emu/link/tap.h.
 field(fabemu, "version", u8, "Version", DEC)
 field(fabemu, "link", ProtoField.string, "Link")
+field(fabemu, "link.names", ProtoField.string, "Link, by names")
 field(fabemu, "link.from", ProtoField.string, "Link from")
 field(fabemu, "link.to", ProtoField.string, "Link to")
 field(fabemu, "what", u8, "What", DEC, WHAT)
@@ -420,14 +421,52 @@ end
 local interface_name = Field.new("frame.interface_name")
 local interface_about = Field.new("frame.interface_description")
 
--- Adds the link of this record. Returns the names of its two ends; nil if the file has no names.
+-- Returns the ends of a link with the names of the devices, from an interface's description such as
+-- "leaf1>spine, up"; nil: it has none, or a name contains '>'.
+local function link_names(from, to)
+    local about = interface_about()
+    local near, far = string.match(about and about.value or "", "^([^>]+)>([^>]+), %a+$")
+    if near then
+        return near .. string.match(from, ":.*"), far .. string.match(to, ":.*")
+    end
+end
+
+-- The names of nodes, by number: those of the interfaces whose records have been seen so far.
+local node_names = {}
+
+function fabemu.init()
+    node_names = {}
+end
+
+-- Returns a node's name, or "n3" if it is unknown.
+local function node_text(node)
+    return node_names[node] or "n" .. node
+end
+
+-- Notes the name of a node from a link's end, "n3:1" without and "node04:1" with the name.
+local function note_name(number, named)
+    local node = string.match(number, "^n(%d+):")
+    if node then
+        node_names[tonumber(node)] = string.match(named, "^(.*):%d+$")
+    end
+end
+
+-- Adds the link of this record. Returns its two ends for the columns, with names if the network's
+-- file has them; nil if the interface has no name.
 local function add_link(tree, tvb)
     local name = interface_name()
-    local from, to = string.match(name and name.value or "", "^([^>]+)>([^>]+)$")
+    local from, to = string.match(name and name.value or "", "^(n?%d+:%d+)>(n?%d+:%d+)$")
     if from then
         tree:add(f["link"], tvb(0, 0), from .. ">" .. to):set_generated()
         tree:add(f["link.from"], tvb(0, 0), from):set_generated()
         tree:add(f["link.to"], tvb(0, 0), to):set_generated()
+        local near, far = link_names(from, to)
+        if near then
+            note_name(from, near)
+            note_name(to, far)
+            tree:add(f["link.names"], tvb(0, 0), near .. ">" .. far):set_generated()
+            return near, far
+        end
     end
     return from, to
 end
@@ -439,7 +478,7 @@ local function parties(tvb, at)
     end
     local src, dst = tvb(at + 4, 4):le_uint(), tvb(at, 4):le_uint()
     if bit32.band(tvb(at + 12, 1):uint(), 7) == 0 then
-        return {src = src, dst = dst, to = "n" .. dst}
+        return {src = src, dst = dst, to = node_text(dst)}
     end
     dst = bit32.band(dst, bit32.bnot(GROUP_WIDE))
     return {src = src, dst = dst, group = true, to = "group " .. dst}
@@ -541,8 +580,8 @@ local function segment(tree, tvb, at, packet)
         sub:append_text(" (of " .. len .. " bytes " .. (stop - at - 16) .. " captured)")
     end
     local role = stage(tvb, at, packet)
-    return string.format("%s%s n%u > %s, number %u, %u bytes%s%s", KIND[kind] or kind,
-                         role and " " .. role or "", src, of.to, seq, len,
+    return string.format("%s%s %s > %s, number %u, %u bytes%s%s", KIND[kind] or kind,
+                         role and " " .. role or "", node_text(src), of.to, seq, len,
                          combines and ", " .. (OP[tvb(at + 14, 1):uint()] or "?") or "",
                          message and ", " .. message or "")
 end
@@ -671,7 +710,7 @@ local function add_columns(tree, tvb, pinfo, what, flags, from, to)
     end
     if of then
         add_addresses(tree, tvb, pinfo, of)
-        from, to = "n" .. of.src, of.to
+        from, to = node_text(of.src), of.to
     end
     if from then
         pinfo.cols.src, pinfo.cols.dst = from, to

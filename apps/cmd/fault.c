@@ -41,41 +41,62 @@ struct wanted {
     const char *clear;
 };
 
-static bool read_show(void *into, const char *value, const char **right)
-{
-    *right = "the name of a scenario; fabemu fault --list prints all";
-    ((struct wanted *)into)->show = value;
-    return fault_scenario_find(value) != NULL;
-}
-
 static const struct option_row rows[] = {
     {"clear", "NUMBER", "clear a fault of the running fabric", .at = offsetof(struct wanted, clear),
      .right = "the number of a fault"},
     {"list", NULL, "list the kinds of fault and the scenarios",
      .at = offsetof(struct wanted, list)},
-    {"show", "NAME", "print the schedule of a scenario", .read = read_show},
+    {"show", "NAME", "print the schedule of a scenario", .at = offsetof(struct wanted, show),
+     .right = "the name of a scenario"},
     {"check", "FILE|NAME", "check a schedule or a scenario for the network: a dry run",
      .at = offsetof(struct wanted, check), .right = "the name of a scenario or of a file"},
 };
+
+/* Return whether a fault of a scenario needs a fabric that retransmits lost segments. */
+static bool scenario_needs_repair(const char *name)
+{
+    struct fault_schedule schedule = {.count = 0};
+    char error[FAULT_ERROR_BYTES];
+    bool needs = false;
+
+    if (fault_schedule_read(&schedule, name, error, sizeof error))
+        return false;
+    for (uint32_t i = 0; i < schedule.count; i++)
+        needs |= fault_needs_repair(schedule.line[i].fault.kind);
+    fault_schedule_release(&schedule);
+    return needs;
+}
+
+static void list_one(const char *name, const char *about, bool needs_repair)
+{
+    printf("  %-16s %s%s\n", name, about, needs_repair ? " (*)" : "");
+}
 
 static int list(void)
 {
     const struct fault_scenario *scenario;
 
     puts("faults");
-    for (int kind = 0; kind < FAULT_KINDS; kind++)
-        printf("  %-16s %s\n", fault_name((enum fault_kind)kind),
-               fault_about((enum fault_kind)kind));
+    for (enum fault_kind kind = 0; kind < FAULT_KINDS; kind++)
+        list_one(fault_name(kind), fault_about(kind), fault_needs_repair(kind));
     puts("scenarios");
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
-        printf("  %-16s %s\n", scenario->name, scenario->about);
+        list_one(scenario->name, scenario->about, scenario_needs_repair(scenario->name));
+    puts("(*) needs retransmission: --profile qsnet3, or --set link_retry=go_back_n");
     return EXIT_SUCCESS;
 }
 
 /* Print a scenario without additional lines, because errors name the line of a schedule. */
 static int show(const char *name)
 {
-    fputs(fault_scenario_find(name)->text, stdout);
+    const struct fault_scenario *scenario = fault_scenario_find(name);
+    char error[FAULT_ERROR_BYTES];
+
+    if (!scenario) {
+        fault_scenario_unknown(name, "", error, sizeof error);
+        return options_usage_error("fault", "--show: %s", error);
+    }
+    fputs(scenario->text, stdout);
     return EXIT_SUCCESS;
 }
 
@@ -98,11 +119,9 @@ static void print_target(const struct topo_graph *graph, enum fault_domain domai
         return;
     }
     const struct topo_end *far = &graph->sw[target->id].end[target->port];
-    printf(" %u:%u%s", target->id, target->port, directions[target->direction]);
-    if (far->kind == TOPO_END_NODE)
-        printf("n%u:%u", far->id, far->port);
-    else
-        printf("%u:%u", far->id, far->port);
+    printf(" %u:%u%s%s%u:%u", target->id, topo_switch_port(graph, target->id, target->port),
+           directions[target->direction], far->kind == TOPO_END_NODE ? "n" : "", far->id,
+           topo_end_port(graph, far));
     fputs(topo_show_cable(graph, target->id, target->port, names), stdout);
 }
 

@@ -543,6 +543,7 @@ static struct nearest_text resembling(const struct options_command *command,
             nearest_try(&nearest, rows[i].name);
     for (size_t i = 0; i < own->count; i++)
         nearest_try(&nearest, own->row[i].name);
+    nearest_try(&nearest, "help");
     return nearest_question(&nearest, "--");
 }
 

@@ -561,7 +561,10 @@ static void print_link(const struct printing *to, struct json_object *one)
         add_who_fully(&line, to, node);
         add(&line, " waits for space: its process does not receive its segments");
     } else if (node >= 0) {
-        add(&line, "link %lld of ", sw >= 0 ? 0 : port);
+        if (sw >= 0) /* the port is the switch's; the node has no other link */
+            add(&line, "the link of ");
+        else
+            add(&line, "link %lld of ", port);
         add_who_fully(&line, to, node);
         add_lacks(&line, what);
     } else {
@@ -760,7 +763,8 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
 {
     bool stands = json_object_object_get(event, "standstill");
 
-    standstill_release(standstill);
+    json_object_put(standstill->last);
+    standstill->last = NULL;
     if (!stands && standstill->printed) {
         standstill->printed = false;
         standstill->after_ns *= 2;
@@ -773,20 +777,31 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
         standstill->printed = true;
         standstill_print_last(standstill);
     }
-    if (standstill->printed && standstill_for_ns(event) > standstill->longest_ns)
+    if (standstill->printed && standstill_for_ns(event) > standstill->longest_ns) {
         standstill->longest_ns = standstill_for_ns(event);
+        json_object_put(standstill->longest);
+        standstill->longest = json_object_get(event);
+    }
 }
 
 void standstill_report(const struct standstill *standstill, struct json_object *report)
 {
-    if (standstill->longest_ns)
-        json_add_number(report, "standstill_ns", (uint64_t)standstill->longest_ns);
+    if (!standstill->longest)
+        return;
+    json_add_number(report, "standstill_ns", (uint64_t)standstill->longest_ns);
+    json_object_object_add(report, "standstill",
+                           json_object_get(
+                               json_object_object_get(standstill->longest, "standstill")));
+    json_object_object_add(report, "standstill_attached",
+                           json_object_get(
+                               json_object_object_get(standstill->longest, "attached")));
 }
 
 void standstill_release(struct standstill *standstill)
 {
     json_object_put(standstill->last);
-    standstill->last = NULL;
+    json_object_put(standstill->longest);
+    standstill->last = standstill->longest = NULL;
 }
 
 void standstill_disagreement(struct json_object *event)

@@ -18,11 +18,12 @@ struct json_object;
  * reported only once, and after each report `after_ns` doubles.
  */
 struct standstill {
-    bool ends_run;            /* end the run after the report */
-    struct json_object *last; /* the fabric's last event; NULL: no standstill */
-    int64_t after_ns;         /* report after this time without movement; 0: never */
-    bool printed;             /* the present standstill was reported */
-    int64_t longest_ns;       /* duration of the longest one that was reported; 0: none */
+    bool ends_run;               /* end the run after the report */
+    struct json_object *last;    /* the fabric's last event; NULL: no standstill */
+    int64_t after_ns;            /* report after this time without movement; 0: never */
+    bool printed;                /* the present standstill was reported */
+    int64_t longest_ns;          /* duration of the longest one that was reported; 0: none */
+    struct json_object *longest; /* the last event of the longest one; NULL: none */
 };
 
 /** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
@@ -30,7 +31,7 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
 /** standstill_print_last - report the present standstill, if there is one. */
 void standstill_print_last(const struct standstill *standstill);
 void standstill_release(struct standstill *standstill);
-/** standstill_report - add "standstill_ns" to the final report, if a standstill was reported. */
+/** standstill_report - add the longest reported standstill, if any, to the final report. */
 void standstill_report(const struct standstill *standstill, struct json_object *report);
 /** standstill_disagreement - print one line for the event "disagreement". */
 void standstill_disagreement(struct json_object *event);

@@ -8,6 +8,7 @@
 
 #include "apps/base/amount.h"
 #include "apps/cmd/options.h"
+#include "apps/fabric/origin.h"
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/message.h"
@@ -198,6 +199,9 @@ static void print_text(const struct fabric_config *config, const struct figures 
                figures->workers, figures->cables, figures->others);
     if (checked)
         print_checked(checked);
+    struct json_object *origin = origin_json(config);
+    origin_print(stdout, origin, "  origin         ", "                 ");
+    json_object_put(origin);
 }
 
 static struct json_object *json_parts(const struct topo_graph *graph, const struct figures *figures)
@@ -268,6 +272,7 @@ static void print_json(const struct fabric_config *config, const struct figures 
     struct json_object *cables = json_object_new_object();
     struct json_object *bytes = json_object_new_object();
 
+    json_object_object_add(all, "origin", origin_json(config));
     report_network(all, config);
     json_add_number(all, "nodes", graph->nodes);
     json_add_number(all, "switches", graph->switches);

@@ -18,13 +18,15 @@
 /* The patterns to which an option applies (option_row.group). USE_PAYLOAD: all except barrier. */
 enum use { USE_ALL, USE_OPEN, USE_MULTICAST, USE_COLLECTIVE, USE_PAYLOAD };
 
+/* Parse a load. A load above 1 needs a '%', because 5 may be a typing error for 0.5 or for 5%. */
 static bool scan_load(const char **at, uint64_t *ret)
 {
     static const struct quantity_form form = {.units = quantity_shares,
                                               .bare = TRAFFIC_LOAD_UNIT,
                                               .most = LOAD_MOST};
 
-    return quantity_scan(at, &form, ret) == QUANTITY_OK;
+    return quantity_scan(at, &form, ret) == QUANTITY_OK &&
+           (*ret <= TRAFFIC_LOAD_UNIT || (*at)[-1] == '%');
 }
 
 static bool add_load(struct traffic_options *options, uint64_t load)
@@ -66,8 +68,9 @@ static const struct quantity_form time_from_0 = {quantity_times, 0, 0, QUANTITY_
 static bool read_load(void *into, const char *value, const char **right)
 {
     struct traffic_options *o = into;
-    *right = "a share of the link rate above 0 and at most 10, such as 0.5 or 50%, with at most 9 "
-             "decimals; or up to 1000 of them, such as 0.1,0.2 or 0.1:1:0.1";
+    *right = "a share of the link rate, above 0 and at most 1, such as 0.5, or a percentage up to "
+             "1000%, such as 50%, with at most 9 decimals; or up to 1000 of them, such as 0.1,0.2 "
+             "or 0.1:1:0.1";
     return read_loads(o, value);
 }
 
@@ -253,12 +256,12 @@ static int check_use(const struct traffic_options *options, const struct traffic
 int traffic_options_config(struct traffic_config *ret, const struct traffic_options *options,
                            const struct fabric_config *fabric)
 {
-    char error[512];
+    char error[1024];
 
     *ret = options->config;
     ret->fabric = *fabric;
-    int err = traffic_pattern_parse(&ret->pattern, options->pattern, fabric->graph->nodes, error,
-                                    sizeof error);
+    int err =
+        traffic_pattern_parse(&ret->pattern, options->pattern, fabric->graph, error, sizeof error);
     if (err) {
         print_message("--pattern: %s", error);
         return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;

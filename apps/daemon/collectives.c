@@ -215,7 +215,7 @@ static void add_port(struct json_object *to, const struct topo_graph *graph,
         return;
     }
     json_add_switch(to, graph, part->sw);
-    json_add_number(to, "port", part->port);
+    json_add_number(to, "port", topo_switch_port(graph, part->sw, part->port));
 }
 
 static struct json_object *missing_build(const struct topo_graph *graph,
@@ -289,7 +289,8 @@ static uint32_t add_gaps(const struct daemon *daemon, const struct group_view *g
         struct json_object *one = json_add_number(json_object_new_object(), "from", gap[i].from);
 
         json_add_switch(one, daemon->graph, gap[i].sw);
-        json_object_array_add(list, json_add_number(one, "port", gap[i].port));
+        json_add_number(one, "port", topo_switch_port(daemon->graph, gap[i].sw, gap[i].port));
+        json_object_array_add(list, one);
         add_crossing(daemon, &gap[i], one);
     }
     json_object_object_add(to, "gaps", list);

@@ -45,7 +45,7 @@ struct daemon_waits {
 struct daemon_record {
     struct daemon_waits waits;
     uint64_t attaches;     /* processes that were given a node */
-    uint64_t refused;      /* processes that were refused because every node was in use */
+    uint64_t refused;      /* processes that got no node */
     uint64_t outside;      /* processes whose MPI messages use another transport */
     char outside_why[200]; /* the reason that the first of them gave */
     uint64_t cut_off; /* processes that were cut off because they did not take their segments */

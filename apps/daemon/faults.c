@@ -51,10 +51,10 @@ const char *daemon_cable_name(const struct fabric *fabric, uint32_t i, const cha
     const struct topo_graph *graph = fabric_graph(fabric);
     const struct fabric_cable *cable = fabric_cable(fabric, i);
     bool node = cable->kind == TOPO_END_NODE;
-    uint32_t remote = node ? cable->node : cable->peer.sw;
+    const struct topo_end *far = &graph->sw[cable->at.sw].end[cable->at.port];
     int used = snprintf(text, DAEMON_CABLE_ENDS_BYTES, "switch %u:%u %s %s %u:%u", cable->at.sw,
-                        cable->at.port, direction, node ? "node" : "switch", remote,
-                        node ? cable->link : cable->peer.port);
+                        topo_switch_port(graph, cable->at.sw, cable->at.port), direction,
+                        node ? "node" : "switch", far->id, topo_end_port(graph, far));
 
     topo_show_cable(graph, cable->at.sw, cable->at.port, text + used);
     return text;

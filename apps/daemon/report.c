@@ -373,7 +373,7 @@ static void print_fabric(FILE *out, struct json_object *report)
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));
     if (number(processes, "refused"))
-        fprintf(out, ", %lld refused: every node was taken", number(processes, "refused"));
+        fprintf(out, ", %lld got no node", number(processes, "refused"));
     if (number(processes, "cut_off"))
         fprintf(out, ", %lld cut off: did not take their segments", number(processes, "cut_off"));
     if (number(processes, "goodbyes_late"))

@@ -20,6 +20,15 @@
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
+/* Refuse to attach a process. @line: the reason. The supervisor gets the first one. */
+static void refuse(struct daemon *daemon, struct client *client, int err, const char *line)
+{
+    daemon->record.refused++;
+    daemon_reply_error(daemon, client, err, "%s", line);
+    if (daemon->record.refused == 1)
+        daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
+}
+
 static void refuse_full(struct daemon *daemon, struct client *client)
 {
     const struct fabric_config *config = daemon->config->fabric;
@@ -30,10 +39,7 @@ static void refuse_full(struct daemon *daemon, struct client *client)
                  config->graph->nodes * 2);
     snprintf(line, sizeof line, "all %u nodes of fabric '%s' (%.64s) are taken; %s",
              config->graph->nodes, config->name, config->graph->spec, more);
-    daemon->record.refused++;
-    daemon_reply_error(daemon, client, -ENOSPC, "%s", line);
-    if (daemon->record.refused == 1)
-        daemon_notify_owner(daemon, json_add_text(conn_event("refused"), "error", line));
+    refuse(daemon, client, -ENOSPC, line);
 }
 
 /* Return advice for the user to append to an error message. */
@@ -86,15 +92,29 @@ static void notify_attached(struct daemon *daemon, int64_t ranks)
     daemon_notify_owner(daemon, event);
 }
 
-/* Return the requested node if it is on the process's host; otherwise -1: any node of that host. */
-static int64_t node_wanted(const struct fabric_config *config, const struct client *client,
-                           int64_t want)
+/*
+ * Find the node that a process requests: the text in its FABEMU_NODE, or the number of its rank.
+ * @ret: gets -1, for any node of the process's host, if the node is on another host, or if there is
+ * no node with the number of the rank. Errors: -EINVAL, FABEMU_NODE is no node.
+ */
+static int node_wanted(const struct fabric_config *config, const struct client *client,
+                       struct json_object *request, int64_t *ret, char *error, size_t error_bytes)
 {
+    const char *text = emu_json_text(request, "want", "");
+    int64_t number = emu_json_number(request, "want", -1);
     uint32_t host = client->remote ? coordinator_process_info(client->remote)->host : 0;
+    uint32_t node = TOPO_NONE;
+    int err = 0;
 
-    if (want < 0 || want >= config->graph->nodes)
-        return -1;
-    return fabric_node_host(config, (uint32_t)want) == host ? want : -1;
+    if (*text) {
+        size_t used = (size_t)snprintf(error, error_bytes, "FABEMU_NODE: ");
+
+        err = topo_parse_node(&node, config->graph, text, error + used, error_bytes - used);
+    }
+    if (number >= 0 && number < config->graph->nodes)
+        node = (uint32_t)number;
+    *ret = node < config->graph->nodes && fabric_node_host(config, node) == host ? (int64_t)node : -1;
+    return err;
 }
 
 static void request_attach(struct daemon *daemon, struct client *client,
@@ -116,11 +136,17 @@ static void request_attach(struct daemon *daemon, struct client *client,
         return;
     }
     daemon_reap(daemon); /* free the nodes of processes that died in this round */
-    int64_t want = node_wanted(config, client, emu_json_number(request, "want", -1));
-    int err = client->remote ? fabric_attach_remote(daemon->fabric,
-                                                    coordinator_process_info(client->remote)->host,
-                                                    want, &attachment)
-                             : fabric_attach(daemon->fabric, want, &attachment);
+    int64_t want;
+    char error[TOPO_NODE_ERROR_BYTES + 16];
+    int err = node_wanted(config, client, request, &want, error, sizeof error);
+    if (err) {
+        refuse(daemon, client, err, error);
+        return;
+    }
+    err = client->remote
+              ? fabric_attach_remote(daemon->fabric, coordinator_process_info(client->remote)->host,
+                                     want, &attachment)
+              : fabric_attach(daemon->fabric, want, &attachment);
     if (err == -ENOSPC) {
         refuse_full(daemon, client);
         return;

@@ -317,7 +317,10 @@ static struct json_object *links_build(struct daemon *daemon, uint64_t now_ns)
             json_add_node(one, graph, stall[i].node);
         if (stall[i].sw != TOPO_NONE)
             json_add_switch(one, graph, stall[i].sw);
-        json_add_number(one, "port", stall[i].port);
+        json_add_number(one, "port",
+                        stall[i].sw == TOPO_NONE
+                            ? topo_node_port(graph, stall[i].node, stall[i].port)
+                            : topo_switch_port(graph, stall[i].sw, stall[i].port));
         if (stall[i].node == TOPO_NONE) {
             const struct topo_end *end = &graph->sw[stall[i].sw].end[stall[i].port];
 

@@ -132,15 +132,37 @@ struct json_object *origin_words(char *const *words)
     return list;
 }
 
-/* Return this process's command line as the user wrote it; getopt has reordered main()'s argv. */
-static struct json_object *words_of_process(void)
+/* Return the words in @text, which newlines separate. */
+static struct json_object *words_in(const char *text)
 {
     struct json_object *list = json_object_new_array();
-    FILE *file = fopen("/proc/self/cmdline", "re");
+    char *copy = strdup(text), *rest = copy;
+    bool secret_next = false;
+
+    for (char *word; (word = strsep(&rest, "\n"));)
+        add_word(list, word, &secret_next);
+    free(copy);
+    return list;
+}
+
+/*
+ * Return the command line as the user wrote it: that of the script that has started this process
+ * and put its words into FABEMU_ORIGIN, or else that of this process. getopt has reordered main()'s
+ * argv.
+ */
+static struct json_object *words_of_user(void)
+{
+    const char *script = getenv("FABEMU_ORIGIN");
+    struct json_object *list;
     bool secret_next = false;
     char *word = NULL;
     size_t capacity = 0;
+    FILE *file;
 
+    if (script && *script)
+        return words_in(script);
+    list = json_object_new_array();
+    file = fopen("/proc/self/cmdline", "re");
     while (file && getdelim(&word, &capacity, '\0', file) > 0)
         add_word(list, word, &secret_next);
     free(word);
@@ -184,7 +206,7 @@ struct json_object *origin_json(const struct fabric_config *config)
     struct utsname host;
 
     json_object_object_add(origin, "version", json_object_new_string(FABEMU_VERSION));
-    json_object_object_add(origin, "command", words_of_process());
+    json_object_object_add(origin, "command", words_of_user());
     json_object_object_add(origin, "settings", settings_of(config));
     json_object_object_add(origin, "seed", config ? json_object_new_uint64(config->seed) : NULL);
     json_object_object_add(origin, "host",

@@ -348,9 +348,10 @@ static void hostif_stalls(const struct fabric *fabric, uint32_t n, struct stalls
     const struct fabric_moved *moved =
         &fabric->moved[node_moved_index(fabric->config.graph, n) + TOPO_NODE_LINKS_MAX];
     const struct emu_hostif *hostif = fabric->hostif[n];
+    bool has_engine = fabric_has_engines(&fabric->config);
     struct fabric_stall stall = {.node = n,
-                                 .sw = fabric_has_engines(&fabric->config) ? TOPO_NONE : at->sw,
-                                 .port = at->port,
+                                 .sw = has_engine ? TOPO_NONE : at->sw,
+                                 .port = has_engine ? 0 : at->port,
                                  .wait = FABRIC_WAITS_PROCESS};
 
     if (atomic_load_explicit(&hostif->stuck, memory_order_relaxed))
@@ -383,11 +384,12 @@ static void engine_stalls(const struct fabric *fabric, uint32_t n, struct stalls
 static bool stall_is_valid(const struct topo_graph *graph, const struct fabric_stall *stall)
 {
     bool at_switch = stall->sw < graph->switches && stall->port < graph->ports;
+    bool has_node = stall->node < graph->nodes;
+    bool at_node = has_node && stall->sw == TOPO_NONE &&
+                   stall->port < graph->node[stall->node].links;
 
     return stall->wait <= FABRIC_WAITS_REPLY &&
-           (stall->node == TOPO_NONE
-                ? at_switch
-                : stall->node < graph->nodes && (at_switch || stall->sw == TOPO_NONE));
+           (at_node || (at_switch && (has_node || stall->node == TOPO_NONE)));
 }
 
 /* Add the stalls that other hosts report, except reports with invalid numbers. */

@@ -87,13 +87,14 @@ static struct direction_ends ends_of_direction(const struct fabric *fabric, uint
 
 void fabric_direction_name(const struct fabric *fabric, uint32_t i, bool out, char *text)
 {
-    const struct fabric_cable *cable = fabric_cable(fabric, i);
-    bool node = cable->kind == TOPO_END_NODE;
+    const struct topo_graph *graph = fabric->config.graph;
+    const struct topo_at *at = &fabric_cable(fabric, i)->at;
+    const struct topo_end *end = &graph->sw[at->sw].end[at->port];
     char near[24], far[24];
 
-    snprintf(near, sizeof near, "%u:%u", cable->at.sw, cable->at.port);
-    snprintf(far, sizeof far, "%s%u:%u", node ? "n" : "", node ? cable->node : cable->peer.sw,
-             node ? cable->link : cable->peer.port);
+    snprintf(near, sizeof near, "%u:%u", at->sw, topo_switch_port(graph, at->sw, at->port));
+    snprintf(far, sizeof far, "%s%u:%u", end->kind == TOPO_END_NODE ? "n" : "", end->id,
+             topo_end_port(graph, end));
     snprintf(text, EMU_TAP_NAME_BYTES, "%s>%s", out ? near : far, out ? far : near);
 }
 

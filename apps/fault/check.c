@@ -116,7 +116,7 @@ static int check_signals(const struct fault_check *c)
                 c, -ENOTSUP,
                 "%s: it may act on the cable at switch %u, port %u, which leads to a node: "
                 "without acknowledgments such a cable cannot fail",
-                name_of(c), at->id, at->port);
+                name_of(c), at->id, topo_switch_port(c->network->graph, at->id, at->port));
     }
     return 0;
 }

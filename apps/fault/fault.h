@@ -146,6 +146,12 @@ const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 
 /**
+ * fault_needs_repair - return whether this kind of fault is possible only if the fabric retransmits
+ * lost segments: with acknowledged packets or link-level retry. Pure.
+ */
+bool fault_needs_repair(enum fault_kind kind);
+
+/**
  * fault_hits_are - return what hits of this kind of fault count, such as "packets hit". @packets:
  * the profile has packets, so they are hit in place of single segments. Pure.
  */
@@ -243,6 +249,12 @@ const struct fault_scenario *fault_scenario_at(size_t i);
 
 /** fault_scenario_find - return the scenario with this name, or NULL. */
 const struct fault_scenario *fault_scenario_find(const char *name);
+
+/**
+ * fault_scenario_unknown - write the error that there is no scenario @name. Returns -ENOENT.
+ * @or_file: a text behind the list of the scenarios; "": none.
+ */
+int fault_scenario_unknown(const char *name, const char *or_file, char *error, size_t error_bytes);
 
 /* --- a fault and a network -------------------------------------------------------- */
 

@@ -184,6 +184,14 @@ const char *fault_about(enum fault_kind kind)
     return kinds[kind].about;
 }
 
+bool fault_needs_repair(enum fault_kind kind)
+{
+    for (size_t i = 0; i < FAULT_REQUIRES; i++)
+        if (kinds[kind].requires[i] == requires_repair)
+            return true;
+    return false;
+}
+
 const char *fault_hits_are(enum fault_kind kind, bool packets)
 {
     if (kind == FAULT_NODE_KILL)

@@ -201,12 +201,22 @@ static bool is_fault(const char *text)
     return false;
 }
 
+int fault_scenario_unknown(const char *name, const char *or_file, char *error, size_t error_bytes)
+{
+    const struct fault_scenario *scenario;
+    char list[FAULT_LIST_BYTES];
+    struct fault_writer writer = {list, sizeof list};
+
+    for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
+        fault_put(&writer, "%s%s", i ? ", " : "", scenario->name);
+    return fail(-ENOENT, error, error_bytes, "no scenario '%.*s'; there are %s%s%s", FAULT_SHOWN,
+                name, list, or_file, nearest_in(name, list).text);
+}
+
 int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
                         size_t error_bytes)
 {
     const struct fault_scenario *scenario = fault_scenario_find(what);
-    char list[FAULT_LIST_BYTES];
-    struct fault_writer writer = {list, sizeof list};
 
     if (scenario)
         return fault_schedule_text(ret, what, scenario->text, strlen(scenario->text), error,
@@ -217,11 +227,8 @@ int fault_schedule_read(struct fault_schedule *ret, const char *what, char *erro
                     FAULT_SHOWN, what);
     if (strpbrk(what, "./"))
         return read_file(ret, what, error, error_bytes);
-    for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
-        fault_put(&writer, "%s%s", i ? ", " : "", scenario->name);
-    return fail(-ENOENT, error, error_bytes,
-                "no scenario '%.*s'; there are %s; the name of a file has a '/' or a '.'%s",
-                FAULT_SHOWN, what, list, nearest_in(what, list).text);
+    return fault_scenario_unknown(what, "; the name of a file has a '/' or a '.'", error,
+                                  error_bytes);
 }
 
 void fault_schedule_release(struct fault_schedule *schedule)

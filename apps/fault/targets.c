@@ -100,6 +100,32 @@ static int no_switch(const struct find *f, uint32_t sw)
                    f->graph->switches - 1);
 }
 
+/* Add the cable at the port of @sw that users call @number. */
+static void add_port(struct find *f, uint32_t sw, uint32_t number, enum fault_direction direction)
+{
+    for (uint32_t port = 0; port < f->graph->ports; port++)
+        if (f->graph->sw[sw].end[port].kind != TOPO_END_NONE &&
+            topo_switch_port(f->graph, sw, port) == number)
+            add(f, sw, port, direction);
+}
+
+/* Add the cable at the port of @node that users call @number; EMU_FAULT_ANY: all of its cables. */
+static void add_links(struct find *f, uint32_t node, uint32_t number,
+                      enum fault_direction direction)
+{
+    /* The direction is seen from the switch: a segment that leaves the node enters the switch. */
+    static const enum fault_direction at_switch[] = {
+        [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
+
+    for (uint32_t i = 0; i < f->graph->node[node].links; i++) {
+        const struct topo_link *link = &f->graph->node[node].link[i];
+
+        if (link->sw != TOPO_NONE &&
+            (number == EMU_FAULT_ANY || number == topo_node_port(f->graph, node, i)))
+            add(f, link->sw, link->port, at_switch[direction]);
+    }
+}
+
 static int find_port(struct find *f)
 {
     const struct fault_port *at = &f->fault->where.port;
@@ -107,20 +133,16 @@ static int find_port(struct find *f)
 
     if (at->sw >= f->graph->switches)
         return no_switch(f, at->sw);
-    if (at->port >= f->graph->ports)
+    if (!f->graph->label && at->port >= f->graph->ports)
         return invalid(f, "link=%u:%u: no port %u; switches of %s have ports 0 to %u", at->sw,
                        at->port, at->port, f->graph->spec, f->graph->ports - 1);
-    if (f->graph->sw[at->sw].end[at->port].kind == TOPO_END_NONE)
+    add_port(f, at->sw, at->port, at->direction);
+    if (!f->targets.count && !f->out_of_memory)
         return invalid(f,
                        "link=%u:%u: no cable is plugged in there; name a port of %s with a cable",
                        at->sw, at->port, topo_show_switch(f->graph, at->sw, shown));
-    add(f, at->sw, at->port, at->direction);
     return 0;
 }
-
-/* A direction at a node, seen from the switch: what leaves the node enters the switch. */
-static const enum fault_direction at_switch[] = {
-    [FAULT_BOTH] = FAULT_BOTH, [FAULT_OUT] = FAULT_IN, [FAULT_IN] = FAULT_OUT};
 
 static int find_node_link(struct find *f)
 {
@@ -130,17 +152,15 @@ static int find_node_link(struct find *f)
     if (at->node >= f->graph->nodes)
         return invalid(f, "link=n%u: %s has nodes 0 to %u", at->node, f->graph->spec,
                        f->graph->nodes - 1);
-    const struct topo_node *node = &f->graph->node[at->node];
-    if (at->link != EMU_FAULT_ANY && at->link >= node->links)
-        return invalid(f, "link=n%u:%u: no link %u; %s has %u link%s, counted from 0", at->node,
-                       at->link, at->link, topo_show_node(f->graph, at->node, shown), node->links,
-                       node->links == 1 ? "" : "s");
-    for (uint32_t i = 0; i < node->links; i++)
-        if ((at->link == EMU_FAULT_ANY || at->link == i) && node->link[i].sw != TOPO_NONE)
-            add(f, node->link[i].sw, node->link[i].port, at_switch[at->direction]);
-    if (!f->targets.count && !f->out_of_memory)
+    uint32_t links = f->graph->node[at->node].links;
+    add_links(f, at->node, at->link, at->direction);
+    if (f->targets.count || f->out_of_memory)
+        return 0;
+    if (at->link == EMU_FAULT_ANY)
         return invalid(f, "link=n%u: no cable is left there; name another node", at->node);
-    return 0;
+    return invalid(f, "link=n%u:%u: no link %u; %s has %u link%s, %s", at->node, at->link, at->link,
+                   topo_show_node(f->graph, at->node, shown), links, links == 1 ? "" : "s",
+                   f->graph->label ? "numbered as in the network's file" : "counted from 0");
 }
 
 static int find_level(struct find *f)
@@ -209,32 +229,6 @@ static int find_named(struct find *f, bool is_node)
     return 0;
 }
 
-/* Add the cable at the port of @sw to which the network's file gives the number in the fault. */
-static void add_numbered_port(struct find *f, uint32_t sw)
-{
-    const struct fault_named_link *at = &f->fault->where.named;
-
-    for (uint32_t port = 0; port < f->graph->ports; port++) {
-        const struct topo_end *end = &f->graph->sw[sw].end[port];
-
-        if (end->kind != TOPO_END_NONE && end->number == at->port)
-            add(f, sw, port, at->direction);
-    }
-}
-
-/* Add the cable at the node's port that the fault names; if it names no port, all of its cables. */
-static void add_numbered_links(struct find *f, uint32_t node)
-{
-    const struct fault_named_link *at = &f->fault->where.named;
-
-    for (uint32_t i = 0; i < f->graph->node[node].links; i++) {
-        const struct topo_link *link = &f->graph->node[node].link[i];
-
-        if (link->sw != TOPO_NONE && (at->port == EMU_FAULT_ANY || at->port == link->number))
-            add(f, link->sw, link->port, at_switch[at->direction]);
-    }
-}
-
 static int find_named_link(struct find *f)
 {
     const struct fault_named_link *at = &f->fault->where.named;
@@ -253,14 +247,13 @@ static int find_named_link(struct find *f)
     if (at->port != EMU_FAULT_ANY)
         snprintf(port, sizeof port, ":%u", at->port);
     if (sw != TOPO_NONE)
-        add_numbered_port(f, sw);
+        add_port(f, sw, at->port, at->direction);
     else
-        add_numbered_links(f, node);
+        add_links(f, node, at->port, at->direction);
     if (!f->targets.count && !f->out_of_memory)
         return invalid(
             f,
-            "link=%s%s: no cable is plugged in there; with a name, ports are numbered as "
-            "in the network's file",
+            "link=%s%s: no cable is plugged in there; ports are numbered as in the network's file",
             at->name, port);
     return 0;
 }

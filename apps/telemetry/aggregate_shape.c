@@ -29,14 +29,15 @@ static void put_switches(const struct telemetry_aggregate *aggregate, struct tex
 static void put_cable(const struct fabric *fabric, const struct telemetry_trunk *trunk,
                       struct text_buf *text)
 {
+    const struct topo_graph *graph = fabric_graph(fabric);
     const struct fabric_cable *cable = fabric_cable(fabric, trunk->cable);
-    uint32_t near = cable->at.port, peer = trunk->is_node ? cable->link : cable->peer.port;
+    uint32_t near = topo_switch_port(graph, cable->at.sw, cable->at.port);
+    uint32_t peer = topo_end_port(graph, &graph->sw[cable->at.sw].end[cable->at.port]);
 
     text_row(text,
              (const int64_t[]){trunk->sw, trunk->reversed ? peer : near, !trunk->is_node,
                                trunk->peer, trunk->reversed ? near : peer,
-                               telemetry_shape_lane(fabric, cable), 1, cable->at.sw,
-                               cable->at.port},
+                               telemetry_shape_lane(fabric, cable), 1, cable->at.sw, near},
              9);
 }
 

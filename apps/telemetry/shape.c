@@ -54,15 +54,17 @@ int64_t telemetry_shape_lane(const struct fabric *fabric, const struct fabric_ca
 
 static void put_cables(const struct fabric *fabric, struct text_buf *text)
 {
+    const struct topo_graph *graph = fabric_graph(fabric);
+
     telemetry_list_begin(text, "cables");
     for (uint32_t i = 0; i < fabric_cable_count(fabric); i++) {
         const struct fabric_cable *cable = fabric_cable(fabric, i);
-        bool node = cable->kind == TOPO_END_NODE;
+        const struct topo_at *at = &cable->at;
+        const struct topo_end *far = &graph->sw[at->sw].end[at->port];
 
         text_row(text,
-                 (const int64_t[]){cable->at.sw, cable->at.port, !node,
-                                   node ? cable->node : cable->peer.sw,
-                                   node ? cable->link : cable->peer.port,
+                 (const int64_t[]){at->sw, topo_switch_port(graph, at->sw, at->port),
+                                   far->kind == TOPO_END_SWITCH, far->id, topo_end_port(graph, far),
                                    telemetry_shape_lane(fabric, cable)},
                  6);
     }

@@ -8,7 +8,8 @@
  * FABEMU_SOCKET  the control socket of the fabric. If it is not set, or no fabric listens there,
  * fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
  * FI_LOG_LEVEL=info, in the second on stderr.
- * FABEMU_NODE    the node to request. If it is not set: the MPI launcher's rank, or any node.
+ * FABEMU_NODE    the number or name of the node to request. If it is not set: the MPI launcher's
+ * rank, or any node.
  *
  * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
  * share one adapter.

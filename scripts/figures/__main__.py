@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """__main__.py - `fabemu figures`: the command line, and the steps of a run."""
 import argparse
+import difflib
 import importlib.util
 import json
 import os
@@ -95,7 +96,10 @@ def choose(only):
         elif word in {row.id for row in ROWS}:
             ids.add(word)
         else:
-            parser().error(f"--only: no figure or row '{word[:80]}'; --list prints them")
+            similar = difflib.get_close_matches(number, [*FIGURES, *(row.id for row in ROWS)], 1)
+            parser().error(f"--only: no figure or row '{word[:80]}'" +
+                           "".join(f"; did you mean '{name}'?" for name in similar) +
+                           "; --list prints them")
     rows = [row for row in ROWS
             if row.id in ids or (row.figures and figures.issuperset(map(str, row.figures)))]
     return [figure for number, figure in FIGURES.items() if number in figures], rows
@@ -134,7 +138,8 @@ def run(options, figures, rows):
     if options.json:
         print(json.dumps(verdicts, indent=1, ensure_ascii=False))
     else:
-        print(tables.text(verdicts, origin), end="")
+        if verdicts:
+            print(tables.text(verdicts, origin), end="")
         if figures:
             print(f"figures {', '.join(str(figure.number) for figure in figures)}: {options.out}")
     return 0 if tables.good(verdicts) and not results.failed else EXIT_FAILURE

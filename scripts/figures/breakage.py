@@ -17,7 +17,7 @@ WINDOW = Axis("--series", "time (µs)", form="{}ns", name="time_us")
 WINDOW_NS = (10000,)
 THROUGHPUT = Quantity("payload delivered to a node (GB/s)", "gbytes_per_s", (), (), 1)
 ROUTINGS = ("adaptive", "static")
-LOADS = {"0.8": "below saturation", "2": "saturated"}
+LOADS = {"0.8": "below saturation", "200%": "saturated"}
 
 
 def failing(kind, name, load, routing, **own):

@@ -17,20 +17,22 @@ class Stop(Exception):
 
 
 def ask(results, figures, rows):
-    """Let all figures and rows request their points."""
-    for figure in figures:
-        for series in figure.series:
-            attempt(results.sweep, series)
+    """Let all figures and rows request their points. Return the figures that have all."""
+    complete = [figure for figure in figures
+                if all([attempt(results.sweep, series) for series in figure.series])]
     for row in rows:
         if row.measure:
             attempt(row.measure, results)
+    return complete
 
 
 def attempt(function, argument):
+    """Return whether all points of a series or row have been measured."""
     try:
         function(argument)
     except (Pending, Failed):
-        pass
+        return False
+    return True
 
 
 class Measurement:
@@ -65,7 +67,7 @@ class Measurement:
         """Queue the requested points that do not run yet. Load results of earlier runs."""
         while True:
             self.results.wanted.clear()
-            ask(self.results, self.figures, self.rows)
+            complete = ask(self.results, self.figures, self.rows)
             kept = {point: self.store.load(point) for point in self.results.wanted
                     if point not in self.children.running and point not in self.waiting}
             found = {point: result for point, result in kept.items() if result is not None}
@@ -73,6 +75,7 @@ class Measurement:
             self.waiting += [point for point in kept if point not in found]
             if not found:
                 break
+        self.progress.figures_done(complete, len(self.figures))
         self.waiting.sort(key=lambda point: -point.cost)
 
     def _start(self):

@@ -32,7 +32,7 @@ COMPLETION = Quantity("time until the last node has the data (µs)", "mean_compl
 
 MACHINE = ("--profile", "qsnet3", "--threads", "1")
 PACKET = ("--bytes", "960")     # 1 KB with the headers of the segments: one packet
-FULL = ("--load", "2")          # more than the link rate: sources always have something to send
+FULL = ("--load", "200%")       # more than the link rate: sources always have something to send
 ALONE = ("--pattern", "complement", "--sources", "first:1")
 LINK_BYTES_PER_US = 2500
 SMALL = 32                      # bytes of the smallest packet on the wire

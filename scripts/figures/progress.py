@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""progress.py - a progress bar with the remaining time. It is shown only on a terminal."""
+"""progress.py - on a terminal, a progress bar with the remaining time; otherwise a line for each
+figure that has been measured."""
 import sys
 import time
 
@@ -17,6 +18,16 @@ class Progress:
         self.done_cost = 0.0
         self.took_s = 0.0
         self.last = 0.0
+        self.figures = set()    # numbers of the measured figures
+
+    def figures_done(self, figures, of):
+        """Print a line for each figure that is new among the measured @figures. @of: how many are
+        to be measured."""
+        for figure in figures:
+            if not self.shown and figure.number not in self.figures:
+                self.figures.add(figure.number)
+                print(f"fabemu: figure {figure.number} is measured ({len(self.figures)} of {of})",
+                      file=sys.stderr, flush=True)
 
     def point_done(self, point, seconds):
         self.done += 1

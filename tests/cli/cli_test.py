@@ -53,6 +53,7 @@ class CliTest(FabemuCase):
         for args, words in (
                 ((), ["no command", "--help"]),
                 (("fly",), ["no command 'fly'; try"]),
+                (("list",), ["did you mean 'ls'?"]),
                 (("stauts",), ["no command 'stauts'; did you mean 'status'?"]),
                 (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean '--name'?"]),
                 (("traffic", "--patern", "uniform"), ["did you mean '--pattern'?"]),
@@ -646,12 +647,14 @@ class CliTest(FabemuCase):
         for path in left:
             os.unlink(path)
 
-    def scripts_run(self, *options):
-        """Run scripts/run of a folder in which nothing needs to be installed or built, and hpcc and
-        the check of its results do nothing. It must leave no temporary file."""
+    def scripts_run(self, *options, build="#!/bin/sh\n"):
+        """Run scripts/run of a folder in which nothing needs to be installed, and hpcc and the
+        check of its results do nothing. @build: scripts/build. It must leave no temporary file."""
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
-        for path, text in (("scripts/run", None), ("tests/e2e/hpccinf.txt", None),
-                           ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", "#!/bin/sh\n"),
+        for path, text in (("scripts/run", None), ("scripts/words.bash", None),
+                           ("apps/cmd/run.c", None), ("apps/cmd/options.c", None),
+                           ("apps/cmd/options_fabric.c", None), ("tests/e2e/hpccinf.txt", None),
+                           ("scripts/deps", "#!/bin/sh\n"), ("scripts/build", build),
                            ("tests/e2e/hpcc_check.py", ""), ("bin/mpirun", "#!/bin/sh\n"),
                            ("build/fabemu", f'#!/bin/sh\nexec "{self.command}" "$@"\n')):
             if text is None:
@@ -672,8 +675,20 @@ class CliTest(FabemuCase):
         self.assertEqual(os.listdir(os.path.join(self.dir, "tmp")), [])
         return done
 
+    def refused_at_once(self, done, *words):
+        """A script has printed one line with the words, and has done nothing else."""
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
+                         done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
     def test_scripts_run__with_a_wrong_option_ends_with_2(self):
-        self.one_line(self.scripts_run("--bogus"), 2, "'--bogus'")
+        for words, wrong in ((("--bogus",), ("'--bogus'",)), (("word",), ("'word'",)),
+                             (("--hlep",), ("'--hlep'", "did you mean '--help'?")),
+                             (("--seed", "3", "--web", "--rport=x"), ("did you mean '--report'?",)),
+                             (("--report",), ("--report needs a value",))):
+            done = self.scripts_run(*words, build="#!/bin/sh\necho built >&2\n")
+            self.refused_at_once(done, *wrong)
 
     def test_scripts_run__writes_the_report_to_a_file_of_the_caller(self):
         done = self.scripts_run("--report", "report.json")
@@ -684,7 +699,7 @@ class CliTest(FabemuCase):
     def test_scripts__name_a_wrong_option_in_a_few_lines(self):
         top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
         for name in ("two-hosts", "deps", "test", "format", "fuzz", "package", "chaos", "slower",
-                     "faulttable"):
+                     "faulttable", "run", "demo"):
             with self.subTest(script=name):
                 done = subprocess.run([os.path.join(top, "scripts", name), "--bogus"],
                                       stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -693,6 +708,12 @@ class CliTest(FabemuCase):
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn("--bogus", lines[-1])
                 self.assertLess(len(lines), 10)
+        for name, word, similar in (("test", "tsna", "tsan"), ("test", "--lnog", "--long"),
+                                    ("demo", "--headles", "--headless"),
+                                    ("two-hosts", "--devcie", "--device")):
+            done = subprocess.run([os.path.join(top, "scripts", name), word], timeout=60, text=True,
+                                  stdin=subprocess.DEVNULL, capture_output=True)
+            self.refused_at_once(done, word, f"did you mean '{similar}'?")
 
     def test_status_of_all__reports_that_nothing_runs(self):
         if not os.environ.get(ALONE):

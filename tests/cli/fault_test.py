@@ -80,6 +80,16 @@ class FaultTest(FabemuCase):
             f.write(text)
         return path
 
+    def test_list__marks_what_needs_retransmission(self):
+        """Each scenario with the mark is refused by oq2004 for this reason, and no other one."""
+        head, note = self.good("--list").split("(*) needs")
+        self.assertIn("link_retry=go_back_n", note)
+        self.assertRegex(head, r"\n  cut-link .*\(\*\)\n")
+        for line in head.split("scenarios\n")[1].splitlines():
+            done = self.fabemu("fault", "--check", line.split()[0], "--clock", "real")
+            self.assertEqual(line.endswith(" (*)"), "link_retry=go_back_n" in done.stderr or
+                             "use --profile qsnet3, or node-kill" in done.stderr, line)
+
     def test_list__agrees_with_the_page(self):
         kinds, scenarios = self.lists()
         self.assertIn("link-down", kinds)
@@ -170,7 +180,7 @@ class FaultTest(FabemuCase):
                 (("link-donw", "random"), 1, ["no fabric named 'link-donw'", "'link-down'?"]),
                 (("--list", "--show", "flap"), 2, ["one of"]),
                 (("--list", "more"), 2, ["one of"]),
-                (("--show", "flop"), 2, ["--show flop", "fabemu fault --list"]),
+                (("--show", "flop"), 2, ["--show: no scenario 'flop'", "did you mean 'flap'?"]),
                 (("--check", ""), 2, ["--check", "name of"]),
                 (("--check", "flop"), 2, ["no scenario 'flop'", "flap"]),
                 (("--check", "slow-link", "--topo", "kary:4,1"), 2,

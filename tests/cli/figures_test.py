@@ -24,6 +24,7 @@ import model        # noqa: E402 (after the path is set)
 import recovery     # noqa: E402
 
 CHEAP = "16"    # the figure that these tests measure
+MEASURED = f"fabemu: figure {CHEAP} is measured (1 of 1)\n"
 VERDICTS = {"holds", "differs", "shown", "not measured", "not built"}
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -81,6 +82,8 @@ class FiguresTest(FabemuCase):
         for args, words in (
                 (("--only", "4"), ["'4'", "--list"]),
                 (("--only", "5,B1"), ["'B1'", "--list"]),
+                (("--only", "5,figq11"), ["'figq11'", "did you mean 'q1'?"]),
+                (("--only", "Q11"), ["'Q11'", "did you mean 'Q1'?"]),
                 (("--only", ""), ["--list"]),
                 (("--only",), ["--only"]),
                 (("--jobs", "0"), ["--jobs", "1 to"]),
@@ -99,7 +102,7 @@ class FiguresTest(FabemuCase):
 
     def test_one_figure__writes_csv_svg_png_and_rows(self):
         done = self.figures("--only", CHEAP, "--json")
-        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stderr, MEASURED)
         self.check_rows(json.loads(done.stdout), done.returncode)
         base = os.path.join(self.out, "fig" + CHEAP)
         self.check_csv(base + ".csv")
@@ -145,9 +148,14 @@ class FiguresTest(FabemuCase):
         self.assertIn("not built", rest[-1])
         self.assertEqual(glob.glob(os.path.join(self.out, "*.svg")), [])
 
+    def test_figures_without_rows__print_no_empty_table(self):
+        done = self.figures("--only", "6", "--no-plots")
+        self.assertEqual([line for line in done.stdout.splitlines() if not line.startswith("#")],
+                         [f"figures 6: {self.out}"])
+
     def test_a_figure_of_ours__has_the_requested_name(self):
         done = self.figures("--only", "q9", "--json")
-        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stderr, "fabemu: figure q9 is measured (1 of 1)\n")
         rows = json.loads(done.stdout)
         self.assertEqual({(row["id"], *row["figure"]) for row in rows}, {("Q8", "q9")})
         self.assertEqual({row["verdict"] for row in rows}, {"holds", "shown"})
@@ -157,7 +165,8 @@ class FiguresTest(FabemuCase):
 
     def test_noise__is_a_figure_of_added_time(self):
         done = self.figures("--only", "n5", "--json")
-        self.assertEqual((done.stderr, done.returncode), ("", 0))
+        self.assertEqual((done.stderr, done.returncode),
+                         ("fabemu: figure n5 is measured (1 of 1)\n", 0))
         with open(os.path.join(self.out, "fign5.csv")) as f:
             rows = list(csv.DictReader(line for line in f if not line.startswith("#")))
         self.assertEqual({row["length_us"] for row in rows}, {"2.5", "25"})
@@ -179,6 +188,7 @@ class FiguresTest(FabemuCase):
                               '*"--bytes 8 "*combine_units=5*|*combine_units=5*"--bytes 8 "*)'
                               ' echo no luck >&2; exit 3;; esac')
         done = self.figures("--only", CHEAP, "--no-plots", "--json", "--fabemu", broken)
+        done.stderr = done.stderr.replace(MEASURED, "")
         self.one_line(done, 1, "wrapper traffic", "--bytes 8", "combine_units=5",
                       "exit status 3: no luck")
         verdicts = {(row["id"], row["part"]): row["verdict"] for row in json.loads(done.stdout)}
@@ -201,11 +211,11 @@ class FiguresTest(FabemuCase):
         before = len(self.logged())
         kept = len(self.kept())
         self.assertGreaterEqual(kept, 1)
-        self.assertEqual(self.fabemu(*args).stderr, "")
+        self.assertEqual(self.fabemu(*args).stderr, MEASURED)
         lines = [line for _, line in self.logged()]
         self.assertEqual(len(lines) - len(set(lines)), before - kept)  # only interrupted ones
         self.assertEqual(len(self.kept()), len(set(lines)))
-        self.assertEqual(self.fabemu(*args).stderr, "")
+        self.assertEqual(self.fabemu(*args).stderr, MEASURED)
         self.assertEqual(len(self.logged()), len(lines))                # a third run: nothing to do
 
     def test_killed__its_children_end(self):

@@ -4,12 +4,16 @@
 
    tests/cli/machine_test.py --fabemu build/fabemu [unittest options]
 """
+import itertools
 import json
 import os
 import re
+import shutil
 import struct
+import subprocess
+import unittest
 
-from cli_helpers import FabemuCase, main
+from cli_helpers import FabemuCase, main, until
 
 # Two leaves, a spine and four hosts. The last host has a slower cable, and a hostile description.
 HOSTS = [("a1", "node01 HCA-1", 0, "4xHDR"), ("a2", "node02 mlx5_0", 0, "4xHDR"),
@@ -100,9 +104,44 @@ class MachineTest(FabemuCase):
     def test_slow_link__is_slow_in_addition(self):
         faults = os.path.join(self.dir, "slow")
         with open(faults, "w") as f:
-            f.write("at=0 slow-link link=1:7 factor=2\n")  # leaf2 to the spine
+            f.write("at=0 slow-link link=1:8 factor=2\n")  # leaf2 to the spine
         self.assertEqual(self.pair(3, 0, "--faults", faults)[0],
                          2600 + 3 * 90 + 4 * 20 + 40.96 + 10.24)
+
+    def test_traffic__takes_names_of_nodes(self):
+        args = ("traffic", "--topo", self.topo, "--load", "0.3", "--measure", "20us", "--json")
+        path = os.path.join(self.dir, "pairs")
+        with open(path, "w") as f:
+            f.write("node01 node03\nnode02 0\n")
+        for name, number in (("hotspot:node03:0.5", "hotspot:2:0.5"),
+                             ("hotspot:H-00000000000000a3", "hotspot:2"),
+                             (f"file:{path}", None)):
+            done = self.fabemu(*args, "--pattern", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            if number:
+                same = self.fabemu(*args, "--pattern", number)
+                self.assertEqual(json.loads(done.stdout)["digest"],
+                                 json.loads(same.stdout)["digest"])
+        done = self.fabemu(*args, "--pattern", "hotspot:nod03")
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"no node nod03; .*; did you mean 'node03'\?")
+
+    def test_node__is_given_to_a_process_by_name_or_number(self):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        done = self.fabemu("run", "--topo", self.topo, "--", "sh", "-c",
+                           'FABEMU_NODE=node02 "$0" 2 | sed "s/^/named: /" & '
+                           'FABEMU_NODE=0 "$0" 2; wait', example)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("named: node 1: the sum of all is 1", done.stdout)
+        for node, words in (("nod02", ("no node nod02", "did you mean 'node0")),
+                            ("99", ("no node 99; ", " has nodes 0 to 3")),
+                            ("-1", ("no node -1; ",))):
+            self.env["FABEMU_NODE"] = node
+            done = self.fabemu("run", "--topo", self.topo, "--", example, "2")
+            self.assertEqual(done.returncode, 1, done.stderr)
+            for who, word in itertools.product(("example: attach", "fabemu"), words):
+                self.assertRegex(done.stderr, f"(?m)^{who}: FABEMU_NODE: there is .*{word}")
+            self.assertIn("1 got no node", done.stderr)
 
     def test_throughput__is_not_bound_by_credits(self):
         path = os.path.join(self.dir, "pair")
@@ -151,12 +190,13 @@ class MachineTest(FabemuCase):
                            "qsnet3")
 
     def test_fault__takes_links_by_name_with_the_ports_of_the_file(self):
-        for fault, cable in (("link=leaf1:8>", "0:7->2:0 (leaf1:8, spine:1)"),
-                             ("link=spine:2", "2:1-1:7 (spine:2, leaf2:8)"),
-                             ("link=node03", "1:0-n2:0 (leaf2:1, node03:1)"),
-                             ("link=node03:1<", "1:0->n2:0 (leaf2:1, node03:1)"),
-                             ("link=S-00000000000002c1:2", "0:1-n1:0 (leaf1:2, node02:1)"),
-                             ("link=0:7", "0:7-2:0 (leaf1:8, spine:1)")):
+        for fault, cable in (("link=leaf1:8>", "0:8->2:1 (leaf1:8, spine:1)"),
+                             ("link=spine:2", "2:2-1:8 (spine:2, leaf2:8)"),
+                             ("link=node03", "1:1-n2:1 (leaf2:1, node03:1)"),
+                             ("link=node03:1<", "1:1->n2:1 (leaf2:1, node03:1)"),
+                             ("link=S-00000000000002c1:2", "0:2-n1:1 (leaf1:2, node02:1)"),
+                             ("link=0:8", "0:8-2:1 (leaf1:8, spine:1)"),
+                             ("link=n2:1", "1:1-n2:1 (leaf2:1, node03:1)")):
             done = self.dry_run("link-down " + fault)
             self.assertEqual((done.returncode, done.stderr), (0, ""), fault)
             self.assertEqual(done.stdout.splitlines()[1:],
@@ -165,9 +205,28 @@ class MachineTest(FabemuCase):
                              ("link=leaf1:7", ("leaf1:7", "no cable")),
                              ("link=node03:2", ("node03:2", "no cable")),
                              ("link=laef1:8", ("no switch or node", "did you mean 'leaf1'?")),
-                             ("link=0:6", ("no cable", "switch 0 (leaf1)")),
-                             ("link=n0:1", ("no link 1", "node 0 (node01)"))):
+                             ("link=0:7", ("no cable", "switch 0 (leaf1)")),
+                             ("link=n0:0", ("no link 0", "node 0 (node01)", "network's file"))):
             self.one_line(self.dry_run("link-down " + fault), 2, *words)
+
+    def test_ports__have_the_numbers_of_the_file_in_all_output(self):
+        self.up("u", "--topo", self.topo, "--profile", "qsnet3")
+        cables = {"leaf1:1 - node01:1", "leaf1:2 - node02:1", "leaf1:8 - spine:1",
+                  "leaf2:1 - node03:1", "leaf2:2 - ~c=x>?[31m:1", "leaf2:8 - spine:2"}
+        shown = self.fabemu("top", "--once", "--page", "links", "u").stdout
+        self.assertEqual(set(re.findall(r"\S+:\d+ - (?:\S+ )?\S+:\d+", shown)), cables)
+        metrics = self.fabemu("status", "--metrics", "u").stdout
+        self.assertEqual(set(re.findall(r'port_packets_transmitted_total{(device="\w+",port="\d+")',
+                                        metrics)),
+                         {f'device="{device}",port="{port}"' for device, port in (
+                             ("switch0", 1), ("switch0", 2), ("switch0", 8), ("switch1", 1),
+                             ("switch1", 2), ("switch1", 8), ("switch2", 1), ("switch2", 2),
+                             ("node0", 1), ("node1", 1), ("node2", 1), ("node3", 1))})
+        # a cable that is copied from the output of top is the cable that the fault acts on
+        self.fabemu("fault", "--name", "u", "link-down", "link=leaf1:8")
+        self.assertTrue(until(lambda: re.search(
+            r"leaf1:8 - spine:1 +down", self.fabemu("top", "--once", "--page", "links",
+                                                    "u").stdout)))
 
     def test_fault__shows_names_in_the_dry_run(self):
         self.assertIn("# 1 switch: 1 (leaf2)", self.dry_run("switch-crash switch=leaf2").stdout)
@@ -175,8 +234,8 @@ class MachineTest(FabemuCase):
                       self.dry_run("node-freeze nodes=0-1").stdout)
         self.one_line(self.dry_run("node-freeze node=nod01"), 2, "did you mean 'node01'?")
 
-    def interfaces(self, *options):
-        """The descriptions of a capture's interfaces."""
+    def interfaces(self, *options, option=3):
+        """The descriptions of a capture's interfaces, or their names (option 2)."""
         capture = os.path.join(self.dir, "c.pcapng")
         done = self.fabemu("run", "--topo", self.topo, "--capture", capture, *options, "--",
                            "true")
@@ -191,7 +250,7 @@ class MachineTest(FabemuCase):
                 code, size = struct.unpack_from("<HH", data, at)
                 if not code:
                     break
-                if code == 3:
+                if code == option:
                     about.append(data[at + 4:at + 4 + size].decode())
                 at += 4 + (size + 3) // 4 * 4
             data = data[length:]
@@ -224,6 +283,24 @@ class MachineTest(FabemuCase):
     def test_capture_filter__takes_links_by_name(self):
         self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8")),
                          ["leaf2>spine, up", "spine>leaf2, down"])
+        self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8", option=2)),
+                         ["1:8>2:2", "2:2>1:8"])
+
+    @unittest.skipUnless(shutil.which("tshark"), "needs tshark")
+    def test_tshark__shows_names(self):
+        top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+        capture = os.path.join(self.dir, "c.pcapng")
+        done = self.fabemu("traffic", "--topo", self.topo, "--pattern", "complement", "--load",
+                           "0.1", "--measure", "5us", "--capture", capture)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fields = [word for name in ("_ws.col.Source", "_ws.col.Destination", "_ws.col.Info",
+                                    "fabemu.link.names") for word in ("-e", name)]
+        lines = subprocess.run(
+            ["tshark", "-2", "-r", capture, "-X", f"lua_script:{top}/apps/capture/fabemu.lua",
+             "-T", "fields", *fields], env=dict(self.env, HOME=self.dir, XDG_CONFIG_HOME=self.dir),
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+        self.assertRegex(lines, "(?m)^node02\tnode03\tleaf1:8>spine:1: unicast node02 > node03, .*"
+                         "\tleaf1:8>spine:1$")
 
     def test_ring__warns_that_its_routes_use_few_switches(self):
         ring = os.path.join(self.dir, "ring.topo")

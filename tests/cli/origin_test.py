@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import re
+import subprocess
 
 from cli_helpers import FabemuCase, main, until
 from helpers.telemetry import parse_metrics
@@ -122,6 +123,28 @@ class OriginTest(FabemuCase):
         rows = list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
         self.assertTrue(rows and all("--seed 3" in row["command"] for row in rows))
         self.assertIn(f"`{' '.join([self.command, *args])}`\n", self.read("out/table.md"))
+
+    def test_topo__has_it_in_text_and_json(self):
+        args = ("topo", "kary:2,2", *SET)
+        self.check_text(self.ok(*args), "  ", *args, seed=7)
+        self.check(json.loads(self.ok(*args, "--json"))["origin"], *args, "--json",
+                   settings=SETTINGS, seed=7)
+
+    def test_script__gives_its_own_command_line(self):
+        self.env["FABEMU_ORIGIN"] = "scripts/mine\n--to ken\n--token\n" + SECRET
+        origin = json.loads(self.ok("topo", "kary:2,2", "--json"))["origin"]
+        self.assertEqual(origin["command"], ["scripts/mine", "--to ken", "--token", "***"])
+
+    def test_two_hosts__names_no_temporary_file(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../scripts/two-hosts")
+        args = [script, "2", "--fabemu", self.command, "--traffic", "--topo", "kary:4,2",
+                "--measure", "5000ns", "--json"]
+        done = subprocess.run(args, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                              timeout=120)
+        if done.returncode == 77:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["origin"]["command"], args)
 
     # --- secrets ----------------------------------------------------------------------
 

@@ -69,7 +69,8 @@ class Running:
         self.err = ""
         out = tempfile.TemporaryFile("w+")
         run = subprocess.Popen(
-            [command, "run", "--topo", topo, "--standstill", f"{REPORT_AFTER_S}s", *options, "--",
+            [command, "run", "--topo", topo, "--standstill", f"{REPORT_AFTER_S}s", "--report",
+             f"{program}.{name}.json", *options, "--",
              *before,
              "mpirun", "-np", str(ranks), program, bug, str(seconds),
              *([go_file] if name == "one-computes" else [])],
@@ -88,6 +89,8 @@ class Running:
                         run.send_signal(signal.SIGINT)
         self.status = run.wait()
         late.cancel()
+        with open(f"{program}.{name}.json") as f:
+            self.report = json.load(f)
         with out:
             out.seek(0)
             self.out = out.read()
@@ -163,6 +166,17 @@ class StandstillTest(FabemuCase):
                             ("all-compute", False)):
             (self.assertRegex if stood else self.assertNotRegex)(
                 self.runs[name].err, r"(?m)^  standstill   nothing moved for \d")
+
+    def test_report__has_the_reason_in_json(self):
+        for name in ("skip-barrier", "ends"):
+            report = self.runs[name].report
+            barrier, = report["standstill"]["collectives"]
+            self.assertEqual((barrier["kind"], barrier["arrived"]), ("barrier", [0, 1, 2]))
+            self.assertEqual([one["node"] for one in barrier["missing"]], [3])
+            self.assertEqual(report["standstill"]["for_ns"], report["standstill_ns"])
+            waits = {one["node"]: one.get("receive") for one in report["standstill_attached"]}
+            self.assertEqual((waits[3]["node"], waits[3]["tag"]), (0, 7))
+        self.assertNotIn("standstill", self.runs["off"].report)
 
     def test_end(self):
         """The run ends by itself, with its report and its own exit status."""

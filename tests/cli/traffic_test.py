@@ -294,13 +294,13 @@ class TrafficTest(FabemuCase):
     # --- past saturation --------------------------------------------------------------------
 
     def test_saturation__ends_by_itself_and_is_reported(self):
-        got = self.json("--topo", "kary:4,2", "--load", "1.5")
+        got = self.json("--topo", "kary:4,2", "--load", "150%")
         self.assertIs(got["saturated"], True)
         self.assertGreater(got["offered"], 1.4)
         self.assertLess(got["accepted"], 1)
         self.assertGreater(got["backlog"], 100)
         self.assertGreater(got["undelivered"], 100)
-        done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.5,1.5")
+        done = self.fabemu("traffic", "--topo", "kary:4,2", "--load", "0.5,150%")
         rows = self.table(done.stdout)
         self.assertEqual([row.endswith("saturated") for row in rows], [False, True])
 
@@ -311,7 +311,8 @@ class TrafficTest(FabemuCase):
         self.assertTrue(all(float(row.split()[7]) > 0 for row in rows), rows)
 
     def test_steady__is_reported(self):
-        args = ("--topo", "kary:4,2", "--load", "1.5", "--warmup", "1000ns", "--measure", "60000ns")
+        args = ("--topo", "kary:4,2", "--load", "150%", "--warmup", "1000ns", "--measure",
+                "60000ns")
         self.assertIs(self.json(*args)["steady"], False)
         self.assertIs(self.json("--topo", "kary:4,1", "--load", "0.3")["steady"], True)
 
@@ -323,7 +324,8 @@ class TrafficTest(FabemuCase):
                 (("--load", "0.1,x"), ["0.1,x"]),
                 (("--load", "0.1:0.5"), ["0.1:1:0.1"]),
                 (("--load", "0.5:0.1:0.1"), ["0.5:0.1:0.1"]),
-                (("--load", "50"), ["at most 10", "50%"]),
+                (("--load", "5"), ["at most 1", "such as 50%"]),
+                (("--load", "0.5:1.5:0.5"), ["at most 1"]),
                 (("--measure", "100"), ["--measure 100", "with its unit"]),
                 (("--pattern", "barrier", "--skew", "5"), ["--skew 5", "with its unit"]),
                 (("--pattern", "barrier", "--noise", "1000:10"), ["with their units"]),
@@ -368,6 +370,7 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
                 (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),
                 (("--pattern", "hotspot:99"), ["no node 99"]),
+                (("--pattern", "hotspot:node01"), ["no node node01", "no names"]),
                 (("--fanout", "3"), ["--fanout cannot be used", "uniform"]),
                 (("--pattern", "reduce", "--load", "0.1"), ["--load cannot be used"]),
                 (("--pattern", "barrier", "--bytes", "8"), ["--bytes cannot be used"]),

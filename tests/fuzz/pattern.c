@@ -34,10 +34,11 @@ static void check_pattern(const struct traffic_pattern *pattern, bool from_file)
 
 static void parse(const char *text, uint32_t nodes, bool from_file)
 {
+    const struct topo_graph graph = {.spec = "net", .nodes = nodes};
     struct traffic_pattern pattern, drawn;
     char error[512] = "";
 
-    if (traffic_pattern_parse(&pattern, text, nodes, error, sizeof error)) {
+    if (traffic_pattern_parse(&pattern, text, &graph, error, sizeof error)) {
         fuzz_print_why(error);
         return;
     }

@@ -1231,6 +1231,43 @@ class Played(InBrowser):
         self.assertNotIn("missing in a collective", self.browser.find("#legend").text)
         self.assertEqual(self.browser.text("#alarm"), "")
 
+    def test_names_of_the_file__are_in_all_texts(self):
+        """A network from a file: matrix, folded parts, links; the arrow begins below the names."""
+        nodes = [f"node{n + 1:02}" for n in range(SHAPE["nodes"])]
+        self.fabric.replies["report"] = {"ok": True, "report": {
+            "nodes": len(nodes), "communication": {"messages": {
+                "messages": 3, "bytes": 24, "pairs": 1, "matrix": [[0, 1, 3, 24]]}}}}
+        self.fabric.say(self.stream, SHAPE | {"names": ["leaf1", "leaf2", "spine", *nodes]})
+        self.plays(1)
+        self.browser.keys("m")
+        self.browser.until("return document.getElementById('pairs').innerText.includes('node01')")
+        self.assertIn("node02", self.browser.text("#pairs"))
+        self.browser.keys("ESCAPE")
+        self.assertEqual(self.browser.run(
+            "return fabemu.model.spanText(fabemu.model.nodeNames, [0, 1])"), " (node01 – node02)")
+        self.plays(2, processes=[{"node": n, "pid": 1, "rank": -1, "command": "p"}
+                                 for n in range(2)])
+        op = {"kind": "receive", "state": "unmatched", "node": 1, "for_ns": 6 * 10**9}
+        self.fabric.say(self.stream, {"event": "standstill", "attached": [
+            {"node": 0, "receive": op}], "standstill": {
+                "for_ns": 6 * 10**9, "collectives": [], "links": [
+                    {"node": 0, "switch": 0, "port": 5, "waits_for": "credit", "for_ns": 10**9}]}})
+        self.browser.until("return !document.getElementById('standstill').hidden")
+        self.assertIn("leaf1 port 5 has sent nothing", self.browser.text("#standstill"))
+        self.browser.run(browser.PAINTED)
+        self.browser.shot("standstill-names")
+        to = next(item for item in self.browser.run("return fabemu.drawn().items")
+                  if item["id"] == "node 1")
+        text = self.browser.run("return parseFloat(getComputedStyle(document.body).fontSize)")
+        wait = {"dark": "#f2b134", "light": "#a86400"}[
+            self.browser.run("return fabemu.drawn().theme")]
+        below = to["y"] + to["h"] / 2 + 24 * text / 14 + 0.5 * text  # the lower edge of the name
+        self.assertIn(ink(wait), self.browser.run(INK, to["x"], below + 5, 2))
+        self.assertNotIn(ink(wait), self.browser.run(INK, to["x"], below - 6, 3))
+        self.assertIn("Nothing moves", self.browser.text("#alarm"))
+        self.fabric.hang_up(self.stream)
+        self.browser.until("return document.getElementById('alarm').textContent === ''")
+
     def marks(self):
         """Does node 1, for which all wait, have a ring, and an arrow from node 0?"""
         self.browser.run(browser.PAINTED)

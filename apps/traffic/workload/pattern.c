@@ -175,32 +175,39 @@ int traffic_pattern_draw(struct traffic_pattern *ret, const struct traffic_patte
 
 /* --- hotspot ------------------------------------------------------------------------ */
 
-/* Parse ":NODE:FRACTION". Both fields may be missing. */
-static int hotspot(struct traffic_pattern *pattern, const char *text, char *error,
-                   size_t error_bytes)
+/*
+ * Parse "NODE:FRACTION" or "NODE". A node's name may contain colons, so a text that is a name as a
+ * whole has no fraction, and otherwise the fraction follows the last colon.
+ */
+static int hotspot(struct traffic_pattern *pattern, const struct topo_graph *graph,
+                   const char *text, char *error, size_t error_bytes)
 {
     static const struct quantity_form form = {.units = quantity_shares,
                                               .bare = QUANTITY_SHARE_ONE,
                                               .most = QUANTITY_SHARE_ONE};
-    const char *at = text;
-    uint64_t node = 0, share = HOT_SHARE_DEFAULT;
+    size_t length = strlen(text);
+    const char *colon = strrchr(text, ':'), *at = colon ? colon + 1 : NULL;
+    uint64_t share = HOT_SHARE_DEFAULT;
+    char node[TOPO_NAME_MAX + 1], why[TOPO_NODE_ERROR_BYTES];
 
-    bool read = *at != ':' || (at++, quantity_digits(&at, UINT32_MAX, &node));
-    if (read && *at == ':')
-        read = (at++, quantity_scan(&at, &form, &share) == QUANTITY_OK);
-    if (!read || *at) {
+    if (at && topo_find_node(graph, text, length) == TOPO_NONE)
+        length = (size_t)(colon - text);
+    else
+        at = NULL;
+    if (!length || length > TOPO_NAME_MAX ||
+        (at && (quantity_scan(&at, &form, &share) != QUANTITY_OK || *at))) {
         snprintf(error, error_bytes,
-                 "'hotspot%.60s': it must be hotspot:NODE:FRACTION with a fraction from 0 to 1, "
+                 "'hotspot:%.60s': it must be hotspot:NODE:FRACTION with a fraction from 0 to 1, "
                  "for example hotspot:0:0.1 or hotspot:0:10%%",
                  text);
         return -EINVAL;
     }
-    if (node >= pattern->nodes) {
-        snprintf(error, error_bytes, "hotspot: there is no node %u; the last is %u", (uint32_t)node,
-                 pattern->nodes - 1);
-        return -EINVAL;
+    snprintf(node, sizeof node, "%.*s", (int)length, text);
+    int err = topo_parse_node(&pattern->hot, graph, node, why, sizeof why);
+    if (err) {
+        snprintf(error, error_bytes, "hotspot: %s", why);
+        return err;
     }
-    pattern->hot = (uint32_t)node;
     pattern->share = share == QUANTITY_SHARE_ONE ? UINT32_MAX
                                                  : (uint32_t)((share << 32) / QUANTITY_SHARE_ONE);
     return 0;
@@ -209,6 +216,7 @@ static int hotspot(struct traffic_pattern *pattern, const char *text, char *erro
 /* --- file --------------------------------------------------------------------------- */
 
 struct table_file {
+    const struct topo_graph *graph;
     const char *path;
     unsigned line;
     uint32_t rows;    /* number of lines with destinations so far */
@@ -224,56 +232,56 @@ static int file_wrong(const struct table_file *file, const char *what)
     return -EINVAL;
 }
 
-static int file_pair(struct traffic_pattern *pattern, struct table_file *file, unsigned long src,
-                     unsigned long dst)
+static int file_pair(struct traffic_pattern *pattern, struct table_file *file, uint32_t src,
+                     uint32_t dst)
 {
-    char what[128];
+    char what[TOPO_SHOWN_BYTES + 64], shown[TOPO_SHOWN_BYTES];
 
-    if (src >= pattern->nodes || dst >= pattern->nodes) {
-        snprintf(what, sizeof what, "there is no node %lu; the last is %u",
-                 src >= pattern->nodes ? src : dst, pattern->nodes - 1);
-        return file_wrong(file, what);
-    }
     if (pattern->to[src] != TRAFFIC_NOBODY) {
-        snprintf(what, sizeof what, "node %lu has a destination already", src);
+        snprintf(what, sizeof what, "%s has a destination already",
+                 topo_show_node(file->graph, src, shown));
         return file_wrong(file, what);
     }
     if (file->owner[dst]) {
-        snprintf(what, sizeof what, "node %lu is the destination of line %u already", dst,
-                 file->owner[dst]);
+        snprintf(what, sizeof what, "%s is the destination of line %u already",
+                 topo_show_node(file->graph, dst, shown), file->owner[dst]);
         return file_wrong(file, what);
     }
     file->owner[dst] = file->line;
-    pattern->to[src] = (uint32_t)dst;
+    pattern->to[src] = dst;
     return 0;
 }
 
 /* Parse "DST", "SRC DST" or a comment. @cut: the line is longer than the buffer. */
 static int file_line(struct traffic_pattern *pattern, struct table_file *file, char *text, bool cut)
 {
-    unsigned long number[2];
+    char *words[2], *rest, why[TOPO_NODE_ERROR_BYTES];
+    uint32_t node[2];
     unsigned count = 0;
-    char *rest;
 
     file->line++;
     if (cut)
         return file_wrong(file, "it is too long");
     text[strcspn(text, "#\r\n")] = '\0';
     for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
-        char *end = word;
-        if (count < 2 && *word >= '0' && *word <= '9')
-            number[count++] = strtoul(word, &end, 10);
-        if (end == word || *end)
+        if (count == 2)
             return file_wrong(file, "it must be a destination, or a source and a destination");
+        words[count++] = word;
     }
     if (count == 0)
         return 0;
+    for (unsigned i = 0; i < count; i++)
+        if (topo_parse_node(&node[i], file->graph, words[i], why, sizeof why))
+            return file_wrong(file, why);
     if (file->rows && count != file->numbers)
         return file_wrong(file, "some lines have a source and others do not");
     file->numbers = count;
     uint32_t row = file->rows++;
-    return count == 1 ? file_pair(pattern, file, row, number[0])
-                      : file_pair(pattern, file, number[0], number[1]);
+    if (count == 2)
+        return file_pair(pattern, file, node[0], node[1]);
+    if (row >= pattern->nodes)
+        return file_wrong(file, "there are more destinations than nodes");
+    return file_pair(pattern, file, row, node[0]);
 }
 
 static int file_unreadable(const struct table_file *file, int error)
@@ -306,10 +314,13 @@ static int file_read(struct traffic_pattern *pattern, struct table_file *file)
     return err;
 }
 
-static int from_file(struct traffic_pattern *pattern, const char *path, char *error,
-                     size_t error_bytes)
+static int from_file(struct traffic_pattern *pattern, const struct topo_graph *graph,
+                     const char *path, char *error, size_t error_bytes)
 {
-    struct table_file file = {.path = path, .error = error, .error_bytes = error_bytes};
+    struct table_file file = {.graph = graph,
+                              .path = path,
+                              .error = error,
+                              .error_bytes = error_bytes};
     int err = table_new(pattern, error, error_bytes);
 
     if (err)
@@ -340,17 +351,18 @@ static int unknown(const char *text, char *error, size_t error_bytes)
     return -EINVAL;
 }
 
-static int parse(struct traffic_pattern *pattern, const char *text, char *error, size_t error_bytes)
+static int parse(struct traffic_pattern *pattern, const struct topo_graph *graph, const char *text,
+                 char *error, size_t error_bytes)
 {
     size_t which = 0;
 
     if (strncmp(text, "file:", 5) == 0) {
         pattern->kind = TRAFFIC_FIXED;
-        return from_file(pattern, text + 5, error, error_bytes);
+        return from_file(pattern, graph, text + 5, error, error_bytes);
     }
     if (strncmp(text, "hotspot:", 8) == 0) {
         pattern->kind = TRAFFIC_HOTSPOT;
-        return hotspot(pattern, text + 7, error, error_bytes);
+        return hotspot(pattern, graph, text + 8, error, error_bytes);
     }
     if (strncmp(text, "permutation:", 12) == 0) {
         pattern->kind = TRAFFIC_PERMUTATION;
@@ -367,14 +379,14 @@ static int parse(struct traffic_pattern *pattern, const char *text, char *error,
         return fixed(pattern, which, error, error_bytes);
     if (pattern->kind == TRAFFIC_PERMUTATION)
         return permutation(pattern, "", error, error_bytes);
-    return pattern->kind == TRAFFIC_HOTSPOT ? hotspot(pattern, "", error, error_bytes) : 0;
+    return pattern->kind == TRAFFIC_HOTSPOT ? hotspot(pattern, graph, "0", error, error_bytes) : 0;
 }
 
-int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
-                          char *error, size_t error_bytes)
+int traffic_pattern_parse(struct traffic_pattern *ret, const char *text,
+                          const struct topo_graph *graph, char *error, size_t error_bytes)
 {
-    *ret = (struct traffic_pattern){.nodes = nodes};
-    int err = parse(ret, text, error, error_bytes);
+    *ret = (struct traffic_pattern){.nodes = graph->nodes};
+    int err = parse(ret, graph, text, error, error_bytes);
     if (err)
         traffic_pattern_release(ret);
     return err;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "apps/traffic/workload/random.h"
+#include "topo/topo.h"
 
 #define TRAFFIC_NOBODY UINT32_MAX /* a destination: the node sends nothing */
 
@@ -35,14 +36,14 @@ struct traffic_pattern {
 };
 
 /**
- * traffic_pattern_parse - parse @text for a network of @nodes nodes (2 or more): "uniform",
+ * traffic_pattern_parse - parse @text for a network of 2 or more nodes: "uniform",
  * "transpose", "reversal", "complement", "tornado", "neighbour", "permutation[:NUMBER]",
  * "alltoall", "hotspot[:NODE[:FRACTION]]", "file:PATH", "multicast", "md", "reduce", "barrier" or
- * "allreduce".
+ * "allreduce". A node is a number or a name in the network's file.
  * Errors: -EINVAL, -ENOMEM, or an error of reading the file, with one line in @error.
  */
-int traffic_pattern_parse(struct traffic_pattern *ret, const char *text, uint32_t nodes,
-                          char *error, size_t error_bytes);
+int traffic_pattern_parse(struct traffic_pattern *ret, const char *text,
+                          const struct topo_graph *graph, char *error, size_t error_bytes);
 
 void traffic_pattern_release(struct traffic_pattern *pattern);
 

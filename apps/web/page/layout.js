@@ -243,7 +243,8 @@ export class Layout {
   /* @text: font size of the page, in pixels. */
   place(width, height, text) {
     this.zoom = text / TEXT_PX;
-    const rows = this.levels + 1, top = 34 * this.zoom, bottom = 40 * this.zoom;
+    const rows = this.levels + 1, top = 34 * this.zoom;
+    const bottom = (this.model.nodeNames ? 56 : 40) * this.zoom; /* names are below the numbers */
     const left = LEFT_PX * this.zoom, room = width - left - RIGHT_PX * this.zoom;
     this.width = width;
     this.row = Math.min((height - top - bottom) / Math.max(rows - 1, 1), TALL_PX * this.zoom);

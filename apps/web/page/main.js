@@ -92,6 +92,8 @@ class Page {
     if (feed.live && !feed.paused && feed.state !== "connected") {
       this.model?.rest();
       this.painter.rest();
+      this.tell(""); /* the last texts for screen readers do not hold any more */
+      $("alarm").textContent = "";
       this.dirty = this.dirtySide = true;
     }
     this.renderFeed();
@@ -281,8 +283,9 @@ class Page {
     if (part.kind === "switch") return this.model.switchName(part.switches[0]);
     const { model } = this;
     return part.kind === "bundle" ? `${counted(model.switchCount(part.switches), "switch",
-      "switches")}, folded`
-      : `subtree of ${counted(model.nodeCountOf(part.nodes), "node")}, folded`;
+      "switches")}${model.spanText(model.switchNames, part.switches)}, folded`
+      : `subtree of ${counted(model.nodeCountOf(part.nodes), "node")}` +
+        `${model.spanText(model.nodeNames, part.nodes)}, folded`;
   }
 
   statesOf(part) {
@@ -701,7 +704,8 @@ class Page {
   renderMatrix() {
     if (!$("matrix").open) return;
     const { report } = this;
-    this.matrix.take(report?.communication?.messages || null, report?.nodes || 0);
+    this.matrix.take(report?.communication?.messages || null, report?.nodes || 0,
+      this.model?.nodeNames);
     this.matrix.render(this.painter.theme,
       this.ended ? "The fabric has ended without a report." : "Waiting for the fabric.");
   }

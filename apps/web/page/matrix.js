@@ -13,8 +13,6 @@ const TICKS = 8; /* largest number of node numbers on an axis, without the first
 
 const $ = (id) => document.getElementById(id);
 
-const nodesText = (from, to) => (from === to ? `node ${from}` : `nodes ${from}–${to}`);
-
 export class Matrix {
   constructor() {
     this.canvas = $("cells");
@@ -24,10 +22,14 @@ export class Matrix {
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
   }
 
-  /** Set the data. @messages: communication.messages of a report, or null. @nodes: their number. */
-  take(messages, nodes) {
+  /**
+   * Set the data. @messages: communication.messages of a report, or null. @nodes: their number.
+   * @names: by node, the name in the network's file; null: there are none.
+   */
+  take(messages, nodes, names = null) {
     this.messages = messages;
     this.nodes = nodes;
+    this.names = names;
     this.share = Math.max(Math.ceil((nodes * CELL_PX) / this.canvas.width), 1);
     this.count = Math.ceil(nodes / this.share);
     this.bytes = new Float64Array(this.count * this.count);
@@ -55,8 +57,17 @@ export class Matrix {
     $("pairs").replaceChildren(el("caption", {}, "pairs with most bytes"),
       el("thead", {}, el("tr", {}, ...heads)),
       el("tbody", {}, ...rows.map(([from, to, sent, bytes]) => el("tr", {},
-        el("th", { scope: "row" }, `node ${from}`), el("td", {}, `node ${to}`),
+        el("th", { scope: "row" }, this.nodeText(from)), el("td", {}, this.nodeText(to)),
         el("td", {}, short(sent)), el("td", {}, bytesText(bytes))))));
+  }
+
+  nodeText(node) {
+    return this.names?.[node] || `node ${node}`;
+  }
+
+  nodesText(from, to) {
+    if (from === to) return this.nodeText(from);
+    return `nodes ${from}–${to}${this.names ? ` (${this.names[from]} – ${this.names[to]})` : ""}`;
   }
 
   sumText(absence) {
@@ -134,7 +145,7 @@ export class Matrix {
       return;
     }
     const cell = row * this.count + column;
-    const ends = (at) => nodesText(at * this.share,
+    const ends = (at) => this.nodesText(at * this.share,
       Math.min((at + 1) * this.share, this.nodes) - 1);
     $("cell").textContent = `${ends(row)} to ${ends(column)}: ${bytesText(this.bytes[cell])} in ` +
       counted(this.sent[cell], "message");

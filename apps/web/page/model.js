@@ -354,6 +354,20 @@ export class Model {
     return (this.shape.names?.[this.switches.length + n] || `node ${n}`) + rank;
   }
 
+  /** The names in the network's file, by switch and by node; null: it has none, or is folded. */
+  get switchNames() {
+    return (!this.folded && this.shape.names?.slice(0, this.switches.length)) || null;
+  }
+
+  get nodeNames() {
+    return (!this.folded && this.shape.names?.slice(this.switches.length)) || null;
+  }
+
+  /** Return " (leaf1 – leaf4)" for the first and the last of some parts; "" without @names. */
+  spanText(names, parts) {
+    return names && parts.length ? ` (${names[parts[0]]} – ${names[parts.at(-1)]})` : "";
+  }
+
   /** Return an object that names switches and nodes by their numbers in the fabric. */
   get numbered() {
     if (!this.folded) return this;

@@ -405,7 +405,8 @@ export class Painter {
     this.outline(item);
     this.cells(item.switches, item.x - item.w / 2 + 4, item.y - item.h / 2 + 3, item.w - 8,
       item.h - 6, (s) => (this.combined[s] > 0 ? theme.combine : this.loadOfSwitch(s)));
-    this.label([counted(this.model.switchCount(item.switches), "switch", "switches"),
+    const { model } = this, count = counted(model.switchCount(item.switches), "switch", "switches");
+    this.label([count + model.spanText(model.switchNames, item.switches), count,
       `${item.switches.length}`], item.x, item.y - item.h / 2 - 8 * this.zoom, item.w + 40);
   }
 
@@ -428,7 +429,8 @@ export class Painter {
     const range = low >= 0 && high - low + 1 === numbers.length;
     ctx.font = this.font(0.85);
     const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* if not: two lines */
-    this.label(range && !short ? [`${low}–`] : counts, item.x, y + h - 24 * this.zoom, w - 4);
+    this.label(range && !short ? [`${low}–`]
+      : [counts[0] + model.spanText(model.nodeNames, item.nodes), ...counts], item.x, y + h - 24 * this.zoom, w - 4);
     if (range)
       this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);
   }
@@ -446,9 +448,10 @@ export class Painter {
 
   /* --- arrows from a waiting node to its peer, while nothing moves --- */
 
-  /* Return the lower end of an item, with the number below a node. */
+  /* Return the lower end of an item, with the number and the name below a node. */
   endOf(item) {
-    const below = item.kind === "node" ? 7 + 0.85 * this.text : 2;
+    const below = item.kind !== "node" ? 2
+      : this.model.nodeNames ? 24 * this.zoom + 0.5 * this.text : 7 + 0.85 * this.text;
     return item.y + item.h / 2 + below;
   }
 

@@ -230,9 +230,10 @@ function collectiveLine(one, model) {
         (arrived < one.members ? "the other members" : "the network")}`);
 }
 
-function linkLine(link) {
-  return `${link.node !== undefined ? `node ${link.node}` : `switch ${link.switch}`} port ` +
-    `${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: ` +
+/* Describe a link. Its port is one of the switch, if it has a switch, or else one of the node. */
+function linkLine(link, model) {
+  const at = link.switch !== undefined ? model.switchName(link.switch) : model.nodeName(link.node);
+  return `${at} port ${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: ` +
     (link.waits_for === "port" ? "it has a segment and a credit, but does not send it"
       : link.waits_for === "process" ? "it waits until the process receives its segments"
         : `it waits for a ${link.waits_for}`);
@@ -253,7 +254,7 @@ function operationLine(process, op, model, attached) {
 /** Return a line for each pending operation. @model: Model.numbered. */
 export function standstillLines(status, model) {
   const lines = collectivesOf(status).map((one) => collectiveLine(one, model));
-  lines.push(...(status.standstill?.links || []).map(linkLine));
+  lines.push(...(status.standstill?.links || []).map((link) => linkLine(link, model)));
   for (const process of status.attached || []) {
     const [op] = operationsOf(process);
     if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);

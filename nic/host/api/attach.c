@@ -185,11 +185,12 @@ static int rank_given(void)
     return rank >= 0 ? rank : env_decimal("OMPI_COMM_WORLD_RANK");
 }
 
-static int node_wanted(void)
+/* Return the number or name of the node that the user has requested, or NULL. */
+static const char *node_given(void)
 {
-    int node = env_decimal("FABEMU_NODE");
+    const char *node = getenv("FABEMU_NODE");
 
-    return node >= 0 ? node : rank_given();
+    return node && *node ? node : NULL;
 }
 
 static bool thread_wanted(void)
@@ -205,7 +206,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct fabemu_info info;
     struct fabemu *fab;
     struct emu_hostif_fds fds;
-    const struct nic_job job = {.want = node_wanted(),
+    const struct nic_job job = {.node = node_given(),
                                 .rank = rank_given(),
                                 .ranks = env_decimal("OMPI_COMM_WORLD_SIZE")};
     int err;

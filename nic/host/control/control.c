@@ -274,7 +274,9 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
 
     json_object_object_add(request, "cmd", json_object_new_string("attach"));
     json_object_object_add(request, "version", json_object_new_int(EMU_HOSTIF_VERSION));
-    json_object_object_add(request, "want", json_object_new_int(job->want));
+    json_object_object_add(request, "want",
+                           job->node ? json_object_new_string(job->node)
+                                     : json_object_new_int(job->rank));
     if (job->rank >= 0)
         json_object_object_add(request, "rank", json_object_new_int(job->rank));
     if (job->ranks >= 0)

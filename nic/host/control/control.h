@@ -17,11 +17,11 @@ struct json_object;
 struct nic_control;
 struct emu_hostif_fds;
 
-/* What a process reports about itself when it attaches; -1 where it does not know. */
+/* What a process reports about itself when it attaches. A number is -1 if it is unknown. */
 struct nic_job {
-    int want;  /* node that it requests */
-    int rank;  /* its rank in its MPI job */
-    int ranks; /* number of ranks of its MPI job */
+    const char *node; /* number or name of the node that it must get; NULL: any */
+    int rank;         /* its rank in its MPI job; also the number of the node that it prefers */
+    int ranks;        /* number of ranks of its MPI job */
 };
 
 /**

@@ -22,7 +22,7 @@ struct traffic_config draw_config_of(const char *topo, const char *pattern)
     graph = NULL;
     if (topo_parse(&graph, topo, error, sizeof error) ||
         emu_profile_load(&config.fabric.profile, "oq2004", error, sizeof error) ||
-        traffic_pattern_parse(&config.pattern, pattern, graph->nodes, error, sizeof error)) {
+        traffic_pattern_parse(&config.pattern, pattern, graph, error, sizeof error)) {
         printf("%s\n", error);
         CU_FAIL_FATAL("a good configuration was refused");
     }

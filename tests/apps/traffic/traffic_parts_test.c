@@ -189,10 +189,11 @@ static void traffic_message_wire_ps__counts_packets(void)
 
 static struct traffic_pattern pattern_of(const char *text, uint32_t nodes)
 {
+    const struct topo_graph graph = {.spec = "net", .nodes = nodes};
     struct traffic_pattern pattern;
     char error[512] = "";
 
-    if (traffic_pattern_parse(&pattern, text, nodes, error, sizeof error)) {
+    if (traffic_pattern_parse(&pattern, text, &graph, error, sizeof error)) {
         printf("%s\n", error);
         CU_FAIL_FATAL("a good pattern was refused");
     }
@@ -228,9 +229,10 @@ static void traffic_pattern_parse__fixed_destinations(void)
 
 static bool refuses(const char *text, uint32_t nodes, const char *word)
 {
+    const struct topo_graph graph = {.spec = "net", .nodes = nodes};
     struct traffic_pattern pattern;
     char error[512] = "";
-    bool good = traffic_pattern_parse(&pattern, text, nodes, error, sizeof error) &&
+    bool good = traffic_pattern_parse(&pattern, text, &graph, error, sizeof error) &&
                 strstr(error, word) && !strchr(error, '\n') && !pattern.to;
 
     if (!good)
@@ -245,12 +247,12 @@ static void traffic_pattern_parse__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("transpose", 32, "power of four"));
     CU_ASSERT(refuses("transpose", 48, "not 48"));
     CU_ASSERT(refuses("reversal", 48, "power of two"));
-    CU_ASSERT(refuses("hotspot:16", 16, "the last is 15"));
+    CU_ASSERT(refuses("hotspot:16", 16, "no node 16; net has nodes 0 to 15"));
     CU_ASSERT(refuses("hotspot:0:1.5", 16, "from 0 to 1"));
     CU_ASSERT(refuses("hotspot:0:", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("hotspot:0:nan", 16, "hotspot:NODE:FRACTION"));
-    CU_ASSERT(refuses("hotspot:-1", 16, "hotspot:NODE:FRACTION"));
+    CU_ASSERT(refuses("hotspot:-1", 16, "no node -1"));
     CU_ASSERT(refuses("hotspot:0:0x1", 16, "hotspot:NODE:FRACTION"));
     CU_ASSERT(refuses("permutation:", 16, "permutation:NUMBER"));
     CU_ASSERT(refuses("permutation:0", 16, "of 1 or more"));
@@ -281,14 +283,14 @@ static void traffic_pattern_parse__reads_files(void)
     SENDS(file_with("# who to whom\n\n 1 # first\r\n0\n"), 1, 0, NO, NO);
     SENDS(file_with("3 0\n0 3\n1 1"), 3, NO, NO, 0);
     CU_ASSERT(refuses(file_with(""), 4, "no destinations"));
-    CU_ASSERT(refuses(file_with("0\n1\n2\n3\n\n0\n"), 4, "line 6: there is no node 4"));
+    CU_ASSERT(refuses(file_with("0\n1\n2\n3\n\n0\n"), 4, "line 6: there are more destinations"));
     CU_ASSERT(refuses(file_with("0 9\n"), 4, "line 1: there is no node 9"));
     CU_ASSERT(refuses(file_with("0 1\n0 2\n"), 4, "line 2: node 0 has a destination"));
     CU_ASSERT(refuses(file_with("0 1\n#\n2 1\n"), 4, "line 3: node 1 is the destination of"));
     CU_ASSERT(refuses(file_with("0 1\n2\n"), 4, "line 2: some lines"));
     CU_ASSERT(refuses(file_with("0 1 2\n"), 4, "line 1: it must be"));
-    CU_ASSERT(refuses(file_with("one\n"), 4, "line 1: it must be"));
-    CU_ASSERT(refuses(file_with("1x\n"), 4, "line 1: it must be"));
+    CU_ASSERT(refuses(file_with("one\n"), 4, "line 1: there is no node one"));
+    CU_ASSERT(refuses(file_with("1x\n"), 4, "line 1: there is no node 1x"));
     char text[5000] = "1\n#";
     memset(text + 3, '-', 4093);
     strcpy(text + 3 + 4093, "\n2\n"); /* 4094 characters and a newline: they fit */

@@ -113,7 +113,8 @@ static int node_wanted(const struct fabric_config *config, const struct client *
     }
     if (number >= 0 && number < config->graph->nodes)
         node = (uint32_t)number;
-    *ret = node < config->graph->nodes && fabric_node_host(config, node) == host ? (int64_t)node : -1;
+    *ret = node < config->graph->nodes && fabric_node_host(config, node) == host ? (int64_t)node
+                                                                                 : -1;
     return err;
 }
 

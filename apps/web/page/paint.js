@@ -429,8 +429,9 @@ export class Painter {
     const range = low >= 0 && high - low + 1 === numbers.length;
     ctx.font = this.font(0.85);
     const short = ctx.measureText(`${low}–${high}`).width <= w - 2; /* if not: two lines */
-    this.label(range && !short ? [`${low}–`]
-      : [counts[0] + model.spanText(model.nodeNames, item.nodes), ...counts], item.x, y + h - 24 * this.zoom, w - 4);
+    const named = counts[0] + model.spanText(model.nodeNames, item.nodes);
+    this.label(range && !short ? [`${low}–`] : [named, ...counts], item.x, y + h - 24 * this.zoom,
+      w - 4);
     if (range)
       this.label([short ? `${low}–${high}` : `${high}`], item.x, y + h - 10 * this.zoom, w - 2);
   }

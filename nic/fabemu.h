@@ -292,7 +292,9 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
  * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
  * is chosen round robin from 256 up. If @count is odd, the number behind the last is free, too, and
  * this function does not open it while the last is open. Messages that arrived for these numbers
- * before are dropped, as when a queue closes.
+ * before are dropped, as when a queue closes. After such a queue has closed, messages for it are
+ * not kept for a queue that is opened later, because that has another owner. Instead, sends that
+ * wait for the receiver end with -ECANCELED.
  * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);

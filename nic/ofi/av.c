@@ -278,7 +278,7 @@ static int av_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (flags)
         return -FI_EBADFLAGS;
-    if (other->fclass != FI_CLASS_EQ || av->eq)
+    if (!other || other->fclass != FI_CLASS_EQ || av->eq)
         return -FI_EINVAL;
     av->eq = container_of(other, struct fid_eq, fid);
     ofi_hold(&ofi_eq_source(other)->refs);

@@ -22,6 +22,7 @@ enum ofi_cm_state {
 };
 
 struct cm_op;
+struct ofi_pep;
 
 /* A channel; see cm.c. */
 struct ofi_cm {
@@ -47,13 +48,16 @@ struct ofi_cm {
 /*
  * A client's request for a connection: fi_info.handle of an FI_CONNREQ event. It exists until it
  * was accepted or rejected or its passive endpoint has closed, and while an endpoint refers to it.
+ * Its fabric has a list of all requests, because a program may pass the handle of a request that
+ * does not exist any more. The fields from refs to next are protected by fabric->request_lock.
  */
 struct ofi_request {
     struct fid fid;
-    _Atomic uint32_t refs;
-    bool answered;            /* protected by the lock of the event queue */
+    struct ofi_fabric *fabric;
+    uint32_t refs;
+    bool answered;            /* somebody accepts or rejects it, or has done so */
     struct ofi_pep *pep;      /* while it is not answered */
-    struct ofi_request *next; /* in the list of the passive endpoint */
+    struct ofi_request *next; /* in the list of the fabric */
     struct ofi_addr addr;     /* of the client's endpoint */
     uint16_t channel;         /* queue of its channel */
 };
@@ -107,9 +111,19 @@ int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
 /** ofi_pep_request - report a client's request for a connection to the passive endpoint of @cm. */
 void ofi_pep_request(struct ofi_cm *cm, const struct ofi_addr *client, uint16_t channel,
                      const void *data, size_t bytes);
-/** ofi_request_answered - note that the request was accepted or rejected. */
-void ofi_request_answered(struct ofi_request *request);
-/** ofi_request_release - drop a reference. Lock: none. */
+
+/**
+ * ofi_request_hold - find a request by its handle, and add a reference. NULL: there is no such
+ * request. ofi_request_release - drop a reference.
+ */
+struct ofi_request *ofi_request_hold(struct ofi_fabric *fabric, const struct fid *handle);
 void ofi_request_release(struct ofi_request *request);
+/**
+ * ofi_request_answer - begin to accept or reject the request. @pep: NULL, or the passive endpoint
+ * that the request must have. Returns false if it has another one, or was answered before.
+ * ofi_request_answered - end that. @sent: the answer was sent, else another may be tried.
+ */
+bool ofi_request_answer(struct ofi_request *request, const struct ofi_pep *pep);
+void ofi_request_answered(struct ofi_request *request, bool sent);
 
 #endif

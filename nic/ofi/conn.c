@@ -10,16 +10,17 @@
 
 int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info)
 {
-    if (info->handle && info->handle->fclass != FI_CLASS_CONNREQ)
-        return -FI_EINVAL;
-    ep->cm = calloc(1, sizeof *ep->cm);
-    if (!ep->cm)
-        return -FI_ENOMEM;
     if (info->handle) {
-        ep->request = container_of(info->handle, struct ofi_request, fid);
-        ofi_hold(&ep->request->refs);
+        ep->request = ofi_request_hold(ep->domain->fabric, info->handle);
+        if (!ep->request)
+            return -FI_EINVAL;
     }
-    return 0;
+    ep->cm = calloc(1, sizeof *ep->cm);
+    if (ep->cm)
+        return 0;
+    if (ep->request)
+        ofi_request_release(ep->request);
+    return -FI_ENOMEM;
 }
 
 int ofi_conn_enable(struct ofi_ep *ep)
@@ -28,6 +29,8 @@ int ofi_conn_enable(struct ofi_ep *ep)
 
     if (!ep->eq)
         return -FI_ENOEQ;
+    if (ep->cm->queue)
+        return 0; /* opened by an earlier attempt to enable the endpoint */
     err =
         ofi_cm_open(ep->cm, ep->domain->fab, &ep->handle.ep_fid.fid, OFI_QUEUE_NONE, CONN_RECEIVES);
     if (!err)
@@ -44,8 +47,8 @@ void ofi_conn_close(struct ofi_ep *ep)
         ofi_eq_lock(ep->eq);
         ofi_cm_shutdown(ep->cm);
         ofi_eq_unlock(ep->eq);
+        ofi_eq_remove(ep->cm); /* so that no thread handles its messages during the rest */
         ofi_cm_drain(ep->cm);
-        ofi_eq_remove(ep->cm);
         ofi_cm_close(ep->cm);
     }
     if (ep->request)
@@ -86,12 +89,12 @@ static int conn_accept(struct fid_ep *fid, const void *data, size_t bytes)
     err = fi_enable(fid);
     if (err)
         return err;
+    if (!ofi_request_answer(ep->request, NULL))
+        return -FI_EOPBADSTATE;
     ofi_eq_lock(ep->eq);
-    err = ep->request->answered ? -FI_EOPBADSTATE
-                                : ofi_cm_accept(ep->cm, &ep->source, ep->request, data, bytes);
-    if (!err)
-        ofi_request_answered(ep->request);
+    err = ofi_cm_accept(ep->cm, &ep->source, ep->request, data, bytes);
     ofi_eq_unlock(ep->eq);
+    ofi_request_answered(ep->request, !err);
     return err;
 }
 

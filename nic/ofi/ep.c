@@ -29,8 +29,9 @@ static int ep_bind_cq(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
     if (flags & ~(FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION))
         return -FI_EBADFLAGS;
-    if (cq->domain != ep->domain || ep_lacks_side(ep, flags) ||
-        (flags & FI_TRANSMIT && ep->tx.cq) || (flags & FI_RECV && ep->rx.cq))
+    if (!(flags & (FI_TRANSMIT | FI_RECV)) || cq->domain != ep->domain ||
+        ep_lacks_side(ep, flags) || (flags & FI_TRANSMIT && ep->tx.cq) ||
+        (flags & FI_RECV && ep->rx.cq))
         return -FI_EINVAL;
     if (flags & FI_TRANSMIT)
         ep_bind_side(&ep->tx, cq, flags);
@@ -52,7 +53,7 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
     if (flags & ~(FI_SEND | FI_RECV | OFI_CAPS_ACCESS))
         return -FI_EBADFLAGS;
-    if (ep_lacks_side(ep, flags))
+    if (!flags || ep_lacks_side(ep, flags)) /* without flags it would count nothing */
         return -FI_EINVAL;
     for (unsigned i = 0; i < OFI_COUNTS; i++)
         if (flags & of[i] && ep->cntr[i])
@@ -65,9 +66,12 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
 static int ep_bind_av(struct ofi_ep *ep, struct fid *fid)
 {
-    if (ep->av || ep->sep) /* contexts use the vector of their scalable endpoint */
+    struct ofi_av *av = ofi_av_of(fid);
+
+    /* contexts use the vector of their scalable endpoint */
+    if (ep->av || ep->sep || ofi_av_domain(av) != ep->domain)
         return -FI_EINVAL;
-    ep->av = ofi_av_of(fid);
+    ep->av = av;
     ofi_av_hold(ep->av);
     return 0;
 }
@@ -87,6 +91,8 @@ int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (ep->enabled)
         return -FI_EOPBADSTATE;
+    if (!other)
+        return -FI_EINVAL;
     switch (other->fclass) {
     case FI_CLASS_CQ:
         return ep_bind_cq(ep, other, flags);
@@ -217,6 +223,7 @@ static int ep_check_bound(struct ofi_ep *ep)
 
 static int ep_enable(struct ofi_ep *ep)
 {
+    const struct ofi_addr requested = ep->source;
     int err;
 
     if (ep->enabled)
@@ -226,17 +233,19 @@ static int ep_enable(struct ofi_ep *ep)
         err = ep_queues_open(ep);
     if (err)
         return err;
-    err = ep->cm ? ofi_conn_enable(ep) : ep_join_open(ep);
-    if (!err)
-        err = ep_count_remote(ep);
+    err = ep_count_remote(ep);
     if (!err && ep->srx)
         err = ofi_srx_join(ep);
+    if (!err)
+        err = ep->cm ? ofi_conn_enable(ep) : ep_join_open(ep);
     if (!err)
         err = ep_await_data(ep);
     if (err && ep->srx)
         ofi_srx_leave(ep);
-    if (err)
+    if (err) { /* the program may try again */
         ep_queues_close(ep);
+        ep->source = requested;
+    }
     ep->enabled = !err;
     return err;
 }

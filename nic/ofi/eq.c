@@ -15,6 +15,8 @@ struct eq_event {
     struct eq_event *next;
     uint32_t code;              /* enum fi_eq_event, or the program's own */
     struct fi_eq_err_entry err; /* err.err 0: the event is no error */
+    const struct fid *fid;      /* the object that it is about; NULL: the program wrote the event */
+    struct fi_info *info;       /* FI_CONNREQ: belongs to the program once it has read the event */
     size_t bytes;
     /* struct fi_eq_entry, struct fi_eq_cm_entry, or the program's own; of an error: its data */
     uint8_t entry[];
@@ -62,19 +64,14 @@ void ofi_eq_add(struct fid_eq *fid, struct ofi_cm *cm)
     cm->eq = fid;
     cm->next = eq->channels;
     eq->channels = cm;
-    eq->source.fab = cm->fab; /* all channels of a process have the same adapter */
     ofi_eq_unlock(fid);
 }
 
-/* Return whether the event is about this endpoint or group. */
-static bool event_is_of(const struct eq_event *event, const struct fid *fid)
+/* Free an event that the program has not read. */
+static void event_drop(struct eq_event *event)
 {
-    if (event->err.err)
-        return event->err.fid == fid;
-    /* struct fi_eq_entry and struct fi_eq_cm_entry begin with the object */
-    return (event->code == FI_CONNECTED || event->code == FI_SHUTDOWN ||
-            event->code == FI_JOIN_COMPLETE) &&
-           ((const struct fi_eq_entry *)(const void *)event->entry)->fid == fid;
+    fi_freeinfo(event->info);
+    free(event);
 }
 
 /* The object closes, so its events would name freed memory. */
@@ -86,22 +83,15 @@ static void eq_forget(struct ofi_eq *eq, const struct fid *fid)
     while (*at) {
         struct eq_event *event = *at;
 
-        if (!event_is_of(event, fid)) {
+        if (event->fid != fid) {
             at = &event->next;
             continue;
         }
         *at = event->next;
-        free(event);
+        event_drop(event);
     }
     eq->end = at;
     pthread_mutex_unlock(&eq->lock);
-}
-
-/* Step no adapter if nothing is expected. Lock: cm_lock. */
-static void eq_idle(struct ofi_eq *eq)
-{
-    if (!eq->channels && !eq->joins)
-        eq->source.fab = NULL;
 }
 
 void ofi_eq_remove(struct ofi_cm *cm)
@@ -115,7 +105,6 @@ void ofi_eq_remove(struct ofi_cm *cm)
     for (at = &eq->channels; *at != cm;)
         at = &(*at)->next;
     *at = cm->next;
-    eq_idle(eq);
     pthread_mutex_unlock(&eq->cm_lock);
     eq_forget(eq, cm->fid);
 }
@@ -127,7 +116,6 @@ void ofi_eq_add_join(struct ofi_mc *mc)
     ofi_eq_lock(mc->ep->eq);
     mc->next = eq->joins;
     eq->joins = mc;
-    eq->source.fab = mc->ep->domain->fab;
     ofi_eq_unlock(mc->ep->eq);
     ofi_source_wake(&eq->source); /* it may have made progress already */
 }
@@ -142,7 +130,6 @@ void ofi_eq_remove_join(struct ofi_mc *mc)
         at = &(*at)->next;
     if (*at)
         *at = mc->next;
-    eq_idle(eq);
     pthread_mutex_unlock(&eq->cm_lock);
     eq_forget(eq, &mc->mc_fid.fid);
 }
@@ -172,20 +159,37 @@ static bool eq_ready(struct ofi_source *source)
     return ready;
 }
 
-/* Append an event of @bytes; with @err, an error. */
-static int eq_append(struct ofi_eq *eq, uint32_t code, const void *entry, size_t bytes,
-                     const struct fi_eq_err_entry *err)
+/* All channels and groups of a process have the same adapter. */
+static void eq_block(struct ofi_source *source)
+{
+    struct ofi_eq *eq = container_of(source, struct ofi_eq, source);
+
+    pthread_mutex_lock(&eq->cm_lock);
+    if (eq->channels)
+        fabemu_block(eq->channels->fab);
+    else if (eq->joins)
+        fabemu_block(eq->joins->ep->domain->fab);
+    pthread_mutex_unlock(&eq->cm_lock);
+}
+
+/* Return a new event with a copy of @entry; NULL: there is no memory. */
+static struct eq_event *event_new(uint32_t code, const void *entry, size_t bytes)
 {
     struct eq_event *event = calloc(1, sizeof *event + bytes);
 
     if (!event)
-        return -FI_ENOMEM;
+        return NULL;
     event->code = code;
     event->bytes = bytes;
     if (bytes)
         memcpy(event->entry, entry, bytes);
-    if (err)
-        event->err = *err;
+    return event;
+}
+
+static int eq_append(struct ofi_eq *eq, struct eq_event *event)
+{
+    if (!event)
+        return -FI_ENOMEM;
     pthread_mutex_lock(&eq->lock);
     *eq->end = event;
     eq->end = &event->next;
@@ -196,12 +200,24 @@ static int eq_append(struct ofi_eq *eq, uint32_t code, const void *entry, size_t
 
 int ofi_eq_report(struct fid_eq *fid, uint32_t code, const void *entry, size_t bytes)
 {
-    return eq_append(eq_of(fid), code, entry, bytes, NULL);
+    struct eq_event *event = event_new(code, entry, bytes);
+
+    if (event) /* struct fi_eq_cm_entry begins with fid, too */
+        event->fid = ((const struct fi_eq_entry *)entry)->fid;
+    if (event && code == FI_CONNREQ)
+        event->info = ((const struct fi_eq_cm_entry *)entry)->info;
+    return eq_append(eq_of(fid), event);
 }
 
 int ofi_eq_report_error(struct fid_eq *fid, const struct fi_eq_err_entry *err)
 {
-    return eq_append(eq_of(fid), 0, err->err_data, err->err_data_size, err);
+    struct eq_event *event = event_new(0, err->err_data, err->err_data_size);
+
+    if (event) {
+        event->err = *err;
+        event->fid = err->fid;
+    }
+    return eq_append(eq_of(fid), event);
 }
 
 /* Remove the oldest event from the list. Lock: held. */
@@ -287,7 +303,7 @@ static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *buf, uint6
 static ssize_t eq_write(struct fid_eq *fid, uint32_t code, const void *buf, size_t bytes,
                         uint64_t flags)
 {
-    int err = flags ? -FI_EBADFLAGS : eq_append(eq_of(fid), code, buf, bytes, NULL);
+    int err = flags ? -FI_EBADFLAGS : eq_append(eq_of(fid), event_new(code, buf, bytes));
 
     return err ? err : (ssize_t)bytes;
 }
@@ -327,7 +343,7 @@ static int eq_close(struct fid *fid)
     if (ofi_held(&eq->source.refs))
         return -FI_EBUSY;
     while (eq->oldest)
-        free(eq_pop(eq));
+        event_drop(eq_pop(eq));
     free(eq->error);
     ofi_source_close(&eq->source);
     pthread_mutex_destroy(&eq->cm_lock);
@@ -367,6 +383,7 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
         return -FI_ENOMEM;
     eq->source.fid = &eq->eq_fid.fid;
     eq->source.ready = eq_ready;
+    eq->source.block = eq_block;
     err = ofi_source_open(&eq->source, attr ? attr->wait_obj : FI_WAIT_NONE,
                           attr ? attr->wait_set : NULL);
     if (err) {

@@ -103,6 +103,7 @@ static int fabric_close(struct fid *fid)
 
     if (ofi_held(&fabric->refs))
         return -FI_EBUSY;
+    pthread_mutex_destroy(&fabric->request_lock);
     free(fabric);
     return 0;
 }
@@ -128,6 +129,7 @@ int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *
         return -FI_ENOMEM;
     ofi_fid_init(&fabric->fabric_fid.fid, FI_CLASS_FABRIC, context, &fabric_fid_ops);
     fabric->fabric_fid.ops = &fabric_ops;
+    pthread_mutex_init(&fabric->request_lock, NULL);
     fabric->fabric_fid.api_version = attr->api_version;
     *ret = &fabric->fabric_fid;
     return 0;

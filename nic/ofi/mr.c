@@ -66,10 +66,8 @@ static int mr_enable(struct ofi_mr *mr)
     uint64_t key = mr->requested_key;
     int err;
 
-    if (mr->registered || !mr->access) {
-        mr->mr_fid.key = mr->registered ? mr->mr_fid.key : key;
-        return 0;
-    }
+    if (mr->registered || !mr->access)
+        return 0; /* mr_init() has set a key; peers cannot use that of a local region */
     err = fabemu_registerv(mr->domain->fab, mr->iov, mr->iovs, mr->access | how, &key);
     if (err)
         return err == -EEXIST ? -FI_ENOKEY : -ofi_errno(err);
@@ -83,6 +81,8 @@ static int mr_bind(struct fid *fid, struct fid *other, uint64_t flags)
     struct ofi_mr *mr = mr_of(fid);
     int err = 0;
 
+    if (!other)
+        return -FI_EINVAL;
     if (other->fclass != FI_CLASS_CNTR)
         return -FI_ENOSYS; /* regions belong to the domain, not to an endpoint */
     if (!flags || flags & ~(FI_REMOTE_READ | FI_REMOTE_WRITE))
@@ -133,7 +133,7 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 
     if (flags & ~FI_RMA_EVENT || fid->fclass != FI_CLASS_DOMAIN)
         return -FI_EBADFLAGS;
-    if (!attr->iov_count || attr->iov_count > OFI_IOV_MAX || attr->offset)
+    if (!attr->mr_iov || !attr->iov_count || attr->iov_count > OFI_IOV_MAX || attr->offset)
         /* attr->iface is not checked: it is undefined without FI_HMEM and before version 1.9 */
         return -FI_EINVAL;
     mr = calloc(1, sizeof *mr);

@@ -134,18 +134,26 @@ struct ofi_wait_set;
 /* The part that all objects have for which a program can wait: queues, counters and wait sets. */
 struct ofi_source {
     struct fid *fid;
-    struct fabemu *fab; /* the adapter whose steps lead to events of this object; NULL: none */
+    /* the adapter whose steps lead to events of this object; NULL: ready() steps all adapters */
+    struct fabemu *fab;
     /* returns whether there is an event that the program has not read */
     bool (*ready)(struct ofi_source *source);
+    /* without fab: as fabemu_block(), for all adapters */
+    void (*block)(struct ofi_source *source);
     enum fi_wait_obj wait_obj;
     struct ofi_signal own_signal, *signal; /* own_signal, or that of a wait set */
     struct ofi_wait_set *set;              /* NULL: none */
     _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
 };
 
+struct ofi_request;
+
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
     _Atomic uint32_t refs; /* number of open domains and event queues */
+
+    pthread_mutex_t request_lock; /* protects the requests; taken last */
+    struct ofi_request *requests; /* for connections; see cm.h */
 };
 
 struct ofi_domain {
@@ -235,7 +243,6 @@ struct ofi_stx;
 struct ofi_sep;
 struct ofi_cm;
 struct ofi_work;
-struct ofi_request;
 
 /* Operations that can be used, and those in use. */
 struct ofi_pool {
@@ -515,7 +522,7 @@ int ofi_source_open(struct ofi_source *source, enum fi_wait_obj wait_obj,
                     struct fid_wait *wait_set);
 void ofi_source_close(struct ofi_source *source);
 
-/** ofi_source_of - return the source of this object, or NULL if one cannot wait for it. */
+/** ofi_source_of - return the source of @fid. NULL: @fid is NULL, or one cannot wait for it. */
 struct ofi_source *ofi_source_of(struct fid *fid);
 
 /** ofi_source_control - implement fi_control() of these objects. */
@@ -523,6 +530,9 @@ int ofi_source_control(struct ofi_source *source, int command, void *arg);
 
 /** ofi_source_step - step the source's adapter, and return whether there is an event. */
 bool ofi_source_step(struct ofi_source *source);
+
+/** ofi_source_block - as fabemu_block(), for the source's adapters. */
+void ofi_source_block(struct ofi_source *source);
 
 /** ofi_source_wake - wake the threads that wait for an event. Thread: any, callbacks too. */
 void ofi_source_wake(struct ofi_source *source);
@@ -538,8 +548,6 @@ void ofi_wait_set_remove(struct ofi_wait_set *set, struct ofi_source *source);
 
 struct ofi_wait_set *ofi_wait_set_of(struct fid *fid);
 struct ofi_source *ofi_wait_set_source(struct ofi_wait_set *set);
-/** ofi_wait_set_block - as fabemu_block(), for the adapters of all members. */
-void ofi_wait_set_block(struct ofi_wait_set *set);
 
 /* eq.c */
 int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
@@ -602,6 +610,7 @@ struct ofi_wait {
     struct fabemu *fab; /* NULL: the caller steps */
     int64_t until_ms;   /* INT64_MAX: no limit */
     unsigned rounds;    /* calls of fabemu_progress() in a row that moved nothing */
+    bool stepped;       /* ofi_wait_step() was called */
 };
 
 /** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
@@ -609,7 +618,8 @@ struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
 
 /**
  * ofi_wait_step - step the adapter, or let other threads run if there is nothing to do. Returns
- * false, and does nothing, if the time has passed.
+ * false, and does nothing, if the time has passed. The first call always steps, so a program that
+ * polls with a time limit of 0 makes progress.
  */
 bool ofi_wait_step(struct ofi_wait *wait);
 

@@ -23,8 +23,7 @@ struct ofi_pep {
     struct ofi_addr source;
     struct ofi_cm cm;
     struct fid_eq *eq;
-    /* requests that the program has neither accepted nor rejected; under the lock of eq */
-    struct ofi_request *requests;
+    /* requests that the program has neither accepted nor rejected; under fabric->request_lock */
     uint32_t request_count;
 };
 
@@ -33,26 +32,99 @@ static struct ofi_pep *pep_of(struct fid *fid)
     return container_of(fid, struct ofi_pep, pep_fid.fid);
 }
 
-void ofi_request_release(struct ofi_request *request)
+/* --- requests ----------------------------------------------------------------------- */
+
+struct ofi_request *ofi_request_hold(struct ofi_fabric *fabric, const struct fid *handle)
 {
-    if (atomic_fetch_sub_explicit(&request->refs, 1, memory_order_acq_rel) == 1)
-        free(request);
+    struct ofi_request *request;
+
+    pthread_mutex_lock(&fabric->request_lock);
+    request = fabric->requests;
+    while (request && &request->fid != handle)
+        request = request->next;
+    if (request)
+        request->refs++;
+    pthread_mutex_unlock(&fabric->request_lock);
+    return request;
 }
 
-void ofi_request_answered(struct ofi_request *request)
+/* Lock: the fabric's request_lock. */
+static void request_drop(struct ofi_request *request)
 {
-    struct ofi_request **at;
+    struct ofi_request **at = &request->fabric->requests;
 
-    request->answered = true;
-    if (!request->pep) /* the passive endpoint has closed */
+    if (--request->refs)
         return;
-    at = &request->pep->requests;
     while (*at != request)
         at = &(*at)->next;
     *at = request->next;
+    free(request);
+}
+
+void ofi_request_release(struct ofi_request *request)
+{
+    struct ofi_fabric *fabric = request->fabric;
+
+    pthread_mutex_lock(&fabric->request_lock);
+    request_drop(request);
+    pthread_mutex_unlock(&fabric->request_lock);
+}
+
+/* Let the passive endpoint, if it is still open, drop its reference. Lock: request_lock. */
+static void request_leave_pep(struct ofi_request *request)
+{
+    if (!request->pep)
+        return;
     request->pep->request_count--;
     request->pep = NULL;
-    ofi_request_release(request);
+    request_drop(request);
+}
+
+bool ofi_request_answer(struct ofi_request *request, const struct ofi_pep *pep)
+{
+    bool may;
+
+    pthread_mutex_lock(&request->fabric->request_lock);
+    may = !request->answered && (!pep || request->pep == pep);
+    request->answered |= may;
+    pthread_mutex_unlock(&request->fabric->request_lock);
+    return may;
+}
+
+void ofi_request_answered(struct ofi_request *request, bool sent)
+{
+    struct ofi_fabric *fabric = request->fabric;
+
+    pthread_mutex_lock(&fabric->request_lock);
+    request->answered = sent;
+    if (sent)
+        request_leave_pep(request);
+    pthread_mutex_unlock(&fabric->request_lock);
+}
+
+/*
+ * Return a new request, with the reference of its passive endpoint. NULL: there is no memory.
+ * @count: receives the number of requests that the program has not answered.
+ */
+static struct ofi_request *request_new(struct ofi_pep *pep, const struct ofi_addr *client,
+                                       uint16_t channel, uint32_t *count)
+{
+    struct ofi_request *request = calloc(1, sizeof *request);
+
+    if (!request)
+        return NULL;
+    request->fid.fclass = FI_CLASS_CONNREQ;
+    request->fabric = pep->fabric;
+    request->refs = 1;
+    request->pep = pep;
+    request->addr = *client;
+    request->channel = channel;
+    pthread_mutex_lock(&pep->fabric->request_lock);
+    request->next = pep->fabric->requests;
+    pep->fabric->requests = request;
+    *count = ++pep->request_count;
+    pthread_mutex_unlock(&pep->fabric->request_lock);
+    return request;
 }
 
 static struct fi_info *request_info(struct ofi_pep *pep, struct ofi_request *request)
@@ -77,27 +149,20 @@ void ofi_pep_request(struct ofi_cm *cm, const struct ofi_addr *client, uint16_t 
         uint8_t bytes[sizeof(struct fi_eq_cm_entry) + OFI_CM_DATA_BYTES];
     } out = {.entry = {.fid = cm->fid}};
     struct ofi_pep *pep = pep_of(cm->fid);
-    struct ofi_request *request = calloc(1, sizeof *request);
+    uint32_t count;
+    struct ofi_request *request = request_new(pep, client, channel, &count);
 
     if (!request)
         return; /* the client's time limit ends its attempt */
-    request->fid.fclass = FI_CLASS_CONNREQ;
-    request->refs = 1;
-    request->pep = pep;
-    request->addr = *client;
-    request->channel = channel;
-    request->next = pep->requests;
-    pep->requests = request;
-    if (pep->request_count++ < OFI_REQUESTS_MAX)
+    if (count <= OFI_REQUESTS_MAX)
         out.entry.info = request_info(pep, request);
-    if (!out.entry.info) {
-        ofi_cm_reject(cm, &pep->source, request, NULL, 0);
-        ofi_request_answered(request);
-        return;
-    }
     if (bytes)
         memcpy(out.entry.data, data, bytes);
-    ofi_eq_report(pep->eq, FI_CONNREQ, &out, sizeof out.entry + bytes);
+    if (out.entry.info && !ofi_eq_report(pep->eq, FI_CONNREQ, &out, sizeof out.entry + bytes))
+        return;
+    fi_freeinfo(out.entry.info);
+    ofi_cm_reject(cm, &pep->source, request, NULL, 0);
+    ofi_request_answered(request, true);
 }
 
 /* --- calls -------------------------------------------------------------------------- */
@@ -108,7 +173,7 @@ static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (flags)
         return -FI_EBADFLAGS;
-    if (other->fclass != FI_CLASS_EQ || pep->eq)
+    if (!other || other->fclass != FI_CLASS_EQ || pep->eq)
         return -FI_EINVAL;
     pep->eq = container_of(other, struct fid_eq, fid);
     ofi_hold(&ofi_eq_source(other)->refs);
@@ -142,20 +207,20 @@ static int pep_listen(struct fid_pep *fid)
 static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *data, size_t bytes)
 {
     struct ofi_pep *pep = pep_of(&fid->fid);
-    struct ofi_request *request;
+    struct ofi_request *request = ofi_request_hold(pep->fabric, handle);
     int err;
 
-    if (!handle || handle->fclass != FI_CLASS_CONNREQ)
+    if (!request)
         return -FI_EINVAL;
-    request = container_of(handle, struct ofi_request, fid);
+    if (!ofi_request_answer(request, pep)) {
+        ofi_request_release(request);
+        return -FI_EOPBADSTATE;
+    }
     ofi_eq_lock(pep->eq);
-    if (request->pep != pep)
-        err = -FI_EOPBADSTATE;
-    else
-        err = ofi_cm_reject(&pep->cm, &pep->source, request, data, bytes);
-    if (!err)
-        ofi_request_answered(request);
+    err = ofi_cm_reject(&pep->cm, &pep->source, request, data, bytes);
     ofi_eq_unlock(pep->eq);
+    ofi_request_answered(request, !err);
+    ofi_request_release(request);
     return err;
 }
 
@@ -182,21 +247,24 @@ static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes
     return ofi_opt_get(level, name, FI_OPT_CM_DATA_SIZE, OFI_CM_DATA_BYTES, value, bytes);
 }
 
-/* Reject the requests for which no endpoint was opened. The others can still be accepted. */
+/*
+ * Reject the requests for which no endpoint was opened. The others can still be accepted. The
+ * passive endpoint is in no event queue any more.
+ */
 static void pep_forget_requests(struct ofi_pep *pep)
 {
-    ofi_eq_lock(pep->eq);
-    while (pep->requests) {
-        struct ofi_request *request = pep->requests;
-        bool taken = atomic_load_explicit(&request->refs, memory_order_relaxed) > 1;
+    struct ofi_request *request, *next;
 
-        if (!taken)
+    pthread_mutex_lock(&pep->fabric->request_lock);
+    for (request = pep->fabric->requests; request; request = next) {
+        next = request->next;
+        if (request->pep != pep)
+            continue;
+        if (request->refs == 1)
             ofi_cm_reject(&pep->cm, &pep->source, request, NULL, 0);
-        ofi_request_answered(request);
-        if (taken)
-            request->answered = false;
+        request_leave_pep(request);
     }
-    ofi_eq_unlock(pep->eq);
+    pthread_mutex_unlock(&pep->fabric->request_lock);
 }
 
 static int pep_close(struct fid *fid)
@@ -204,9 +272,9 @@ static int pep_close(struct fid *fid)
     struct ofi_pep *pep = pep_of(fid);
 
     if (pep->cm.queue) {
+        ofi_eq_remove(&pep->cm); /* so that no thread handles its messages during the rest */
         pep_forget_requests(pep);
         ofi_cm_drain(&pep->cm); /* rejections */
-        ofi_eq_remove(&pep->cm);
         ofi_cm_close(&pep->cm);
     }
     if (pep->eq)

@@ -24,6 +24,7 @@ struct rma_remote {
     fi_addr_t addr;
     const struct fi_rma_iov *iov;
     size_t iovs;
+    bool as_local; /* one piece, as long as the local memory: its field len has no meaning */
 };
 
 /* A transfer, or a part of it between one local and one remote range. */
@@ -54,14 +55,14 @@ static int rma_post(struct ofi_op *op, const struct rma_transfer *t)
     return fabemu_putv(fab, t->peer.node, t->key, t->offset, t->iov, t->pieces, &op->req);
 }
 
-/* Start a part of @whole. Errors: negative FI_E number. */
+/* Start a part of @whole. Errors: negative FI_E number; -FI_EAGAIN, there is no operation. */
 static int rma_part(struct ofi_op *whole, const struct rma_transfer *part)
 {
     struct ofi_op *op = ofi_op_part(whole);
     int err = op ? rma_post(op, part) : 0;
 
     if (!op)
-        return -FI_ENOMEM;
+        return -FI_EAGAIN;
     if (err)
         ofi_op_drop(op);
     return err ? -ofi_errno(err) : 0;
@@ -93,7 +94,8 @@ static int rma_split(struct ofi_op *whole, const struct rma_transfer *t,
     }
     if (err && !started)
         return err;
-    ofi_op_split_end(whole, (uint32_t)(remote->iovs - started), -err);
+    ofi_op_split_end(whole, (uint32_t)(remote->iovs - started),
+                     err == -FI_EAGAIN ? FI_ENOMEM : -err);
     return 0;
 }
 
@@ -107,18 +109,14 @@ static int rma_check(const struct ofi_ep *ep, enum ofi_count count, uint64_t fla
     return flags & ~known ? -FI_EBADFLAGS : ofi_data_check(ep, flags);
 }
 
-/*
- * Check that the remote pieces have @bytes in all. A call that names one remote address without a
- * size has passed RMA_AS_LOCAL as its length.
- */
-#define RMA_AS_LOCAL SIZE_MAX
+/* Check that the remote pieces have @bytes in all. */
 static int rma_remote_check(const struct rma_remote *remote, size_t bytes, uint64_t flags)
 {
     size_t sum = 0;
 
-    if (!remote->iovs || remote->iovs > OFI_IOV_MAX)
+    if (!remote->iov || !remote->iovs || remote->iovs > OFI_IOV_MAX)
         return -FI_EINVAL;
-    if (remote->iovs == 1 && remote->iov->len == RMA_AS_LOCAL)
+    if (remote->as_local)
         return 0;
     if (remote->iovs > 1 && flags & FI_REMOTE_CQ_DATA)
         return -FI_EOPNOTSUPP; /* no part could carry the data, because any may be the last */
@@ -172,6 +170,8 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
 
     if (!err)
         err = ofi_iov(xfer, t.iov, &t.pieces, &bytes);
+    if (!err && bytes > ep->message_max_bytes)
+        err = -FI_EMSGSIZE;
     if (!err)
         err = rma_remote_check(remote, bytes, xfer->flags);
     if (err)
@@ -196,9 +196,9 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
 static ssize_t rma_start_at(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
                             fi_addr_t addr, uint64_t offset, uint64_t key)
 {
-    const struct fi_rma_iov piece = {.addr = offset, .len = RMA_AS_LOCAL, .key = key};
+    const struct fi_rma_iov piece = {.addr = offset, .key = key};
 
-    return rma_start(ep, count, xfer, &(struct rma_remote){addr, &piece, 1});
+    return rma_start(ep, count, xfer, &(struct rma_remote){addr, &piece, 1, true});
 }
 
 static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_msg_rma *msg,
@@ -210,7 +210,7 @@ static ssize_t rma_msg(struct fid_ep *ep, enum ofi_count count, const struct fi_
                                         .data = msg->data,
                                         .flags = flags,
                                         .context = msg->context},
-                     &(struct rma_remote){msg->addr, msg->rma_iov, msg->rma_iov_count});
+                     &(struct rma_remote){msg->addr, msg->rma_iov, msg->rma_iov_count, false});
 }
 
 static ssize_t rma_v(struct fid_ep *ep, enum ofi_count count, const struct iovec *iov, size_t iovs,

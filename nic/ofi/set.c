@@ -93,12 +93,13 @@ static bool wait_set_ready(struct ofi_source *source)
     return ready;
 }
 
-void ofi_wait_set_block(struct ofi_wait_set *set)
+static void wait_set_block(struct ofi_source *source)
 {
+    struct ofi_wait_set *set = container_of(source, struct ofi_wait_set, source);
+
     pthread_mutex_lock(&set->members.lock);
     for (size_t i = 0; i < set->members.count; i++)
-        if (set->members.source[i]->fab)
-            fabemu_block(set->members.source[i]->fab);
+        ofi_source_block(set->members.source[i]);
     pthread_mutex_unlock(&set->members.lock);
 }
 
@@ -155,6 +156,7 @@ int ofi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, stru
     if (!set)
         return -FI_ENOMEM;
     set->source.ready = wait_set_ready;
+    set->source.block = wait_set_block;
     err = ofi_source_open(&set->source,
                           attr->wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr->wait_obj, NULL);
     if (err) {
@@ -191,9 +193,15 @@ static int poll_set_poll(struct fid_poll *fid, void **contexts, int count)
     return found;
 }
 
+/* Return the source of an object that may be in a poll set: any but a wait set. */
+static struct ofi_source *poll_set_source(struct fid *fid)
+{
+    return fid && fid->fclass != FI_CLASS_WAIT ? ofi_source_of(fid) : NULL;
+}
+
 static int poll_set_add(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 {
-    struct ofi_source *source = ofi_source_of(event_fid);
+    struct ofi_source *source = poll_set_source(event_fid);
     int err;
 
     if (flags)
@@ -208,7 +216,7 @@ static int poll_set_add(struct fid_poll *fid, struct fid *event_fid, uint64_t fl
 
 static int poll_set_del(struct fid_poll *fid, struct fid *event_fid, uint64_t flags)
 {
-    struct ofi_source *source = ofi_source_of(event_fid);
+    struct ofi_source *source = poll_set_source(event_fid);
 
     if (flags)
         return -FI_EBADFLAGS;

@@ -50,7 +50,7 @@ int ofi_source_open(struct ofi_source *source, enum fi_wait_obj wait_obj, struct
     source->signal = &source->own_signal;
     if (wait_obj != FI_WAIT_SET)
         return signal_open(&source->own_signal, wait_obj);
-    if (!wait_set)
+    if (!wait_set || wait_set->fid.fclass != FI_CLASS_WAIT)
         return -FI_EINVAL;
     source->own_signal.fd = -1;
     source->set = ofi_wait_set_of(&wait_set->fid);
@@ -69,7 +69,7 @@ void ofi_source_close(struct ofi_source *source)
 
 struct ofi_source *ofi_source_of(struct fid *fid)
 {
-    switch (fid->fclass) {
+    switch (fid ? fid->fclass : FI_CLASS_UNSPEC) {
     case FI_CLASS_CQ:
         return &container_of(fid, struct ofi_cq, cq_fid.fid)->source;
     case FI_CLASS_CNTR:
@@ -106,6 +106,14 @@ bool ofi_source_step(struct ofi_source *source)
     return source->ready(source);
 }
 
+void ofi_source_block(struct ofi_source *source)
+{
+    if (source->fab)
+        fabemu_block(source->fab);
+    else
+        source->block(source);
+}
+
 void ofi_source_wake(struct ofi_source *source)
 {
     struct ofi_signal *signal = source->signal;
@@ -130,13 +138,7 @@ int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
         if (ofi_source_step(source))
             return -FI_EAGAIN;
     }
-    for (int i = 0; i < count; i++) {
-        struct ofi_source *source = ofi_source_of(fids[i]);
-
-        if (source->fab)
-            fabemu_block(source->fab);
-        else if (fids[i]->fclass == FI_CLASS_WAIT)
-            ofi_wait_set_block(ofi_wait_set_of(fids[i]));
-    }
+    for (int i = 0; i < count; i++)
+        ofi_source_block(ofi_source_of(fids[i]));
     return 0;
 }

@@ -30,8 +30,9 @@ struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms)
 
 bool ofi_wait_step(struct ofi_wait *wait)
 {
-    if (wait_is_over(wait))
+    if (wait->stepped && wait_is_over(wait))
         return false;
+    wait->stepped = true;
     if (wait->fab && fabemu_progress(wait->fab))
         wait->rounds = 0;
     else if (!wait->fab || wait->rounds++ >= OFI_POLLS_BEFORE_SLEEP)

@@ -225,6 +225,8 @@ static int work_counter(struct ofi_domain *domain, struct ofi_work *work,
 static int work_start(struct ofi_domain *domain, struct ofi_work *work,
                       const struct fi_deferred_work *request)
 {
+    if (!request->op.msg) /* the pointer to the arguments of any type of operation */
+        return -FI_EINVAL;
     switch (request->op_type) {
     case FI_OP_SEND:
         return work_send(domain, work, request->op.msg);

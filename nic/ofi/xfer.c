@@ -14,7 +14,7 @@
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
 {
-    if (xfer->iovs > OFI_IOV_MAX)
+    if (xfer->iovs > OFI_IOV_MAX || (xfer->iovs && !xfer->iov))
         return -FI_EINVAL;
     *bytes = 0;
     to[0] = (struct fabemu_iov){0};

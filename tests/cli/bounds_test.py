@@ -236,6 +236,17 @@ class BoundsTest(FabemuCase):
                 out, err = self.death(what, "stop", "--bound", bound).communicate(timeout=60)
                 self.assertRegex(out, "^No route to host: .*node 1", err)
 
+    def test_libfabric__protects_the_successor_of_a_killed_process(self):
+        program = self.of_the_build("ofi_random_test")
+        for profile in ("oq2004", "qsnet3"):
+            for seed in (1, 150, 279):
+                with self.subTest(profile=profile, seed=seed):
+                    run = self.start("run", "--topo", "kary:2,2", "--profile", profile,
+                                     "--keep-going", "--", program, str(seed), "300", "kill")
+                    out, err = run.communicate(timeout=100)
+                    self.assertIn("ofi_random_test: passed\n", out, err)
+                    self.assertIn("died: killed by signal 9; the others go on", err)
+
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
     def test_mpi__returns_an_error_with_MPI_ERRORS_RETURN(self):
         program = self.of_the_build("mpi_death")

@@ -21,6 +21,7 @@
 #include "tests/fixtures/host/fake.h"
 
 #define REQUESTS     12u
+#define ARRIVALS     4u
 #define REGION_BYTES 4096u
 #define GROUP        77u
 #define MEMBERS      2u
@@ -40,6 +41,12 @@ enum command {
     ANSWER,  /* tag, 2 of bytes: node 1 sends a valid message */
     PROBE,   /* which, tag: receives or discards an unexpected message */
     DEPART,  /* another process replaces that at node 1 */
+    NOTICE,  /* which: receives the notice of a put */
+    NOTIFY,  /* which, offset / 16, 2 of bytes: puts with a notice */
+    MULTI,   /* which, tag, 2 of bytes: a buffer for several messages */
+    COUNT,   /* what: an event counts, or stops to count, accesses to the region or by the queue */
+    ARM,     /* which, threshold, 2 of bytes: a put that the event starts */
+    RENEW,   /* what: closes the queue, or removes the region, and opens another one */
     COMMANDS
 };
 
@@ -61,9 +68,12 @@ static struct fixture {
     uint64_t symmetric; /* key of the symmetric region; 0: none */
     uint8_t *region[2];
     struct fabemu_group *group[2];
-    struct fabemu_req *req[REQUESTS]; /* requests of node 0 */
-    uint8_t *buf[REQUESTS];           /* buffers of these requests */
-    struct fabemu_req valid[2];       /* requests of node 1: collectives, sends */
+    struct fabemu_req *req[REQUESTS];     /* requests of node 0 */
+    uint8_t *buf[REQUESTS];               /* buffers of these requests */
+    struct fabemu_req *arrival[ARRIVALS]; /* requests of messages in a buffer for several */
+    bool several[REQUESTS];     /* the buffer is for several messages, whose requests use it, too */
+    struct fabemu_event event;  /* of node 0 */
+    struct fabemu_req valid[2]; /* requests of node 1: collectives, sends */
     uint8_t *collect_buf;
     uint64_t random;    /* state of the replacement of getrandom() */
     uint32_t transfers; /* number of operations whose id NAMED has tried */
@@ -138,13 +148,24 @@ static void do_segment(struct fuzz_input *in)
 
 /* --- the application ---------------------------------------------------------------- */
 
-/* Return a request, with a buffer of @bytes; NULL if the request is in progress. */
+/* Return whether a message in a buffer for several messages is still arriving. */
+static bool is_arriving(void)
+{
+    for (uint32_t i = 0; i < ARRIVALS; i++)
+        if (fabemu_req_status(fixture.arrival[i]) == FABEMU_PENDING)
+            return true;
+    return false;
+}
+
+/* Return a request, with a buffer of @bytes; NULL if the request or its buffer is in use. */
 static struct fabemu_req *request(struct fuzz_input *in, uint8_t **buf, size_t bytes)
 {
     uint32_t which = fuzz_u8(in) % REQUESTS;
 
-    if (fabemu_req_status(fixture.req[which]) == FABEMU_PENDING)
+    if (fabemu_req_status(fixture.req[which]) == FABEMU_PENDING ||
+        (fixture.several[which] && is_arriving()))
         return NULL;
+    fixture.several[which] = false;
     free(fixture.buf[which]);
     *buf = fixture.buf[which] = calloc(1, bytes + 1);
     fuzz_must(*buf, "no memory");
@@ -201,6 +222,109 @@ static void do_atomic(struct fuzz_input *in)
         fabemu_atomic_array(fixture.fab[0], &atomic, count, req);
     else if (req)
         fabemu_atomic(fixture.fab[0], &atomic, req);
+}
+
+static void do_notice(struct fuzz_input *in)
+{
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, 0);
+
+    if (req)
+        fabemu_recv_notice(fixture.queue[0], req);
+}
+
+/* The queue at node 1 takes notices only if its process has received one before. */
+static void do_notify(struct fuzz_input *in)
+{
+    const struct fabemu_notice notice = {.queue = 1, .src_queue = 1, .data = 7};
+    uint64_t offset = 16 * (uint64_t)fuzz_u8(in);
+    struct fabemu_iov iov = {.bytes = fuzz_u16(in)};
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, iov.bytes);
+
+    iov.base = buf;
+    if (req)
+        fabemu_putv_notice(fixture.fab[0], 1, fixture.key[1], offset, &iov, 1, &notice, req);
+}
+
+/* Callback of the adapter: a message has matched a buffer for several. */
+static struct fabemu_req *next_arrival(struct fabemu_req *req, void *at)
+{
+    (void)req, (void)at;
+    for (uint32_t i = 0; i < ARRIVALS; i++)
+        if (fabemu_req_status(fixture.arrival[i]) != FABEMU_PENDING)
+            return memset(fixture.arrival[i], 0, sizeof *req);
+    return NULL;
+}
+
+static void do_multi(struct fuzz_input *in)
+{
+    const struct fabemu_source any = {FABEMU_ANY_NODE, FABEMU_ANY_QUEUE};
+    struct fabemu_multi multi = {.min_bytes = 8, .next = next_arrival};
+    uint64_t tag = fuzz_u8(in);
+    uint8_t *buf;
+
+    multi.bytes = fuzz_u16(in) + 8;
+    struct fabemu_req *req = request(in, &buf, multi.bytes);
+
+    if (!req)
+        return;
+    for (uint32_t i = 0; i < REQUESTS; i++)
+        if (fixture.req[i] == req)
+            fixture.several[i] = true;
+    multi.base = buf;
+    fabemu_recv_multi(fixture.queue[0], any, tag, tag & 128 ? UINT64_MAX : 0, &multi, req);
+}
+
+static void do_count(struct fuzz_input *in)
+{
+    uint8_t what = fuzz_u8(in);
+    struct fabemu_event *event = what & 8 ? NULL : &fixture.event;
+
+    if (what & 4)
+        fabemu_queue_event(fixture.queue[0], what & 3, event);
+    else
+        fabemu_register_event(fixture.fab[0], fixture.key[0], what & 3, event);
+    if (what & 16)
+        fabemu_event_change(&fixture.event, what >> 5 & 3, what >> 6);
+}
+
+static void do_arm(struct fuzz_input *in)
+{
+    uint64_t threshold = fuzz_u8(in);
+    size_t bytes = fuzz_u16(in);
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, bytes);
+
+    if (!req)
+        return;
+    req->after = &fixture.event;
+    req->threshold = threshold % 64;
+    req->after_failures = threshold & 64;
+    req->event = threshold & 128 ? &fixture.event : NULL;
+    req->targets_queue = true;
+    req->target_queue = 1;
+    fabemu_put(fixture.fab[0], 1, fixture.key[1], 0, buf, bytes, req);
+}
+
+static void region_register(uint32_t node)
+{
+    fuzz_must(!fabemu_register(fixture.fab[node], fixture.region[node], REGION_BYTES,
+                               FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE | FABEMU_REMOTE_ATOMIC,
+                               &fixture.key[node]),
+              "a process can register a region");
+}
+
+static void do_renew(struct fuzz_input *in)
+{
+    if (fuzz_u8(in) & 1) {
+        fabemu_unregister(fixture.fab[0], fixture.key[0]);
+        region_register(0);
+    } else {
+        fabemu_queue_close(fixture.queue[0]);
+        fuzz_must(!fabemu_queue_open(fixture.fab[0], 1, &fixture.queue[0]),
+                  "a closed queue can be opened");
+    }
 }
 
 static void collect(uint32_t node, uint8_t what, uint8_t *buf, size_t bytes, struct fabemu_req *req)
@@ -304,6 +428,23 @@ static void do_depart(void)
     fixture.group[1] = NULL;
 }
 
+/* Commands about notices, events and buffers for several messages. */
+static void do_late_command(struct fuzz_input *in, enum command command)
+{
+    if (command == NOTICE)
+        do_notice(in);
+    else if (command == NOTIFY)
+        do_notify(in);
+    else if (command == MULTI)
+        do_multi(in);
+    else if (command == COUNT)
+        do_count(in);
+    else if (command == ARM)
+        do_arm(in);
+    else
+        do_renew(in);
+}
+
 static void do_command(struct fuzz_input *in)
 {
     enum command command = fuzz_u8(in) % COMMANDS;
@@ -330,6 +471,8 @@ static void do_command(struct fuzz_input *in)
         do_probe(in);
     else if (command == DEPART)
         do_depart();
+    else if (command >= NOTICE)
+        do_late_command(in, command);
     else
         for (uint32_t steps = 1 + fuzz_u8(in) % 16; steps; steps--)
             fake_pump(fixture.fake);
@@ -355,17 +498,20 @@ static void fixture_open(uint8_t how)
     for (uint32_t i = 0; i < MEMBERS; i++) {
         fixture.region[i] = calloc(1, REGION_BYTES);
         fuzz_must(fixture.region[i] &&
-                      !fabemu_register(fixture.fab[i], fixture.region[i], REGION_BYTES,
-                                       FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
-                                           FABEMU_REMOTE_ATOMIC,
-                                       &fixture.key[i]) &&
                       !fabemu_group_join(fixture.fab[i], GROUP, MEMBERS, &fixture.group[i]),
-                  "a process can register a region and join a group");
+                  "a process can join a group");
+        region_register(i);
     }
     for (uint32_t i = 0; i < REQUESTS; i++) {
         fixture.req[i] = calloc(1, sizeof *fixture.req[i]);
         fuzz_must(fixture.req[i], "no memory");
     }
+    for (uint32_t i = 0; i < ARRIVALS; i++) {
+        fixture.arrival[i] = calloc(1, sizeof *fixture.arrival[i]);
+        fuzz_must(fixture.arrival[i], "no memory");
+    }
+    fuzz_must(!fabemu_event_open_tolerant(fixture.fab[0], &fixture.event, NULL),
+              "an event can be opened");
 }
 
 /* Connect the two processes by a message in each direction. */
@@ -400,6 +546,8 @@ static void fixture_close(void)
         free(fixture.req[i]);
         free(fixture.buf[i]);
     }
+    for (uint32_t i = 0; i < ARRIVALS; i++)
+        free(fixture.arrival[i]);
     for (uint32_t i = 0; i < MEMBERS; i++)
         free(fixture.region[i]);
     free(fixture.collect_buf);

@@ -26,6 +26,7 @@ static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
     for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
         fab->parked--;
     queue->open = true;
+    fab->retired[queue->id] = false;
     emu_list_add(&fab->opened, &queue->opened);
 }
 
@@ -97,6 +98,8 @@ static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
         if (fab->queues[first + i])
             nic_queue_free(fab->queues[first + i]);
         err = queue_open_locked(fab, first + i, &ret[i]);
+        if (!err)
+            ret[i]->any = true;
         while (err && i)
             nic_queue_free(ret[--i]);
     }

@@ -10,6 +10,7 @@
 #include "emu/hostif/bounds.h"
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
+#include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
 #include "nic/host/peer/failure.h"
@@ -103,7 +104,8 @@ static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
     fab->info = *info;
     fab->peers = calloc(info->nodes, sizeof *fab->peers);
     fab->queues = calloc(NIC_QUEUES, sizeof(struct fabemu_queue *));
-    if (!fab->peers || !fab->queues)
+    fab->retired = calloc(NIC_QUEUES, sizeof *fab->retired);
+    if (!fab->peers || !fab->queues || !fab->retired)
         return -ENOMEM;
     return -pthread_mutex_init(&fab->lock, NULL);
 }
@@ -128,6 +130,7 @@ int nic_open(struct fabemu **ret, const struct emu_hostif_fds *fds, const struct
 
 close_hostif:
     free(fab->queues);
+    free(fab->retired);
     free(fab->peers);
     fab->hostif.bell = -1; /* the caller still owns it */
     emu_hostif_nic_close(&fab->hostif);
@@ -167,6 +170,7 @@ static void nic_free_pools(struct fabemu *fab)
 
 void nic_close(struct fabemu *fab)
 {
+    nic_lock(fab); /* requests complete under the lock; what events start then is never executed */
     nic_queue_release(fab);
     nic_group_release(fab);
     for (uint32_t i = 0; i < fab->info.nodes; i++)
@@ -178,7 +182,9 @@ void nic_close(struct fabemu *fab)
     free(fab->slots);
     free(fab->loop);
     free(fab->queues);
+    free(fab->retired);
     free(fab->peers);
+    pthread_mutex_unlock(&fab->lock);
     pthread_mutex_destroy(&fab->lock);
     emu_hostif_nic_close(&fab->hostif);
     free(fab->path);

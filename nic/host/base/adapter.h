@@ -148,6 +148,9 @@ struct fabemu {
 
     /* Messages: rx/. */
     struct fabemu_queue **queues; /* by id; NULL: no such queue */
+    /* by id: the queue was opened by fabemu_queue_open_any() and has closed since, so messages for
+       it are refused */
+    bool *retired;
     struct emu_list opened;       /* the open queues */
     uint32_t parked;              /* number of messages kept in queues that are not open */
     uint32_t queue_any;           /* the id that fabemu_queue_open_any() tries first */

@@ -91,7 +91,8 @@ static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *se
          seg->payload[0] != NIC_RTS))
         return false;
     memcpy(&head, seg->payload, sizeof head);
-    return !fab->queues[head.queue] || !fab->queues[head.queue]->open;
+    return !fab->retired[head.queue] &&
+           (!fab->queues[head.queue] || !fab->queues[head.queue]->open);
 }
 
 static void early_replay(struct fabemu *fab, struct nic_peer *peer)

@@ -163,9 +163,9 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 /* --- unmatched ---------------------------------------------------------------------- */
 
 /*
- * Keep a message without a receive. Returns NULL if there is no memory, or too many messages are
- * kept. If we are detaching, this is not counted as refused, because nobody would have received the
- * message.
+ * Keep a message without a receive. Returns NULL if the queue has closed, there is no memory, or
+ * too many messages are kept. If we are detaching or the queue has closed, this is not counted as
+ * refused, because nobody would have received the message.
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
                                            struct fabemu_queue *queue,
@@ -174,6 +174,8 @@ static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_
 {
     struct fabemu_message *msg = NULL;
 
+    if (fab->retired[queue->id])
+        return NULL;
     if (queue->open || fab->parked < NIC_PARKED_MAX)
         msg = msg_alloc(fab, rts ? 0 : wire->bytes);
     if (!msg) {
@@ -251,6 +253,14 @@ static struct fabemu_queue *message_begin(struct fabemu *fab, struct nic_peer *p
     return queue ? queue->receiver : NULL;
 }
 
+/* Return the status of a message that message_keep() has not kept. */
+static int message_refusal(const struct fabemu *fab, const struct fabemu_queue *queue)
+{
+    if (fab->leaving)
+        return -EHOSTUNREACH;
+    return fab->retired[queue->id] ? -ECANCELED : -ENOMEM;
+}
+
 /* Send a FIN to the sender of an eager message. @id: the sender's id; 0: it wants no FIN. */
 static void message_confirm(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status)
 {
@@ -297,7 +307,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
             emu_copy(msg->buf, from, n);
     }
     if (!recv && !msg) {
-        message_confirm(fab, peer, wire.id, fab->leaving ? -EHOSTUNREACH : -ENOMEM);
+        message_confirm(fab, peer, wire.id, message_refusal(fab, queue));
         wire.id = 0;
     }
     if (n < wire.bytes) {
@@ -391,6 +401,6 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
         /* if we are detaching, our answer to the sender's disconnect ends its send instead */
-        nic_fin(fab, peer, wire.id, -ENOMEM);
+        nic_fin(fab, peer, wire.id, message_refusal(fab, queue));
     }
 }

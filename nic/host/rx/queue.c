@@ -201,6 +201,7 @@ void nic_queue_free(struct fabemu_queue *queue)
     if (nic_queue_is_shared(queue))
         sharing_end(queue);
     emu_list_del(&queue->opened);
+    fab->retired[queue->id] |= queue->any;
     fab->queues[queue->id] = NULL;
     free(queue);
 }

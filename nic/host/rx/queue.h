@@ -52,6 +52,7 @@ struct fabemu_queue {
     /* fabemu_queue_open_counted(): number of references; 0: not opened by it */
     uint32_t refs;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
+    bool any;           /* fabemu_queue_open_any() has chosen its number */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
 };
 

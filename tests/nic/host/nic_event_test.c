@@ -344,6 +344,29 @@ static void event__fails_with_the_operations_it_counts(void)
     peers_close(&w);
 }
 
+/* The process detaches: the operations are cancelled, and events count that. */
+static void event__may_be_armed_when_its_process_ends(void)
+{
+    struct peers w;
+    struct fabemu_event event, tolerant;
+    struct fabemu_req armed[2] = {{0}}, recv = {0};
+    uint64_t word = 0;
+    struct fabemu_iov iov = {.base = &word, .bytes = 8};
+
+    peers_open(&w, 2, false);
+    event_open(&w, 0, &event);
+    CU_ASSERT_EQUAL(fabemu_event_open_tolerant(w.fab[0], &tolerant, NULL), 0);
+    armed[0] = (struct fabemu_req){.after = &event, .threshold = 1, .event = &tolerant};
+    armed[1] = (struct fabemu_req){.after = &tolerant, .threshold = 9, .event = &tolerant};
+    recv.event = &tolerant;
+    for (unsigned i = 0; i < 2; i++)
+        CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &word, 8, &armed[i]), 0);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 7, 0, &iov, 1, &recv), 0);
+    peers_close(&w);
+    CU_ASSERT(armed[0].status == -ECANCELED && armed[1].status == -ECANCELED);
+    CU_ASSERT(recv.status == -ECANCELED && tolerant.failures == 3);
+}
+
 static void event_close__cancels_armed_operations(void)
 {
     struct peers w;
@@ -693,6 +716,7 @@ int main(void)
         CASE(tolerant__counts_failures_separately),
         CASE(armed__atomics_read_their_operands_late),
         CASE(event_close__cancels_armed_operations),
+        CASE(event__may_be_armed_when_its_process_ends),
         CASE(event__belongs_to_one_adapter),
         CASE(events__form_a_barrier_tree),
         CASE(event_wait__works_from_threads),

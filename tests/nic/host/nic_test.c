@@ -731,9 +731,11 @@ static void send__waits_when_no_more_can_be_held(void)
 static void queue_open_any__starts_empty_and_rotates(void)
 {
     struct peers w;
+    static uint8_t large[100000];
     struct fabemu_queue *queue[3];
-    struct fabemu_req req = {0};
-    struct fabemu_dest dest = {.node = 1};
+    struct fabemu_req req = {0}, sends[3] = {{0}};
+    struct fabemu_iov iov[3] = {{large, 1}, {large, 1000}, {large, sizeof large}};
+    struct fabemu_dest dest = {.node = 1, .delivered = true};
     uint16_t first;
 
     peers_open(&w, 2, false);
@@ -743,7 +745,12 @@ static void queue_open_any__starts_empty_and_rotates(void)
     while (fabemu_inject(w.queue[0], &dest, "x", 1) == -EAGAIN)
         fake_pump(w.fake);
     fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 1);
+    CU_ASSERT_EQUAL(w.fab[1]->parked, 0); /* the next owner must not receive it */
+    for (unsigned i = 0; i < 3; i++)      /* so senders that wait for the receiver must not wait */
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov[i], 1, &sends[i]), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, sends, 3));
+    for (unsigned i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(sends[i].status, -ECANCELED);
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[1]), 0);
     CU_ASSERT_NOT_EQUAL(fabemu_queue_id(queue[1]), first);
     w.fab[1]->queue_any = first; /* as after a round of all numbers */

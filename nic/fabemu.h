@@ -186,11 +186,11 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * If this process is attached already, the call returns the same adapter with one more reference,
  * so that a libfabric provider and an MPI component in one process share a node. The process
  * requests node $FABEMU_NODE (its number, or its name in the network's file), or else the node of
- * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK). If that node is taken,
- * it gets any free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody listens on the
- * socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no node of the
- * fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO, the fabric
- * has another version than this library.
+ * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
+ * is taken, it gets any free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody listens
+ * on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no node of
+ * the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO, the
+ * fabric has another version than this library.
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 

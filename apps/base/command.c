@@ -79,8 +79,8 @@ static int look_in_path(const char *name, char *file)
 
 bool command_is_launcher(const char *name)
 {
-    static const char *const launchers[] = {"mpirun", "mpiexec", "orterun", "mpirun.openmpi",
-                                            "mpiexec.openmpi"};
+    static const char *const launchers[] = {"mpirun",         "mpiexec",         "orterun",
+                                            "mpirun.openmpi", "mpiexec.openmpi", "mpiexec.hydra"};
     const char *slash = strrchr(name, '/');
 
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++)
@@ -91,7 +91,7 @@ bool command_is_launcher(const char *name)
 
 static const char *what_to_do(const char *name)
 {
-    if (command_is_launcher(name))
+    if (command_is_launcher(name) && !strstr(name, "hydra"))
         return "install Open MPI: apt-get install openmpi-bin";
     return "check the spelling and PATH";
 }
@@ -146,7 +146,8 @@ struct setting {
     const char *name;
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
-    /* if the user has set one of these, `name` is not set, because Open MPI refuses both */
+    /* If the user has set one of these, `name` is not set. Open MPI refuses both. MPICH would
+       ignore the user's. */
     const char *conflicts[3];
 };
 
@@ -165,6 +166,11 @@ static const struct setting settings_4[] = {
     {"OMPI_MCA_btl", "self", NULL, {0}},
     {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves sm and pt2pt */
     {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
+    /* MPICH otherwise sends messages between processes of one host through shared memory */
+    {"MPIR_CVAR_NOLOCAL",
+     "1",
+     NULL,
+     {"MPIR_CVAR_NO_LOCAL", "MPIR_CVAR_NUM_CLIQUES", "MPIR_CVAR_ODD_EVEN_CLIQUES"}},
 };
 
 /*

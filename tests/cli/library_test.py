@@ -94,6 +94,8 @@ int main(int argc, char **argv)
         receive_and_stop(fab);
     else if (argc > 1 && strcmp(argv[1], "inject") == 0)
         inject(fab);
+    else if (argc > 1 && strcmp(argv[1], "node") == 0)
+        printf("%u\n", fabemu_info(fab)->node);
     else
         send_twice(fab);
     fabemu_detach(fab);
@@ -135,6 +137,15 @@ class LibraryTest(FabemuCase):
         done = self.fabemu("run", "--topo", "kary:2,2", "--", self.program(), "closed")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 attached", done.stderr)
+
+    def test_attach__requests_the_node_of_the_rank(self):
+        program = self.program()
+        for env in ({"PMIX_RANK": "2"}, {"OMPI_COMM_WORLD_RANK": "2"}, {"PMI_RANK": "2"},
+                    {"PMI_RANK": "1", "FABEMU_NODE": "2"}):
+            with self.subTest(env=env):
+                done = self.fabemu("run", "--topo", "kary:2,2", "--", program, "node",
+                                   env={**self.env, **env})
+                self.assertEqual(done.stdout, "2\n", done.stderr)
 
     def test_peer_that_is_stopped__is_named_once(self):
         env = {"FABEMU_SOCKET": self.up("u")}

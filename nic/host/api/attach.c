@@ -177,12 +177,27 @@ static int env_decimal(const char *name)
     return !*end && value >= 0 && value <= INT32_MAX ? (int)value : -1;
 }
 
-/* Return the rank of this process that its MPI launcher exported, or -1. */
+/* Return the first number that one of the variables in the list holds, or -1. */
+static int first_decimal(const char *const *names)
+{
+    int value = -1;
+
+    for (; *names && value < 0; names++)
+        value = env_decimal(*names);
+    return value;
+}
+
+/* Return the rank of this process that its MPI launcher exported, or -1. MPICH sets PMI_RANK. */
 static int rank_given(void)
 {
-    int rank = env_decimal("PMIX_RANK");
+    return first_decimal(
+        (const char *const[]){"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL});
+}
 
-    return rank >= 0 ? rank : env_decimal("OMPI_COMM_WORLD_RANK");
+/* Return the number of processes of the job that the MPI launcher exported, or -1. */
+static int ranks_given(void)
+{
+    return first_decimal((const char *const[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL});
 }
 
 /* Return the number or name of the node that the user has requested, or NULL. */
@@ -208,7 +223,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct emu_hostif_fds fds;
     const struct nic_job job = {.node = node_given(),
                                 .rank = rank_given(),
-                                .ranks = env_decimal("OMPI_COMM_WORLD_SIZE")};
+                                .ranks = ranks_given()};
     int err;
 
     err = nic_control_attach(&control, path, &job, &info, &fds);

@@ -130,6 +130,13 @@ class SettingsTest(FabemuCase):
         got, said = self.shown(PATH=f"{folder}:" + self.env["PATH"])
         self.assertEqual((got["OMPI_MCA_pml"], said), ("cm", ""))
 
+    def test_mpich__keeps_messages_within_a_host_on_the_fabric(self):
+        ours = "MPIR_CVAR_NOLOCAL"
+        self.assertEqual(self.shown()[0][ours], "1")
+        self.assertEqual(self.shown(**{ours: "0"})[0][ours], "0")
+        for theirs in ("MPIR_CVAR_NO_LOCAL", "MPIR_CVAR_NUM_CLIQUES", "MPIR_CVAR_ODD_EVEN_CLIQUES"):
+            self.assertNotIn(ours, self.shown(**{theirs: "2"})[0])
+
     def test_own_components__are_found(self):
         got, _ = self.shown(OMPI_MCA_mca_base_component_path="/mine:SYSTEM_DEFAULT")
         self.assertTrue(got["OMPI_MCA_mca_base_component_path"].endswith(":/mine:SYSTEM_DEFAULT"))

@@ -211,7 +211,7 @@ static void sets__refuse_objects_that_do_not_fit(void)
 /* No object can be closed while another one uses it, and each can be closed after that. */
 static void close__refuses_objects_in_use(void)
 {
-    struct fid_ep *alias;
+    struct fid_ep *alias = NULL;
     struct fid_av *av;
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};
     struct world w;

@@ -318,14 +318,19 @@ static void slot_hello(struct ofi_mc *mc, uint32_t rank)
                sizeof slot->hello);
 }
 
-/* Handle a message of this member. */
+/*
+ * Handle a message of this member, or that none can arrive any more because its process has ended.
+ * During the barrier that is no error: if the member has not left the group in order, the fabric
+ * breaks the group.
+ */
 static void slot_received(struct ofi_mc *mc, uint32_t rank)
 {
     struct ofi_join *join = mc->join;
     struct join_slot *slot = &join->slot[rank];
 
     if (slot->receive.req.status) {
-        join_fail(mc, ofi_errno(slot->receive.req.status));
+        if (join->state == JOINING_WAITS)
+            join_fail(mc, ofi_errno(slot->receive.req.status));
     } else if (!slot->here) {
         slot_hello(mc, rank);
     } else if (join->state == JOINING_IN_BARRIER) {

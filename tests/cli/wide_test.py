@@ -109,7 +109,7 @@ class WideTest(FabemuCase):
         self.assertNotIn("guid", written)
         faults = self.file("link-down link=big:64\nlink-down link=ann:2>\n", "names.faults")
         done = self.fabemu("fault", "--check", faults, "--topo", two, "--profile", "qsnet3")
-        for text in "0:1-1:35 (big:64, S-b:36)", "0:0<-n0:0 (big:63, ann:2)":
+        for text in "0:64-1:36 (big:64, S-b:36)", "0:63<-n0:2 (big:63, ann:2)":
             self.assertIn(text, done.stdout)
 
     def test_origin__is_the_command_line_of_the_user(self):

@@ -5,14 +5,17 @@
  * The provider works with struct ofi_addr. Programs choose a format (fi_info.addr_format), and this
  * file converts:
  * - OFI_ADDR_FORMAT, the default: struct ofi_addr itself.
- * - FI_ADDR_STR: the text that fi_av_straddr() prints, "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The
- * queues are those for untagged and for tagged messages. "*" stands for any node or any free
- * queues, and "localhost" for the node of this process. The incarnation may be missing.
+ * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The queues are those for untagged
+ * and for tagged messages. "*" stands for any node or any free queues, and "localhost" for the node
+ * of this process. The incarnation may be missing. fi_av_straddr() also prints addresses of the
+ * default format like this.
  * - FI_SOCKADDR_IN: node N has the IPv4 address 198.18.0.0 + N, and port P stands for the queues 2P
  * (untagged messages) and 2P + 1 (tagged messages). The addresses are in 198.18.0.0/15, which RFC
  * 2544 reserves for benchmarks, so they are no addresses of real machines. Port 0 stands for any
  * free queues, 0.0.0.0 for any node, and 127.0.0.1 for the node of this process. Such an address
  * has no incarnation, so it names the process that the node has when a message is sent.
+ * fi_av_straddr() prints "fi_sockaddr_in://IPV4:PORT", as libfabric's own providers do. Mercury
+ * sends this text to its peers, which read the IPv4 address and the port from it.
  *
  * A program may also name a node and a service by text. The service is a port. The node is a
  * number, an IPv4 address as above, or another address or a name of this host, which stands for the
@@ -81,7 +84,7 @@ static const char *node_text(char text[NUMBER_TEXT_BYTES], uint32_t node)
     return text;
 }
 
-size_t ofi_addr_text(const struct ofi_addr *addr, char *text, size_t bytes)
+static size_t text_print(const struct ofi_addr *addr, char *text, size_t bytes)
 {
     char node[NUMBER_TEXT_BYTES], queues[2 * NUMBER_TEXT_BYTES] = "*:*", incarnation[24] = "";
 
@@ -148,7 +151,7 @@ static int text_parse(const char *text, struct ofi_addr *ret)
         at = number_read(at + 1, UINT64_MAX, &ret->incarnation);
     if (!at || *at)
         return -FI_EINVAL;
-    ofi_addr_text(ret, again, sizeof again);
+    text_print(ret, again, sizeof again);
     return strcmp(text, again) == 0 ? 0 : -FI_EINVAL;
 }
 
@@ -293,7 +296,7 @@ int ofi_addr_copy(uint32_t format, const struct ofi_addr *addr, void *to, size_t
     int err = 0;
 
     if (format == FI_ADDR_STR) {
-        all = ofi_addr_text(addr, text, sizeof text);
+        all = text_print(addr, text, sizeof text);
         from = text;
     } else if (format == FI_SOCKADDR_IN) {
         err = sockaddr_write(addr, &in);
@@ -305,6 +308,19 @@ int ofi_addr_copy(uint32_t format, const struct ofi_addr *addr, void *to, size_t
     if (to)
         memcpy(to, from, room < all ? room : all);
     return to && room >= all ? 0 : -FI_ETOOSMALL;
+}
+
+size_t ofi_addr_text(uint32_t format, const struct ofi_addr *addr, char *text, size_t bytes)
+{
+    char ipv4[INET_ADDRSTRLEN];
+    struct sockaddr_in in;
+
+    if (format != FI_SOCKADDR_IN || sockaddr_write(addr, &in))
+        return text_print(addr, text, bytes);
+    inet_ntop(AF_INET, &in.sin_addr, ipv4, sizeof ipv4);
+    return (size_t)snprintf(text, bytes, "fi_sockaddr_in://%s:%u", ipv4,
+                            (unsigned)ntohs(in.sin_port)) +
+           1;
 }
 
 int ofi_addr_dup(uint32_t format, const struct ofi_addr *addr, void **ret, size_t *bytes)

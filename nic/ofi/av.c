@@ -259,7 +259,7 @@ static const char *av_straddr(struct fid_av *fid, const void *from, char *text, 
     size_t room = *bytes;
 
     if (!ofi_addr_read_whole(av->domain->addr_format, from, &addr)) {
-        *bytes = ofi_addr_text(&addr, text, room);
+        *bytes = ofi_addr_text(av->domain->addr_format, &addr, text, room);
         return text;
     }
     *bytes = sizeof invalid;

@@ -485,8 +485,11 @@ int ofi_addr_read_element(uint32_t format, const void *array, size_t index, stru
 int ofi_addr_copy(uint32_t format, const struct ofi_addr *addr, void *to, size_t *bytes);
 int ofi_addr_dup(uint32_t format, const struct ofi_addr *addr, void **ret, size_t *bytes);
 
-/** ofi_addr_text - print an address, cut to @bytes. Returns the full size with the zero. */
-size_t ofi_addr_text(const struct ofi_addr *addr, char *text, size_t bytes);
+/**
+ * ofi_addr_text - print an address as fi_av_straddr() must, cut to @bytes. Returns the full size
+ * with the zero.
+ */
+size_t ofi_addr_text(uint32_t format, const struct ofi_addr *addr, char *text, size_t bytes);
 
 /**
  * ofi_addr_parse - make an address from names, as described in addr.c.

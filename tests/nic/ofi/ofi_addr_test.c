@@ -112,6 +112,18 @@ static const char *text_of(struct fid_av *av, const void *addr, char text[TEXT_B
     return text;
 }
 
+/*
+ * Return whether fi_av_straddr() prints an address of the format of @side as it must: in its own
+ * text or, where the format is IPv4, in the text of libfabric's other providers.
+ */
+static bool prints(const struct side *side, const void *addr, const char *own, const char *in)
+{
+    char text[TEXT_BYTES];
+
+    return strcmp(text_of(side->av, addr, text),
+                  side->info->addr_format == FI_SOCKADDR_IN ? in : own) == 0;
+}
+
 /* --- fi_getinfo --------------------------------------------------------------------- */
 
 static void getinfo__answers_in_each_format(void)
@@ -119,26 +131,31 @@ static void getinfo__answers_in_each_format(void)
     for (unsigned i = 0; i < FORMATS; i++) {
         struct side side = side_open(formats[i], NULL, NULL);
         struct fi_info *info;
-        char text[TEXT_BYTES];
 
         CU_ASSERT_EQUAL_FATAL(getinfo(formats[i], "1", "300", 0, &info), 0);
         CU_ASSERT_TRUE(info->addr_format == formats[i] || formats[i] == FI_FORMAT_UNSPEC ||
                        info->addr_format == FI_SOCKADDR_IN);
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, info->dest_addr, text), "fabemu://1:600:601");
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, info->src_addr, text), "fabemu://*:*:*");
+        CU_ASSERT_TRUE(prints(&side, info->dest_addr, "fabemu://1:600:601",
+                              "fi_sockaddr_in://198.18.0.1:300"));
+        CU_ASSERT_TRUE(
+            prints(&side, info->src_addr, "fabemu://*:*:*", "fi_sockaddr_in://0.0.0.0:0"));
         fi_freeinfo(info);
         CU_ASSERT_EQUAL_FATAL(getinfo(formats[i], "198.18.0.1", NULL, FI_SOURCE, &info), 0);
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, info->src_addr, text), "fabemu://1:*:*");
+        CU_ASSERT_TRUE(
+            prints(&side, info->src_addr, "fabemu://1:*:*", "fi_sockaddr_in://198.18.0.1:0"));
         CU_ASSERT_PTR_NULL(info->dest_addr);
         fi_freeinfo(info);
         CU_ASSERT_EQUAL_FATAL(getinfo(formats[i], "0.0.0.0", "32767", FI_SOURCE, &info), 0);
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, info->src_addr, text), "fabemu://*:65534:65535");
+        CU_ASSERT_TRUE(prints(&side, info->src_addr, "fabemu://*:65534:65535",
+                              "fi_sockaddr_in://0.0.0.0:32767"));
         fi_freeinfo(info);
         CU_ASSERT_EQUAL_FATAL(getinfo(formats[i], NULL, "7", 0, &info), 0);
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, info->dest_addr, text), "fabemu://localhost:14:15");
+        CU_ASSERT_TRUE(prints(&side, info->dest_addr, "fabemu://localhost:14:15",
+                              "fi_sockaddr_in://127.0.0.1:7"));
         fi_freeinfo(info);
         CU_ASSERT_EQUAL_FATAL(getinfo(formats[i], "fabemu://1:2:3", NULL, 0, &info), 0);
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, info->dest_addr, text), "fabemu://1:2:3");
+        CU_ASSERT_TRUE(
+            prints(&side, info->dest_addr, "fabemu://1:2:3", "fi_sockaddr_in://198.18.0.1:1"));
         fi_freeinfo(info);
         side_close(&side);
     }
@@ -453,7 +470,7 @@ static void endpoint__checks_the_address_that_it_is_given(void)
     for (unsigned i = 0; i < FORMATS; i++) {
         struct side side = side_open(formats[i], NULL, NULL);
         size_t bytes = side.info->src_addrlen;
-        char *name = malloc(2 * bytes), text[TEXT_BYTES];
+        char *name = malloc(2 * bytes);
         struct fid_ep *ep;
 
         memset(name, 0, 2 * bytes);
@@ -465,7 +482,7 @@ static void endpoint__checks_the_address_that_it_is_given(void)
         for (size_t wrong = 0; wrong < 2 * bytes; wrong++)
             CU_ASSERT_EQUAL(fi_setname(&ep->fid, name, wrong), wrong == bytes ? 0 : -FI_EINVAL);
         CU_ASSERT_EQUAL(fi_close(&ep->fid), 0);
-        CU_ASSERT_STRING_EQUAL(text_of(side.av, name, text), "fabemu://*:*:*");
+        CU_ASSERT_TRUE(prints(&side, name, "fabemu://*:*:*", "fi_sockaddr_in://0.0.0.0:0"));
         free(name);
         side_close(&side);
     }
@@ -552,8 +569,12 @@ static void remove__frees_the_lowest_index(void)
 
 static void insertsym__enters_nodes_and_ports_in_order(void)
 {
-    static const char *const want[] = {"fabemu://1:600:601", "fabemu://1:602:603",
-                                       "fabemu://2:600:601", "fabemu://2:602:603"};
+    static const char *const want[][2] = {
+        {"fabemu://1:600:601", "fi_sockaddr_in://198.18.0.1:300"},
+        {"fabemu://1:602:603", "fi_sockaddr_in://198.18.0.1:301"},
+        {"fabemu://2:600:601", "fi_sockaddr_in://198.18.0.2:300"},
+        {"fabemu://2:602:603", "fi_sockaddr_in://198.18.0.2:301"},
+    };
     static const char *const first[] = {"1", "198.18.0.1", "1", "198.18.0.1"};
 
     for (unsigned f = 0; f < FORMATS; f++) {
@@ -562,11 +583,11 @@ static void insertsym__enters_nodes_and_ports_in_order(void)
 
         CU_ASSERT_EQUAL(fi_av_insertsym(side.av, first[f], 2, "300", 2, addr, 0, NULL), 4);
         for (unsigned i = 0; i < 4; i++) {
-            char name[TEXT_BYTES], text[TEXT_BYTES];
+            char name[TEXT_BYTES];
             size_t bytes = sizeof name;
 
             CU_ASSERT_EQUAL(fi_av_lookup(side.av, addr[i], name, &bytes), 0);
-            CU_ASSERT_STRING_EQUAL(text_of(side.av, name, text), want[i]);
+            CU_ASSERT_TRUE(prints(&side, name, want[i][0], want[i][1]));
         }
         side_close(&side);
     }

@@ -300,9 +300,9 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
 
 /**
- * fabemu_queue_open_counted - as fabemu_queue_open(), for a queue that several parts of this process
- * use. If this function has opened the queue already, the call returns the same queue with one more
- * reference. fabemu_queue_close() drops a reference, and the last one closes the queue.
+ * fabemu_queue_open_counted - as fabemu_queue_open(), for a queue that several parts of this
+ * process use. If this function has opened the queue already, the call returns the same queue with
+ * one more reference. fabemu_queue_close() drops a reference, and the last one closes the queue.
  */
 FABEMU_API int fabemu_queue_open_counted(struct fabemu *fab, uint16_t id,
                                          struct fabemu_queue **ret);

@@ -5,10 +5,10 @@
  * The provider works with struct ofi_addr. Programs choose a format (fi_info.addr_format), and this
  * file converts:
  * - OFI_ADDR_FORMAT, the default: struct ofi_addr itself.
- * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The queues are those for untagged
- * and for tagged messages. "*" stands for any node or any free queues, and "localhost" for the node
- * of this process. The incarnation may be missing. fi_av_straddr() also prints addresses of the
- * default format like this.
+ * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The queues are the one for
+ * untagged and the one for tagged messages. "*" stands for any node or any free queues, and
+ * "localhost" for the node of this process. The incarnation may be missing. fi_av_straddr() also
+ * prints addresses of the default format like this.
  * - FI_SOCKADDR_IN: node N has the IPv4 address 198.18.0.0 + N, and port P stands for the queues 2P
  * (untagged messages) and 2P + 1 (tagged messages). The addresses are in 198.18.0.0/15, which RFC
  * 2544 reserves for benchmarks, so they are no addresses of real machines. Port 0 stands for any

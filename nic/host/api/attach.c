@@ -221,9 +221,7 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct fabemu_info info;
     struct fabemu *fab;
     struct emu_hostif_fds fds;
-    const struct nic_job job = {.node = node_given(),
-                                .rank = rank_given(),
-                                .ranks = ranks_given()};
+    const struct nic_job job = {.node = node_given(), .rank = rank_given(), .ranks = ranks_given()};
     int err;
 
     err = nic_control_attach(&control, path, &job, &info, &fds);

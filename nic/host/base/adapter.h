@@ -151,9 +151,9 @@ struct fabemu {
     /* by id: the queue was opened by fabemu_queue_open_any() and has closed since, so messages for
        it are refused */
     bool *retired;
-    struct emu_list opened;       /* the open queues */
-    uint32_t parked;              /* number of messages kept in queues that are not open */
-    uint32_t queue_any;           /* the id that fabemu_queue_open_any() tries first */
+    struct emu_list opened; /* the open queues */
+    uint32_t parked;        /* number of messages kept in queues that are not open */
+    uint32_t queue_any;     /* the id that fabemu_queue_open_any() tries first */
 
     /* Memory: rx/region.c. */
     struct nic_region **regions; /* table of regions, by the low bits of their keys */

@@ -9,11 +9,11 @@
  * have joined. If a member fails to join, the fabric breaks the group, and the barrier fails.
  *
  * If a member's process ends, the receives that name it fail. If the leader has an error, it sends
- * a JOIN_GROUP with the error to each member whose JOIN_HELLO has arrived, and a JOIN_FAILED to each
- * other member. So a member that has sent a JOIN_HELLO waits for both kinds of message. A member
- * that receives a JOIN_FAILED sends a JOIN_WITHDRAW, and so does a member that closes its group
- * while it waits. If the leader has not created the group yet, it then waits for the member's next
- * JOIN_HELLO. If it has created the group, it breaks the group. If a member is alive and never
+ * a JOIN_GROUP with the error to each member whose JOIN_HELLO has arrived, and a JOIN_FAILED to
+ * each other member. So a member that has sent a JOIN_HELLO waits for both kinds of message. A
+ * member that receives a JOIN_FAILED sends a JOIN_WITHDRAW, and so does a member that closes its
+ * group while it waits. If the leader has not created the group yet, it then waits for the member's
+ * next JOIN_HELLO. If it has created the group, it breaks the group. If a member is alive and never
  * joins, the others wait until they close their groups, as in all collective calls.
  *
  * All these messages go to one queue of each process (OFI_JOIN_QUEUE), and are matched by tag. The

@@ -13,8 +13,8 @@
 
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
 #define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first address of a group; more follow */
-/* the queue of each process for messages of join.c. An endpoint cannot get it by a port: the queues 0
-   and 1 would belong to port 0, which means any free queues */
+/* the queue of each process for messages of join.c; no port of libfabric's addresses stands for it,
+   because port 0 means any free queues */
 #define OFI_JOIN_QUEUE 1
 
 struct ofi_av_set {
@@ -42,9 +42,8 @@ struct ofi_mc {
     struct ofi_peer *peer;      /* the members, in the order of the set */
     uint16_t *queue_of;         /* each member's queue for messages of this group */
     struct fabemu_queue *queue; /* this member's queue for them */
-    struct fabemu_group
-        *group;            /* NULL: only one member, or fabemu_group_join() was not called yet */
-    struct ofi_join *join; /* NULL once it has joined */
+    struct fabemu_group *group; /* NULL: only one member, or not in the fabric's group yet */
+    struct ofi_join *join;      /* NULL once it has joined */
     _Atomic bool joined;
     _Atomic uint32_t refs; /* collectives in flight */
 

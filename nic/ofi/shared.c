@@ -11,9 +11,9 @@
  * (apps/control/paths.c).
  *
  * The file may be removed between open() and flock(), so a process that has the lock checks that
- * the path still names its file, and starts again if it does not. Another lock, on the first byte of
- * the file (F_OFD_SETLKW), is held while a process inserts or removes addresses. Rejected: a mutex
- * in the file. Its state would have to be trusted, and repaired after a process has died.
+ * the path still names its file, and starts again if it does not. A process holds another lock, on
+ * the first byte of the file (F_OFD_SETLKW), while it inserts or removes an address. Rejected: a
+ * mutex in the file. Its state would have to be trusted, and repaired after a process has died.
  */
 #include "nic/ofi/table.h"
 

@@ -2,10 +2,10 @@
 /*
  * av_set.c - sets of addresses, which say who the members of a group are.
  *
- * A set is an array of addresses, in the order in which they were added. A set of N addresses has
- * at most as many as its vector, and programs build it once per group, so that a linear search is
- * good enough. The address of a set (fi_av_set_addr()) is only an argument of fi_join_collective(),
- * which also gets the set itself. So it is the same for all sets.
+ * A set is an array of addresses, in the order in which they were added. Programs build a set only
+ * once for each group, so a linear search is good enough. Programs use the address of a set
+ * (fi_av_set_addr()) only as an argument of fi_join_collective(), which also gets the set itself.
+ * So all sets have the same address.
  */
 #include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
@@ -101,7 +101,7 @@ static int set_remove(struct fid_av_set *fid, fi_addr_t addr)
     return err;
 }
 
-/* How two sets become one. */
+/* How set_combine() computes the new contents of a set from those of two sets. */
 enum set_how { SET_UNION, SET_INTERSECT, SET_DIFF };
 
 static bool list_has(const fi_addr_t *list, uint32_t count, fi_addr_t addr)
@@ -112,7 +112,7 @@ static bool list_has(const fi_addr_t *list, uint32_t count, fi_addr_t addr)
     return false;
 }
 
-/* Change the set by a list of addresses. Lock: the set's. Errors: -FI_ENOMEM. */
+/* Combine the set with a list of addresses. Lock: the set's. Errors: -FI_ENOMEM. */
 static int set_change(struct ofi_av_set *set, const fi_addr_t *list, uint32_t count,
                       enum set_how how)
 {
@@ -202,7 +202,10 @@ static bool attr_has_range(const struct fi_av_set_attr *attr)
     return attr->start_addr != FI_ADDR_NOTAVAIL || attr->end_addr != FI_ADDR_NOTAVAIL;
 }
 
-/* The fabric has no key that a resource manager could give to a program. Source: fi_av_set(3). */
+/*
+ * Check the attributes of a new set. A communication key is refused: it stands for a group that a
+ * resource manager has created, and this fabric has no such keys. Source: fi_av_set(3).
+ */
 static int attr_check(const struct ofi_av *av, const struct fi_av_set_attr *attr)
 {
     if (attr->flags & ~(SET_COLLS | FI_UNIVERSE))
@@ -219,7 +222,7 @@ static int attr_check(const struct ofi_av *av, const struct fi_av_set_attr *attr
                : 0;
 }
 
-/* Add the addresses that the attributes name. Addresses that were removed are not valid. */
+/* Add the addresses that the attributes name, except those that were removed from the vector. */
 static int set_fill(struct ofi_av_set *set, const struct fi_av_set_attr *attr)
 {
     bool all = attr->flags & FI_UNIVERSE;

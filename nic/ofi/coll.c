@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * coll.c - the calls of collectives.
+ * coll.c - the calls that start collectives, such as fi_barrier().
  *
  * The switches execute barrier, broadcast, reduce and allreduce. The other collectives consist of
  * several operations:
  * - allgather: a broadcast by each member, in the switches.
  * - reduce-scatter: a reduction to each member, in the switches.
- * - scatter, gather, alltoall: a message for each pair of members that have data for each other.
- *   (A broadcast would carry every member's data to all of them.) The messages use a queue of the
- *   group, with the number of the collective as their tag.
- * In all collectives, @count is the number of elements that one member contributes to, or gets from,
- * another one. So the longer of the two buffers of reduce-scatter, allgather, scatter, gather and
- * alltoall has @count elements for each member. Source: fi_collective(3), which shows this in its
- * figures.
+ * - scatter, gather, alltoall: a message from each member to each other member for which it has
+ *   data. (Broadcasts in the switches would carry all data to all members.) Each member receives
+ *   these messages in a queue that it has for the group. Their tag is the number of the collective.
+ * In all collectives, @count is the number of elements that one member sends to another. So the
+ * result of allgather, gather and alltoall has @count elements for each member, and so does the
+ * operand of reduce-scatter, scatter and alltoall. Source: the figures of fi_collective(3).
  *
  * Each call is an operation in parts (op.c), which completes when all its parts have completed. All
  * parts are taken from the pool before the first one is posted. Otherwise a call that returns
@@ -25,7 +24,7 @@
 
 #define COLL_FLAGS (FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | OFI_DELIVERED)
 
-/* A call. */
+/* The arguments of a call. */
 struct coll {
     enum fi_collective_op kind;
     const void *buf;
@@ -38,7 +37,7 @@ struct coll {
     void *context;
 };
 
-/* A checked call. */
+/* A call whose arguments were checked. */
 struct coll_job {
     enum fi_collective_op kind;
     struct ofi_mc *mc;
@@ -63,7 +62,7 @@ static uint32_t node_of(const struct coll_job *job, uint32_t rank)
     return job->mc->peer[rank].node;
 }
 
-/* Return the member @part of all members but this one. */
+/* Return the rank of a member: @part counts all members except this one, in the order of ranks. */
 static uint32_t other(const struct coll_job *job, uint32_t part)
 {
     return part < job->mc->rank ? part : part + 1;
@@ -96,7 +95,7 @@ static int post_reduce(const struct coll_job *job, uint32_t part, struct ofi_op 
                          job->op, job->type, node_of(job, job->root), &op->req);
 }
 
-/* Reduce the elements of member @part to it. */
+/* Reduce the elements that are for member @part, with that member as the root. */
 static int post_reduce_scatter(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
     return fabemu_reduce(job->mc->group, job->in + part * job->bytes,
@@ -111,7 +110,7 @@ static int post_allgather(const struct coll_job *job, uint32_t part, struct ofi_
                             node_of(job, part), &op->req);
 }
 
-/* What the receiver of a message checks: that the sender called the same collective. */
+/* Return the data of a message. By it, the receiver checks that both called the same collective. */
 static uint64_t message_data(const struct coll_job *job)
 {
     return (uint64_t)job->kind << 56 | job->bytes;
@@ -130,7 +129,7 @@ static int send_to(const struct coll_job *job, uint32_t rank, const char *from, 
     return fabemu_send(mc->queue, &dest, &iov, 1, &op->req);
 }
 
-/* Callback of the adapter. @op->room holds the bytes, and @op->expected the data of the message. */
+/* Callback of the adapter. The message must have @op->room bytes, and the data @op->expected. */
 static void received(struct ofi_op *op)
 {
     if (!op->error && (op->req.data != op->expected || op->req.bytes != op->room))
@@ -185,8 +184,12 @@ enum coll_parts {
     PARTS_PAIRS    /* two for each other member */
 };
 
-/* How many times @count elements a buffer has. */
-enum coll_size { SIZE_NONE, SIZE_ONE, SIZE_ALL };
+/* Size of a buffer. */
+enum coll_size {
+    SIZE_NONE, /* there is no buffer */
+    SIZE_ONE,  /* @count elements */
+    SIZE_ALL   /* @count elements for each member */
+};
 
 static const struct coll_kind {
     int (*post)(const struct coll_job *job, uint32_t part, struct ofi_op *op);
@@ -194,7 +197,7 @@ static const struct coll_kind {
     enum coll_size in, out;
     bool in_at_root, out_at_root; /* the buffer is used at the root only */
     bool has_root, has_op;
-    enum fabemu_coll counted; /* in the fabric's report; FABEMU_COLLS: not */
+    enum fabemu_coll counted; /* the fabric's report counts each part; FABEMU_COLLS: none */
 } kinds[] = {
     [FI_BARRIER] = {.post = post_barrier, .counted = FABEMU_COLL_BARRIER},
     [FI_BROADCAST] = {.post = post_broadcast,
@@ -280,7 +283,7 @@ static void own_copy(const struct coll_job *job)
 
 /* --- checking a call ---------------------------------------------------------------- */
 
-/* Find the operation of fabemu.h. Errors: -FI_EOPNOTSUPP. */
+/* Find the enum fabemu_op for @op. Errors: -FI_EOPNOTSUPP, also if it does not apply to @type. */
 static int op_find(enum fi_op op, unsigned type, unsigned *ret)
 {
     static const uint8_t ops[] = {
@@ -440,7 +443,7 @@ static void parts_post(struct coll_job *job, struct ofi_op *whole, struct ofi_op
     ofi_op_split_end(whole, count - posted, err ? ofi_errno(err) : 0);
 }
 
-/* Start a checked call. On success the operation releases the reference to the group. */
+/* Start a checked call. On success, the operation's completion releases the group's reference. */
 static int coll_post(struct ofi_ep *ep, const struct coll *coll, struct coll_job *job)
 {
     const struct ofi_xfer xfer = {.flags = coll->flags, .context = coll->context};

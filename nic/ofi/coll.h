@@ -3,8 +3,8 @@
  * coll.h - groups of endpoints (FI_COLLECTIVE).
  *
  * A program names the members by a set of addresses (av_set.c). All members join: they exchange
- * messages, and the first member lets the fabric create a group of its switches (join.c). The group
- * object (mc.c) then has an address for the calls of collectives (coll.c).
+ * messages, and the first member asks the fabric to create a group in its switches (join.c). The
+ * address of the group object (mc.c) is then an argument of each collective (coll.c).
  */
 #ifndef NIC_OFI_COLL_H
 #define NIC_OFI_COLL_H
@@ -13,7 +13,8 @@
 
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
 #define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first address of a group; more follow */
-/* queue of a process for messages of join.c; no port of libfabric's addresses stands for it */
+/* the queue of each process for messages of join.c; no port of libfabric's addresses stands for it,
+   because port 0 means any free queues */
 #define OFI_JOIN_QUEUE 1
 
 struct ofi_av_set {
@@ -21,7 +22,7 @@ struct ofi_av_set {
     struct ofi_av *av;
     struct ofi_lock lock; /* protects the fields below */
     fi_addr_t *addr;
-    uint32_t count, room; /* addresses, and for how many there is memory */
+    uint32_t count, room; /* number of addresses; size of the array */
 };
 
 /** ofi_av_set_copy - copy the addresses; the caller frees them. Errors: -FI_ENOMEM. */
@@ -29,16 +30,19 @@ int ofi_av_set_copy(const struct ofi_av_set *set, fi_addr_t **addr, uint32_t *co
 
 struct ofi_join;
 
-/* A group that an endpoint has joined or is joining. Fields are written before it has joined. */
+/*
+ * A group that an endpoint has joined or is joining. Except `next` and `refs`, the fields above the
+ * lock do not change after `joined` is set.
+ */
 struct ofi_mc {
     struct fid_mc mc_fid;
     struct ofi_ep *ep;
-    struct ofi_mc *next;        /* in the list of the event queue, while it is joining */
+    struct ofi_mc *next;        /* in the event queue's list of groups that are joining */
     uint32_t members, rank;     /* number of members; position of this one */
     struct ofi_peer *peer;      /* the members, in the order of the set */
     uint16_t *queue_of;         /* each member's queue for messages of this group */
-    struct fabemu_queue *queue; /* this member's own */
-    struct fabemu_group *group; /* NULL if there is one member only, or while it is joining */
+    struct fabemu_queue *queue; /* this member's queue for them */
+    struct fabemu_group *group; /* NULL: only one member, or not in the fabric's group yet */
     struct ofi_join *join;      /* NULL once it has joined */
     _Atomic bool joined;
     _Atomic uint32_t refs; /* collectives in flight */
@@ -58,11 +62,11 @@ int ofi_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc 
 struct ofi_mc *ofi_mc_hold(struct ofi_ep *ep, fi_addr_t addr);
 /** ofi_mc_any - return whether the endpoint has a group that is not closed. */
 bool ofi_mc_any(struct ofi_ep *ep);
-/** ofi_mc_rank - return the position of the member with this address; `members`: no member. */
+/** ofi_mc_rank - return the position of the member @peer; mc->members if it is no member. */
 uint32_t ofi_mc_rank(const struct ofi_mc *mc, const struct ofi_peer *peer);
 
 /* join.c */
-/** ofi_join_begin - begin to join; the event queue is told the result. Errors: those of fabemu.h. */
+/** ofi_join_begin - begin to join; the event queue reports the result. Errors: -FI_ENOMEM. */
 int ofi_join_begin(struct ofi_mc *mc, void *context);
 /**
  * ofi_join_step - handle the messages that have arrived. Returns true when @mc has joined and needs

@@ -3,27 +3,30 @@
  * join.c - how the members of a set form a group.
  *
  * The first member of the set is the leader. Every other member sends it a JOIN_HELLO, and waits.
- * When the leader has one from each member, it asks the fabric for a group and sends all of them a
- * JOIN_GROUP, with the number of the group and the addresses of all members. Then each member joins
- * the group, and starts a barrier in it. When the barrier is complete, all have joined. If a member
- * fails to join, the fabric breaks the group, and the barrier fails.
+ * When the leader has a JOIN_HELLO from each member, it asks the fabric for a group. It then sends
+ * a JOIN_GROUP to all members, with the number of the group and the addresses of the members. Each
+ * member joins the group, and starts a barrier in it. When the barrier is complete, all members
+ * have joined. If a member fails to join, the fabric breaks the group, and the barrier fails.
  *
- * If a member's process ends, the receives that name it fail. A leader that has an error sends a
- * JOIN_GROUP with the error to the members that have said JOIN_HELLO, and a JOIN_FAILED to the
- * others, for which these wait, too. A member that closes its group before it has joined, or that
- * gets a JOIN_FAILED, sends a JOIN_WITHDRAW. The leader then waits for the member's next JOIN_HELLO
- * or, if the group exists, breaks it. A member that is alive and never joins lets the others wait
- * until they close their groups, as in all collective calls.
+ * If a member's process ends, the receives that name it fail. If the leader has an error, it sends
+ * a JOIN_GROUP with the error to each member whose JOIN_HELLO has arrived, and a JOIN_FAILED to
+ * each other member. So a member that has sent a JOIN_HELLO waits for both kinds of message. A
+ * member that receives a JOIN_FAILED sends a JOIN_WITHDRAW, and so does a member that closes its
+ * group while it waits. If the leader has not created the group yet, it then waits for the member's
+ * next JOIN_HELLO. If it has created the group, it breaks the group. If a member is alive and never
+ * joins, the others wait until they close their groups, as in all collective calls.
  *
- * The messages go to one queue of each process (OFI_JOIN_QUEUE). Their tags separate them: those of
- * JOIN_HELLO and JOIN_FAILED are a hash of the members, so that joins of different sets cannot mix.
- * The other messages of an attempt have its number, which its member chose. Two sets can have the
- * same hash by accident or by malice, so each field is checked.
+ * All these messages go to one queue of each process (OFI_JOIN_QUEUE), and are matched by tag. The
+ * tag of JOIN_HELLO and JOIN_FAILED contains a hash of the members, which separates the joins of
+ * different sets. The tag of JOIN_GROUP and JOIN_WITHDRAW contains the number of the attempt, which
+ * the member that is not the leader has chosen. Two sets can have the same hash by accident or by
+ * malice, so the receiver checks the contents of JOIN_HELLO and JOIN_GROUP.
  *
  * Callbacks of the adapter only note that a message was sent or has arrived. The threads that read
  * the event queue do everything else (ofi_join_step()).
  *
- * Rejected: to agree by puts into memory of the leader, because programs may choose all keys.
+ * Rejected: to exchange these messages by puts into a region of the leader. Programs may choose all
+ * keys of regions, so no key could be reserved for that region.
  */
 #include "nic/ofi/coll.h"
 
@@ -35,8 +38,8 @@ enum join_kind { JOIN_HELLO, JOIN_WITHDRAW, JOIN_GROUP, JOIN_FAILED };
 
 /* JOIN_HELLO, JOIN_WITHDRAW */
 struct join_hello {
-    uint32_t members; /* of the sender's set */
-    uint32_t rank;    /* of the sender in it */
+    uint32_t members; /* number of members of the sender's set */
+    uint32_t rank;    /* position of the sender in its set */
     uint64_t attempt;
     uint32_t queue; /* the sender's queue for messages of the group */
     uint32_t zero;
@@ -51,7 +54,7 @@ struct join_member {
 struct join_group {
     uint32_t error;   /* FI_E number; 0: there is a group */
     uint32_t id;      /* of fabemu_group_create() */
-    uint32_t members; /* those whose addresses follow; 0 after an error */
+    uint32_t members; /* length of the array below; 0 if there is an error */
     uint32_t zero;
     struct join_member member[];
 };
@@ -60,14 +63,14 @@ struct join_group {
 struct join_op {
     struct fabemu_req req;
     struct ofi_mc *mc;
-    _Atomic bool done; /* the callback has run, and nothing has handled that yet */
+    _Atomic bool done; /* the operation is complete, and op_take() has not reported that yet */
 };
 
 /* What the leader knows about another member. */
 struct join_slot {
     struct join_op receive;  /* of JOIN_HELLO, then of JOIN_WITHDRAW */
     struct join_op send;     /* of JOIN_GROUP */
-    struct join_hello hello; /* that arrived */
+    struct join_hello hello; /* the message that `receive` received */
     uint64_t attempt;        /* number of the member's attempt, while `here` is set */
     bool here;               /* the member has said JOIN_HELLO */
     bool answered;           /* JOIN_GROUP was sent */
@@ -134,7 +137,7 @@ static void op_done(struct fabemu_req *req)
     ofi_source_wake(source);
 }
 
-/* Return, once for each operation, whether it is complete. */
+/* Return true if the operation is complete, but only once for each operation. */
 static bool op_take(struct join_op *op)
 {
     if (!atomic_load_explicit(&op->done, memory_order_acquire)) /* C6 */
@@ -187,7 +190,7 @@ static void op_send(struct join_op *op, uint32_t rank, uint64_t tag, void *buf, 
         op_refused(op, err);
 }
 
-/* Send a short message that nothing waits for. If the peer takes nothing for a second, drop it. */
+/* Send a short message without a request. If it cannot be sent within a second, drop it. */
 static void notify(struct ofi_mc *mc, uint32_t rank, uint64_t tag, const void *buf, size_t bytes)
 {
     const struct fabemu_dest dest = dest_of(mc, rank, tag);
@@ -199,7 +202,7 @@ static void notify(struct ofi_mc *mc, uint32_t rank, uint64_t tag, const void *b
 
 /* --- results ------------------------------------------------------------------------ */
 
-/* Notify a member of an error, unless it has its answer. */
+/* Notify a member of an error, unless a JOIN_GROUP was already sent to it. */
 static void answer_error(struct ofi_mc *mc, uint32_t rank, int error)
 {
     const struct join_slot *slot = &mc->join->slot[rank];
@@ -254,7 +257,10 @@ static void join_abort(struct ofi_mc *mc)
     fabemu_abort(fab, &join->failed.req);
 }
 
-/* All members have joined. C3 pairs with C4 in mc.c: callers see the whole group. */
+/*
+ * All members have joined. C3 pairs with C4 in mc.c: a thread that finds the group also sees its
+ * fields.
+ */
 static void join_complete(struct ofi_mc *mc)
 {
     const struct fi_eq_entry entry = {.fid = &mc->mc_fid.fid, .context = mc->join->context};
@@ -341,7 +347,10 @@ static void slot_received(struct ofi_mc *mc, uint32_t rank)
     }
 }
 
-/* A JOIN_WITHDRAW, and the next JOIN_HELLO, may have arrived already. */
+/*
+ * Handle the messages of this member that have arrived. Its JOIN_HELLO, a JOIN_WITHDRAW, and its
+ * next JOIN_HELLO may all have arrived, so each receive that is posted may complete at once.
+ */
 static void slot_step(struct ofi_mc *mc, uint32_t rank)
 {
     struct join_slot *slot = &mc->join->slot[rank];
@@ -409,7 +418,7 @@ static bool group_valid(const struct ofi_mc *mc, const struct join_op *answer)
     return true;
 }
 
-/* Return the error that the leader or the adapter has reported in @group. */
+/* Return the error of the adapter, or else the one that the leader has sent in @group. */
 static int error_of(const struct join_op *op, const struct join_group *group)
 {
     if (op->req.status)
@@ -535,7 +544,7 @@ int ofi_join_begin(struct ofi_mc *mc, void *context)
     return 0;
 }
 
-/* End the barrier by breaking the group. When this returns, its callback is not running any more. */
+/* End the barrier by breaking the group. When this returns, the barrier's callback has returned. */
 static void barrier_end(struct ofi_mc *mc)
 {
     struct fabemu *fab = mc->ep->domain->fab;
@@ -549,8 +558,9 @@ static void barrier_end(struct ofi_mc *mc)
 }
 
 /*
- * Notify the members that have said JOIN_HELLO, even if that arrived while the receives were
- * aborted. A JOIN_HELLO that arrives later stays in the queue, for the leader's next attempt.
+ * Notify each member that waits for an answer. A JOIN_HELLO or a JOIN_WITHDRAW may have arrived
+ * before its receive was aborted, so this handles it first. A JOIN_HELLO that arrives later stays
+ * in the queue for the leader's next attempt.
  */
 static void leader_end(struct ofi_mc *mc)
 {

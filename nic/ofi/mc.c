@@ -3,12 +3,12 @@
  * mc.c - groups of endpoints: fi_join(), their addresses, and fi_close().
  *
  * The address of a group is an index into a table of its endpoint, so that a call with a wrong
- * address is refused. A group cannot be closed while a collective is in flight, because the switches
- * may still write its result.
+ * address is refused. A group cannot be closed while one of its collectives is in flight, because
+ * the adapter may still write the result.
  *
- * Multicast of messages (FI_MULTICAST) is not offered. In the network, a broadcast of a group is a
- * collective that every member starts, and a put to all members writes memory and completes no
- * receive. Neither delivers a message to receives that the members have posted.
+ * Multicast of messages (FI_MULTICAST) is not offered, because the network has no operation that
+ * delivers one message to receives that all members have posted. A broadcast is a collective that
+ * every member must start. A put to all members writes their memory, but completes no receive.
  */
 #include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
@@ -208,15 +208,15 @@ static int mc_open(struct ofi_ep *ep, const struct ofi_av_set *set, void *contex
     return 0;
 }
 
-/* Check the arguments of fi_join_collective(). An address must be that of a set or of a group. */
+/* Check the arguments of fi_join_collective(). The address names a set, or a group of @ep. */
 static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, uint64_t flags)
 {
     if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep)
-        return -FI_EOPNOTSUPP; /* a multicast address (see above), or a context */
+        return -FI_EOPNOTSUPP; /* multicast, or a context of a scalable endpoint */
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     if (!(flags & FI_SEND) != !(flags & FI_RECV))
-        return -FI_EOPNOTSUPP; /* a member of a collective sends and receives */
+        return -FI_EOPNOTSUPP; /* a member must both send and receive */
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
     if (!ep->eq)
@@ -224,7 +224,7 @@ static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, 
     if (!addr || !addr->set || addr->set->fid.fclass != FI_CLASS_AV_SET)
         return -FI_EINVAL;
     if (addr->coll_addr == FI_ADDR_NOTAVAIL)
-        return -FI_ENOSYS; /* the program manages the members; that needs a key (av_set.c) */
+        return -FI_ENOSYS; /* a group that the program manages; it needs a key (av_set.c) */
     if (addr->coll_addr != OFI_AV_SET_ADDR) {
         struct ofi_mc *parent = ofi_mc_hold(ep, addr->coll_addr);
 

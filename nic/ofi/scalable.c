@@ -2,11 +2,13 @@
 /*
  * scalable.c - scalable endpoints: several transmit and receive contexts that have one address.
  *
- * The scalable endpoint and each context is a struct ofi_ep. The scalable endpoint owns the queues:
- * receive context I has the queues that are 2I above those of the address. Therefore a sender needs
- * only the address to name any context (fi_rx_addr()), and the queues of a context that is not open
- * keep its messages. All transmit contexts send from the queues of the address, so that receivers
- * recognise the scalable endpoint as the source. Source: fi_endpoint(3), SCALABLE ENDPOINTS.
+ * The scalable endpoint is a struct ofi_ep, and so is each context. The scalable endpoint owns the
+ * queues of all receive contexts. Its address names two queues, those of receive context 0. The
+ * queues of receive context I have numbers that are higher by 2I. Therefore a sender needs only the
+ * address and I to name a context (fi_rx_addr()). The queues stay open until the scalable endpoint
+ * is closed, so they keep messages for a context that is not open. All transmit contexts send from
+ * the queues in the address, so that receivers recognise the scalable endpoint as the source.
+ * Source: fi_endpoint(3), SCALABLE ENDPOINTS.
  */
 #include "nic/ofi/unsupported.h"
 
@@ -20,7 +22,7 @@ struct sep_side {
 
 struct ofi_sep {
     struct ofi_ep ep;     /* ep.lock protects the fields below */
-    struct fi_info *info; /* copy of the one with which it was opened */
+    struct fi_info *info; /* a copy of the argument of fi_scalable_ep() */
     struct sep_side tx, rx;
     uint32_t open; /* number of open contexts */
     struct fabemu_queue *queue[OFI_KINDS * OFI_CONTEXTS_MAX];
@@ -105,7 +107,7 @@ static int context_enter(struct ofi_ep *context)
 
 /*
  * Open a context.
- * @caps, @op_flags: those that the program chose for it; 0: those of its endpoint.
+ * @caps, @op_flags: as the program requests; 0: as the scalable endpoint has them.
  */
 static int context_open(struct ofi_sep *sep, size_t class, int index, uint64_t caps,
                         uint64_t op_flags, struct fid_ep **ret, void *context)

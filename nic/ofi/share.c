@@ -4,10 +4,11 @@
  *
  * A shared transmit context needs no resources, because all endpoints send through the same
  * adapter. A shared receive context is an endpoint whose queues are shared receive queues of the
- * adapter: they match the messages to the queues of all bound endpoints. A receive that is posted
- * to it is reported, and counted, at the endpoint to which its message was sent. A receive that
- * ends without a message, and a buffer for several messages, are reported at the endpoint that has
- * used the context longest. If no endpoint uses the context, nothing is reported.
+ * adapter: they match the messages to the queues of all bound endpoints. When a receive of the
+ * context gets a message, the endpoint to which the message was sent reports and counts it. Some
+ * completions belong to no message: a receive that was cancelled or failed, and the release of a
+ * buffer for several messages. The endpoint that has used the context longest reports these. If no
+ * endpoint uses the context, they are not reported.
  * Source: fi_endpoint(3), SHARED CONTEXTS.
  */
 #include "nic/ofi/unsupported.h"
@@ -28,10 +29,10 @@ struct ofi_stx {
 struct ofi_srx {
     struct ofi_ep ep;      /* ep.av: the vector of the endpoints that use the context, or NULL */
     _Atomic uint32_t refs; /* endpoints bound */
-    /* Written under ep.lock; read by callbacks, too. C1 pairs with C2 */
+    /* Written under ep.lock. Callbacks read them without it; C1 pairs with C2. */
     _Atomic(struct ofi_ep *) at[OFI_QUEUE_NONE]; /* by number of queue; NULL: none */
     _Atomic(struct ofi_ep *) oldest; /* the endpoint that has used it longest; NULL: none */
-    struct ofi_ep *newest;           /* the endpoints that use it are linked by srx_next */
+    struct ofi_ep *newest;           /* the endpoint that began to use it last */
 };
 
 static struct ofi_stx *stx_of(struct fid *fid)
@@ -67,7 +68,7 @@ bool ofi_srx_assign(struct ofi_op *op)
     return true;
 }
 
-/* Lock: the context's. */
+/* Let @to receive the messages to the queues of @ep; NULL: nobody. Lock: the context's. */
 static void srx_point(struct ofi_srx *srx, const struct ofi_ep *ep, struct ofi_ep *to)
 {
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)
@@ -102,7 +103,7 @@ static void srx_remove(struct ofi_srx *srx, struct ofi_ep *ep)
     else
         srx->newest = ep->srx_previous;
     if (!srx->newest)
-        srx->ep.av = NULL; /* it may be closed before this context */
+        srx->ep.av = NULL; /* the address vector may be closed before this context */
 }
 
 int ofi_srx_join(struct ofi_ep *ep)
@@ -263,7 +264,8 @@ static int srx_queues_open(struct ofi_ep *ep)
 static void srx_init(struct ofi_ep *ep, struct ofi_domain *domain, struct fi_rx_attr *attr,
                      void *context)
 {
-    /* a program must ask for FI_DIRECTED_RECV, because others pass any source */
+    /* FI_DIRECTED_RECV only if the program asks for it: other programs may pass any value as the
+       source address of a receive, which must then be ignored */
     const struct fi_info info = {
         .caps = attr && attr->caps ? attr->caps : OFI_CAPS_RX & ~FI_DIRECTED_RECV,
         .rx_attr = attr,
@@ -273,7 +275,7 @@ static void srx_init(struct ofi_ep *ep, struct ofi_domain *domain, struct fi_rx_
     ep->handle.ep_fid.fid.ops = &srx_fid_ops;
     ep->handle.ep_fid.cm = &srx_cm_ops;
     ep->sends = false;
-    ep->rx.selective = true; /* unless the queue of the endpoint reports all; ofi_srx_assign() */
+    ep->rx.selective = true; /* ofi_srx_assign() then applies the setting of the endpoint */
 }
 
 int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **ret,

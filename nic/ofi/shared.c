@@ -4,15 +4,16 @@
  *
  * The table is a file in the folder of the fabric's control socket, which is open to its user only.
  * Each process that uses the table holds a shared flock() on the file, which the kernel releases
- * when the process dies. So a process that gets the exclusive lock is the only user: on opening, it
- * finds a table that was left behind, and empties it; on closing, it removes the file. If all users
- * of a table are killed, the file remains until the name is opened again, or the fabric ends
+ * when the process dies. So a process that gets the exclusive lock is the only user. If it gets the
+ * lock when it opens the table, the file is new, or was left behind, and the process empties it. If
+ * it gets the lock when it closes the table, it removes the file. If all users of a table are
+ * killed, the file remains until the name is opened again, or the fabric ends
  * (apps/control/paths.c).
  *
  * The file may be removed between open() and flock(), so a process that has the lock checks that
- * the path still names its file, and starts again if it does not. A second lock, of the first byte
- * (F_OFD_SETLKW), is held to insert and remove. Rejected: a mutex in the file. Its state would have
- * to be trusted, and repaired after a process has died.
+ * the path still names its file, and starts again if it does not. A process holds another lock, on
+ * the first byte of the file (F_OFD_SETLKW), while it inserts or removes an address. Rejected: a
+ * mutex in the file. Its state would have to be trusted, and repaired after a process has died.
  */
 #include "nic/ofi/table.h"
 
@@ -27,8 +28,8 @@
 #include <unistd.h>
 
 #define SHARED_SUFFIX     ".av"
-#define SHARED_NAME_BYTES 64 /* longest name of a vector; as a file name it may be three times it */
-#define SHARED_TRIES      5000 /* for a lock, a millisecond apart */
+#define SHARED_NAME_BYTES 64 /* longest name of a vector; each byte may become three in the path */
+#define SHARED_TRIES      5000 /* attempts to get a lock, a millisecond apart; to open the file */
 
 /* The part of a table that is read before it is mapped. */
 struct head {
@@ -94,7 +95,7 @@ static bool head_read(int fd, struct head *ret)
     return pread(fd, ret, sizeof *ret, 0) == (ssize_t)sizeof *ret && ret->magic == OFI_TABLE_MAGIC;
 }
 
-/* Return whether the file may be replaced. It is empty if its creator died early. */
+/* Return whether the file is a table. An empty file is one whose creator died early. */
 static bool is_table(int fd)
 {
     struct head head;
@@ -125,7 +126,7 @@ static int file_empty(struct ofi_shared *shared, uint64_t fabric)
     const struct head head = {.magic = OFI_TABLE_MAGIC, .fabric = fabric};
 
     if (!is_table(shared->fd))
-        return shared_fail(FI_EINVAL, shared, "the file holds something else; remove it");
+        return shared_fail(FI_EINVAL, shared, "the file is not an address vector; remove it");
     if (ftruncate(shared->fd, 0) ||
         pwrite(shared->fd, &head, sizeof head, 0) != (ssize_t)sizeof head ||
         ftruncate(shared->fd, sizeof(struct ofi_table)) || ofi_shared_reserve(shared, 0))
@@ -133,7 +134,7 @@ static int file_empty(struct ofi_shared *shared, uint64_t fabric)
     return 0;
 }
 
-/* Check the table of other processes. Lock: shared. */
+/* Check a table that other processes may use. Lock: shared. */
 static int file_check(struct ofi_shared *shared, uint64_t fabric)
 {
     struct head head;
@@ -141,7 +142,7 @@ static int file_check(struct ofi_shared *shared, uint64_t fabric)
 
     if (fstat(shared->fd, &st) || st.st_size != (off_t)sizeof(struct ofi_table) ||
         !head_read(shared->fd, &head))
-        return shared_fail(FI_EINVAL, shared, "the file is truncated, or holds something else");
+        return shared_fail(FI_EINVAL, shared, "the file is truncated, or not an address vector");
     if (head.fabric != fabric)
         return shared_fail(FI_EBUSY, shared, "processes of another run of the fabric use it");
     return 0;
@@ -163,8 +164,9 @@ static int lock_share(struct ofi_shared *shared)
 }
 
 /*
- * Remove the file if no process uses it. Returns whether it is removed, by this process or another
- * one. Afterwards the file is not locked, or locked exclusively.
+ * Remove the file if no other process uses it. Returns whether the path names this file no more,
+ * whichever process has removed it. Afterwards this process has the exclusive lock or no lock, but
+ * not the shared one.
  */
 static bool file_retire(int fd, const char *path)
 {

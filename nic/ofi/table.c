@@ -3,8 +3,9 @@
  * table.c - the entries of an address vector.
  *
  * A hash table of (kind, node, queue) maps a message's source to its fi_addr_t. Only endpoints with
- * FI_SOURCE use it, so it is brought up to date when a source is looked up. Each process has its
- * own hash table, because a process trusts no index in shared memory.
+ * FI_SOURCE need the hash table, so an insertion does not update it. Instead, each search first
+ * enters the entries that are new. Each process has its own hash table, because a process trusts no
+ * index in shared memory.
  */
 #include "nic/ofi/table.h"
 
@@ -79,7 +80,7 @@ static bool index_renew(struct ofi_entries *entries, uint32_t count)
 /* Enter all entries into the hash table. Returns false if there is no memory. Lock: held. */
 static bool index_update(struct ofi_entries *entries)
 {
-    /* A3 pairs with A4: a thread that sees that entries were used again also sees their contents */
+    /* A3 pairs with A4: a thread that sees the new value of `reused` also sees the new entries */
     uint32_t reused = atomic_load_explicit(&entries->table->reused, memory_order_acquire); /* A3 */
     uint32_t count = table_count(entries->table);
 
@@ -92,7 +93,7 @@ static bool index_update(struct ofi_entries *entries)
     return true;
 }
 
-/* Find the lowest entry of the source itself, or else of any process at its place. Lock: held. */
+/* Find the lowest entry of @from or, if there is none, of any incarnation there. Lock: held. */
 static fi_addr_t index_find(const struct ofi_entries *entries, enum ofi_kind kind,
                             const struct ofi_peer *from)
 {
@@ -162,7 +163,7 @@ static bool entry_reuse(struct ofi_table *table, const struct ofi_peer *peer, fi
         return false;
     while (index < count && table->peer[index].node != FABEMU_ANY_NODE)
         index++;
-    if (index >= count) { /* a process died before it had counted */
+    if (index >= count) { /* `removed` is wrong: a process died before it had updated it */
         table->removed = 0;
         return false;
     }

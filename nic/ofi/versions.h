@@ -26,8 +26,9 @@
 
 /*
  * Without these lines, a provider that was linked with version 2 would need symbol versions that
- * version 1 does not have. For any of them, fi_allocinfo() allocates the structures of the running
- * library, and fi_dupinfo() copies the fields that version 1.17 has.
+ * version 1 does not have. With these symbol versions, any library can be used: fi_allocinfo()
+ * allocates the structures of the running library, and fi_dupinfo() copies at least the fields that
+ * version 1.17 has.
  */
 __asm__(".symver fi_dupinfo, fi_dupinfo@FABRIC_1.3");
 __asm__(".symver fi_freeinfo, fi_freeinfo@FABRIC_1.3");
@@ -35,7 +36,7 @@ __asm__(".symver fi_freeinfo, fi_freeinfo@FABRIC_1.3");
 /* Size of the fields of struct fi_domain_attr that version 1.17 has. */
 #define OFI_DOMAIN_ATTR_BYTES (offsetof(struct fi_domain_attr, tclass) + sizeof(uint32_t))
 
-/* Return the largest group of peers that a program wants to use; 0: none. Version 2 adds this. */
+/* Return max_group_id, the highest id of a peer group in the hints. Before version 2: return 0. */
 static inline uint32_t ofi_max_group_id(const struct fi_domain_attr *attr)
 {
 #if FI_MAJOR_VERSION >= 2

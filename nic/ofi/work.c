@@ -2,40 +2,40 @@
 /*
  * work.c - triggered operations: calls with FI_TRIGGER, and deferred work of a domain.
  *
- * The adapter itself starts a triggered operation, because a counter is an event of the adapter
- * (ofi.h). The provider only names the counter and the threshold in the request.
+ * A counter is an event of the adapter (ofi.h), so the adapter itself starts a triggered operation.
+ * The provider only names the counter and the threshold in the request.
  *
- * Deferred work is executed by the same calls as other data transfers. Their context is the one in
- * struct ofi_work, which ofi_trigger_of() recognises by its event_type. A domain keeps its deferred
- * work in a list, to cancel it. Callbacks, which take no lock, only mark work as ended. The ended
- * work is freed when the list has doubled since the last time, so queueing takes constant time on
+ * A data transfer that is deferred work is posted by the same functions as any other. The provider
+ * replaces its context by the one in struct ofi_work, which has an event_type of its own, by which
+ * ofi_trigger_of() recognises it. A domain keeps its deferred work in a list, from which it can be
+ * cancelled. Callbacks take no lock, so they only mark work as ended. work_queue() frees the ended
+ * work when the list is twice as long as after the last sweep. So queueing takes constant time on
  * average. Source: fi_trigger(3).
  */
 #include "nic/ofi/ofi.h"
 
 #include <stdlib.h>
 
-/* the event_type of the context of deferred work; not a value of libfabric's */
+/* event_type of the context in struct ofi_work; libfabric does not use this value */
 #define WORK_EVENT     ((enum fi_trigger_event)0x7fab)
 #define WORK_SWEEP_MIN 64
 
 struct ofi_work {
     struct ofi_work *next;                  /* in the domain's list */
-    const struct fi_deferred_work *request; /* names the work until it ends */
+    const struct fi_deferred_work *request; /* by it, the program says which work to cancel */
     struct ofi_trigger trigger;
-    _Atomic bool cancelled; /* the program has cancelled it, so nothing counts it */
+    _Atomic bool cancelled; /* the program has cancelled it, so no counter counts it */
     _Atomic bool ended;     /* nothing uses it any more; W1 pairs with W2 */
 
-    /* Data transfers: the endpoint; the context of the call, and the one that the program wants;
-       what counts the completion; whether there is a completion entry */
+    /* Only for data transfers: */
     struct ofi_ep *ep;
-    struct fi_triggered_context context;
-    void *user_context;
-    struct ofi_cntr *completion;
-    bool reported;
+    struct fi_triggered_context context; /* replaces the program's context in the call */
+    void *user_context;                  /* the program's context, which the entry reports */
+    struct ofi_cntr *completion;         /* counts the completion; NULL: none */
+    bool reported;                       /* success gets a completion entry, too */
 
-    /* Operations on a counter: the request that waits for the trigger; the counter; the change */
-    struct fabemu_req req;
+    /* Only for operations on a counter: */
+    struct fabemu_req req; /* waits for the trigger */
     struct ofi_cntr *target;
     enum fabemu_event_change change;
     uint64_t value;
@@ -97,7 +97,7 @@ void ofi_work_end(struct ofi_work *work)
     atomic_store_explicit(&work->ended, true, memory_order_release); /* W1 */
 }
 
-/* W2: whoever frees the work sees that its operation does not use it any more. */
+/* W2: a thread that sees the mark may free the work, because its operation has used it last. */
 static bool work_ended(const struct ofi_work *work)
 {
     return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
@@ -225,7 +225,7 @@ static int work_counter(struct ofi_domain *domain, struct ofi_work *work,
 static int work_start(struct ofi_domain *domain, struct ofi_work *work,
                       const struct fi_deferred_work *request)
 {
-    if (!request->op.msg) /* the pointer to the arguments of any type of operation */
+    if (!request->op.msg) /* `op` is a union of pointers to the arguments of an operation */
         return -FI_EINVAL;
     switch (request->op_type) {
     case FI_OP_SEND:
@@ -251,7 +251,7 @@ static int work_start(struct ofi_domain *domain, struct ofi_work *work,
     }
 }
 
-/* Free the ended work, or all. Lock: the domain's. */
+/* Free the work that has ended or, with @all, all work. Lock: the domain's. */
 static void works_sweep(struct ofi_domain *domain, bool all)
 {
     struct ofi_work **at = &domain->works;
@@ -324,15 +324,15 @@ static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
     return err;
 }
 
-/* Which work to cancel: that of one request, that which waits for a counter, or all. */
+/* Which work to cancel. Work must match both fields. */
 struct work_filter {
     const struct fi_deferred_work *request; /* NULL: any */
-    const struct fid_cntr *trigger;         /* NULL: any */
+    const struct fid_cntr *trigger;         /* the counter that it waits for; NULL: any */
 };
 
 /*
- * Cancel the work that has not started. Nothing counts cancelled work, so it triggers no other
- * work. Lock: the domain's. Errors: -FI_ENOENT, there is none.
+ * Cancel the work that matches and has not started. No counter counts cancelled work, so it
+ * triggers no other work. Lock: the domain's. Errors: -FI_ENOENT, there is no such work.
  */
 static int works_cancel(struct ofi_domain *domain, struct work_filter filter)
 {

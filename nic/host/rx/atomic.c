@@ -3,9 +3,9 @@
  * atomic.c - the operations of atomics, and how they are applied to memory of this process.
  *
  * An element of at most 8 bytes that is not a complex number is a word. Words are changed by a loop
- * of compare and exchange. It is sequentially consistent, because the library does not know how
- * other processes use the word. Other elements are read and written under the adapter's lock, which
- * only protects them from atomics that this adapter executes.
+ * of compare and exchange. The loop is sequentially consistent, because the library does not know
+ * how other processes use the word. Other elements are read and written under the adapter's lock,
+ * which only protects them from atomics that this adapter executes.
  */
 #include "nic/host/rx/atomic.h"
 
@@ -19,8 +19,11 @@
 /* The properties of an operation. */
 struct atomic_op {
     uint8_t operands; /* nic_atomic_operands() */
-    uint8_t like;     /* enum emu_op that applies to the same types, and computes the new value */
-    /* write the operand if compare and the element have one of these enum emu_relation */
+    /* an enum emu_op that applies to the same types. It also computes the new value, unless
+       element_after() does that for this operation */
+    uint8_t like;
+    /* bits of enum emu_relation: write the operand if the value to compare with has one of these
+       relations to the element; 0: the operation does not compare values */
     uint8_t when;
 };
 
@@ -52,7 +55,7 @@ unsigned nic_atomic_operands(unsigned op)
     return op < FABEMU_ATOMIC_OPS ? ops[op].operands : 0;
 }
 
-/* Return the size of an element, a power of two. Sums apply to all types but pairs. */
+/* Return the size of an element, a power of two; 0 for pairs, the only types without sums. */
 static size_t element_bytes(unsigned type)
 {
     return emu_combine_bytes[EMU_SUM][type];
@@ -63,11 +66,11 @@ size_t fabemu_atomic_most(unsigned op, unsigned type)
     if (op >= FABEMU_ATOMIC_OPS || !emu_combine_ok(ops[op].like, type))
         return 0;
     if (op == FABEMU_ATOMIC_CAS && element_bytes(type) > sizeof(uint64_t))
-        return 0; /* a long double has unused bits */
+        return 0; /* CAS compares bits; equal values of a long double may differ in unused bits */
     return NIC_ATOMIC_BYTES >> (__builtin_ctzl(element_bytes(type)) + (ops[op].operands > 1));
 }
 
-/* Complex numbers are the only elements without a minimum. */
+/* Return whether an element is a word. EMU_MIN applies to all numbers that are not complex. */
 static bool is_word(unsigned type)
 {
     return emu_combine_ok(EMU_MIN, type) && element_bytes(type) <= sizeof(uint64_t);
@@ -91,7 +94,7 @@ static const uint8_t *next_compare(const struct nic_atomic *a)
     return a->operands + a->bytes + a->done;
 }
 
-/* In @after, which is the operand, keep the bits that @mask has, and take others from @element. */
+/* @after holds the operand. Keep its bits that are set in @mask; take the others from @element. */
 static void mask_bits(uint8_t *after, const uint8_t *mask, const uint8_t *element, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)

@@ -300,6 +300,18 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
 
 /**
+ * fabemu_queue_announce - let the processes of this host find this queue by its number. Lasts until
+ * the queue closes. Waits for the fabric's reply. Errors: -ENOTCONN, the fabric is gone; -ENOMEM;
+ * -EINVAL, a shared receive queue has no number.
+ * fabemu_queue_find - get the process of this host that has announced a queue with number @id. If
+ * several have, that is this process, or else the one that attached first. Waits for the fabric's
+ * reply. @node, @incarnation: written on success. Errors: -ENOENT, no process has; -ENOTCONN.
+ */
+FABEMU_API int fabemu_queue_announce(struct fabemu_queue *queue);
+FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node,
+                                 uint64_t *incarnation);
+
+/**
  * fabemu_queue_open_counted - as fabemu_queue_open(), for a queue that several parts of this
  * process use. If this function has opened the queue already, the call returns the same queue with
  * one more reference. fabemu_queue_close() drops a reference, and the last one closes the queue.
@@ -1040,6 +1052,15 @@ FABEMU_API uint32_t fabemu_uses(struct fabemu *fab);
  * Errors: -ENOTCONN or another error of the control socket. Thread: any.
  */
 FABEMU_API int fabemu_outside(struct fabemu *fab, const char *why);
+
+/**
+ * fabemu_refused - record in the report of the fabric at $FABEMU_SOCKET that this process asked the
+ * libfabric provider for something that it does not support. The fabric forgets it when the process
+ * attaches. Waits for the fabric's reply, usually less than a millisecond.
+ * @what: names the unsupported property; at most 95 bytes are kept.
+ * Errors: -ENOENT, no fabric is named; those of the control socket. Thread: any.
+ */
+FABEMU_API int fabemu_refused(const char *what);
 
 /* Why a collective did not run in the switches. */
 enum fabemu_why {

@@ -17,7 +17,7 @@ NEEDS = re.compile(r"^(\w+)_needs = \[([^\]]*)\]", re.M)
 MAY = {
     "emu/hostlink/dpdk": ("emu/hostlink/dpdk/", "emu/hostlink/port/", "emu/util/"),
     "nic/host": ("nic/fabemu.h",),
-    "nic/ofi": ("nic/ofi/", "nic/fabemu.h"),
+    "nic/ofi": ("nic/ofi/", "nic/fabemu.h", "nic/provider.h"),
     "apps": ("emu/", "topo/", "switch/", "nic/"),  # their folders need all of these
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),
 }

@@ -30,6 +30,7 @@
 #include "apps/base/procs.h"
 #include "apps/base/message.h"
 #include "emu/util/plugin.h"
+#include "nic/provider.h"
 
 #define PROVIDER  "libfabemu-fi.so"
 #define COMPONENT "mca_coll_fabemu.so"
@@ -144,6 +145,7 @@ static bool is_open_mpi_5(const char *launcher)
 
 struct setting {
     const char *name;
+    /* PROVIDER_NAME stands for the name that the provider has in this environment */
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
     /* If the user has set one of these, `name` is not set. Open MPI refuses both. MPICH would
@@ -154,11 +156,11 @@ struct setting {
 static const struct setting settings[] = {
     {"OMPI_MCA_mtl", "ofi", "ofi", {0}},
     {"OMPI_MCA_mtl_ofi_provider_include",
-     "fabemu",
-     "fabemu",
+     PROVIDER_NAME,
+     PROVIDER_NAME,
      {"OMPI_MCA_opal_common_ofi_provider_include", "OMPI_MCA_mtl_ofi_provider_exclude",
       "OMPI_MCA_opal_common_ofi_provider_exclude"}},
-    {"OMPI_MCA_opal_common_ofi_provider_include", NULL, "fabemu", {0}},
+    {"OMPI_MCA_opal_common_ofi_provider_include", NULL, PROVIDER_NAME, {0}},
 };
 
 static const struct setting settings_4[] = {
@@ -189,6 +191,7 @@ static const struct setting settings_5[] = {
 struct walk {
     void (*each)(void *context, const char *name, const char *value);
     void *context;
+    const char *provider; /* name of the libfabric provider */
 };
 
 /* Return the user's value; NULL: it is not set, or empty. */
@@ -229,6 +232,11 @@ static void set_unless_users(const struct walk *walk, const char *name, const ch
         walk->each(walk->context, name, value);
 }
 
+static const char *with_provider(const struct walk *walk, const char *text)
+{
+    return text && strcmp(text, PROVIDER_NAME) == 0 ? walk->provider : text;
+}
+
 static void apply(const struct walk *walk, const struct setting *setting)
 {
     bool conflict = false;
@@ -236,9 +244,9 @@ static void apply(const struct walk *walk, const struct setting *setting)
     for (size_t i = 0; i < sizeof setting->conflicts / sizeof setting->conflicts[0]; i++)
         conflict = conflict || (setting->conflicts[i] && users(setting->conflicts[i]));
     if (setting->needs)
-        check_list(setting->name, setting->needs);
+        check_list(setting->name, with_provider(walk, setting->needs));
     if (setting->value && !conflict)
-        set_unless_users(walk, setting->name, setting->value);
+        set_unless_users(walk, setting->name, with_provider(walk, setting->value));
 }
 
 static void apply_all(const struct walk *walk, const struct setting *setting, size_t count)
@@ -338,23 +346,24 @@ static void set_agent(const struct walk *walk, const char *socket_path, const ch
         print_message(
             "mpirun cannot pass '%s' to the other hosts, since it has characters other than "
             "letters, digits and /._-:,%%+@=; run mpirun -x FABEMU_SOCKET -x FI_PROVIDER "
-            "-x FI_PROVIDER_PATH",
+            "-x FI_PROVIDER_PATH -x " PROVIDER_NAME_VARIABLE,
             values[i]);
         return;
     }
     if ((size_t)snprintf(agent, sizeof agent,
                          AGENT_BEGINS "%s FI_PROVIDER=%s FI_PROViDER=%s FI_PROVIDER_PATH=%s "
-                                      "FI_PROViDER_PATH=%s %s",
-                         socket_path, provider, provider, path, path, users_agent()) < sizeof agent)
+                                      "FI_PROViDER_PATH=%s " PROVIDER_NAME_VARIABLE "=%s %s",
+                         socket_path, provider, provider, path, path, walk->provider,
+                         users_agent()) < sizeof agent)
         walk->each(walk->context, "OMPI_MCA_orte_launch_agent", agent);
 }
 
 static void set_provider(const struct walk *walk, const char *socket_path, const char *dir)
 {
-    const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : "fabemu";
+    const char *provider = users("FI_PROVIDER") ? users("FI_PROVIDER") : walk->provider;
     char path[4096];
 
-    check_list("FI_PROVIDER", "fabemu");
+    check_list("FI_PROVIDER", walk->provider);
     if (!prepend(path, sizeof path, "FI_PROVIDER_PATH", dir, "")) {
         print_message(
             "FI_PROVIDER_PATH is longer than %zu bytes, which keeps programs off the fabric: "
@@ -362,6 +371,8 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
             sizeof path);
         return;
     }
+    if (strcmp(walk->provider, PROVIDER_NAME) != 0 || users(PROVIDER_NAME_VARIABLE))
+        walk->each(walk->context, PROVIDER_NAME_VARIABLE, walk->provider);
     set_in_each_locale(walk, "", provider);
     set_in_each_locale(walk, "_PATH", path);
     if (strstr(socket_path, "%h")) /* the fabric spans several hosts (hosts_socket_anywhere()) */
@@ -395,11 +406,11 @@ static void set_open_mpi(const struct walk *walk, const char *launcher)
         walk->each(walk->context, "OMPI_MCA_mca_base_component_path", path);
 }
 
-int env_each(const char *socket_path, const char *launcher,
+int env_each(const char *socket_path, const char *provider, const char *launcher,
              void (*each)(void *context, const char *name, const char *value), void *context,
              char *error, size_t error_bytes)
 {
-    const struct walk walk = {each, context};
+    const struct walk walk = {each, context, provider};
     char dir[600];
     int err = procs_check(error, error_bytes); /* /proc is needed to find the plug-ins */
 
@@ -437,8 +448,8 @@ static void decide_oversubscribe(char **argv)
             setenv("OMPI_MCA_rmaps_base_oversubscribe", "0", 1);
 }
 
-int command_environment(char **argv, const char *socket_path, const char *mark, const char *scratch,
-                        char *error, size_t error_bytes)
+int command_environment(char **argv, const char *socket_path, const char *provider,
+                        const char *mark, const char *scratch, char *error, size_t error_bytes)
 {
     static const char *const tmpdirs[] = {"OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base"};
 
@@ -446,8 +457,8 @@ int command_environment(char **argv, const char *socket_path, const char *mark, 
     for (size_t i = 0; i < sizeof tmpdirs / sizeof tmpdirs[0]; i++)
         setenv(tmpdirs[i], scratch, !users(tmpdirs[i])); /* unless it is set */
     decide_oversubscribe(argv);
-    return env_each(socket_path, command_is_launcher(argv[0]) ? argv[0] : NULL, set, NULL, error,
-                    error_bytes);
+    return env_each(socket_path, provider, command_is_launcher(argv[0]) ? argv[0] : NULL, set, NULL,
+                    error, error_bytes);
 }
 
 pid_t command_start(char **argv, const struct command_signals *signals)

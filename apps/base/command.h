@@ -20,22 +20,24 @@ bool command_is_launcher(const char *name);
 
 /**
  * command_environment - set this process's environment for the fabric at @socket_path.
- * @argv: the command. @mark: the value of COMMAND_MARK. @scratch: folder for temporary files.
+ * @argv: the command. @provider: name of the libfabric provider. @mark: the value of COMMAND_MARK.
+ * @scratch: folder for temporary files.
  * Errors: those of env_each().
  */
-int command_environment(char **argv, const char *socket_path, const char *mark, const char *scratch,
-                        char *error, size_t error_bytes);
+int command_environment(char **argv, const char *socket_path, const char *provider,
+                        const char *mark, const char *scratch, char *error, size_t error_bytes);
 
 /**
  * env_each - call @each with the name and the value of every variable that a program needs to use
- * the fabric whose socket is @socket_path. @launcher: the mpirun that is used, NULL: that in PATH;
- * its version decides what Open MPI needs. Skips a variable that the user has set, except lists of
- * folders: there, our folder is put before the user's. Prints a line for each value, set by the
- * user, that prevents programs from using the fabric. In a Turkish locale, @each is also called
- * with names that contain a byte that shells do not accept in names. Errors: -ENOENT with one line
- * in @error, the libfabric provider or /proc is missing.
+ * the fabric whose socket is @socket_path. @provider: name of the libfabric provider. @launcher:
+ * the mpirun that is used, NULL: that in PATH; its version decides what Open MPI needs. Skips a
+ * variable that the user has set, except lists of folders: there, our folder is put before the
+ * user's. Prints a line for each value, set by the user, that prevents programs from using the
+ * fabric. In a Turkish locale, @each is also called with names that contain a byte that shells do
+ * not accept in names. Errors: -ENOENT with one line in @error, the libfabric provider or /proc is
+ * missing.
  */
-int env_each(const char *socket_path, const char *launcher,
+int env_each(const char *socket_path, const char *provider, const char *launcher,
              void (*each)(void *context, const char *name, const char *value), void *context,
              char *error, size_t error_bytes);
 

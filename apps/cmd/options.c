@@ -23,6 +23,7 @@
 #include "apps/control/paths.h"
 #include "apps/timeline/timeline.h"
 #include "emu/util/nearest.h"
+#include "nic/provider.h"
 
 bool options_count(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
 {
@@ -108,6 +109,13 @@ static bool read_bound(void *into, const char *value, const char **right)
     return bounds_read(&((struct options *)into)->bounds, value, right);
 }
 
+static bool read_provider(void *into, const char *value, const char **right)
+{
+    *right = PROVIDER_NAME_FORM;
+    ((struct options *)into)->provider = value;
+    return provider_name_is_valid(value);
+}
+
 static bool read_launch(void *into, const char *value, const char **right)
 {
     struct options *options = into;
@@ -171,6 +179,9 @@ static const struct option_row rows[] = {
      .group = OPTIONS_FABRIC},
     {"bound", "NAME=TIME|off", "change a bound on waiting: see below; may be repeated", read_bound,
      .group = OPTIONS_BOUNDS},
+    {"provider-name", "NAME",
+     "name of the libfabric provider, such as cxi or verbs (default fabemu)", read_provider,
+     .group = OPTIONS_PROVIDER},
     {"keep-going", NULL, "do not end the run when a process dies", .at = AT(keep_going),
      .group = OPTIONS_KEEP},
     {"name", "NAME", "name of the fabric and of its socket", .at = AT(name), .group = OPTIONS_NAME},

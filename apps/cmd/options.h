@@ -36,6 +36,7 @@ enum options_group {
     OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter */
     OPTIONS_SNAP = 32768,      /* --snaplen, --capture-size, --capture-files */
     OPTIONS_WEB = 65536,       /* --web */
+    OPTIONS_PROVIDER = 262144, /* --provider-name */
     OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };
 
@@ -119,6 +120,7 @@ struct options {
     const char *sets[OPTIONS_SETS_MAX]; /* FIELD=VALUE of the profile */
     unsigned set_count;
     struct emu_bounds bounds; /* given by --bound */
+    const char *provider;     /* name of the libfabric provider; NULL: not given */
     const char *cluster;      /* file; NULL: one host */
     const char *host;         /* name of this host in the file; NULL: not given */
     const char *launch;       /* launcher that starts the other hosts; NULL: none */

@@ -13,6 +13,7 @@
 #include "apps/cmd/options.h"
 #include "apps/control/paths.h"
 #include "emu/util/plugin.h"
+#include "nic/provider.h"
 #include "switch/switch.h"
 
 #define DEFAULT_NODES   16
@@ -111,6 +112,18 @@ static void exec_wide(const struct options *options)
     exit(EXIT_FAILURE);
 }
 
+/* Choose the libfabric provider's name: the option's, or else the environment's. */
+static int choose_provider(struct fabric_config *ret, const struct options *options)
+{
+    const char *user = getenv(PROVIDER_NAME_VARIABLE);
+
+    ret->provider = options->provider ? options->provider : user && *user ? user : PROVIDER_NAME;
+    if (provider_name_is_valid(ret->provider))
+        return 0;
+    print_message(PROVIDER_NAME_VARIABLE "=%.80s: want " PROVIDER_NAME_FORM, ret->provider);
+    return EXIT_USAGE;
+}
+
 int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
                    const struct options *options, const char *name)
 {
@@ -126,6 +139,8 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
         print_message("%s", error);
         return EXIT_USAGE;
     }
+    if (choose_provider(ret, options))
+        return EXIT_USAGE;
     snprintf(ret->name, sizeof ret->name, "%s", name ? name : "");
     if (!options->topo && topo_spec_for_nodes(options->nodes ? options->nodes : DEFAULT_NODES, spec,
                                               sizeof spec, error, sizeof error)) {

@@ -548,7 +548,7 @@ static const struct options_command run_command = {
              "    fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT | OPTIONS_FAULTS |
               OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER | OPTIONS_LAUNCH |
-              OPTIONS_CAPTURE | OPTIONS_WEB,
+              OPTIONS_CAPTURE | OPTIONS_WEB | OPTIONS_PROVIDER,
     .command_follows = true,
 };
 
@@ -653,8 +653,8 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
             "cannot create %s (%s); set XDG_RUNTIME_DIR to a directory of yours with free space",
             run->scratch, strerror(errno));
     hosts_socket_anywhere(path, sizeof path, run->host.socket.path);
-    if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path, mark,
-                            run->scratch, error, sizeof error))
+    if (command_environment(run->argv, plan->host.hosts ? path : run->host.socket.path,
+                            config->provider, mark, run->scratch, error, sizeof error))
         print_message("%s", error);
     begin_command(run, signals);
     supervise(run);

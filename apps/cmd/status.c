@@ -23,6 +23,7 @@
 #include "apps/base/text.h"
 #include "apps/telemetry/view.h"
 #include "apps/control/conn.h"
+#include "nic/provider.h"
 
 #define END_MS 5000 /* longest wait for the end of a fabric */
 
@@ -322,6 +323,7 @@ static const struct options_command env_command = {
              "    eval \"$(fabemu env NAME)\"\n"
              "If NAME is the name NAME.HOST of a fabric on several hosts, the environment is\n"
              "right for programs on all of them.",
+    .groups = OPTIONS_PROVIDER,
 };
 
 /*
@@ -348,23 +350,28 @@ int env_main(int argc, char **argv)
 {
     struct options options;
     char path[sizeof((struct paths_socket *)0)->path], anywhere[sizeof path];
-    const char *name;
+    struct json_object *reply;
+    const char *name, *provider;
     char error[512];
-    int fd;
+    int err;
 
     int status = options_parse_name(&options, &name, &env_command, NULL, argc, argv);
     if (status >= 0)
         return status;
-    if (paths_connect(&fd, NULL, name, error, sizeof error) ||
-        paths_of(path, sizeof path, name, error, sizeof error)) {
+    if (query_fabric(name, query_request("report"), QUERY_FIELDS({"report", json_type_object}),
+                     &reply, NULL, error, sizeof error)) {
         print_message("%s", error);
         return EXIT_FAILURE;
     }
-    close(fd);
-    hosts_socket_anywhere(anywhere, sizeof anywhere, path);
-    if (env_each(anywhere, NULL, print_export, NULL, error, sizeof error)) {
-        print_message("%s", error);
-        return EXIT_FAILURE;
+    provider = emu_json_text(json_object_object_get(reply, "report"), "provider", PROVIDER_NAME);
+    err = paths_of(path, sizeof path, name, error, sizeof error);
+    if (!err) {
+        hosts_socket_anywhere(anywhere, sizeof anywhere, path);
+        err = env_each(anywhere, options.provider ? options.provider : provider, NULL, print_export,
+                       NULL, error, sizeof error);
     }
-    return EXIT_SUCCESS;
+    if (err)
+        print_message("%s", error);
+    json_object_put(reply);
+    return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

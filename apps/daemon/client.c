@@ -37,6 +37,19 @@ struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid)
     return client;
 }
 
+uint32_t daemon_client_host(const struct client *client)
+{
+    return client->remote ? coordinator_process_info(client->remote)->host : 0;
+}
+
+void daemon_client_command(const struct client *client, char *ret, size_t ret_bytes)
+{
+    if (client->remote)
+        snprintf(ret, ret_bytes, "%s", coordinator_process_info(client->remote)->command);
+    else
+        procs_name(client->pid, ret, ret_bytes);
+}
+
 /* A process number identifies a process only within its host. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid)
 {
@@ -44,8 +57,7 @@ uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid)
     uint32_t held = 0;
 
     emu_each_listed (const struct client, client, &daemon->clients, link)
-        held += client->pid == pid &&
-                (client->remote ? coordinator_process_info(client->remote)->host : 0) == host;
+        held += client->pid == pid && daemon_client_host(client) == host;
     return held;
 }
 
@@ -91,6 +103,7 @@ void daemon_client_close(struct daemon *daemon, struct client *client)
     daemon_capture_left(daemon, client);
     telemetry_serve_left(client);
     conn_close(&client->conn); /* closing removes it from the epoll, too */
+    daemon_queues_forget(client);
     free(client->sample);
     client->sample = NULL;
     count_excess(daemon, client, 0);

@@ -33,18 +33,19 @@ struct client {
     int64_t rank;         /* the process's rank in its MPI job, as the process says; -1: none */
     /* pending operations of the process (standstill.c); NULL: unknown */
     struct standstill_sample *sample;
-    char command[16];    /* name of an attached process */
-    struct waits *waits; /* the process's waits for cores; NULL: they cannot be read */
-    uint64_t waited_ns;  /* sum of the process's waits for cores */
-    uint32_t events;     /* epoll events for which conn is registered */
-    bool has_lines;      /* received requests may still have to be handled */
-    bool at_end;         /* the peer sends no more: close when has_lines is false */
-    bool closing;        /* close when all queued bytes are sent */
-    bool gone;           /* to be closed at the end of this round */
-    bool unread;         /* set with `gone`: the peer did not read what was sent to it */
-    size_t excess;       /* conn_excess(), as included in daemon->excess */
-    uint32_t groups;     /* number of groups that are charged to the process */
-    bool subscribed;     /* the peer receives all events */
+    char command[16];             /* name of an attached process */
+    struct daemon_queues *queues; /* queues that the process has announced; NULL: none */
+    struct waits *waits;          /* the process's waits for cores; NULL: they cannot be read */
+    uint64_t waited_ns;           /* sum of the process's waits for cores */
+    uint32_t events;              /* epoll events for which conn is registered */
+    bool has_lines;               /* received requests may still have to be handled */
+    bool at_end;                  /* the peer sends no more: close when has_lines is false */
+    bool closing;                 /* close when all queued bytes are sent */
+    bool gone;                    /* to be closed at the end of this round */
+    bool unread;                  /* set with `gone`: the peer did not read what was sent to it */
+    size_t excess;                /* conn_excess(), as included in daemon->excess */
+    uint32_t groups;              /* number of groups that are charged to the process */
+    bool subscribed;              /* the peer receives all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
     bool stopped;  /* set with `gone`: the process was stopped for too long */
@@ -175,6 +176,12 @@ void daemon_client_count(struct daemon *daemon, struct client *client);
 
 /** daemon_client_flush - send as many of the queued bytes as the socket takes. */
 void daemon_client_flush(struct daemon *daemon, struct client *client);
+
+/** daemon_client_host - return the host of the client's process; 0: this host. */
+uint32_t daemon_client_host(const struct client *client);
+
+/** daemon_client_command - write the name of the client's process, or "" if it is unknown. */
+void daemon_client_command(const struct client *client, char *ret, size_t ret_bytes);
 
 /** daemon_connections_of - number of connections of process @pid on @host. @ctx: the daemon. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
@@ -325,6 +332,27 @@ void daemon_groups_each(struct daemon *daemon,
 
 /** daemon_groups_free - free the daemon's list of groups. The groups stay in the fabric. */
 void daemon_groups_free(struct daemon *daemon);
+
+/* --- queues.c ---------------------------------------------------------------------------- */
+
+/* Requests to announce a queue to the processes of the same host, to withdraw and to find one. */
+void daemon_queue_announce(struct daemon *daemon, struct client *client,
+                           struct json_object *request);
+void daemon_queue_withdraw(struct daemon *daemon, struct client *client,
+                           struct json_object *request);
+void daemon_queue_find(struct daemon *daemon, struct client *client, struct json_object *request);
+
+/** daemon_queues_forget - forget the queues that the process of @client has announced. */
+void daemon_queues_forget(struct client *client);
+
+/* --- refusals.c -------------------------------------------------------------------------- */
+
+/**
+ * daemon_refused - handle a report that a request of @client's process was refused.
+ * daemon_refusals_forget() - forget the refusals of a process, because it has attached.
+ */
+void daemon_refused(struct daemon *daemon, struct client *client, struct json_object *request);
+void daemon_refusals_forget(struct daemon *daemon, const struct client *client);
 
 /* --- death.c ----------------------------------------------------------------------------- */
 

@@ -41,6 +41,17 @@ struct daemon_waits {
     uint32_t unseen; /* processes whose waits for cores cannot be read */
 };
 
+#define DAEMON_REFUSALS_MAX 64u
+
+/* A process whose request for a network the libfabric provider could not satisfy. */
+struct daemon_refusal {
+    uint32_t host; /* 0: this host */
+    pid_t pid;
+    int64_t rank;     /* in its MPI job, as the process says; -1: none */
+    char command[16]; /* name of the process */
+    char what[96];    /* the hint that the provider does not support, as the process says */
+};
+
 /* Counts of the control socket since the start. */
 struct daemon_record {
     struct daemon_waits waits;
@@ -48,6 +59,8 @@ struct daemon_record {
     uint64_t refused;      /* processes that got no node */
     uint64_t outside;      /* processes whose MPI messages use another transport */
     char outside_why[200]; /* the reason that the first of them gave */
+    uint32_t refusals;
+    struct daemon_refusal refusal[DAEMON_REFUSALS_MAX];
     uint64_t cut_off; /* processes that were cut off because they did not take their segments */
     uint64_t goodbyes_late; /* disconnects that a peer did not confirm in time */
     uint32_t peak;          /* largest number of nodes attached at the same time */

@@ -20,6 +20,7 @@
 #include "apps/telemetry/view.h"
 #include "apps/timeline/timeline.h"
 #include "nic/fabemu.h"
+#include "nic/provider.h"
 
 static_assert(FABEMU_COLLS == TELEMETRY_COLLECTIVES, "telemetry_collectives has a name for each");
 
@@ -246,6 +247,38 @@ static struct json_object *outside(const struct daemon_record *record)
                          "why", record->outside_why);
 }
 
+static bool is_listed(struct json_object *list, const char *what)
+{
+    for (size_t i = 0; i < emu_json_count(list); i++)
+        if (strcmp(emu_json_text(emu_json_at(list, i), "what", ""), what) == 0)
+            return true;
+    return false;
+}
+
+/* Build the list of requests that were refused, each with its first process. */
+static struct json_object *refusals(const struct daemon_record *record)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < record->refusals; i++) {
+        const struct daemon_refusal *first = &record->refusal[i];
+        uint32_t processes = 0;
+
+        if (is_listed(list, first->what))
+            continue;
+        for (uint32_t j = i; j < record->refusals; j++)
+            processes += strcmp(record->refusal[j].what, first->what) == 0;
+        struct json_object *one = json_add_text(json_object_new_object(), "what", first->what);
+        json_add_number(one, "processes", processes);
+        json_object_object_add(one, "rank",
+                               first->rank < 0 ? NULL : json_object_new_int64(first->rank));
+        json_add_number(one, "pid", (uint64_t)first->pid);
+        json_add_text(one, "command", first->command);
+        json_object_array_add(list, one);
+    }
+    return list;
+}
+
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
@@ -279,7 +312,9 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
         json_object_object_add(report, "link_retry", link_retry(&totals.retries));
     json_object_object_add(report, "digest", NULL);
     json_object_object_add(report, "processes", processes(record));
+    json_add_text(report, "provider", config->provider ? config->provider : PROVIDER_NAME);
     json_object_object_add(report, "outside", outside(record));
+    json_object_object_add(report, "refusals", refusals(record));
     json_object_object_add(report, "died", deaths(record, config->graph));
     return report;
 }
@@ -419,12 +454,37 @@ static void print_programs(FILE *out, struct json_object *programs, double facto
             unseen, unseen == 1 ? "" : "es");
 }
 
+static void print_provider(FILE *out, const char *name)
+{
+    if (*name && strcmp(name, PROVIDER_NAME) != 0)
+        fprintf(out, "  provider     libfabric programs see the provider '%s', which is fabemu\n",
+                name);
+}
+
 static void print_outside(FILE *out, struct json_object *one)
 {
     if (one)
         fprintf(out, "  outside      MPI messages of %lld process%s do not pass the fabric: %s\n",
                 number(one, "processes"), number(one, "processes") == 1 ? "" : "es",
                 text(one, "why"));
+}
+
+/* Print a line for each kind of request that was refused. */
+static void print_refusals(FILE *out, struct json_object *list)
+{
+    for (size_t i = 0; i < emu_json_count(list); i++) {
+        struct json_object *one = emu_json_at(list, i);
+        int64_t rank = emu_json_number(one, "rank", -1);
+        long long more = number(one, "processes") - 1;
+
+        fprintf(out, "  %s fi_getinfo() of ", i ? "            " : "refused     ");
+        if (rank >= 0)
+            fprintf(out, "rank %lld, ", (long long)rank);
+        fprintf(out, "pid %lld (%s)", number(one, "pid"), text(one, "command"));
+        if (more > 0)
+            fprintf(out, " and %lld more process%s", more, more == 1 ? "" : "es");
+        fprintf(out, ": the provider does not support the %s\n", text(one, "what"));
+    }
 }
 
 static void print_deaths(FILE *out, struct json_object *report)
@@ -633,7 +693,9 @@ void report_print(FILE *out, struct json_object *report)
         print_collective(out, telemetry_collectives[coll],
                          member(member(report, "collectives"), telemetry_collectives[coll]));
     comm_print(out, member(report, "communication"));
+    print_provider(out, text(report, "provider"));
     print_outside(out, member(report, "outside"));
+    print_refusals(out, member(report, "refusals"));
     timeline_print(out, member(report, "timeline"));
     print_faults(out, report);
     for (size_t i = 0; i < emu_json_count(hosts); i++)

@@ -65,12 +65,9 @@ static void client_attached(struct daemon *daemon, struct client *client,
     client->node = attachment->node;
     client->incarnation = attachment->incarnation;
     client->cut_off = false;
-    if (client->remote)
-        snprintf(client->command, sizeof client->command, "%s",
-                 coordinator_process_info(client->remote)->command);
-    else
-        procs_name(client->pid, client->command, sizeof client->command);
+    daemon_client_command(client, client->command, sizeof client->command);
     daemon->by_node[attachment->node] = client;
+    daemon_refusals_forget(daemon, client);
     daemon_waits_attach(daemon, client);
     daemon_standstill_attach(daemon, client);
     timeline_serve_attach(daemon, client);
@@ -102,7 +99,7 @@ static int node_wanted(const struct fabric_config *config, const struct client *
 {
     const char *text = emu_json_text(request, "want", "");
     int64_t number = emu_json_number(request, "want", -1);
-    uint32_t host = client->remote ? coordinator_process_info(client->remote)->host : 0;
+    uint32_t host = daemon_client_host(client);
     uint32_t node = TOPO_NONE;
     int err = 0;
 
@@ -184,6 +181,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
 
 void daemon_node_free(struct daemon *daemon, struct client *client, bool dead)
 {
+    daemon_queues_forget(client);
     daemon_waits_detach(daemon, client, dead);
     daemon_standstill_detach(daemon, client);
     telemetry_serve_detach(daemon, (uint32_t)client->node);
@@ -355,6 +353,10 @@ static const struct request {
     {"detach", request_detach, AT_ONCE},
     {"exits", request_exits, AT_ONCE},
     {"outside", request_outside, AT_ONCE},
+    {"refused", daemon_refused, AT_ONCE},
+    {"queue_announce", daemon_queue_announce, AT_ONCE},
+    {"queue_withdraw", daemon_queue_withdraw, AT_ONCE},
+    {"queue_find", daemon_queue_find, AT_ONCE},
     {"group_create", daemon_group_create, AT_ONCE},
     {"group_join", daemon_group_join, AT_ONCE},
     {"group_leave", daemon_group_leave, AT_ONCE},

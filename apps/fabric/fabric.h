@@ -53,6 +53,7 @@ struct fabric_config {
     const char *profile_from;
     const char *const *sets; /* for reports: FIELD=VALUE for each profile field that options set */
     unsigned set_count;
+    const char *provider; /* for reports: name of the libfabric provider; NULL: "fabemu" */
     enum emu_clock_mode clock;
     uint32_t threads; /* a count, or FABRIC_THREADS_* */
     uint64_t seed;

@@ -7,21 +7,27 @@
  * - OFI_ADDR_FORMAT, the default: struct ofi_addr itself.
  * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The queues are the one for
  * untagged and the one for tagged messages. "*" stands for any node or any free queues, and
- * "localhost" for the node of this process. The incarnation may be missing. fi_av_straddr() also
- * prints addresses of the default format like this.
+ * "localhost" for this host, see below. The incarnation may be missing. fi_av_straddr() also prints
+ * addresses of the default format like this.
  * - FI_SOCKADDR_IN: node N has the IPv4 address 198.18.0.0 + N, and port P stands for the queues 2P
  * (untagged messages) and 2P + 1 (tagged messages). The addresses are in 198.18.0.0/15, which RFC
  * 2544 reserves for benchmarks, so they are no addresses of real machines. Port 0 stands for any
- * free queues, 0.0.0.0 for any node, and 127.0.0.1 for the node of this process. Such an address
- * has no incarnation, so it names the process that the node has when a message is sent.
+ * free queues, 0.0.0.0 for any node, and 127.0.0.1 for this host. Such an address has no
+ * incarnation, so it names the process that the node has when a message is sent.
  * fi_av_straddr() prints "fi_sockaddr_in://IPV4:PORT", as libfabric's own providers do. Mercury
  * sends this text to its peers, which read the IPv4 address and the port from it.
  *
  * A program may also name a node and a service by text. The service is a port. The node is a
- * number, an IPv4 address as above, or another address or a name of this host, which stands for the
- * node of this process. Endpoints without a port get free queues from 256 up, and so ports from 128
- * up. The address that an endpoint returns for itself also includes the incarnation of its node, so
- * that it never names a later process of the node, except in the format FI_SOCKADDR_IN.
+ * number, an IPv4 address as above, or another address or a name of this host. Endpoints without a
+ * port get free queues from 256 up, and so ports from 128 up. The address that an endpoint returns
+ * for itself also includes the incarnation of its node, so that it never names a later process of
+ * the node, except in the format FI_SOCKADDR_IN.
+ *
+ * Each process has a node of its own. An address of *this host* (OFI_NODE_SELF) stands for the
+ * process of the host that has opened an endpoint with that port. The fabric knows which process
+ * that is, because endpoints announce their queues (fabemu_queue_announce()). The address is looked
+ * up when a program inserts it into an address vector or connects to it. Only ports that a program
+ * has chosen itself are announced, because all processes get the same free ports.
  */
 #include "nic/ofi/ofi.h"
 
@@ -409,12 +415,26 @@ uint64_t ofi_addr_hash(const struct fabemu_info *info)
     return info->fabric_id ? info->fabric_id : 1;
 }
 
-int ofi_addr_dest(struct ofi_addr *addr, const struct fabemu_info *info)
+/* Find the process of this host that has opened an endpoint with the queues of @addr. */
+static int addr_find(struct ofi_addr *addr, struct fabemu *fab)
 {
-    if (addr->node == OFI_NODE_SELF)
-        addr->node = info->node;
+    int err = fabemu_queue_find(fab, addr->queue[OFI_UNTAGGED], &addr->node, &addr->incarnation);
+
+    if (err != -ENOENT)
+        return err ? -ofi_errno(err) : 0;
+    FI_WARN(&ofi_prov, FI_LOG_AV, "no process of this host has opened an endpoint at port %u\n",
+            ofi_addr_port(addr));
+    return -FI_ECONNREFUSED;
+}
+
+int ofi_addr_dest(struct ofi_addr *addr, struct fabemu *fab)
+{
+    const struct fabemu_info *info = fabemu_info(fab);
+
     if (addr->node == FABEMU_ANY_NODE || !ofi_addr_has_queues(addr))
         return -FI_EINVAL;
+    if (addr->node == OFI_NODE_SELF)
+        return addr_find(addr, fab);
     if (addr->node >= info->nodes) {
         FI_WARN(&ofi_prov, FI_LOG_AV, "node %u: the fabric has %u nodes\n", addr->node,
                 info->nodes);

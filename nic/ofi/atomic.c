@@ -169,7 +169,7 @@ static int atomic_valid(enum atomic_call call, enum fi_datatype type, enum fi_op
 static int atomic_local(const struct atomic_local *from, size_t element, struct atomic_array *to,
                         size_t *count)
 {
-    if (from->pieces > OFI_IOV_MAX || (from->pieces && !from->ioc))
+    if (from->pieces > ofi_limits()->iovs || (from->pieces && !from->ioc))
         return -FI_EINVAL;
     *count = 0;
     to->pieces = (unsigned)from->pieces;
@@ -201,7 +201,7 @@ static int atomic_remote_check(const struct atomic *a, struct atomic_job *job)
 {
     size_t left = job->count;
 
-    if (!a->remotes || a->remotes > OFI_IOV_MAX || !a->remote)
+    if (!a->remotes || a->remotes > ofi_limits()->iovs || !a->remote)
         return -FI_EINVAL;
     job->remote = a->remote;
     for (size_t i = 0; i < a->remotes; left -= a->remote[i++].count)

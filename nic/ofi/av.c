@@ -3,9 +3,12 @@
  * av.c - address vectors: an fi_addr_t is an index into a table of peers (table.c).
  *
  * Successive processes of a node may use the same queues: their entries differ by incarnation. An
- * entry without an incarnation (from a name given as text) matches every process. FI_AV_MAP and
- * FI_AV_TABLE are treated alike. With FI_EVENT, too, an address is inserted before the call
- * returns, and the events are in the event queue then.
+ * entry without an incarnation (from a name given as text) matches every process. An address of
+ * this host, such as 127.0.0.1, is looked up when it is inserted and, if no process of the host has
+ * its port then, again whenever it is used (OFI_NODE_SELF).
+ *
+ * FI_AV_MAP and FI_AV_TABLE are treated alike. With FI_EVENT, too, an address is inserted before
+ * the call returns, and the events are in the event queue then.
  */
 #include "nic/ofi/table.h"
 #include "nic/ofi/unsupported.h"
@@ -42,12 +45,34 @@ void ofi_av_release(struct ofi_av *av)
     ofi_release(&av->refs);
 }
 
+/*
+ * Find the process for an entry whose address names only this host and a port, and remember it if
+ * the table is writable. Errors: -FI_ECONNREFUSED, no process of this host has opened an endpoint
+ * there.
+ */
+static int av_resolve(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
+{
+    struct ofi_addr named = {.node = ret->node,
+                             .queue = {ret->queue[OFI_UNTAGGED], ret->queue[OFI_TAGGED]}};
+    int err = ofi_addr_dest(&named, av->domain->fab);
+
+    if (err)
+        return err;
+    ret->node = named.node;
+    ret->incarnation = named.incarnation;
+    ofi_entries_resolve(&av->entries, addr, ret);
+    return 0;
+}
+
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     unsigned bits = av->context_bits;
     uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* of its queues */
-    int err = ofi_entries_get(&av->entries, bits ? addr << bits >> bits : addr, ret);
+    fi_addr_t index = bits ? addr << bits >> bits : addr;
+    int err = ofi_entries_get(&av->entries, index, ret);
 
+    if (!err && ret->node == OFI_NODE_SELF)
+        err = av_resolve(av, index, ret);
     for (unsigned kind = 0; kind < OFI_KINDS && !err; kind++) {
         if (first >= (uint64_t)OFI_QUEUE_NONE - ret->queue[kind])
             return -FI_EINVAL;
@@ -113,8 +138,8 @@ static int av_insert_one(struct ofi_av *av, const struct av_list *list, size_t i
     int err = list_at(av, list, index, &addr);
 
     if (!err)
-        err = ofi_addr_dest(&addr, fabemu_info(av->domain->fab));
-    if (err)
+        err = ofi_addr_dest(&addr, av->domain->fab);
+    if (err && err != -FI_ECONNREFUSED) /* this one is looked up again when it is used */
         return err;
     return ofi_entries_add(&av->entries,
                            &(struct ofi_peer){
@@ -240,7 +265,7 @@ static int av_lookup(struct fid_av *fid, fi_addr_t fi_addr, void *to, size_t *by
     struct ofi_av *av = ofi_av_of(&fid->fid);
     struct ofi_addr addr = {.fabric = av->domain->fabric_hash};
     struct ofi_peer peer;
-    int err = ofi_av_peer(av, fi_addr, &peer);
+    int err = ofi_entries_get(&av->entries, fi_addr, &peer);
 
     if (err)
         return err;

@@ -123,13 +123,12 @@ static int cm_send(struct ofi_cm *cm, enum cm_kind kind, const struct ofi_addr *
     return err ? -ofi_errno(err) : 0;
 }
 
-static int cm_data_check(const void *data, size_t bytes)
+int ofi_cm_data_check(const void *data, size_t bytes)
 {
     return bytes > OFI_CM_DATA_BYTES || (bytes && !data) ? -FI_EINVAL : 0;
 }
 
-int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue,
-                unsigned receives)
+int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue)
 {
     int err = queue == OFI_QUEUE_NONE ? fabemu_queue_open_any(fab, 1, &cm->queue)
                                       : fabemu_queue_open(fab, queue, &cm->queue);
@@ -140,13 +139,23 @@ int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t
     cm->fid = fid;
     pthread_mutex_init(&cm->lock, NULL);
     cm->done_end = &cm->done;
+    return 0;
+}
+
+int ofi_cm_start(struct ofi_cm *cm, struct fid_eq *eq, unsigned receives)
+{
+    int err = 0;
+
+    ofi_eq_add(eq, cm);
+    ofi_eq_lock(eq);
     for (unsigned i = 0; i < receives && !err; i++) {
         struct cm_op *op = op_add(cm, false);
 
         err = op ? op_receive(op) : -ENOMEM;
     }
+    ofi_eq_unlock(eq);
     if (err)
-        ofi_cm_close(cm);
+        ofi_eq_remove(cm);
     return err ? -ofi_errno(err) : 0;
 }
 
@@ -334,7 +343,7 @@ void ofi_cm_step(struct ofi_cm *cm)
 int ofi_cm_connect(struct ofi_cm *cm, const struct ofi_addr *own, const struct ofi_addr *server,
                    const void *data, size_t bytes)
 {
-    int err = cm_data_check(data, bytes);
+    int err = ofi_cm_data_check(data, bytes);
 
     if (err)
         return err;
@@ -352,7 +361,7 @@ int ofi_cm_connect(struct ofi_cm *cm, const struct ofi_addr *own, const struct o
 int ofi_cm_accept(struct ofi_cm *cm, const struct ofi_addr *own, const struct ofi_request *request,
                   const void *data, size_t bytes)
 {
-    int err = cm_data_check(data, bytes);
+    int err = ofi_cm_data_check(data, bytes);
 
     if (err)
         return err;
@@ -372,7 +381,7 @@ int ofi_cm_reject(struct ofi_cm *cm, const struct ofi_addr *own, const struct of
                   const void *data, size_t bytes)
 {
     const struct ofi_peer peer = peer_of(&request->addr);
-    int err = cm_data_check(data, bytes);
+    int err = ofi_cm_data_check(data, bytes);
 
     return err ? err : cm_send(cm, CM_REJECT, own, &peer, request->channel, data, bytes);
 }
@@ -381,8 +390,7 @@ int ofi_cm_shutdown(struct ofi_cm *cm)
 {
     if (cm->state != CM_CONNECTED)
         return -FI_ENOTCONN;
-    cm->state = CM_CLOSED;
-    atomic_store_explicit(&cm->connected, false, memory_order_relaxed);
+    cm_disconnected(cm); /* both endpoints get FI_SHUTDOWN, as with other providers */
     return cm_send(cm, CM_SHUTDOWN, &cm->addr, &cm->peer, cm->peer_channel, NULL, 0);
 }
 

@@ -22,7 +22,6 @@ enum ofi_cm_state {
 };
 
 struct cm_op;
-struct ofi_pep;
 
 /* A channel; see cm.c. */
 struct ofi_cm {
@@ -64,16 +63,23 @@ struct ofi_request {
 
 /**
  * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. @cm is zeroed.
- * @receives: how many messages may arrive before they are handled. Lock: none.
+ * Lock: none.
  */
-int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue,
-                unsigned receives);
+int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue);
+/**
+ * ofi_cm_start - add the channel to @eq, and receive messages. Lock: none.
+ * @receives: how many messages may arrive before they are handled.
+ * Errors: -FI_ENOMEM and those of fabemu_recv(); then the caller closes the channel.
+ */
+int ofi_cm_start(struct ofi_cm *cm, struct fid_eq *eq, unsigned receives);
 /** ofi_cm_close - close the channel, which is in no event queue any more. Lock: none. */
 void ofi_cm_close(struct ofi_cm *cm);
 
 /** ofi_cm_step - step the adapter, handle what has arrived, and check the time limits. */
 void ofi_cm_step(struct ofi_cm *cm);
 
+/** ofi_cm_data_check - check data for the peer of a connection. Pure. Errors: -FI_EINVAL. */
+int ofi_cm_data_check(const void *data, size_t bytes);
 /**
  * ofi_cm_connect, ofi_cm_accept, ofi_cm_reject, ofi_cm_shutdown - send the message that does it.
  * @own: address of the endpoint. Errors: -FI_EOPBADSTATE, -FI_EINVAL (too much data), -FI_ENOTCONN,

@@ -12,7 +12,7 @@ int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info)
 {
     if (info->handle) {
         ep->request = ofi_request_hold(ep->domain->fabric, info->handle);
-        if (!ep->request)
+        if (!ep->request && ofi_pep_addr_of(ep->domain->fabric, info->handle, &ep->name))
             return -FI_EINVAL;
     }
     ep->cm = calloc(1, sizeof *ep->cm);
@@ -31,10 +31,12 @@ int ofi_conn_enable(struct ofi_ep *ep)
         return -FI_ENOEQ;
     if (ep->cm->queue)
         return 0; /* opened by an earlier attempt to enable the endpoint */
-    err =
-        ofi_cm_open(ep->cm, ep->domain->fab, &ep->handle.ep_fid.fid, OFI_QUEUE_NONE, CONN_RECEIVES);
-    if (!err)
-        ofi_eq_add(ep->eq, ep->cm);
+    err = ofi_cm_open(ep->cm, ep->domain->fab, &ep->handle.ep_fid.fid, OFI_QUEUE_NONE);
+    if (err)
+        return err;
+    err = ofi_cm_start(ep->cm, ep->eq, CONN_RECEIVES);
+    if (err)
+        ofi_cm_close(ep->cm);
     return err;
 }
 
@@ -68,7 +70,9 @@ static int conn_connect(struct fid_ep *fid, const void *addr, const void *data, 
     int err = ofi_addr_read_whole(ep->addr_format, addr, &server);
 
     if (!err)
-        err = ofi_addr_dest(&server, fabemu_info(ep->domain->fab));
+        err = ofi_cm_data_check(data, bytes);
+    if (!err)
+        err = ofi_addr_dest(&server, ep->domain->fab);
     if (!err)
         err = fi_enable(fid);
     if (err)

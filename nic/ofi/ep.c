@@ -132,7 +132,7 @@ int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue
     struct fabemu *fab = ep->domain->fab;
     int err;
 
-    if (!ofi_addr_is_here(&ep->source, info))
+    if (!ofi_addr_is_here(&ep->source, info) || !ofi_addr_is_here(&ep->name, info))
         return -FI_EADDRNOTAVAIL;
     if (ofi_addr_has_queues(&ep->source))
         err = queues_open_at(fab, &ep->source, OFI_KINDS * contexts, queue);
@@ -140,11 +140,20 @@ int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue
         err = fabemu_queue_open_any(fab, OFI_KINDS * contexts, queue);
     if (err)
         return -ofi_errno(err);
+    err = ofi_addr_has_queues(&ep->source) ? fabemu_queue_announce(queue[OFI_UNTAGGED]) : 0;
+    if (err) {
+        for (unsigned i = 0; i < OFI_KINDS * contexts; i++)
+            fabemu_queue_close(queue[i]);
+        return -ofi_errno(err);
+    }
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)
         ep->source.queue[kind] = fabemu_queue_id(queue[kind]);
     ep->source.node = info->node;
     ep->source.fabric = ep->domain->fabric_hash;
     ep->source.incarnation = info->incarnation;
+    ep->name.node = ep->source.node;
+    ep->name.fabric = ep->source.fabric;
+    ep->name.incarnation = ep->source.incarnation;
     return 0;
 }
 
@@ -379,7 +388,7 @@ int ofi_ep_setname(fid_t fid, void *addr, size_t bytes)
 
     if (ep->enabled || ep->sep)
         return -FI_EOPBADSTATE;
-    return ofi_addr_read(ep->addr_format, addr, bytes, &ep->source);
+    return ofi_addr_read(ep->addr_format, addr, bytes, ep->cm ? &ep->name : &ep->source);
 }
 
 int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
@@ -388,7 +397,8 @@ int ofi_ep_getname(fid_t fid, void *addr, size_t *bytes)
 
     if (!ep->enabled)
         return -FI_EOPBADSTATE; /* an endpoint has no queues before it is enabled */
-    return ofi_addr_copy(ep->addr_format, &ep->source, addr, bytes);
+    return ofi_addr_copy(ep->addr_format, ofi_addr_has_queues(&ep->name) ? &ep->name : &ep->source,
+                         addr, bytes);
 }
 
 int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
@@ -458,13 +468,14 @@ void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_i
     ofi_fid_init(&ep->handle.ep_fid.fid, class, context, &ep_fid_ops);
     ofi_hold(&domain->refs);
     ep->domain = domain;
+    ep->name = ofi_addr_any;
     ep->sends = ep->receives = true;
     ep->addr_format = ofi_addr_format(info->addr_format);
     ofi_lock_init(&ep->lock, domain);
     ep->caps = info->caps;
     ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
                                 ? OFI_DATAGRAM_MAX_BYTES
-                                : OFI_MESSAGE_MAX_BYTES;
+                                : ofi_limits()->message_bytes;
     ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
     ep->handle.ep = ep;
     ep->handle.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
@@ -510,13 +521,15 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     ep->source = source;
     ep->shares_tx = shares_tx;
     ep->shares_rx = shares_rx;
-    if (attr->type == FI_EP_MSG)
+    if (attr->type == FI_EP_MSG) {
+        ep->name = source;
         err = ofi_conn_open(ep, info);
+    }
     if (err) {
         ofi_ep_free(ep);
         return err;
     }
-    if (ep->cm) { /* data uses any queues; an address with queues is that of a passive endpoint */
+    if (ep->cm) { /* data uses any queues; the passive endpoint may have those of the address */
         ep->handle.ep_fid.cm = &ofi_conn_ops;
         ofi_addr_set_port(&ep->source, 0);
     }

@@ -62,7 +62,7 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
     int err;
 
     if (info->domain_attr && info->domain_attr->name &&
-        strcmp(info->domain_attr->name, OFI_NAME) != 0)
+        strcmp(info->domain_attr->name, ofi_prov.name) != 0)
         return -FI_EINVAL;
     if (ofi_addr_format(info->addr_format) == FI_FORMAT_UNSPEC)
         return -FI_EINVAL;
@@ -121,7 +121,7 @@ static struct fi_ops_fabric fabric_ops = {
 
 int ofi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **ret, void *context)
 {
-    if (attr->name && strcmp(attr->name, OFI_NAME) != 0)
+    if (attr->name && strcmp(attr->name, ofi_prov.name) != 0)
         return -FI_ENODATA;
     struct ofi_fabric *fabric = calloc(1, sizeof *fabric);
 

@@ -18,6 +18,7 @@
  */
 #include "nic/ofi/ofi.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,10 +50,31 @@ static const struct info_kind {
 };
 #define INFO_KINDS (sizeof info_kinds / sizeof info_kinds[0])
 
+static size_t kind_message_bytes(const struct info_kind *kind)
+{
+    size_t most = ofi_limits()->message_bytes;
+
+    return kind->message_bytes < most ? kind->message_bytes : most;
+}
+
+/* What the current call of fi_getinfo() has refused last; "": nothing. */
+static _Thread_local char refused[96];
+
 static int info_refuse(const char *what)
 {
     FI_INFO(&ofi_prov, FI_LOG_CORE, "the provider does not support the %s in the hints\n", what);
+    snprintf(refused, sizeof refused, "%s", what);
     return -FI_ENODATA;
+}
+
+/* Refuse capabilities, and name them. */
+static int info_refuse_caps(uint64_t caps, const char *where)
+{
+    char names[64] = "", what[96];
+
+    fi_tostr_r(names, sizeof names, &caps, FI_TYPE_CAPS);
+    snprintf(what, sizeof what, "capability%s %s", where, names);
+    return info_refuse(what);
 }
 
 /* A property of the hints, and whether the provider does not support it. */
@@ -115,9 +137,10 @@ int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
         {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
         {"transmit completion order", tx->comp_order},
-        {"inject size", tx->inject_size > OFI_INJECT_BYTES},
+        {"inject size", tx->inject_size > ofi_limits()->inject_bytes},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
-        {"transmit iov limit", tx->iov_limit > OFI_IOV_MAX || tx->rma_iov_limit > OFI_IOV_MAX},
+        {"transmit iov limit",
+         tx->iov_limit > ofi_limits()->iovs || tx->rma_iov_limit > ofi_limits()->iovs},
         {0},
     });
 }
@@ -133,7 +156,7 @@ int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         {"receive message order", rx->msg_order & ~FI_ORDER_SAS},
         {"receive completion order", rx->comp_order},
         {"receive queue size", rx->size > INFO_QUEUE_DEPTH},
-        {"receive iov limit", rx->iov_limit > OFI_IOV_MAX},
+        {"receive iov limit", rx->iov_limit > ofi_limits()->iovs},
         {"total_buffered_recv (no space is reserved)", rx->total_buffered_recv},
         {0},
     });
@@ -152,7 +175,7 @@ static int check_ep(const struct fi_ep_attr *ep)
     return info_check((struct info_limit[]){
         {"endpoint type", ep->type > FI_EP_RDM},
         {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT},
-        {"message size", ep->max_msg_size > OFI_MESSAGE_MAX_BYTES},
+        {"message size", ep->max_msg_size > ofi_limits()->message_bytes},
         {"ordered size",
          ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size},
         {"count of contexts", !contexts_fit(ep->tx_ctx_cnt, OFI_CONTEXTS_MAX) ||
@@ -167,7 +190,7 @@ static int check_domain(const struct fi_domain_attr *domain)
     if (!domain)
         return 0;
     return info_check((struct info_limit[]){
-        {"domain name", domain->name && strcmp(domain->name, OFI_NAME) != 0},
+        {"domain name", domain->name && strcmp(domain->name, ofi_prov.name) != 0},
         {"size of completion data", domain->cq_data_size > OFI_CQ_DATA_BYTES},
         {"domain capability", domain->caps & ~OFI_CAPS_DOMAIN},
         {"count of contexts of an endpoint",
@@ -180,7 +203,7 @@ static int check_domain(const struct fi_domain_attr *domain)
              domain->cntr_cnt > INFO_ENDPOINTS || domain->tx_ctx_cnt > INFO_ENDPOINTS ||
              domain->rx_ctx_cnt > INFO_ENDPOINTS},
         {"count of memory regions, or of their pieces",
-         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > OFI_IOV_MAX},
+         domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > ofi_limits()->iovs},
         {"error data", domain->max_err_data},
         {"groups of peers", ofi_max_group_id(domain)},
         {0},
@@ -197,11 +220,11 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
     if (err)
         return err;
     if (caps & ~OFI_CAPS)
-        return info_refuse("capability");
+        return info_refuse_caps(caps & ~OFI_CAPS, "");
     if (ofi_addr_format(hints->addr_format) == FI_FORMAT_UNSPEC)
         return info_refuse("address format");
     if (hints->fabric_attr && hints->fabric_attr->name &&
-        strcmp(hints->fabric_attr->name, OFI_NAME) != 0)
+        strcmp(hints->fabric_attr->name, ofi_prov.name) != 0)
         return info_refuse("fabric name");
     err = ofi_check_tx(hints->tx_attr, caps);
     if (!err)
@@ -224,7 +247,8 @@ static bool names_exist(const struct ofi_names *names)
 
 /*
  * Set the address for the program's endpoints: the one that the caller named as a source, or else
- * that of the hints, or else any node and queues.
+ * that of the hints, or else that of the passive endpoint in the hints, or else any node and
+ * queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
                          const struct fi_info *hints)
@@ -236,6 +260,8 @@ static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
         err = ofi_addr_parse(names->node, names->service, names->flags, &addr);
     else if (hints && hints->src_addr)
         err = ofi_addr_read(info->addr_format, hints->src_addr, hints->src_addrlen, &addr);
+    else if (info->handle)
+        err = ofi_pep_addr(info->handle, &addr);
     if (err)
         return info_refuse("source address");
     return ofi_addr_dup(info->addr_format, &addr, &info->src_addr, &info->src_addrlen);
@@ -244,7 +270,7 @@ static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
 /*
  * Set the destination address: the one that the caller named, or else that of the hints. If the
  * caller named a node without a service, its queues are unknown. A service without a node is one of
- * this process's node, as with getaddrinfo(3).
+ * this host, as with getaddrinfo(3).
  */
 static int info_dest_addr(struct fi_info *info, const struct ofi_names *names,
                           const struct fi_info *hints)
@@ -289,10 +315,10 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
         .msg_order = FI_ORDER_SAS,
-        .inject_size = OFI_INJECT_BYTES,
+        .inject_size = ofi_limits()->inject_bytes,
         .size = INFO_QUEUE_DEPTH,
-        .iov_limit = OFI_IOV_MAX,
-        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? OFI_IOV_MAX : 0,
+        .iov_limit = ofi_limits()->iovs,
+        .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? ofi_limits()->iovs : 0,
     };
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps & OFI_CAPS_RX,
@@ -300,13 +326,13 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
         .msg_order = FI_ORDER_SAS,
         .total_buffered_recv = 0,
         .size = INFO_QUEUE_DEPTH,
-        .iov_limit = OFI_IOV_MAX,
+        .iov_limit = ofi_limits()->iovs,
     };
     *info->ep_attr = (struct fi_ep_attr){
         .type = kind->type,
         .protocol = OFI_ADDR_FORMAT,
         .protocol_version = 1,
-        .max_msg_size = kind->message_bytes,
+        .max_msg_size = kind_message_bytes(kind),
         .mem_tag_format = UINT64_MAX,
         .tx_ctx_cnt = want && want->tx_ctx_cnt ? want->tx_ctx_cnt : 1,
         .rx_ctx_cnt = want && want->rx_ctx_cnt ? want->rx_ctx_cnt : 1,
@@ -340,7 +366,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .max_ep_stx_ctx = INFO_ENDPOINTS,
         .max_ep_srx_ctx = INFO_ENDPOINTS,
         .cntr_cnt = INFO_ENDPOINTS,
-        .mr_iov_limit = OFI_IOV_MAX,
+        .mr_iov_limit = ofi_limits()->iovs,
         .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_DOMAIN,
     };
@@ -357,10 +383,11 @@ static int info_create(uint32_t version, const struct info_kind *kind, const str
         return -FI_ENOMEM;
     info->caps = caps & kind->caps;
     info->addr_format = ofi_addr_format(hints ? hints->addr_format : FI_FORMAT_UNSPEC);
+    info->handle = hints ? hints->handle : NULL;
     info_fill_ctx(info, kind, hints);
     info_fill_domain(info, version, hints);
-    info->domain_attr->name = strdup(OFI_NAME);
-    info->fabric_attr->name = strdup(OFI_NAME);
+    info->domain_attr->name = strdup(ofi_prov.name);
+    info->fabric_attr->name = strdup(ofi_prov.name);
     info->fabric_attr->prov_version = ofi_prov.version;
     if (!info->domain_attr->name || !info->fabric_attr->name) {
         fi_freeinfo(info);
@@ -377,9 +404,11 @@ static bool kind_fits(const struct info_kind *kind, const struct fi_info *hints)
 
     if (type != FI_EP_UNSPEC && type != kind->type)
         return false;
+    if (hints && hints->handle && (kind->type != FI_EP_MSG || !ofi_is_pep(hints->handle)))
+        return info_refuse("handle") == 0;
     if (hints && hints->caps & ~kind->caps)
-        return info_refuse("capability for this type of endpoint") == 0;
-    if (hints && hints->ep_attr && hints->ep_attr->max_msg_size > kind->message_bytes)
+        return info_refuse_caps(hints->caps & ~kind->caps, " for this type of endpoint") == 0;
+    if (hints && hints->ep_attr && hints->ep_attr->max_msg_size > kind_message_bytes(kind))
         return info_refuse("message size for this type of endpoint") == 0;
     if (hints && hints->ep_attr &&
         (!contexts_fit(hints->ep_attr->tx_ctx_cnt, kind->contexts) ||
@@ -412,9 +441,11 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
     const struct ofi_names names = {.node = node, .service = service, .flags = flags};
     uint64_t caps = info_caps(hints);
     struct fi_info *list = NULL;
-    int err = flags & INFO_CORE_PROV_ONLY ? info_refuse("place below a utility provider")
-                                          : check_hints(hints, caps);
+    bool below = flags & INFO_CORE_PROV_ONLY;
+    int err;
 
+    *refused = '\0';
+    err = below ? info_refuse("place below a utility provider") : check_hints(hints, caps);
     if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();
     for (unsigned i = 0; i < INFO_KINDS && !err; i++)
@@ -425,5 +456,7 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
         fi_freeinfo(list);
     else
         *ret = list;
+    if (err == -FI_ENODATA && *refused && !below)
+        fabemu_refused(refused);
     return err;
 }

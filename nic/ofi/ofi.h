@@ -42,8 +42,9 @@
 
 #include "nic/fabemu.h"
 #include "nic/ofi/versions.h"
+#include "nic/provider.h"
 
-#define OFI_NAME              "fabemu"
+#define OFI_NAME              PROVIDER_NAME
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
 #define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* elements of one call, so any can be injected */
@@ -55,7 +56,7 @@
 /* says that an address is a struct ofi_addr, which only this provider knows */
 #define OFI_ADDR_FORMAT  (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE   UINT16_MAX
-#define OFI_NODE_SELF    (FABEMU_ANY_NODE - 1) /* in an address: the node of this process */
+#define OFI_NODE_SELF    (FABEMU_ANY_NODE - 1) /* in an address: this host, see addr.c */
 #define OFI_PORT_MAX     32767u                /* port P stands for the queues 2P and 2P + 1 */
 #define OFI_CONTEXTS_MAX 256                   /* in each direction of a scalable endpoint */
 #define OFI_SLAB_OPS     128                   /* operations by which a pool grows */
@@ -74,11 +75,10 @@
 #define OFI_CAPS_DOMAIN (OFI_CAPS_COMM | FI_SHARED_AV)
 #define OFI_CAPS_TX                                                                     \
     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER | \
-     FI_COLLECTIVE)
-#define OFI_CAPS_RX                                                                        \
-    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV |         \
-     FI_NAMED_RX_CTX | OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | \
-     FI_COLLECTIVE)
+     FI_NAMED_RX_CTX | FI_COLLECTIVE)
+#define OFI_CAPS_RX                                                                \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
+     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_COLLECTIVE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 
 /* Operation flags that an endpoint may have by default. */
@@ -99,7 +99,8 @@ enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
  * any free queues.
  */
 struct ofi_addr {
-    uint32_t node; /* OFI_NODE_SELF, or FABEMU_ANY_NODE: as a source, the node of this process */
+    /* as a source, OFI_NODE_SELF and FABEMU_ANY_NODE mean the node of this process */
+    uint32_t node;
     uint16_t queue[OFI_KINDS];
     uint64_t fabric;      /* the fabric's id; 0: unknown */
     uint64_t incarnation; /* incarnation of the node; 0: any */
@@ -146,13 +147,15 @@ struct ofi_source {
     _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
 };
 
+struct ofi_pep;
 struct ofi_request;
 
 struct ofi_fabric {
     struct fid_fabric fabric_fid;
     _Atomic uint32_t refs; /* number of open domains and event queues */
 
-    pthread_mutex_t request_lock; /* protects the requests; taken last */
+    pthread_mutex_t request_lock; /* protects the two lists below; taken last */
+    struct ofi_pep *peps;         /* all passive endpoints */
     struct ofi_request *requests; /* for connections; see cm.h */
 };
 
@@ -282,6 +285,8 @@ struct ofi_ep {
     size_t message_max_bytes;
     /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
+    /* FI_EP_MSG: the address that fi_getname() returns, if it has queues. Its data uses others */
+    struct ofi_addr name;
     bool enabled;
     _Atomic bool closing; /* the endpoint is being closed, so completions are dropped */
     struct ofi_av *av;
@@ -420,6 +425,20 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
 /* defined in prov.c; not const, because libfabric modifies its field context */
 extern struct fi_provider ofi_prov;
 
+/*
+ * Limits that fi_getinfo() offers and the calls enforce. They are below OFI_INJECT_BYTES,
+ * OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES if the provider has the name of one that has lower limits.
+ */
+struct ofi_limits {
+    const char *name; /* of the provider */
+    size_t inject_bytes;
+    size_t iovs; /* pieces of a message, or of memory */
+    size_t message_bytes;
+};
+
+/** ofi_limits - return the limits under the provider's present name. */
+const struct ofi_limits *ofi_limits(void);
+
 /** ofi_errno - return the positive FI_E number for a negative errno of fabemu.h. */
 int ofi_errno(int err);
 
@@ -499,11 +518,12 @@ size_t ofi_addr_text(uint32_t format, const struct ofi_addr *addr, char *text, s
 int ofi_addr_parse(const char *node, const char *service, uint64_t flags, struct ofi_addr *ret);
 
 /**
- * ofi_addr_dest - check that messages can be sent to @addr, and replace OFI_NODE_SELF by the node
- * of this process. Errors: -FI_EINVAL, it names no node or no queues; -FI_EHOSTUNREACH, it is no
- * address of this fabric.
+ * ofi_addr_dest - check that messages can be sent to @addr, and replace OFI_NODE_SELF by the
+ * process of this host that has opened an endpoint there, which waits for the fabric's reply.
+ * Errors: -FI_EINVAL, it names no node or no queues; -FI_EHOSTUNREACH, it is no address of this
+ * fabric; -FI_ECONNREFUSED, no process of this host has such an endpoint.
  */
-int ofi_addr_dest(struct ofi_addr *addr, const struct fabemu_info *info);
+int ofi_addr_dest(struct ofi_addr *addr, struct fabemu *fab);
 
 /**
  * ofi_addr_is_here - return whether an endpoint of this process may have this source address.
@@ -511,6 +531,16 @@ int ofi_addr_dest(struct ofi_addr *addr, const struct fabemu_info *info);
  */
 bool ofi_addr_is_here(const struct ofi_addr *source, const struct fabemu_info *info);
 int ofi_addr_of_source(const struct fi_info *info, struct ofi_addr *ret);
+
+/**
+ * ofi_is_pep - return whether @fid is a passive endpoint of this provider. ofi_pep_addr() - get the
+ * address of a passive endpoint, which is fixed from now on. Errors: as fi_getname().
+ * ofi_pep_addr_of() - as ofi_pep_addr(), for a handle that may be wrong. Errors: also -FI_EINVAL,
+ * the fabric has no such passive endpoint.
+ */
+bool ofi_is_pep(const struct fid *fid);
+int ofi_pep_addr(struct fid *fid, struct ofi_addr *ret);
+int ofi_pep_addr_of(struct ofi_fabric *fabric, const struct fid *handle, struct ofi_addr *ret);
 
 /** ofi_addr_hash - return a number that identifies this run of the fabric in addresses; never 0. */
 uint64_t ofi_addr_hash(const struct fabemu_info *info);

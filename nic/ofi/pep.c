@@ -4,7 +4,12 @@
  * connections.
  *
  * A passive endpoint holds a reference to the process's adapter. Its channel (cm.c) is the queue
- * for untagged messages of its address, so clients need no other address.
+ * for untagged messages of its address, so clients need no other address. The channel is opened
+ * when the program calls fi_getname() or fi_listen(), so that the address is fixed from then on.
+ * Messages that arrive before fi_listen() wait for it.
+ *
+ * An active endpoint may be opened with a passive one as fi_info.handle. Then it has the address of
+ * the passive one, even after that is closed (fi_endpoint(3)).
  */
 #include "nic/ofi/cm.h"
 #include "nic/ofi/unsupported.h"
@@ -17,10 +22,12 @@
 struct ofi_pep {
     struct fid_pep pep_fid;
     struct ofi_fabric *fabric;
+    struct ofi_pep *next; /* in fabric->peps; protected by fabric->request_lock */
     struct fabemu *fab;
     struct fi_info *info; /* copied for each request */
     uint32_t addr_format;
-    struct ofi_addr source;
+    struct ofi_addr source; /* the requested address; once the channel is open, its address */
+    bool named;             /* the program has chosen the port */
     struct ofi_cm cm;
     struct fid_eq *eq;
     /* requests that the program has neither accepted nor rejected; under fabric->request_lock */
@@ -133,7 +140,8 @@ static struct fi_info *request_info(struct ofi_pep *pep, struct ofi_request *req
 
     if (!info)
         return NULL;
-    if (ofi_addr_dup(pep->addr_format, &request->addr, &info->dest_addr, &info->dest_addrlen)) {
+    if (ofi_addr_dup(pep->addr_format, &pep->source, &info->src_addr, &info->src_addrlen) ||
+        ofi_addr_dup(pep->addr_format, &request->addr, &info->dest_addr, &info->dest_addrlen)) {
         fi_freeinfo(info);
         return NULL;
     }
@@ -180,6 +188,28 @@ static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     return 0;
 }
 
+/* Open the channel, unless it is open. */
+static int pep_open_channel(struct ofi_pep *pep)
+{
+    const struct fabemu_info *info = fabemu_info(pep->fab);
+    int err;
+
+    if (pep->cm.queue)
+        return 0;
+    if (!ofi_addr_is_here(&pep->source, info))
+        return -FI_EADDRNOTAVAIL;
+    err = ofi_cm_open(&pep->cm, pep->fab, &pep->pep_fid.fid, pep->source.queue[OFI_UNTAGGED]);
+    if (err)
+        return err;
+    pep->named = ofi_addr_has_queues(&pep->source);
+    pep->source.node = info->node;
+    pep->source.fabric = ofi_addr_hash(info);
+    pep->source.incarnation = info->incarnation;
+    pep->source.queue[OFI_UNTAGGED] = fabemu_queue_id(pep->cm.queue);
+    pep->source.queue[OFI_TAGGED] = pep->source.queue[OFI_UNTAGGED] | 1u;
+    return 0;
+}
+
 static int pep_listen(struct fid_pep *fid)
 {
     struct ofi_pep *pep = pep_of(&fid->fid);
@@ -187,21 +217,22 @@ static int pep_listen(struct fid_pep *fid)
 
     if (!pep->eq)
         return -FI_ENOEQ;
-    if (pep->cm.queue)
+    if (pep->cm.state == CM_LISTENING)
         return -FI_EOPBADSTATE;
-    if (!ofi_addr_is_here(&pep->source, fabemu_info(pep->fab)))
-        return -FI_EADDRNOTAVAIL;
-    err = ofi_cm_open(&pep->cm, pep->fab, &fid->fid, pep->source.queue[OFI_UNTAGGED], PEP_RECEIVES);
+    err = pep_open_channel(pep);
     if (err)
         return err;
-    pep->source.node = fabemu_info(pep->fab)->node;
-    pep->source.fabric = ofi_addr_hash(fabemu_info(pep->fab));
-    pep->source.incarnation = fabemu_info(pep->fab)->incarnation;
-    pep->source.queue[OFI_UNTAGGED] = fabemu_queue_id(pep->cm.queue);
-    pep->source.queue[OFI_TAGGED] = pep->source.queue[OFI_UNTAGGED] | 1u;
     pep->cm.state = CM_LISTENING;
-    ofi_eq_add(pep->eq, &pep->cm);
-    return 0;
+    err = ofi_cm_start(&pep->cm, pep->eq, PEP_RECEIVES);
+    if (!err && pep->named && fabemu_queue_announce(pep->cm.queue)) {
+        ofi_eq_remove(&pep->cm);
+        err = -FI_EOTHER;
+    }
+    if (err) {
+        ofi_cm_close(&pep->cm);
+        pep->cm.state = CM_IDLE;
+    }
+    return err;
 }
 
 static int pep_reject(struct fid_pep *fid, struct fid *handle, const void *data, size_t bytes)
@@ -236,9 +267,9 @@ static int pep_setname(fid_t fid, void *addr, size_t bytes)
 static int pep_getname(fid_t fid, void *addr, size_t *bytes)
 {
     struct ofi_pep *pep = pep_of(fid);
+    int err = pep_open_channel(pep);
 
-    return pep->cm.queue ? ofi_addr_copy(pep->addr_format, &pep->source, addr, bytes)
-                         : -FI_EOPBADSTATE;
+    return err ? err : ofi_addr_copy(pep->addr_format, &pep->source, addr, bytes);
 }
 
 static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes)
@@ -267,16 +298,28 @@ static void pep_forget_requests(struct ofi_pep *pep)
     pthread_mutex_unlock(&pep->fabric->request_lock);
 }
 
+static void pep_unlist(struct ofi_pep *pep)
+{
+    struct ofi_pep **at = &pep->fabric->peps;
+
+    pthread_mutex_lock(&pep->fabric->request_lock);
+    while (*at != pep)
+        at = &(*at)->next;
+    *at = pep->next;
+    pthread_mutex_unlock(&pep->fabric->request_lock);
+}
+
 static int pep_close(struct fid *fid)
 {
     struct ofi_pep *pep = pep_of(fid);
 
-    if (pep->cm.queue) {
+    pep_unlist(pep);
+    if (pep->cm.state == CM_LISTENING) {
         ofi_eq_remove(&pep->cm); /* so that no thread handles its messages during the rest */
         pep_forget_requests(pep);
         ofi_cm_drain(&pep->cm); /* rejections */
-        ofi_cm_close(&pep->cm);
     }
+    ofi_cm_close(&pep->cm);
     if (pep->eq)
         ofi_release(&ofi_eq_source(&pep->eq->fid)->refs);
     fi_freeinfo(pep->info);
@@ -317,6 +360,41 @@ static struct fi_ops_cm pep_cm_ops = {
     .shutdown = ofi_no_shutdown,
 };
 
+bool ofi_is_pep(const struct fid *fid)
+{
+    return fid->fclass == FI_CLASS_PEP && fid->ops == &pep_fid_ops;
+}
+
+int ofi_pep_addr(struct fid *fid, struct ofi_addr *ret)
+{
+    struct ofi_pep *pep = pep_of(fid);
+    int err = pep_open_channel(pep);
+
+    if (!err)
+        *ret = pep->source;
+    return err;
+}
+
+int ofi_pep_addr_of(struct ofi_fabric *fabric, const struct fid *handle, struct ofi_addr *ret)
+{
+    struct ofi_pep *pep;
+
+    pthread_mutex_lock(&fabric->request_lock);
+    pep = fabric->peps;
+    while (pep && &pep->pep_fid.fid != handle)
+        pep = pep->next;
+    pthread_mutex_unlock(&fabric->request_lock);
+    return pep ? ofi_pep_addr(&pep->pep_fid.fid, ret) : -FI_EINVAL;
+}
+
+static void pep_list(struct ofi_pep *pep)
+{
+    pthread_mutex_lock(&pep->fabric->request_lock);
+    pep->next = pep->fabric->peps;
+    pep->fabric->peps = pep;
+    pthread_mutex_unlock(&pep->fabric->request_lock);
+}
+
 int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep **ret,
                  void *context)
 {
@@ -343,6 +421,7 @@ int ofi_pep_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_pep
     pep->pep_fid.ops = &pep_ops;
     pep->pep_fid.cm = &pep_cm_ops;
     ofi_hold(&pep->fabric->refs);
+    pep_list(pep);
     *ret = &pep->pep_fid;
     return 0;
 }

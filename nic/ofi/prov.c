@@ -11,6 +11,9 @@
  * FABEMU_NODE    the number or name of the node to request. If it is not set: the MPI launcher's
  * rank, or any node.
  *
+ * FABEMU_PROVIDER_NAME  another name for the provider, for programs that accept only names from a
+ * list. Such a name brings the limits of the provider that has it, where they are known.
+ *
  * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
  * share one adapter.
  */
@@ -20,9 +23,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+/*
+ * Sources: fi_cxi(7) names no sizes; these are the attributes that cxi's fi_getinfo() returns in
+ * libfabric 2.0. Other providers' limits depend on the hardware, or are not below ours.
+ */
+static const struct ofi_limits limits_of[] = {
+    {"cxi", 192, 1, (UINT64_C(1) << 32) - 1},
+};
+static const struct ofi_limits limits_own = {OFI_NAME, OFI_INJECT_BYTES, OFI_IOV_MAX,
+                                             OFI_MESSAGE_MAX_BYTES};
+
+/* The provider's name and limits. Written once, when libfabric loads the provider. */
+static char prov_name[PROVIDER_NAME_MAX + 1] = OFI_NAME;
+static const struct ofi_limits *prov_limits = &limits_own;
 
 static void prov_cleanup(void)
 {
@@ -31,11 +49,40 @@ static void prov_cleanup(void)
 /* Not const, because libfabric modifies its context. */
 struct fi_provider ofi_prov = {
     .version = FI_VERSION(1, 0),
-    .name = OFI_NAME,
+    .name = prov_name,
     .getinfo = ofi_getinfo,
     .fabric = ofi_fabric_open,
     .cleanup = prov_cleanup,
 };
+
+/*
+ * If several providers have the same name, libfabric uses the one with the highest version. This
+ * version is above those of the providers that are built into libfabric.
+ */
+#define VERSION_BORROWED FI_VERSION(9999, 0)
+
+const struct ofi_limits *ofi_limits(void)
+{
+    return prov_limits;
+}
+
+/* Give the provider the name that the environment wants. */
+static void prov_rename(void)
+{
+    const char *name = getenv(PROVIDER_NAME_VARIABLE);
+
+    if (!name || !*name || strcmp(name, OFI_NAME) == 0)
+        return;
+    if (!provider_name_is_valid(name)) {
+        ofi_report(PROVIDER_NAME_VARIABLE "=%.64s is ignored: want " PROVIDER_NAME_FORM, name);
+        return;
+    }
+    strcpy(prov_name, name);
+    ofi_prov.version = VERSION_BORROWED;
+    for (size_t i = 0; i < sizeof limits_of / sizeof limits_of[0]; i++)
+        if (strcasecmp(limits_of[i].name, name) == 0)
+            prov_limits = &limits_of[i];
+}
 
 /*
  * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
@@ -46,6 +93,7 @@ struct fi_provider ofi_prov = {
 FI_EXT_INI
 {
     ofi_prov.fi_version = fi_version();
+    prov_rename();
     return &ofi_prov;
 }
 

@@ -114,7 +114,7 @@ static int rma_remote_check(const struct rma_remote *remote, size_t bytes, uint6
 {
     size_t sum = 0;
 
-    if (!remote->iov || !remote->iovs || remote->iovs > OFI_IOV_MAX)
+    if (!remote->iov || !remote->iovs || remote->iovs > ofi_limits()->iovs)
         return -FI_EINVAL;
     if (remote->as_local)
         return 0;
@@ -135,7 +135,7 @@ void ofi_notice_await(struct ofi_op *op)
 /* Let an injected write be sent from a copy. Errors: -FI_EMSGSIZE; -FI_EAGAIN, no memory. */
 static int rma_inject_copy(struct ofi_op *op, struct rma_transfer *t, size_t bytes)
 {
-    if (bytes > OFI_INJECT_BYTES)
+    if (bytes > ofi_limits()->inject_bytes)
         return -FI_EMSGSIZE;
     t->iov[0] =
         (struct fabemu_iov){.base = ofi_op_copy(op, t->iov, t->pieces, bytes), .bytes = bytes};

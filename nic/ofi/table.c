@@ -10,6 +10,7 @@
 #include "nic/ofi/table.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define BUCKETS_FIRST 64u
@@ -31,7 +32,12 @@ int ofi_entries_get(const struct ofi_entries *entries, fi_addr_t addr, struct of
 {
     if (addr >= table_count(entries->table))
         return -FI_EINVAL;
-    *ret = entries->table->peer[addr];
+    const struct ofi_peer *peer = &entries->table->peer[addr];
+
+    /* A5 pairs with A6: a thread that sees the node of a resolved entry also sees the rest */
+    ret->node = __atomic_load_n(&peer->node, __ATOMIC_ACQUIRE); /* A5 */
+    memcpy(ret->queue, peer->queue, sizeof ret->queue);
+    ret->incarnation = ret->node == OFI_NODE_SELF ? 0 : peer->incarnation;
     return ret->node == FABEMU_ANY_NODE ? -FI_EINVAL : 0;
 }
 
@@ -201,6 +207,20 @@ int ofi_entries_add(struct ofi_entries *entries, const struct ofi_peer *peer, fi
         err = entry_append(entries, peer, ret);
     entries_unlock(entries);
     return err;
+}
+
+void ofi_entries_resolve(struct ofi_entries *entries, fi_addr_t addr, const struct ofi_peer *peer)
+{
+    struct ofi_table *table = entries->table;
+
+    if (entries_lock(entries))
+        return;
+    if (table->peer[addr].node == OFI_NODE_SELF) {
+        table->peer[addr].incarnation = peer->incarnation;
+        __atomic_store_n(&table->peer[addr].node, peer->node, __ATOMIC_RELEASE); /* A6 */
+        atomic_fetch_add_explicit(&table->reused, 1, memory_order_release);      /* A4 */
+    }
+    entries_unlock(entries);
 }
 
 int ofi_entries_remove(struct ofi_entries *entries, fi_addr_t addr)

@@ -71,6 +71,11 @@ uint32_t ofi_entries_count(const struct ofi_entries *entries);
 int ofi_entries_get(const struct ofi_entries *entries, fi_addr_t addr, struct ofi_peer *ret);
 /** ofi_entries_add - enter a peer at the lowest free index. Errors: -FI_ENOMEM, -FI_EACCES. */
 int ofi_entries_add(struct ofi_entries *entries, const struct ofi_peer *peer, fi_addr_t *ret);
+/**
+ * ofi_entries_resolve - set node and incarnation of an entry whose node is OFI_NODE_SELF. Does
+ * nothing if the table is read-only, or if another thread was faster.
+ */
+void ofi_entries_resolve(struct ofi_entries *entries, fi_addr_t addr, const struct ofi_peer *peer);
 /** ofi_entries_remove - free an entry. Errors: -FI_EINVAL, there is no such entry; -FI_EACCES. */
 int ofi_entries_remove(struct ofi_entries *entries, fi_addr_t addr);
 /** ofi_entries_find - implement ofi_av_find(). */

@@ -14,7 +14,7 @@
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
 {
-    if (xfer->iovs > OFI_IOV_MAX || (xfer->iovs && !xfer->iov))
+    if (xfer->iovs > ofi_limits()->iovs || (xfer->iovs && !xfer->iov))
         return -FI_EINVAL;
     *bytes = 0;
     to[0] = (struct fabemu_iov){0};
@@ -167,7 +167,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     err = ofi_iov(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
-    if (bytes > (xfer->flags & FI_INJECT ? OFI_INJECT_BYTES : ep->message_max_bytes))
+    if (bytes > (xfer->flags & FI_INJECT ? ofi_limits()->inject_bytes : ep->message_max_bytes))
         return -FI_EMSGSIZE;
     if (ofi_op_fenced(ep, xfer->flags))
         return -FI_EAGAIN;
@@ -182,6 +182,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
                        uint64_t *incarnation)
 {
     struct ofi_peer peer;
+    int err;
 
     *from = (struct fabemu_source){FABEMU_ANY_NODE, FABEMU_ANY_QUEUE};
     *incarnation = 0;
@@ -196,8 +197,9 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return 0;
     if (!ep->av)
         return -FI_ENOAV; /* no endpoint uses this shared context */
-    if (ofi_av_peer(ep->av, xfer->addr, &peer))
-        return -FI_EINVAL;
+    err = ofi_av_peer(ep->av, xfer->addr, &peer);
+    if (err)
+        return err;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};
     *incarnation = peer.incarnation;
     return 0;

@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -524,6 +525,45 @@ class CliTest(FabemuCase):
         self.assertEqual(got["OMPI_MCA_mtl"], "ofi")
         self.assertEqual(got["FI_PROVIDER"], "fabemu")
         self.assertTrue(got["FI_PROVIDER_PATH"].endswith("/mine"))
+
+    def test_provider_name__is_that_of_the_environment_and_in_the_report(self):
+        report = f"{self.dir}/report.json"
+        done = self.fabemu("run", "--name", "e", "--provider-name", "cxi", "--report", report, "--",
+                           "env", "-0")
+        got = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+        for name in ("FABEMU_PROVIDER_NAME", "FI_PROVIDER", "FI_PROViDER",
+                     "OMPI_MCA_mtl_ofi_provider_include"):
+            self.assertEqual(got[name], "cxi")
+        self.assertRegex(done.stderr, "provider .*'cxi', which is fabemu")
+        with open(report) as file:
+            self.assertEqual(json.load(file)["provider"], "cxi")
+        self.up("named", "--provider-name", "verbs")
+        self.assertIn("FABEMU_PROVIDER_NAME='verbs'", self.fabemu("env", "named").stdout)
+        self.assertIn("FI_PROVIDER='tcp'",
+                      self.fabemu("env", "named", "--provider-name", "tcp").stdout)
+        self.up("plain")
+        self.assertNotIn("FABEMU_PROVIDER_NAME", self.fabemu("env", "plain").stdout)
+        for wrong in ("", "1x", "ofi_rxm", "tcp;ofi_rxm", "a" * 32):
+            self.one_line(self.fabemu("run", "--provider-name", wrong, "--", "true"), 2,
+                          "--provider-name")
+            if wrong:
+                self.one_line(self.fabemu("run", "--", "true", env={
+                    **self.env, "FABEMU_PROVIDER_NAME": wrong}), 2, "FABEMU_PROVIDER_NAME")
+
+    def test_refused_hints__are_in_the_report(self):
+        if not shutil.which("fi_info"):
+            self.skipTest("needs fi_info")
+        report = f"{self.dir}/report.json"
+        line = ("fi_info -p fabemu -c FI_HMEM; PMIX_RANK=3 fi_info -p fabemu -c FI_HMEM; "
+                "fi_info -p fabemu -t FI_EP_SOCK_STREAM; exit 0")
+        done = self.fabemu("run", "--report", report, "--", "sh", "-c", line)
+        self.assertRegex(done.stderr, r"refused +fi_getinfo\(\) of pid \d+ \(fi_info\) and 1 more "
+                         r"process: .* capability .*FI_HMEM")
+        with open(report) as file:
+            refusals = json.load(file)["refusals"]
+        self.assertEqual([(one["processes"], one["rank"]) for one in refusals],
+                         [(2, None), (1, None)])
+        self.assertEqual(done.stderr.count("the provider does not support"), 2)
 
     def test_two_runs_at_once__are_separate(self):
         runs = [self.start("run", "--", "sh", "-c", "echo $FABEMU_SOCKET") for _ in range(2)]

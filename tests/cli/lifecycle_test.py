@@ -518,6 +518,45 @@ class LifeTest(FabemuCase):
         self.assertRegex(outside["why"], r"^by\?\[2Jtestss{100,200}$")
         self.assertTrue(clients[1].ask("outside")["ok"])
 
+    def test_queues__are_found_by_processes_of_the_host(self):
+        path = self.up()
+        clients, incarnations = self.attached(path, 3)
+        stranger = self.client(path)
+        for command in ("queue_announce", "queue_withdraw", "queue_find"):
+            self.assertEqual(stranger.ask(command, queue=1)["errno"], errno.ENOTCONN)
+            for wrong in (-1, 65536, "x", None):
+                self.assertEqual(clients[0].ask(command, queue=wrong)["errno"], errno.EINVAL)
+        self.assertEqual(clients[0].ask("queue_find", queue=65535)["errno"], errno.ENOENT)
+        for client in clients[1:]:
+            self.assertTrue(client.ask("queue_announce", queue=65535)["ok"])
+        found = [client.ask("queue_find", queue=65535) for client in clients]
+        self.assertEqual([(one["node"], one["incarnation"]) for one in found],
+                         [(node, incarnations[node]) for node in (1, 1, 2)])
+        self.assertEqual(clients[0].ask("queue_find", queue=65534)["errno"], errno.ENOENT)
+        self.assertTrue(clients[1].ask("queue_withdraw", queue=65535)["ok"])
+        self.assertEqual(clients[0].ask("queue_find", queue=65535)["node"], 2)
+        self.assertTrue(clients[1].ask("queue_announce", queue=65535)["ok"])
+        self.assertTrue(clients[1].ask("detach")["ok"])
+        self.assertEqual(clients[0].ask("queue_find", queue=65535)["node"], 2)
+        clients[2].close()
+        self.assertEqual(clients[0].next()["event"], "node_died")
+        self.assertEqual(clients[0].ask("queue_find", queue=65535)["errno"], errno.ENOENT)
+
+    def test_refusals__are_forgotten_when_the_process_attaches(self):
+        path = self.up()
+        client = self.client(path)
+        for what in ("inject size", "inject size", "x\x1b[2J" + "y" * 300):
+            self.assertTrue(client.ask("refused", what=what, rank=3)["ok"])
+        refusals = self.status("u")["report"]["refusals"]
+        self.assertEqual([(one["what"][:12], one["processes"], one["rank"], one["pid"])
+                          for one in refusals],
+                         [("inject size", 1, 3, os.getpid()), ("x?[2Jyyyyyyy", 1, 3, os.getpid())])
+        self.assertLess(len(refusals[1]["what"]), 100)
+        self.attached(path, 1)
+        self.assertEqual(self.status("u")["report"]["refusals"], [])
+        self.assertTrue(client.ask("refused", what="inject size")["ok"])
+        self.assertEqual(self.status("u")["report"]["refusals"], [])
+
     def dies_and_is_reaped(self, code):
         """Return the cause that the fabric reports for a process that executes @code at its end,
         and that its parent has reaped before the fabric runs again."""

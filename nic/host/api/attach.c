@@ -323,6 +323,23 @@ int fabemu_outside(struct fabemu *fab, const char *why)
     return err;
 }
 
+int fabemu_refused(const char *what)
+{
+    struct json_object *request;
+    char path[PATH_BYTES];
+    int rank = rank_given();
+
+    fabemu_socket(NULL, path, sizeof path);
+    if (!*path)
+        return -ENOENT;
+    request = json_object_new_object();
+    json_object_object_add(request, "cmd", json_object_new_string("refused"));
+    json_object_object_add(request, "what", json_object_new_string(what));
+    if (rank >= 0)
+        json_object_object_add(request, "rank", json_object_new_int(rank));
+    return nic_control_notify(path, request);
+}
+
 void fabemu_detach(struct fabemu *fab)
 {
     uint32_t goodbyes_late;

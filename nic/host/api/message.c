@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/util/now.h"
+#include "nic/host/api/announce.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/peer/failure.h"
@@ -186,6 +187,7 @@ void fabemu_queue_close(struct fabemu_queue *queue)
 
     if (nic_is_defunct(fab))
         return;
+    nic_queue_withdraw(queue);
     nic_lock(fab);
     if (queue->refs > 1)
         queue->refs--;

@@ -34,6 +34,7 @@
 /* Limits that apply until the fabric has sent its bounds. */
 #define ATTACH_TIMEOUT_S 20
 #define DETACH_EARLY_MS  2000
+#define NOTIFY_MS        1000
 
 #define LINE_MAX_BYTES (16u << 20)
 
@@ -332,6 +333,25 @@ static void control_free(struct nic_control *c)
     pthread_mutex_destroy(&c->request);
     emu_json_free(&c->line.in);
     free(c);
+}
+
+int nic_control_notify(const char *path, struct json_object *request)
+{
+    struct nic_control c = {.line = {.fd = control_connect(path), .passed = EMU_JSON_NONE}};
+    struct json_object *reply = NULL;
+    int err = c.line.fd < 0 ? c.line.fd : 0;
+
+    if (err) {
+        json_object_put(request);
+        return err;
+    }
+    err = line_send(&c.line, request);
+    if (!err)
+        err = control_reply(&c, emu_now_ms() + NOTIFY_MS, &reply);
+    json_object_put(reply);
+    emu_json_free(&c.line.in);
+    close(c.line.fd);
+    return err;
 }
 
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,

@@ -32,6 +32,11 @@ struct nic_job {
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
                        struct fabemu_info *info, struct emu_hostif_fds *hostif);
 /**
+ * nic_control_notify - send a request to the fabric at @path without attaching, and wait a second
+ * for the reply, which is ignored. Consumes the reference to @request. Errors: -errno.
+ */
+int nic_control_notify(const char *path, struct json_object *request);
+/**
  * nic_control_in_other_session - return whether the fabric runs in another session than this
  * process, or in an unknown one.
  */

@@ -53,6 +53,7 @@ struct fabemu_queue {
     uint32_t refs;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
     bool any;           /* fabemu_queue_open_any() has chosen its number */
+    bool announced;     /* fabemu_queue_announce() was called */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
 };
 

@@ -126,9 +126,9 @@ static void closes(struct fid *fid)
 static void bind__refuses_objects_that_do_not_fit(void)
 {
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
-    struct fid_domain *other;
-    struct fid_ep *ep;
-    struct fid_av *far_av;
+    struct fid_domain *other = NULL;
+    struct fid_ep *ep = NULL;
+    struct fid_av *far_av = NULL;
     struct world w;
 
     world_open(&w);
@@ -174,9 +174,9 @@ static void sets__refuse_objects_that_do_not_fit(void)
     struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_FD};
     struct fi_poll_attr poll_attr = {0};
     struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_SET};
-    struct fid_wait *wait;
-    struct fid_poll *poll;
-    struct fid_cq *cq;
+    struct fid_wait *wait = NULL;
+    struct fid_poll *poll = NULL;
+    struct fid_cq *cq = NULL;
     void *context;
     struct world w;
 
@@ -212,7 +212,7 @@ static void sets__refuse_objects_that_do_not_fit(void)
 static void close__refuses_objects_in_use(void)
 {
     struct fid_ep *alias = NULL;
-    struct fid_av *av;
+    struct fid_av *av = NULL;
     struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};
     struct world w;
 
@@ -767,7 +767,7 @@ static void cannot_access(struct world *w, uint64_t key, uint64_t offset)
 static void region__is_protected(void)
 {
     uint64_t state = test_seed();
-    struct fid_mr *mr;
+    struct fid_mr *mr = NULL;
     struct world w;
 
     world_open(&w);
@@ -1081,14 +1081,14 @@ static void waiting_calls__poll_with_a_limit_of_zero(void)
     time_t until = time(NULL) + OFI_FIXTURE_PATIENCE_S;
     struct ofi_fixture f = ofi_fixture_open_with(&config);
     struct fi_cq_tagged_entry entry;
-    int in = 0, out = 1;
+    static unsigned char in[FLIGHT_BYTES], out[FLIGHT_BYTES]; /* take many steps */
 
-    CU_ASSERT_EQUAL_FATAL(fi_trecv(f.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
-    CU_ASSERT_EQUAL_FATAL(fi_tsend(f.a.ep, &out, 4, NULL, f.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_trecv(f.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_tsend(f.a.ep, out, sizeof out, NULL, f.b.addr, 1, NULL), 0);
     while (fi_cq_sread(f.b.cq, &entry, 1, NULL, 0) == -FI_EAGAIN)
         CU_ASSERT_FATAL(time(NULL) < until);
-    CU_ASSERT_EQUAL_FATAL(fi_trecv(f.b.ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
-    CU_ASSERT_EQUAL_FATAL(fi_tsend(f.a.ep, &out, 4, NULL, f.b.addr, 1, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_trecv(f.b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fi_tsend(f.a.ep, out, sizeof out, NULL, f.b.addr, 1, NULL), 0);
     while (fi_cntr_wait(f.b.received, 2, 0) == -FI_ETIMEDOUT)
         CU_ASSERT_FATAL(time(NULL) < until);
     ofi_fixture_close(&f);
@@ -1199,7 +1199,7 @@ static void connection__is_answered_once(void)
 {
     struct meeting m = {0};
     struct fid_ep *late = NULL;
-    struct fid_pep *stranger;
+    struct fid_pep *stranger = NULL;
 
     meeting_open(&m);
     struct fid_ep *client = client_connect(&m);
@@ -1344,8 +1344,8 @@ static void objects__may_be_opened_very_often(void)
 
     world_open(&w);
     for (unsigned i = 0; i < TEST_TRIALS(OBJECTS); i++) {
-        struct fid_ep *ep;
-        struct fid_av *av;
+        struct fid_ep *ep = NULL;
+        struct fid_av *av = NULL;
 
         CU_ASSERT_EQUAL_FATAL(fi_av_open(w.f.domain, &attr, &av, NULL), 0);
         CU_ASSERT_EQUAL_FATAL(fi_endpoint(w.f.domain, w.f.info, &ep, NULL), 0);

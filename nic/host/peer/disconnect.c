@@ -4,7 +4,8 @@
  * detaches, and receive the answers to our queries.
  *
  * A process answers a query when it has dispatched all requests that the query counts, has received
- * all bulk data that it fetches, and has the results of its own requests. The answer says how many
+ * all bulk data that it fetches, and has the results of its own puts, gets and atomics whose
+ * requests and data have been sent. The answer says how many
  * requests it has sent itself, so that the process that detaches can wait for these, too. After its
  * answer it sends requests only to the node's next incarnation. It keeps the answer to the last
  * process that disconnected, and repeats the answer if that process repeats its query.
@@ -25,10 +26,25 @@
  */
 #define DISCONNECT_AHEAD 256u
 
-/* Return whether @op waits for DATA, or for a FIN, which the query may have overtaken. */
+/*
+ * Return whether @op waits only for DATA, a FIN or a RESULT, which the query may have overtaken. The
+ * process that detaches may have seen the effect of the operation in its memory. So the operation
+ * must not fail because of the query.
+ */
 static bool op_awaits_peer(const struct nic_op *op)
 {
-    return (op->kind == NIC_OP_RECV && op->state == NIC_OP_WAITING) || nic_bulk_awaits_fin(op);
+    if (op->state != NIC_OP_WAITING)
+        return false;
+    switch (op->kind) {
+    case NIC_OP_RECV:
+    case NIC_OP_GET:
+    case NIC_OP_ATOMIC:
+        return true;
+    case NIC_OP_PUT:
+        return op->moved == op->bytes;
+    default:
+        return nic_bulk_awaits_fin(op);
+    }
 }
 
 bool nic_disconnect_send(struct fabemu *fab, struct nic_peer *peer,

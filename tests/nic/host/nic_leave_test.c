@@ -410,6 +410,63 @@ static void leave__receives_confirmations_overtaken_by_the_answer(void)
     peers_close(&w);
 }
 
+/* The query of @from, which leaves, overtakes all other segments on the way to @node. */
+static void query_disconnect(struct peers *w, uint32_t from, uint32_t node)
+{
+    struct nic_peer *peer = &w->fab[from]->peers[node];
+    struct nic_wire_disconnect ask = {.head = {.what = NIC_DISCONNECT,
+                                               .check = w->fab[node]->peers[from].rx_check},
+                                      .incarnation = w->fab[from]->incarnation,
+                                      .kind = NIC_DISCONNECT_ASK,
+                                      .queries_sent = ++peer->queries_sent,
+                                      .sent = peer->tx_seq};
+    struct emu_seg seg = {.hdr = {.dst = node, .src = from, .len = sizeof ask}};
+
+    memcpy(seg.payload, &ask, sizeof ask);
+    CU_ASSERT_TRUE(fake_inject(w->fake, node, &seg));
+    fabemu_progress(w->fab[node]);
+}
+
+/*
+ * The process sees a peer's accesses to its memory and leaves. Its query overtakes the results of
+ * these accesses. They succeed.
+ */
+static void leave__completes_accesses_whose_results_the_query_overtakes(void)
+{
+    static uint8_t memory[LONG], mine[LONG];
+    const uint64_t one = 1;
+    uint64_t key, before = 0;
+    struct fabemu_req req[4] = {0};
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    connect_peers(&w, 0, 1);
+    memset(memory, 0, sizeof memory);
+    fabemu_register(w.fab[1], memory, LONG, FABEMU_REMOTE_WRITE | FABEMU_REMOTE_READ, &key);
+    const struct fabemu_atomic add = {.node = 1,
+                                      .key = key,
+                                      .op = FABEMU_ATOMIC_ADD,
+                                      .type = FABEMU_U64,
+                                      .operand = &one,
+                                      .result = &before};
+
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, key, 16, "put", 4, &req[0]), 0);
+    CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, key, 32, "", 0, &req[1]), 0);
+    CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, key, 0, mine, LONG, &req[2]), 0);
+    CU_ASSERT_EQUAL(fabemu_atomic(w.fab[0], &add, &req[3]), 0);
+    fake_step(w.fake); /* the requests are in the ring of node 1 */
+    leave_begin(&w, 1);
+    query_disconnect(&w, 1, 0);
+    for (uint32_t i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL(fabemu_req_status(&req[i]), FABEMU_PENDING);
+    CU_ASSERT_TRUE(leave(&w, 1));
+    for (uint32_t i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL(fabemu_req_status(&req[i]), 0);
+    CU_ASSERT_STRING_EQUAL((const char *)memory + 16, "put");
+    CU_ASSERT_EQUAL(memory[0], 1);
+    peers_close(&w);
+}
+
 /* It has queried twice. The first answer suffices, but the second must not find it absent. */
 static void leave__receives_the_answer_to_its_last_query(void)
 {
@@ -932,6 +989,7 @@ int main(void)
         CASE(leave__sends_nothing_to_absent_processes),
         CASE(leave__receives_segments_overtaken_by_the_answer),
         CASE(leave__receives_confirmations_overtaken_by_the_answer),
+        CASE(leave__completes_accesses_whose_results_the_query_overtakes),
         CASE(leave__receives_the_answer_to_its_last_query),
         CASE(leave__does_not_wait_without_a_route),
         CASE(leave__ignores_segments_of_a_predecessor),

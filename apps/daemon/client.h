@@ -33,19 +33,20 @@ struct client {
     int64_t rank;         /* the process's rank in its MPI job, as the process says; -1: none */
     /* pending operations of the process (standstill.c); NULL: unknown */
     struct standstill_sample *sample;
-    char command[16];             /* name of an attached process */
-    struct daemon_queues *queues; /* queues that the process has announced; NULL: none */
-    struct waits *waits;          /* the process's waits for cores; NULL: they cannot be read */
-    uint64_t waited_ns;           /* sum of the process's waits for cores */
-    uint32_t events;              /* epoll events for which conn is registered */
-    bool has_lines;               /* received requests may still have to be handled */
-    bool at_end;                  /* the peer sends no more: close when has_lines is false */
-    bool closing;                 /* close when all queued bytes are sent */
-    bool gone;                    /* to be closed at the end of this round */
-    bool unread;                  /* set with `gone`: the peer did not read what was sent to it */
-    size_t excess;                /* conn_excess(), as included in daemon->excess */
-    uint32_t groups;              /* number of groups that are charged to the process */
-    bool subscribed;              /* the peer receives all events */
+    /* queues that the process has announced; NULL: none */
+    struct daemon_queues *queues;
+    char command[16];    /* name of an attached process */
+    struct waits *waits; /* the process's waits for cores; NULL: they cannot be read */
+    uint64_t waited_ns;  /* sum of the process's waits for cores */
+    uint32_t events;     /* epoll events for which conn is registered */
+    bool has_lines;      /* received requests may still have to be handled */
+    bool at_end;         /* the peer sends no more: close when has_lines is false */
+    bool closing;        /* close when all queued bytes are sent */
+    bool gone;           /* to be closed at the end of this round */
+    bool unread;         /* set with `gone`: the peer did not read what was sent to it */
+    size_t excess;       /* conn_excess(), as included in daemon->excess */
+    uint32_t groups;     /* number of groups that are charged to the process */
+    bool subscribed;     /* the peer receives all events */
     struct telemetry_reader telemetry;
     struct procs_stop stop;
     bool stopped;  /* set with `gone`: the process was stopped for too long */

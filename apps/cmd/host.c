@@ -393,6 +393,8 @@ void host_event(struct host *host, struct json_object *event)
     } else if (strcmp(what, "frozen") == 0) {
         /* host_ended() resumes this process, even if the fabric was killed */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
+    } else if (strcmp(what, "refused") == 0) {
+        host->refused = true;
     }
 }
 
@@ -430,6 +432,7 @@ static void take_last_messages(struct host *host)
     while (!ended && conn_wait(&host->conn, &message, stop_ms) == 0) {
         ended = strcmp(emu_json_text(message, "event", ""), "ended") == 0;
         host_event(host, message);
+        host_say(message);
         json_object_put(message);
     }
 }

@@ -80,8 +80,7 @@ struct run {
      * had before it executed fabemu */
     pid_t before[65];
     size_t befores;
-    char refused[256]; /* the last error of a process that could not attach; "": none */
-    struct web *web;   /* the web page's server, if there is one */
+    struct web *web; /* the web page's server, if there is one */
     struct standstill standstill;
     struct arrival arrival;
     char *runtime_dir; /* $XDG_RUNTIME_DIR, or NULL */
@@ -187,8 +186,6 @@ static void on_event(struct run *run, struct json_object *event)
     } else if (strcmp(what, "standstill") == 0) {
         on_standstill(run, event);
     }
-    if (strcmp(what, "refused") == 0)
-        snprintf(run->refused, sizeof run->refused, "%s", emu_json_text(event, "error", ""));
 }
 
 static void read_events(struct run *run)
@@ -526,9 +523,8 @@ static int finish(struct run *run)
         print_message("no report, because the fabric ended before it could make one");
         status = status ? status : EXIT_FAILURE;
     }
-    if (run->refused[0])
-        print_message("%s", run->refused);
-    else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
+    if (run->host.report && nobody_attached(run->host.report) && !run->host.refused &&
+        !run->interrupted)
         print_message(
             "no process attached to the fabric: no process of the command opened it through MPI, "
             "libfabric or libfabemu; does an option of mpirun (--mca), a variable (FI_*, "

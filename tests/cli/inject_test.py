@@ -669,7 +669,7 @@ class InjectTest(FabemuCase):
     def test_traffic__saturated_drains_after_its_faults(self):
         done = self.fabemu("traffic", "--topo", "kary:2,3", "--profile", "qsnet3",
                            "--pattern", "neighbour", "--load",
-                           "2", "--warmup", "10000ns", "--measure", "100000ns", "--faults",
+                           "200%", "--warmup", "10000ns", "--measure", "100000ns", "--faults",
                            self.write("at=47us loss link=any rate=0.02\n"
                                       "at=20us every=30us for=10us link-down random\n"),
                            "--json")

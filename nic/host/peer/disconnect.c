@@ -27,9 +27,9 @@
 #define DISCONNECT_AHEAD 256u
 
 /*
- * Return whether @op waits only for DATA, a FIN or a RESULT, which the query may have overtaken. The
- * process that detaches may have seen the effect of the operation in its memory. So the operation
- * must not fail because of the query.
+ * Return whether @op waits only for DATA, a FIN or a RESULT, which the query may have overtaken.
+ * The process that detaches may have seen the effect of the operation in its memory. So the
+ * operation must not fail because of the query.
  */
 static bool op_awaits_peer(const struct nic_op *op)
 {

@@ -394,7 +394,7 @@ void host_event(struct host *host, struct json_object *event)
         /* host_ended() resumes this process, even if the fabric was killed */
         procs_freeze(&host->frozen, (pid_t)emu_json_number(event, "pid", 0));
     } else if (strcmp(what, "refused") == 0) {
-        host->refused = true;
+        snprintf(host->refused, sizeof host->refused, "%s", emu_json_text(event, "error", ""));
     }
 }
 

@@ -28,7 +28,7 @@ struct host {
     struct json_object *report; /* the final report; NULL: not received */
     bool in_order;              /* on an agent: the coordinator has ended the fabric */
     char why[HOST_WHY_BYTES];   /* why the fabric failed; "": nothing to print */
-    bool refused;               /* a process could not attach, and the reason was printed */
+    char refused[256];          /* the last error of a process that could not attach; "": none */
     struct procs_frozen frozen; /* processes that faults have stopped; host_ended() resumes them */
 };
 

@@ -523,8 +523,9 @@ static int finish(struct run *run)
         print_message("no report, because the fabric ended before it could make one");
         status = status ? status : EXIT_FAILURE;
     }
-    if (run->host.report && nobody_attached(run->host.report) && !run->host.refused &&
-        !run->interrupted)
+    if (run->host.refused[0]) /* again, below the report */
+        print_message("%s", run->host.refused);
+    else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
         print_message(
             "no process attached to the fabric: no process of the command opened it through MPI, "
             "libfabric or libfabemu; does an option of mpirun (--mca), a variable (FI_*, "

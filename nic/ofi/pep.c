@@ -181,11 +181,7 @@ static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (flags)
         return -FI_EBADFLAGS;
-    if (!other || other->fclass != FI_CLASS_EQ || pep->eq)
-        return -FI_EINVAL;
-    pep->eq = container_of(other, struct fid_eq, fid);
-    ofi_hold(&ofi_eq_source(other)->refs);
-    return 0;
+    return ofi_eq_bind(other, &pep->eq);
 }
 
 /* Open the channel, unless it is open. */

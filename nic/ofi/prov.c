@@ -29,8 +29,8 @@
 #include <unistd.h>
 
 /*
- * Sources: fi_cxi(7) names no sizes; these are the attributes that cxi's fi_getinfo() returns in
- * libfabric 2.0. Other providers' limits depend on the hardware, or are not below ours.
+ * The limits of cxi are not verified: fi_cxi(7) names no sizes, no hardware was available, and
+ * earlier versions of its header cxip.h limit a message to 1 GiB. Other providers' limits depend on the hardware, or are not below ours.
  */
 static const struct ofi_limits limits_of[] = {
     {"cxi", 192, 1, (UINT64_C(1) << 32) - 1},

@@ -316,8 +316,7 @@ static int pep_close(struct fid *fid)
         ofi_cm_drain(&pep->cm); /* rejections */
     }
     ofi_cm_close(&pep->cm);
-    if (pep->eq)
-        ofi_release(&ofi_eq_source(&pep->eq->fid)->refs);
+    ofi_eq_unbind(&pep->eq);
     fi_freeinfo(pep->info);
     fabemu_detach(pep->fab);
     ofi_release(&pep->fabric->refs);

@@ -820,6 +820,23 @@ FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *node
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
 
+#define FABEMU_GROUP_KEY 63u /* the most bytes of a key */
+
+/**
+ * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.
+ * Needs no messages between the members and does not wait for them: the first member that calls it
+ * creates the group, and all join the same one. This member may start operations before the others
+ * have joined, and may leave when its own operations are complete.
+ * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes. All members call with the same key,
+ * nodes (in the same order) and window. After each member has left, they may use the key again.
+ * @wide: as fabemu_group_create_wide().
+ * Errors: those of fabemu_group_create(), the same for each member that asks; -EPIPE, the group
+ * broke before this process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the
+ * group breaks. Thread: any. Blocks until the fabric's manager has replied.
+ */
+FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
+                                 uint32_t count, bool wide, struct fabemu_group **ret);
+
 /**
  * fabemu_group_break - break the group: pending and new operations end with -EPIPE at this member,
  * and soon at all others. A member that cannot continue calls it so that the others do not wait.

@@ -34,6 +34,7 @@ enum standing {
 struct member {
     uint32_t node;
     enum standing standing;
+    bool uninvited; /* it lost its invitation, and has not asked for the group by its key since */
 };
 
 struct daemon_group {
@@ -46,6 +47,7 @@ struct daemon_group {
     bool partitioned; /* its members were notified that they cannot reach each other */
     bool broken;      /* its members were notified that it is broken */
     int64_t over_by;  /* node of the member that broke the group; -1: none */
+    struct daemon_group_key key;
     struct member member[];
 };
 
@@ -152,9 +154,12 @@ static void group_break(struct daemon *daemon, struct daemon_group *group, int64
     group->broken = true;
     if (group->over_by < 0)
         group->over_by = by;
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->member[i].standing == INVITED)
-            member_drop(daemon, group, &group->member[i]);
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->member[i].standing != INVITED)
+            continue;
+        member_drop(daemon, group, &group->member[i]);
+        group->member[i].uninvited = true;
+    }
 }
 
 /* Free the groups without members. The fabric has freed its own groups already. */
@@ -198,6 +203,8 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group_member(group, client->node);
 
+        if (member)
+            member->uninvited = false; /* a later process on the node is not a member */
         if (member && member->standing != GONE) {
             if (lists)
                 group_list(group, client->node, lists);
@@ -208,6 +215,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
             group_charge_next(daemon, group);
     }
     groups_sweep(daemon);
+    daemon_refused_groups_forget(daemon, (uint32_t)client->node);
     return lists;
 }
 
@@ -250,7 +258,7 @@ void daemon_groups_each(struct daemon *daemon,
         uint32_t count = 0;
 
         for (uint32_t i = 0; i < group->count; i++)
-            if (group->member[i].standing == JOINED)
+            if (group->member[i].standing != GONE)
                 nodes[count++] = group->member[i].node;
         each(context, group->id, nodes, count);
     }
@@ -263,6 +271,7 @@ void daemon_groups_free(struct daemon *daemon)
         daemon->groups = group->next;
         free(group);
     }
+    daemon_refused_groups_free(daemon);
 }
 
 /*
@@ -372,12 +381,13 @@ static int check_members(const struct daemon *daemon, const struct client *clien
 
 /* Create a group and invite all members, including the creator. */
 static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
-                      uint32_t count, bool wide, uint32_t *ret, char *error, size_t error_bytes)
+                      uint32_t count, const struct daemon_group_key *key, uint32_t *ret,
+                      char *error, size_t error_bytes)
 {
     struct daemon_group *group = calloc(1, sizeof *group + count * sizeof group->member[0]);
     int err = -ENOMEM;
 
-    if (group && wide)
+    if (group && key->wide)
         err =
             fabric_group_create_wide(daemon->fabric, nodes, count, &group->id, error, error_bytes);
     else if (group)
@@ -389,6 +399,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
     }
     group->count = group->left = count;
     group->over_by = -1;
+    group->key = *key;
     for (uint32_t i = 0; i < count; i++)
         group->member[i].node = nodes[i];
     group->next = daemon->groups;
@@ -399,24 +410,80 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
     return 0;
 }
 
+static bool group_has_nodes(const struct daemon_group *group, const uint32_t *nodes, uint32_t count)
+{
+    for (uint32_t i = 0; i < group->count && group->count == count; i++)
+        if (group->member[i].node != nodes[i])
+            return false;
+    return group->count == count;
+}
+
+/*
+ * Find the oldest group of @key and @nodes that @client has not joined yet and for which it is, or
+ * was, invited. Returns 0 with *ret: its number, or TOPO_NONE if there is none. Errors: -EPIPE, the
+ * group has broken meanwhile; those of the refusal that the first member got.
+ */
+static int group_find(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
+                      uint32_t count, const struct daemon_group_key *key, uint32_t *ret,
+                      char *error, size_t error_bytes)
+{
+    struct member *found = NULL;
+
+    *ret = TOPO_NONE;
+    for (struct daemon_group *group = daemon->groups; group; group = group->next) {
+        struct member *member = daemon_group_key_equal(&group->key, key) &&
+                                        group_has_nodes(group, nodes, count)
+                                    ? group_member(group, client->node)
+                                    : NULL;
+
+        if (!member || (member->standing != INVITED && !member->uninvited))
+            continue;
+        found = member; /* the list has the newest group first */
+        *ret = group->id;
+    }
+    if (!found)
+        return daemon_group_refused(daemon, client, key, nodes, count, error, error_bytes);
+    if (!found->uninvited)
+        return 0;
+    found->uninvited = false;
+    return fail(-EPIPE, error, error_bytes, "group %u broke before this process joined it", *ret);
+}
+
+/* As group_make(), if there is no group of this key and these nodes yet. */
+static int group_find_or_make(struct daemon *daemon, const struct client *client,
+                              const uint32_t *nodes, uint32_t count,
+                              const struct daemon_group_key *key, uint32_t *ret, char *error,
+                              size_t error_bytes)
+{
+    int err = group_find(daemon, client, nodes, count, key, ret, error, error_bytes);
+
+    if (err || *ret != TOPO_NONE)
+        return err;
+    err = check_members(daemon, client, nodes, count, error, error_bytes);
+    if (!err)
+        err = group_make(daemon, client, nodes, count, key, ret, error, error_bytes);
+    if (err && err != -EPERM)
+        daemon_group_refuse(daemon, client, key, nodes, count, err, error);
+    return err;
+}
+
 void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     char error[256] = "out of memory";
-    uint32_t count = 0;
-    uint32_t group = 0;
-    struct json_object *wide = NULL;
+    struct daemon_group_key key;
+    uint32_t *nodes, count = 0, group = 0;
+    int err;
 
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "attach before you create a group");
         return;
     }
-    uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
-    int err = nodes ? check_members(daemon, client, nodes, count, error, sizeof error) : -EINVAL;
-    if (!err)
-        err = group_make(daemon, client, nodes, count,
-                         json_object_object_get_ex(request, "wide", &wide) &&
-                             json_object_get_boolean(wide),
-                         &group, error, sizeof error);
+    err = daemon_group_key_read(request, &key, error, sizeof error);
+    nodes = err ? NULL : read_nodes(daemon, request, &count, error, sizeof error);
+    if (nodes)
+        err = group_find_or_make(daemon, client, nodes, count, &key, &group, error, sizeof error);
+    else
+        err = -EINVAL;
     free(nodes);
     if (err)
         daemon_reply_error(daemon, client, err, "%s", error);

@@ -36,12 +36,16 @@ static const struct {
     {"barriers", check_barriers},
     {"in-flight", check_in_flight},
     {"run-ahead", check_run_ahead},
+    {"non-blocking", check_nonblocking},
+    {"persistent", check_persistent},
     {"threads", check_threads},
     {"odds", check_odds},
     {"one-sided", check_onesided},
 };
-#define TESTS      (sizeof tests / sizeof tests[0])
-#define TEST_NAMES "reductions|broadcasts|barriers|in-flight|run-ahead|threads|odds|one-sided"
+#define TESTS (sizeof tests / sizeof tests[0])
+#define TEST_NAMES                                                                             \
+    "reductions|broadcasts|barriers|in-flight|run-ahead|non-blocking|persistent|threads|odds|" \
+    "one-sided"
 
 bool check_that(struct check *check, bool ok, const char *format, ...)
 {

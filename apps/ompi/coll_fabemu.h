@@ -2,8 +2,8 @@
 /*
  * coll_fabemu.h - the Open MPI collective component `fabemu`.
  *
- * It runs barrier, bcast, reduce and allreduce of a communicator in the switches, also non-blocking
- * and persistent ones, if all members are on one fabric. It passes all other calls to *the
+ * It runs the collectives of collectives.def in the switches, also non-blocking and persistent
+ * ones, if all members of the communicator are on one fabric. It passes all other calls to *the
  * component below*, which is Open MPI's component of the next lower priority, and counts them with
  * the reason. The *standing* reason of a communicator applies to all its collectives. Only
  * apps/ompi includes Open MPI's internals, which may change between releases; hence the version
@@ -42,27 +42,14 @@ static_assert(sizeof(MPI_Fint) == sizeof(int),
 #define COLL_FABEMU_NOTHING (-1) /* there is no reason: the collective runs in the switches */
 #define COLL_FABEMU_FRESH   (-2) /* the module has not tried to join a group yet */
 
-/* The functions that the component implements. */
-#define COLL_FABEMU_FUNCTIONS(_) \
-    _(allreduce)                 \
-    _(barrier)                   \
-    _(bcast)                     \
-    _(reduce)                    \
-    _(iallreduce)                \
-    _(ibarrier)                  \
-    _(ibcast)                    \
-    _(ireduce)                   \
-    _(allreduce_init)            \
-    _(barrier_init)              \
-    _(bcast_init)                \
-    _(reduce_init)
-
 /* The functions of the components below, and the modules that they need (each retained). */
 struct coll_fabemu_below {
 #define COLL_FABEMU_BELOW(name)              \
     mca_coll_base_module_##name##_fn_t name; \
     mca_coll_base_module_t *name##_module;
-    COLL_FABEMU_FUNCTIONS(COLL_FABEMU_BELOW)
+#define COLLECTIVE(name, parameters, arguments, ...) \
+    COLL_FABEMU_BELOW(name) COLL_FABEMU_BELOW(i##name) COLL_FABEMU_BELOW(name##_init)
+#include "collectives.def"
 #undef COLL_FABEMU_BELOW
 };
 
@@ -204,34 +191,26 @@ int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned 
 /* One call of a collective: its arguments, and its state in the network. */
 struct coll_fabemu_call {
     enum fabemu_coll coll;
-    const void *in; /* contribution to a reduction; MPI_IN_PLACE: it is in @out */
-    void *out;      /* result of a reduction, or the buffer of a broadcast */
-    int count;
     int root;
-    ompi_datatype_t *dtype;
-    ompi_op_t *op; /* NULL: not a reduction */
-    size_t bytes;  /* size of the data; the same on every rank */
+    const void *in; /* contribution; MPI_IN_PLACE: it is in @out */
+    int in_count;   /* for an allgather: number of elements in @in, of type @in_type */
+    int count;      /* number of elements in @out; for each rank if there are several parts */
+    ompi_datatype_t *in_type;
+    ompi_datatype_t *dtype; /* NULL: a barrier */
+    void *out;              /* result, or the buffer of a broadcast */
+    const int *counts;      /* NULL, or the number of elements for each rank */
+    const int *displs;      /* NULL, or where in @out the elements of each rank are */
+    ompi_op_t *op;          /* NULL: not a reduction */
+    size_t bytes;           /* of all data; the same on every rank */
 
     unsigned fab_op;   /* enum fabemu_op, set by coll_fabemu_choose() */
     unsigned fab_type; /* enum fabemu_type, set by coll_fabemu_choose() */
-    /* packed copy of the data that a broadcast sends; NULL: none. Freed by coll_fabemu_finish() */
-    void *packed;
+    void *packed;      /* contiguous copy of data; NULL: none. Freed by coll_fabemu_finish() */
 };
 
-#define COLL_FABEMU_BARRIER         \
-    {                               \
-        .coll = FABEMU_COLL_BARRIER \
-    }
-#define COLL_FABEMU_BCAST(buf_, count_, dtype_, root_)                                    \
-    {                                                                                     \
-        .coll = FABEMU_COLL_BROADCAST, .out = (buf_), .count = (count_), .root = (root_), \
-        .dtype = (dtype_), .bytes = (dtype_)->super.size * (size_t)(count_)               \
-    }
-#define COLL_FABEMU_REDUCTION(coll_, in_, out_, count_, dtype_, op_, root_)              \
-    {                                                                                    \
-        .coll = (coll_), .in = (in_), .out = (out_), .count = (count_), .root = (root_), \
-        .dtype = (dtype_), .op = (op_), .bytes = (dtype_)->super.size * (size_t)(count_) \
-    }
+/** coll_fabemu_bytes - return the size of the elements for all ranks. @counts: NULL, or for each. */
+size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
+                         const int *counts);
 
 /**
  * coll_fabemu_choose - decide where a call runs. Returns the group that executes it; NULL: it runs
@@ -240,17 +219,22 @@ struct coll_fabemu_call {
 struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                         struct coll_fabemu_call *call);
 
+/** coll_fabemu_parts - return the number of requests that coll_fabemu_post() needs for @call. */
+int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *call);
+
 /**
- * coll_fabemu_post - start @call in @group. Errors: those of fabemu_broadcast() and its siblings;
+ * coll_fabemu_post - start @call in @group.
+ * @reqs: zeros; one that stays unused is complete.
+ * Errors: those of fabemu_broadcast() and its siblings;
  * -EINVAL, the root's data cannot be packed. After an error, call coll_fabemu_failed_alone().
  */
 int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, struct coll_fabemu_call *call,
-                     struct fabemu_req *req);
+                     struct fabemu_req *reqs);
 
 /**
  * coll_fabemu_finish - end a call that was posted: report an error, or store the result and count
- * the call. @err: the status of its request. Returns an error of MPI or MPI_SUCCESS.
+ * the call. @err: 0, or the status of a request that has failed. Returns an error of MPI or MPI_SUCCESS.
  */
 int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        struct coll_fabemu_call *call, int err);
@@ -262,36 +246,16 @@ int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator
                              enum fabemu_coll coll, int err);
 
 /* The collectives, with the signatures of Open MPI's coll.h. */
-int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                      ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                       int root, ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-int coll_fabemu_ibarrier(ompi_communicator_t *comm, ompi_request_t **request,
-                         mca_coll_base_module_t *module);
-int coll_fabemu_ibcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                       ompi_communicator_t *comm, ompi_request_t **request,
-                       mca_coll_base_module_t *module);
-int coll_fabemu_ireduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                        int root, ompi_communicator_t *comm, ompi_request_t **request,
-                        mca_coll_base_module_t *module);
-int coll_fabemu_iallreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                           ompi_op_t *op, ompi_communicator_t *comm, ompi_request_t **request,
-                           mca_coll_base_module_t *module);
-int coll_fabemu_barrier_init(ompi_communicator_t *comm, ompi_info_t *info, ompi_request_t **request,
-                             mca_coll_base_module_t *module);
-int coll_fabemu_bcast_init(void *buf, int count, ompi_datatype_t *dtype, int root,
-                           ompi_communicator_t *comm, ompi_info_t *info, ompi_request_t **request,
-                           mca_coll_base_module_t *module);
-int coll_fabemu_reduce_init(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                            ompi_op_t *op, int root, ompi_communicator_t *comm, ompi_info_t *info,
-                            ompi_request_t **request, mca_coll_base_module_t *module);
-int coll_fabemu_allreduce_init(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                               ompi_op_t *op, ompi_communicator_t *comm, ompi_info_t *info,
-                               ompi_request_t **request, mca_coll_base_module_t *module);
+#define COLL_FABEMU_UNWRAP(...) __VA_ARGS__
+#define COLLECTIVE(name, parameters, arguments, ...)                                       \
+    int coll_fabemu_##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,        \
+                           mca_coll_base_module_t *module);                                \
+    int coll_fabemu_i##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,       \
+                            ompi_request_t **request, mca_coll_base_module_t *module);     \
+    int coll_fabemu_##name##_init(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm, \
+                                  ompi_info_t *info, ompi_request_t **request,             \
+                                  mca_coll_base_module_t *module);
+#include "collectives.def"
 
 /** coll_fabemu_requests_begin - prepare requests.c; coll_fabemu_requests_end - free its memory. */
 void coll_fabemu_requests_begin(void);

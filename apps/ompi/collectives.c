@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - barrier, bcast, reduce, allreduce: in the switches or over messages. The
- * non-blocking and the persistent ones are in requests.c.
+ * collectives.c - decide whether a collective runs in the network or over messages; run blocking
+ * collectives; report failures. Non-blocking and persistent collectives are in requests.c.
  *
  * Every rank decides by itself, so all must decide by data that is the same on all ranks:
  * - the reason, if any, why all collectives of the communicator run over messages
@@ -51,10 +51,9 @@ static inline void wait_round(struct fabemu *fab, unsigned round, unsigned *idle
 }
 
 static const char *const coll_names[FABEMU_COLLS] = {
-    [FABEMU_COLL_BARRIER] = "MPI_Barrier",
-    [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
-    [FABEMU_COLL_REDUCE] = "MPI_Reduce",
-    [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
+    [FABEMU_COLL_BARRIER] = "MPI_Barrier",     [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
+    [FABEMU_COLL_REDUCE] = "MPI_Reduce",       [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
+    [FABEMU_COLL_ALLGATHER] = "MPI_Allgather", [FABEMU_COLL_REDUCE_SCATTER] = "MPI_Reduce_scatter",
 };
 
 static const char *why_failed(int err)
@@ -238,97 +237,39 @@ struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_c
     return choose_slowly(module, comm, call->coll, why, call->bytes);
 }
 
-/* Pack the user's data into @packed, which is contiguous, or, if @pack is false, unpack it. */
-static int convert(bool pack, const struct coll_fabemu_call *call, void *packed)
+/* Wait for all parts of a call. Returns 0, or the status of a part that has failed. */
+static int parts_wait(const mca_coll_fabemu_module_t *module, struct fabemu_req *reqs, int parts)
 {
-    struct iovec iov = {.iov_base = packed, .iov_len = call->bytes};
-    uint32_t iovs = 1;
-    size_t done = call->bytes;
-    opal_convertor_t conv;
-    int rc;
+    unsigned round = 1, idle = 0;
+    int err = 0;
 
-    OBJ_CONSTRUCT(&conv, opal_convertor_t);
-    if (pack)
-        rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &call->dtype->super,
-                                                      (size_t)call->count, call->out, 0, &conv);
-    else
-        rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &call->dtype->super,
-                                                      (size_t)call->count, call->out, 0, &conv);
-    if (rc == OPAL_SUCCESS) {
-        if (pack)
-            rc = opal_convertor_pack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
-        else
-            rc = opal_convertor_unpack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
+    for (int i = 0; i < parts; i++) {
+        int status;
+
+        while ((status = fabemu_req_status(&reqs[i])) == FABEMU_PENDING)
+            wait_round(module->fab, round++, &idle);
+        err = err ? err : status;
     }
-    OBJ_DESTRUCT(&conv);
-    return rc;
-}
-
-/* Start a broadcast. A buffer that is not contiguous is broadcast by means of a packed copy. */
-static int post_broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                          struct fabemu_group *group, struct coll_fabemu_call *call,
-                          struct fabemu_req *req)
-{
-    char *buf = (char *)call->out + call->dtype->super.true_lb;
-
-    if (!ompi_datatype_is_contiguous_memory_layout(call->dtype, call->count)) {
-        buf = call->packed = malloc(call->bytes);
-        if (!buf)
-            return -ENOMEM;
-        if (ompi_comm_rank(comm) == call->root && convert(true, call, buf) != OMPI_SUCCESS)
-            return -EINVAL;
-    }
-    return fabemu_broadcast(group, buf, call->bytes, module->nodes[call->root], req);
-}
-
-int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                     struct fabemu_group *group, struct coll_fabemu_call *call,
-                     struct fabemu_req *req)
-{
-    const void *in = call->in == MPI_IN_PLACE ? call->out : call->in;
-    size_t count = (size_t)call->count;
-
-    switch (call->coll) {
-    case FABEMU_COLL_BARRIER:
-        return fabemu_barrier(group, req);
-    case FABEMU_COLL_BROADCAST:
-        return post_broadcast(module, comm, group, call, req);
-    case FABEMU_COLL_REDUCE:
-        return fabemu_reduce(group, in, ompi_comm_rank(comm) == call->root ? call->out : NULL,
-                             count, call->fab_op, call->fab_type, module->nodes[call->root], req);
-    default:
-        return fabemu_allreduce(group, in, call->out, count, call->fab_op, call->fab_type, req);
-    }
-}
-
-int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                       struct coll_fabemu_call *call, int err)
-{
-    int rc = OMPI_SUCCESS;
-
-    if (OPAL_UNLIKELY(err))
-        rc = coll_fabemu_failed(module, comm, call->coll, err);
-    else if (call->packed && ompi_comm_rank(comm) != call->root)
-        rc = convert(false, call, call->packed);
-    free(call->packed);
-    call->packed = NULL;
-    if (module->counts && !err)
-        fabemu_count_in_network(module->group, call->coll);
-    return rc;
+    return err;
 }
 
 /* Run a collective in the network and wait for its end. */
 static int run(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                struct fabemu_group *group, struct coll_fabemu_call *call)
 {
-    struct fabemu_req req = {0};
-    unsigned round = 1, idle = 0;
-    int err = coll_fabemu_post(module, comm, group, call, &req);
+    struct fabemu_req one = {0}, *reqs = &one;
+    int parts = coll_fabemu_parts(comm, call), err = 0;
 
+    if (call->dtype && !call->bytes)
+        return OMPI_SUCCESS; /* an empty collective is not counted */
+    if (parts > 1)
+        reqs = calloc((size_t)parts, sizeof *reqs);
+    err = reqs ? coll_fabemu_post(module, comm, group, call, reqs) : -ENOMEM;
     if (OPAL_UNLIKELY(err))
         return coll_fabemu_failed_alone(module, comm, call->coll, err);
-    while ((err = fabemu_req_status(&req)) == FABEMU_PENDING)
-        wait_round(module->fab, round++, &idle);
+    err = parts_wait(module, reqs, parts);
+    if (reqs != &one)
+        free(reqs);
     return coll_fabemu_finish(module, comm, call, err);
 }
 
@@ -367,67 +308,20 @@ static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
     return rc;
 }
 
-int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call = COLL_FABEMU_BARRIER;
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-    struct pass pass;
-
-    if (group)
-        return run(module, comm, group, &call);
-    pass = pass_begin(module);
-    return pass_end(module, &pass, &call,
-                    module->below.barrier(comm, module->below.barrier_module));
-}
-
-int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                      ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call = COLL_FABEMU_BCAST(buf, count, dtype, root);
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-    struct pass pass;
-
-    if (group && call.bytes == 0)
-        return OMPI_SUCCESS; /* an empty broadcast is not counted */
-    if (group)
-        return run(module, comm, group, &call);
-    pass = pass_begin(module);
-    return pass_end(module, &pass, &call,
-                    module->below.bcast(buf, count, dtype, root, comm, module->below.bcast_module));
-}
-
-int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                       int root, ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call =
-        COLL_FABEMU_REDUCTION(FABEMU_COLL_REDUCE, in, out, count, dtype, op, root);
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-    struct pass pass;
-
-    if (group)
-        return run(module, comm, group, &call);
-    pass = pass_begin(module);
-    return pass_end(module, &pass, &call,
-                    module->below.reduce(in, out, count, dtype, op, root, comm,
-                                         module->below.reduce_module));
-}
-
-int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call =
-        COLL_FABEMU_REDUCTION(FABEMU_COLL_ALLREDUCE, in, out, count, dtype, op, 0);
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-    struct pass pass;
-
-    if (group)
-        return run(module, comm, group, &call);
-    pass = pass_begin(module);
-    return pass_end(module, &pass, &call,
-                    module->below.allreduce(in, out, count, dtype, op, comm,
-                                            module->below.allreduce_module));
-}
+#define COLLECTIVE(name, parameters, arguments, ...)                                \
+    int coll_fabemu_##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm, \
+                           mca_coll_base_module_t *base)                            \
+    {                                                                               \
+        mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;        \
+        struct coll_fabemu_call call = __VA_ARGS__;                                 \
+        struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);       \
+        struct pass pass;                                                           \
+                                                                                    \
+        if (group)                                                                  \
+            return run(module, comm, group, &call);                                 \
+        pass = pass_begin(module);                                                  \
+        return pass_end(module, &pass, &call,                                       \
+                        module->below.name(COLL_FABEMU_UNWRAP arguments comm,       \
+                                           module->below.name##_module));           \
+    }
+#include "collectives.def"

@@ -33,9 +33,11 @@ static void module_destruct(mca_coll_fabemu_module_t *module)
     if (module->group)
         fabemu_group_leave(module->group);
     free(module->nodes);
-#define RELEASE(name) release(&module->below.name##_module);
-    COLL_FABEMU_FUNCTIONS(RELEASE)
-#undef RELEASE
+#define COLLECTIVE(name, parameters, arguments, ...) \
+    release(&module->below.name##_module);           \
+    release(&module->below.i##name##_module);        \
+    release(&module->below.name##_init_module);
+#include "collectives.def"
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_fabemu_module_t, mca_coll_base_module_t, module_construct,
@@ -87,7 +89,8 @@ static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
 
-    COLL_FABEMU_FUNCTIONS(SAVE)
+#define COLLECTIVE(name, parameters, arguments, ...) SAVE(name) SAVE(i##name) SAVE(name##_init)
+#include "collectives.def"
     module->counts = module->fab && counts_for(comm);
     mca_coll_fabemu_component.enabled = module;
     return OMPI_SUCCESS;
@@ -106,9 +109,11 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;
-#define OFFER(name) module->super.coll_##name = coll_fabemu_##name;
-    COLL_FABEMU_FUNCTIONS(OFFER)
-#undef OFFER
+#define COLLECTIVE(name, parameters, arguments, ...)  \
+    module->super.coll_##name = coll_fabemu_##name;   \
+    module->super.coll_i##name = coll_fabemu_i##name; \
+    module->super.coll_##name##_init = coll_fabemu_##name##_init;
+#include "collectives.def"
     *priority = component->priority;
     return &module->super;
 }

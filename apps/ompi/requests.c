@@ -17,6 +17,7 @@
 #include "opal/class/opal_free_list.h"
 #include "opal/runtime/opal_progress.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct coll_fabemu_request {
@@ -27,9 +28,11 @@ struct coll_fabemu_request {
     ompi_communicator_t *comm;  /* retained while the request is active or persistent */
     struct fabemu_group *group; /* where the operation is posted */
     bool freed; /* the program has freed the active request, so it is freed when it is complete */
-    int err;    /* status of `req`, once it is in the list of finished requests */
+    int err;    /* status of its parts, once it is in the list of finished requests */
     struct coll_fabemu_call call;
-    struct fabemu_req req;
+    int parts;               /* number of elements of `reqs` */
+    struct fabemu_req *reqs; /* &one, or allocated */
+    struct fabemu_req one;
 };
 typedef struct coll_fabemu_request coll_fabemu_request_t; /* for Open MPI's object system */
 
@@ -51,8 +54,12 @@ static void request_release(struct coll_fabemu_request *request)
         fabemu_group_leave(request->group);
         if (request->call.dtype)
             OBJ_RELEASE(request->call.dtype);
+        if (request->call.in_type)
+            OBJ_RELEASE(request->call.in_type);
         OBJ_RELEASE(request->comm);
     }
+    if (request->reqs != &request->one)
+        free(request->reqs);
     OMPI_REQUEST_FINI(base);
     opal_free_list_return(&requests.free, &base->super);
 }
@@ -85,6 +92,21 @@ static void request_finish(struct coll_fabemu_request *request)
     }
 }
 
+/* Return the status of a request: FABEMU_PENDING until all parts are complete. */
+static int parts_status(const struct coll_fabemu_request *request)
+{
+    int err = 0;
+
+    for (int i = 0; i < request->parts; i++) {
+        int status = fabemu_req_status(&request->reqs[i]);
+
+        if (status == FABEMU_PENDING)
+            return status;
+        err = err ? err : status;
+    }
+    return err;
+}
+
 /* Move the requests whose operations have ended from the list of active ones. Returns them. */
 static struct coll_fabemu_request *finished_take(void)
 {
@@ -93,7 +115,7 @@ static struct coll_fabemu_request *finished_take(void)
     while (*at) {
         struct coll_fabemu_request *request = *at;
 
-        request->err = fabemu_req_status(&request->req);
+        request->err = parts_status(request);
         if (request->err == FABEMU_PENDING) {
             at = &request->next;
             continue;
@@ -135,10 +157,10 @@ static int request_post(struct coll_fabemu_request *request)
 
     request->super.super.req_complete = REQUEST_PENDING;
     request->super.super.req_state = OMPI_REQUEST_ACTIVE;
-    request->req = (struct fabemu_req){0};
+    memset(request->reqs, 0, (size_t)request->parts * sizeof *request->reqs);
     request->next = NULL;
     err = coll_fabemu_post(request->module, request->comm, request->group, &request->call,
-                           &request->req);
+                           request->reqs);
     if (err)
         return coll_fabemu_failed_alone(request->module, request->comm, request->call.coll, err);
     OPAL_THREAD_LOCK(&requests.lock);
@@ -211,6 +233,11 @@ static struct coll_fabemu_request *request_make(mca_coll_fabemu_module_t *module
 
     if (!request)
         (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
+    request->parts = coll_fabemu_parts(comm, call);
+    request->reqs = request->parts == 1 ? &request->one
+                                        : malloc((size_t)request->parts * sizeof *request->reqs);
+    if (!request->reqs)
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
     base = &request->super.super;
     OMPI_REQUEST_INIT(base, persistent);
     base->req_free = request_free; /* Open MPI may have replaced it */
@@ -236,8 +263,8 @@ static int start(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 {
     struct coll_fabemu_request *request;
 
-    if (call->coll == FABEMU_COLL_BROADCAST && call->bytes == 0) {
-        *ret = &ompi_request_empty; /* as in coll_fabemu_bcast() */
+    if (call->dtype && !call->bytes) {
+        *ret = &ompi_request_empty; /* an empty collective is not counted */
         return OMPI_SUCCESS;
     }
     request = request_make(module, comm, group, call, false);
@@ -255,7 +282,7 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     struct fabemu_group *group = coll_fabemu_choose(module, comm, call);
     struct coll_fabemu_request *request;
 
-    if (!group || (call->coll == FABEMU_COLL_BROADCAST && call->bytes == 0))
+    if (!group || (call->dtype && !call->bytes))
         return false;
     group = coll_fabemu_join_another(module, comm, group == module->wide);
     if (!group) {
@@ -266,119 +293,40 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     request = request_make(module, comm, group, call, true);
     if (call->dtype)
         OBJ_RETAIN(call->dtype);
+    if (call->in_type)
+        OBJ_RETAIN(call->in_type);
     *ret = &request->super.super;
     return true;
 }
 
 /* --- the collectives ------------------------------------------------------------------ */
 
-int coll_fabemu_ibarrier(ompi_communicator_t *comm, ompi_request_t **request,
-                         mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call = COLL_FABEMU_BARRIER;
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-
-    if (group)
-        return start(module, comm, group, &call, request);
-    return module->below.ibarrier(comm, request, module->below.ibarrier_module);
-}
-
-int coll_fabemu_ibcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                       ompi_communicator_t *comm, ompi_request_t **request,
-                       mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call = COLL_FABEMU_BCAST(buf, count, dtype, root);
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-
-    if (group)
-        return start(module, comm, group, &call, request);
-    return module->below.ibcast(buf, count, dtype, root, comm, request,
-                                module->below.ibcast_module);
-}
-
-int coll_fabemu_ireduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                        int root, ompi_communicator_t *comm, ompi_request_t **request,
-                        mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call =
-        COLL_FABEMU_REDUCTION(FABEMU_COLL_REDUCE, in, out, count, dtype, op, root);
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-
-    if (group)
-        return start(module, comm, group, &call, request);
-    return module->below.ireduce(in, out, count, dtype, op, root, comm, request,
-                                 module->below.ireduce_module);
-}
-
-int coll_fabemu_iallreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                           ompi_op_t *op, ompi_communicator_t *comm, ompi_request_t **request,
-                           mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call =
-        COLL_FABEMU_REDUCTION(FABEMU_COLL_ALLREDUCE, in, out, count, dtype, op, 0);
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);
-
-    if (group)
-        return start(module, comm, group, &call, request);
-    return module->below.iallreduce(in, out, count, dtype, op, comm, request,
-                                    module->below.iallreduce_module);
-}
-
-int coll_fabemu_barrier_init(ompi_communicator_t *comm, ompi_info_t *info, ompi_request_t **request,
-                             mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call = COLL_FABEMU_BARRIER;
-
-    if (init(module, comm, &call, request))
-        return OMPI_SUCCESS;
-    return module->below.barrier_init(comm, info, request, module->below.barrier_init_module);
-}
-
-int coll_fabemu_bcast_init(void *buf, int count, ompi_datatype_t *dtype, int root,
-                           ompi_communicator_t *comm, ompi_info_t *info, ompi_request_t **request,
-                           mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call = COLL_FABEMU_BCAST(buf, count, dtype, root);
-
-    if (init(module, comm, &call, request))
-        return OMPI_SUCCESS;
-    return module->below.bcast_init(buf, count, dtype, root, comm, info, request,
-                                    module->below.bcast_init_module);
-}
-
-int coll_fabemu_reduce_init(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                            ompi_op_t *op, int root, ompi_communicator_t *comm, ompi_info_t *info,
-                            ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call =
-        COLL_FABEMU_REDUCTION(FABEMU_COLL_REDUCE, in, out, count, dtype, op, root);
-
-    if (init(module, comm, &call, request))
-        return OMPI_SUCCESS;
-    return module->below.reduce_init(in, out, count, dtype, op, root, comm, info, request,
-                                     module->below.reduce_init_module);
-}
-
-int coll_fabemu_allreduce_init(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                               ompi_op_t *op, ompi_communicator_t *comm, ompi_info_t *info,
-                               ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct coll_fabemu_call call =
-        COLL_FABEMU_REDUCTION(FABEMU_COLL_ALLREDUCE, in, out, count, dtype, op, 0);
-
-    if (init(module, comm, &call, request))
-        return OMPI_SUCCESS;
-    return module->below.allreduce_init(in, out, count, dtype, op, comm, info, request,
-                                        module->below.allreduce_init_module);
-}
+#define COLLECTIVE(name, parameters, arguments, ...)                                       \
+    int coll_fabemu_i##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,       \
+                            ompi_request_t **request, mca_coll_base_module_t *base)        \
+    {                                                                                      \
+        mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;               \
+        struct coll_fabemu_call call = __VA_ARGS__;                                        \
+        struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);              \
+                                                                                           \
+        if (group)                                                                         \
+            return start(module, comm, group, &call, request);                             \
+        return module->below.i##name(COLL_FABEMU_UNWRAP arguments comm, request,           \
+                                     module->below.i##name##_module);                      \
+    }                                                                                      \
+    int coll_fabemu_##name##_init(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm, \
+                                  ompi_info_t *info, ompi_request_t **request,             \
+                                  mca_coll_base_module_t *base)                            \
+    {                                                                                      \
+        mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;               \
+        struct coll_fabemu_call call = __VA_ARGS__;                                        \
+                                                                                           \
+        if (init(module, comm, &call, request))                                            \
+            return OMPI_SUCCESS;                                                           \
+        return module->below.name##_init(COLL_FABEMU_UNWRAP arguments comm, info, request, \
+                                         module->below.name##_init_module);                \
+    }
+#include "collectives.def"
 
 /* --- the component's life ------------------------------------------------------------- */
 

@@ -142,6 +142,7 @@ bool fabemu_reducible(unsigned op, unsigned type)
     return emu_combine_ok(op, type);
 }
 
+/* The kind under which the durations of collectives over messages are recorded. 0: they are not. */
 static const uint8_t kinds[FABEMU_COLLS] = {
     [FABEMU_COLL_BARRIER] = EMU_BARRIER,
     [FABEMU_COLL_BROADCAST] = EMU_MULTICAST,
@@ -282,7 +283,7 @@ void fabemu_time_elsewhere(struct fabemu *fab, enum fabemu_coll coll, uint64_t b
 {
     struct emu_comm_cell *cell;
 
-    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
+    if ((unsigned)coll >= FABEMU_COLLS || !kinds[coll] || nic_is_defunct(fab))
         return;
     cell = &fab->hostif.shared->comm
                 .cell[EMU_COMM_ELSEWHERE][kinds[coll] - EMU_MULTICAST][emu_comm_size(bytes)];

@@ -892,8 +892,8 @@ void ofi_discard_claims(struct ofi_ep *ep);
 
 /**
  * ofi_iov - convert the pieces of @xfer to those of fabemu.h: at least one, which may be empty.
- * Errors: -FI_EINVAL, there are too many; -FI_EFAULT, one is at address 0; -FI_EMSGSIZE, their sum
- * is above SIZE_MAX.
+ * Errors: -FI_EINVAL, there are too many; -FI_EFAULT, one is at address 0, and the pieces before it
+ * were converted; -FI_EMSGSIZE, their sum is above SIZE_MAX.
  */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 

@@ -624,6 +624,12 @@ bool ofi_av_is_table(const struct ofi_av *av);
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
 /**
+ * ofi_av_endpoint - as ofi_av_peer(), but return the queues in the peer's address even if @addr
+ * names a receive context. All contexts send from these queues.
+ */
+int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
+
+/**
  * ofi_av_find - return the fi_addr_t of the entry that has @from's node and its queue of this kind,
  * or FI_ADDR_NOTAVAIL.
  */

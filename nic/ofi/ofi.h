@@ -426,17 +426,19 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
 extern struct fi_provider ofi_prov;
 
 /*
- * Limits that fi_getinfo() offers and the calls enforce. They are below OFI_INJECT_BYTES,
- * OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES if the provider has the name of one that has lower limits.
+ * Protocol and limits that fi_getinfo() offers. The calls enforce the limits, which are below
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES if the provider has the name of one that
+ * has lower limits.
  */
 struct ofi_limits {
-    const char *name; /* of the provider */
+    const char *name;  /* of the provider */
+    uint32_t protocol; /* of its endpoints, a number of FI_PROTO_*, or OFI_ADDR_FORMAT */
     size_t inject_bytes;
     size_t iovs; /* pieces of a message, or of memory */
     size_t message_bytes;
 };
 
-/** ofi_limits - return the limits under the provider's present name. */
+/** ofi_limits - return the protocol and limits under the provider's present name. */
 const struct ofi_limits *ofi_limits(void);
 
 /** ofi_errno - return the positive FI_E number for a negative errno of fabemu.h. */
@@ -620,6 +622,12 @@ bool ofi_av_is_table(const struct ofi_av *av);
  * fi_rx_addr()), return the queues of that context. Lock-free. Errors: -FI_EINVAL, no such entry.
  */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
+
+/**
+ * ofi_av_endpoint - as ofi_av_peer(), but return the queues in the peer's address even if @addr
+ * names a receive context. All contexts send from these queues.
+ */
+int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
 /**
  * ofi_av_find - return the fi_addr_t of the entry that has @from's node and its queue of this kind,

@@ -212,7 +212,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return 0;
     if (!ep->av)
         return -FI_ENOAV; /* no endpoint uses this shared context */
-    err = ofi_av_peer(ep->av, xfer->addr, &peer);
+    err = ofi_av_endpoint(ep->av, xfer->addr, &peer);
     if (err)
         return err;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};

@@ -118,6 +118,24 @@ static void getinfo__refuses_unsupported_features(void)
     CU_ASSERT(refused(hints));
 }
 
+/* The protocol is that of the provider whose name this one has. Others are refused. */
+static void getinfo__accepts_the_protocol_of_its_name(void)
+{
+    const char *name = getenv("FABEMU_PROVIDER_NAME");
+    struct fi_info *hints = ofi_fixture_hints(FI_MSG), *info;
+
+    hints->ep_attr->protocol = FI_PROTO_UNSPEC;
+    CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
+    if (name && strcmp(name, "sockets") == 0)
+        CU_ASSERT_EQUAL(info->ep_attr->protocol, FI_PROTO_SOCK_TCP);
+    hints->ep_attr->protocol = info->ep_attr->protocol;
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL(ofi_fixture_info(hints, &info), 0);
+    fi_freeinfo(info);
+    hints->ep_attr->protocol = FI_PROTO_GNI;
+    CU_ASSERT(refused(hints));
+}
+
 static void getinfo__returns_no_data_without_a_fabric(void)
 {
     char *path = strdup(getenv("FABEMU_SOCKET"));
@@ -1582,6 +1600,7 @@ static void peer__echoes_every_size(void)
 static const struct test_case cases[] = {
     {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
     {"getinfo__refuses_unsupported_features", getinfo__refuses_unsupported_features},
+    {"getinfo__accepts_the_protocol_of_its_name", getinfo__accepts_the_protocol_of_its_name},
     {"getinfo__returns_no_data_without_a_fabric", getinfo__returns_no_data_without_a_fabric},
     CASE(getinfo__accepts_every_size_of_keys),
     CASE(getinfo__offers_basic_registration),

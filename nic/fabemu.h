@@ -285,16 +285,20 @@ FABEMU_API void fabemu_block(struct fabemu *fab);
 
 /* --- queues: messages --------------------------------------------------------------- */
 
-/** fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Errors: -EADDRINUSE, -ENOMEM. */
+/**
+ * fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Messages that arrived before it
+ * was opened for the first time are kept for it, up to 4096 from each node; a node that sends more
+ * must wait. After a queue has closed, messages to it are dropped until it is opened again, and
+ * sends that wait for the receiver end with -ECANCELED.
+ * Errors: -EADDRINUSE, -ENOMEM.
+ */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
  * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
  * is chosen round robin from 256 up. If @count is odd, the number behind the last is free, too, and
  * this function does not open it while the last is open. Messages that arrived for these numbers
- * before are dropped, as when a queue closes. After such a queue has closed, messages for it are
- * not kept for a queue that is opened later, because that has another owner. Instead, sends that
- * wait for the receiver end with -ECANCELED.
+ * before are dropped, because they were for another owner.
  * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
@@ -315,6 +319,7 @@ FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node
  * fabemu_queue_open_counted - as fabemu_queue_open(), for a queue that several parts of this
  * process use. If this function has opened the queue already, the call returns the same queue with
  * one more reference. fabemu_queue_close() drops a reference, and the last one closes the queue.
+ * Messages that arrive after that are kept, because another part may open the queue again.
  */
 FABEMU_API int fabemu_queue_open_counted(struct fabemu *fab, uint16_t id,
                                          struct fabemu_queue **ret);
@@ -335,6 +340,19 @@ FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue 
  * were posted to it.
  */
 FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
+
+/**
+ * fabemu_queue_on_loss - call @lost(@queue, @failed, @arg) when the network has dropped a message
+ * from @queue for good although its send had completed, or had no request (fabemu_inject()).
+ * @failed: a request with the status -EHOSTUNREACH, for fabemu_req_why(). The call is made about a
+ * second after the drop, but only if no operation with the receiver has ended with an error that
+ * says the same. One call may stand for several messages.
+ * @lost: NULL: call nothing any more. It is called like a callback of a request.
+ */
+FABEMU_API void fabemu_queue_on_loss(struct fabemu_queue *queue,
+                                     void (*lost)(struct fabemu_queue *queue,
+                                                  const struct fabemu_req *failed, void *arg),
+                                     void *arg);
 
 /**
  * fabemu_queue_id - return the queue's number, which peers put into struct fabemu_dest. Not for
@@ -877,6 +895,13 @@ FABEMU_API bool fabemu_group_why(const struct fabemu_group *group, char *text, s
  * bytes are kept.
  */
 FABEMU_API void fabemu_group_name(struct fabemu_group *group, const char *name);
+
+/**
+ * fabemu_group_queue - let the messages from and to @queue belong to the group: when the group
+ * breaks, its pending and later receives and sends end with -ECANCELED, and messages to it are
+ * refused. Lasts until this process leaves the group, but a broken queue stays broken.
+ */
+FABEMU_API void fabemu_group_queue(struct fabemu_group *group, struct fabemu_queue *queue);
 
 /**
  * fabemu_group_leave - leave the group. No operation may be pending. The fabric removes the tree

@@ -656,6 +656,8 @@ struct ofi_wait {
 
 /** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
+/** ofi_wait_drain - begin to wait for operations that end when an object closes: bound `drain`. */
+struct ofi_wait ofi_wait_drain(struct fabemu *fab);
 
 /**
  * ofi_wait_step - step the adapter, or let other threads run if there is nothing to do. Returns
@@ -847,6 +849,14 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 void ofi_op_finish(struct ofi_op *op);
 void ofi_op_finish_here(struct ofi_op *op);
 
+/**
+ * ofi_op_lost - report at @ep, by an error entry without a context, that the network has dropped a
+ * message of a send that was complete, or was injected. @failed: describes the error. Thread: the
+ * one that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated for
+ * all operations, including those for which no completion was requested.
+ */
+void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed);
+
 /** ofi_op_sends_pending - return whether an operation that is not a receive is in flight. */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
 
@@ -988,7 +998,10 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
     fid->ops = ops;
 }
 
-/* Reference counts of open objects. Only the close functions read them, hence relaxed. */
+/*
+ * Reference counts of open objects. Only the close functions read them. O6 pairs with O7: a thread
+ * that finds no reference, and frees the object, sees that the others have used it last.
+ */
 static inline void ofi_hold(_Atomic uint32_t *refs)
 {
     atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
@@ -996,12 +1009,12 @@ static inline void ofi_hold(_Atomic uint32_t *refs)
 
 static inline void ofi_release(_Atomic uint32_t *refs)
 {
-    atomic_fetch_sub_explicit(refs, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(refs, 1, memory_order_release); /* O6 */
 }
 
 static inline bool ofi_held(_Atomic uint32_t *refs)
 {
-    return atomic_load_explicit(refs, memory_order_relaxed) != 0;
+    return atomic_load_explicit(refs, memory_order_acquire) != 0; /* O7 */
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/group.h"
+#include "nic/host/rx/queue.h"
 
 /* @key: the key of fabemu_group_open(), or NULL. */
 static int group_create(struct fabemu *fab, const char *key, const uint32_t *nodes, uint32_t count,
@@ -186,6 +187,17 @@ void fabemu_group_name(struct fabemu_group *g, const char *name)
         return;
     nic_lock(g->fab);
     snprintf(g->name, sizeof g->name, "%s", name);
+    nic_unlock(g->fab);
+}
+
+void fabemu_group_queue(struct fabemu_group *g, struct fabemu_queue *queue)
+{
+    if (nic_is_defunct(g->fab))
+        return;
+    nic_lock(g->fab);
+    queue->group = g;
+    if (g->broken)
+        nic_queue_break(queue);
     nic_unlock(g->fab);
 }
 

@@ -248,13 +248,18 @@ static void queue_close__cancels_and_frees_the_sender(void)
     CU_ASSERT_EQUAL(in[0][0], 0x55);
     CU_ASSERT_EQUAL(memcmp(in[0], in[0] + 1, sizeof in[0] - 1), 0);
 
-    /* A message that arrives before the queue is opened waits for it. */
+    /* A message that arrives before the queue is opened again is dropped. */
+    uint64_t closed = w.fab[1]->counts.closed;
+
     peers_send(&w, 0, 1, 4, out, 10, &send[3]);
     fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->counts.closed, closed + 1);
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 1, &w.queue[1]), 0);
-    peers_recv(&w, 1, 0, 4, 0, in[2], 10, &recv[2]);
-    CU_ASSERT_EQUAL(recv[2].status, 0);
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    peers_send(&w, 0, 1, 5, out, 10, &send[3]);
+    peers_recv(&w, 1, 0, 0, UINT64_MAX, in[2], 10, &recv[2]);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv[2], 1));
+    CU_ASSERT_TRUE(recv[2].status == 0 && recv[2].tag == 5);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, 0);
     peers_close(&w);
 }
 

@@ -208,7 +208,7 @@ struct coll_fabemu_call {
     void *packed;      /* contiguous copy of data; NULL: none. Freed by coll_fabemu_finish() */
 };
 
-/** coll_fabemu_bytes - return the size of the elements for all ranks. @counts: NULL, or for each. */
+/** coll_fabemu_bytes - return the size of @count elements (or @counts[rank]) for each rank. */
 size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
                          const int *counts);
 
@@ -225,8 +225,8 @@ int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *
 /**
  * coll_fabemu_post - start @call in @group.
  * @reqs: zeros; one that stays unused is complete.
- * Errors: those of fabemu_broadcast() and its siblings;
- * -EINVAL, the root's data cannot be packed. After an error, call coll_fabemu_failed_alone().
+ * Errors: those of fabemu_broadcast() and its siblings; -EINVAL, the data cannot be packed. After
+ * an error, call coll_fabemu_failed_alone().
  */
 int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, struct coll_fabemu_call *call,
@@ -234,7 +234,8 @@ int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
 
 /**
  * coll_fabemu_finish - end a call that was posted: report an error, or store the result and count
- * the call. @err: 0, or the status of a request that has failed. Returns an error of MPI or MPI_SUCCESS.
+ * the call. @err: 0, or the status of a request that has failed. Returns an error of MPI or
+ * MPI_SUCCESS.
  */
 int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        struct coll_fabemu_call *call, int err);

@@ -9,9 +9,9 @@
  *
  * --part: one in N of the reductions, selected by the seed. --strict: MPI_MIN and MPI_MAX with the
  * top bit set, too, for the two types that Open MPI 4.1.4 compares with the wrong sign,
- * MPI_UNSIGNED_LONG and MPI_OFFSET; and communicators that are freed while a non-blocking collective
- * is in flight. Every failure prints a line; `--seed` with the printed number
- * replays it.
+ * MPI_UNSIGNED_LONG and MPI_OFFSET; and communicators that are freed while a non-blocking
+ * collective is in flight. Every failure prints a line; `--seed` with the printed number replays
+ * it.
  */
 #include "check.h"
 #include "common.h"

@@ -264,8 +264,9 @@ static void in_flight(struct check *check, const struct check_comm *comms, size_
 
 /*
  * The first collective of a new communicator is a non-blocking one, which must not wait for a rank
- * that is late: rank 0 sends to it only after its own call. With --strict the communicator is freed while the
- * collective is in flight, which crashes in Open MPI 4.1.4 if the collective runs over messages.
+ * that is late: rank 0 sends to the last rank only after its own call, and the last rank waits for
+ * this message first. With --strict the communicator is freed while the collective is in flight.
+ * Open MPI 4.1.4 crashes then if the collective runs over messages.
  */
 static void on_new_communicator(struct check *check)
 {

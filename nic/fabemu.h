@@ -1045,19 +1045,6 @@ enum fabemu_coll {
 };
 
 /**
- * fabemu_call_begin, fabemu_call_end - mark the time in which this process exchanges messages to
- * form the group for a collective call of its program. If the run hangs in between, the fabric
- * reports the program's call and communicator instead of these messages. Only one call is kept: a
- * second fabemu_call_begin() replaces the first.
- * @name: name of the communicator; at most 39 bytes are kept.
- * @members: number of members of the communicator.
- * Thread: any.
- */
-FABEMU_API void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *name,
-                                  uint32_t members);
-FABEMU_API void fabemu_call_end(struct fabemu *fab);
-
-/**
  * fabemu_uses - return how many calls of fabemu_attach() of this process share @fab and are not
  * detached yet. Thread: any.
  */

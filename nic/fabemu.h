@@ -795,20 +795,6 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
                                    uint32_t *id);
 
 /**
- * fabemu_group_create_wide - as fabemu_group_create(), for operations of many segments (about 16 KB
- * and more).
- *
- * The window of a group limits how many bytes a member may send ahead of the others: 60 KB, or 480
- * KB if it is wide. With a wide window, large operations are delayed less by members that have no
- * core at the moment. Small operations run better with a narrow window, because the switches'
- * states for it stay in the caches. The collective address says which window the group has, so that
- * all members use the same.
- * Errors: as fabemu_group_create(); also -ENOSPC if only narrow windows are left.
- */
-FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
-                                        uint32_t *id);
-
-/**
  * fabemu_group_join - become a member of the group.
  * @members: number of members, as at creation.
  * The call blocks until the fabric's manager replies. If a member dies, detaches or fails to join
@@ -827,12 +813,20 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * Needs no messages between the members and does not wait for them: the first member that calls it
  * creates the group, and all join the same one. This member may start operations before the others
  * have joined, and may leave when its own operations are complete.
- * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes. All members call with the same key,
- * nodes (in the same order) and window. After each member has left, they may use the key again.
- * @wide: as fabemu_group_create_wide().
- * Errors: those of fabemu_group_create(), the same for each member that asks; -EPIPE, the group
- * broke before this process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the
- * group breaks. Thread: any. Blocks until the fabric's manager has replied.
+ *
+ * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
+ * call with the same key, nodes (in the same order) and window. After a member has left, it may use
+ * the key again, even if others have not joined the group yet: then these join the groups of this
+ * key one after the other.
+ * @wide: for operations of many segments (about 16 KB and more). The window of a group limits how
+ * many bytes a member may send ahead of the others: 60 KB, or 480 KB if it is wide. With a wide
+ * window, large operations are delayed less by members that have no core at the moment. Small
+ * operations run better with a narrow window, because the switches' states for it stay in the
+ * caches.
+ * Errors: those of fabemu_group_create(), once for each member, even if the reason has gone
+ * meanwhile; -ENOSPC also if only narrow windows are left; -EPIPE, the group broke before this
+ * process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the group breaks.
+ * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
                                  uint32_t count, bool wide, struct fabemu_group **ret);

@@ -813,20 +813,6 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
                                    uint32_t *id);
 
 /**
- * fabemu_group_create_wide - as fabemu_group_create(), for operations of many segments (about 16 KB
- * and more).
- *
- * The window of a group limits how many bytes a member may send ahead of the others: 60 KB, or 480
- * KB if it is wide. With a wide window, large operations are delayed less by members that have no
- * core at the moment. Small operations run better with a narrow window, because the switches'
- * states for it stay in the caches. The collective address says which window the group has, so that
- * all members use the same.
- * Errors: as fabemu_group_create(); also -ENOSPC if only narrow windows are left.
- */
-FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
-                                        uint32_t *id);
-
-/**
  * fabemu_group_join - become a member of the group.
  * @members: number of members, as at creation.
  * The call blocks until the fabric's manager replies. If a member dies, detaches or fails to join
@@ -845,12 +831,20 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * Needs no messages between the members and does not wait for them: the first member that calls it
  * creates the group, and all join the same one. This member may start operations before the others
  * have joined, and may leave when its own operations are complete.
- * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes. All members call with the same key,
- * nodes (in the same order) and window. After each member has left, they may use the key again.
- * @wide: as fabemu_group_create_wide().
- * Errors: those of fabemu_group_create(), the same for each member that asks; -EPIPE, the group
- * broke before this process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the
- * group breaks. Thread: any. Blocks until the fabric's manager has replied.
+ *
+ * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
+ * call with the same key, nodes (in the same order) and window. After a member has left, it may use
+ * the key again, even if others have not joined the group yet: then these join the groups of this
+ * key one after the other.
+ * @wide: for operations of many segments (about 16 KB and more). The window of a group limits how
+ * many bytes a member may send ahead of the others: 60 KB, or 480 KB if it is wide. With a wide
+ * window, large operations are delayed less by members that have no core at the moment. Small
+ * operations run better with a narrow window, because the switches' states for it stay in the
+ * caches.
+ * Errors: those of fabemu_group_create(), once for each member, even if the reason has gone
+ * meanwhile; -ENOSPC also if only narrow windows are left; -EPIPE, the group broke before this
+ * process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the group breaks.
+ * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
                                  uint32_t count, bool wide, struct fabemu_group **ret);
@@ -1070,19 +1064,6 @@ enum fabemu_coll {
     FABEMU_COLL_REDUCE_SCATTER,
     FABEMU_COLLS
 };
-
-/**
- * fabemu_call_begin, fabemu_call_end - mark the time in which this process exchanges messages to
- * form the group for a collective call of its program. If the run hangs in between, the fabric
- * reports the program's call and communicator instead of these messages. Only one call is kept: a
- * second fabemu_call_begin() replaces the first.
- * @name: name of the communicator; at most 39 bytes are kept.
- * @members: number of members of the communicator.
- * Thread: any.
- */
-FABEMU_API void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *name,
-                                  uint32_t members);
-FABEMU_API void fabemu_call_end(struct fabemu *fab);
 
 /**
  * fabemu_uses - return how many calls of fabemu_attach() of this process share @fab and are not

@@ -98,10 +98,9 @@ struct daemon {
     uint32_t samples;         /* number of samples so far */
     /* 1 + the last group for which a disagreement of its members was reported; 0: none */
     uint64_t mismatch_group;
-    struct emu_list clients;                     /* all connections, the newest first */
-    size_t excess;                               /* sum of the clients' `excess`, in bytes */
-    struct daemon_group *groups;                 /* all groups that processes have created */
-    struct daemon_refused_group *refused_groups; /* the oldest first (group_keys.c) */
+    struct emu_list clients;     /* all connections, the newest first */
+    size_t excess;               /* sum of the clients' `excess`, in bytes */
+    struct daemon_group *groups; /* all groups that processes have created, the newest first */
     /* clients whose processes have died and whose cause of death is not reported yet, in order */
     struct emu_list exiting;
     struct client *owner;    /* the supervisor; NULL when its connection has ended */
@@ -334,44 +333,6 @@ void daemon_groups_each(struct daemon *daemon,
 
 /** daemon_groups_free - free the daemon's list of groups. The groups stay in the fabric. */
 void daemon_groups_free(struct daemon *daemon);
-
-/* --- group_keys.c ------------------------------------------------------------------------ */
-
-/* the number of refused groups that are remembered for each node that asked first */
-#define DAEMON_REFUSED_GROUPS 64u
-
-/* The text by which all members ask for one group, and the window that it shall have. */
-struct daemon_group_key {
-    char text[64]; /* "": the group has no key */
-    bool wide;
-};
-
-/**
- * daemon_group_key_read - read the fields "key" (optional) and "wide" of a request. Errors:
- * -EINVAL, with one line in @error.
- */
-int daemon_group_key_read(struct json_object *request, struct daemon_group_key *key, char *error,
-                          size_t error_bytes);
-/** daemon_group_key_equal - return whether both are the same key; false if they are no keys. */
-bool daemon_group_key_equal(const struct daemon_group_key *a, const struct daemon_group_key *b);
-
-/**
- * daemon_group_refused - return the error of the oldest refused group of this key and these nodes
- * for which @client has not asked yet, and write the reason to @error; 0: there is none.
- */
-int daemon_group_refused(struct daemon *daemon, const struct client *client,
-                         const struct daemon_group_key *key, const uint32_t *nodes, uint32_t count,
-                         char *error, size_t error_bytes);
-/**
- * daemon_group_refuse - remember that @client, the first member that asked, got no group, so that
- * the other members get none either. Does nothing if there is no key, or no memory.
- */
-void daemon_group_refuse(struct daemon *daemon, const struct client *client,
-                         const struct daemon_group_key *key, const uint32_t *nodes, uint32_t count,
-                         int err, const char *why);
-/** daemon_refused_groups_forget - forget those with a member on @node, whose process has ended. */
-void daemon_refused_groups_forget(struct daemon *daemon, uint32_t node);
-void daemon_refused_groups_free(struct daemon *daemon);
 
 /* --- queues.c ---------------------------------------------------------------------------- */
 

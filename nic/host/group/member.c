@@ -53,12 +53,6 @@ int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
     return group_create(fab, NULL, nodes, count, false, id);
 }
 
-int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
-                             uint32_t *id)
-{
-    return group_create(fab, NULL, nodes, count, true, id);
-}
-
 /*
  * Notify the fabric that this process joins, leaves or breaks a group, and wait for the reply.
  * @members: number of members, if this process joins; else 0.

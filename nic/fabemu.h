@@ -285,16 +285,20 @@ FABEMU_API void fabemu_block(struct fabemu *fab);
 
 /* --- queues: messages --------------------------------------------------------------- */
 
-/** fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Errors: -EADDRINUSE, -ENOMEM. */
+/**
+ * fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Messages that arrived before it
+ * was opened for the first time are kept for it, up to 4096 from each node; a node that sends more
+ * must wait. After a queue has closed, messages to it are dropped until it is opened again, and
+ * sends that wait for the receiver end with -ECANCELED.
+ * Errors: -EADDRINUSE, -ENOMEM.
+ */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
 
 /**
  * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
  * is chosen round robin from 256 up. If @count is odd, the number behind the last is free, too, and
  * this function does not open it while the last is open. Messages that arrived for these numbers
- * before are dropped, as when a queue closes. After such a queue has closed, messages for it are
- * not kept for a queue that is opened later, because that has another owner. Instead, sends that
- * wait for the receiver end with -ECANCELED.
+ * before are dropped, because they were for another owner.
  * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct fabemu_queue **ret);
@@ -315,6 +319,7 @@ FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node
  * fabemu_queue_open_counted - as fabemu_queue_open(), for a queue that several parts of this
  * process use. If this function has opened the queue already, the call returns the same queue with
  * one more reference. fabemu_queue_close() drops a reference, and the last one closes the queue.
+ * Messages that arrive after that are kept, because another part may open the queue again.
  */
 FABEMU_API int fabemu_queue_open_counted(struct fabemu *fab, uint16_t id,
                                          struct fabemu_queue **ret);
@@ -335,6 +340,19 @@ FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue 
  * were posted to it.
  */
 FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
+
+/**
+ * fabemu_queue_on_loss - call @lost(@queue, @failed, @arg) when the network has dropped a message
+ * from @queue for good although its send had completed, or had no request (fabemu_inject()).
+ * @failed: a request with the status -EHOSTUNREACH, for fabemu_req_why(). The call is made about a
+ * second after the drop, but only if no operation with the receiver has ended with an error that
+ * says the same. One call may stand for several messages.
+ * @lost: NULL: call nothing any more. It is called like a callback of a request.
+ */
+FABEMU_API void fabemu_queue_on_loss(struct fabemu_queue *queue,
+                                     void (*lost)(struct fabemu_queue *queue,
+                                                  const struct fabemu_req *failed, void *arg),
+                                     void *arg);
 
 /**
  * fabemu_queue_id - return the queue's number, which peers put into struct fabemu_dest. Not for
@@ -795,20 +813,6 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
                                    uint32_t *id);
 
 /**
- * fabemu_group_create_wide - as fabemu_group_create(), for operations of many segments (about 16 KB
- * and more).
- *
- * The window of a group limits how many bytes a member may send ahead of the others: 60 KB, or 480
- * KB if it is wide. With a wide window, large operations are delayed less by members that have no
- * core at the moment. Small operations run better with a narrow window, because the switches'
- * states for it stay in the caches. The collective address says which window the group has, so that
- * all members use the same.
- * Errors: as fabemu_group_create(); also -ENOSPC if only narrow windows are left.
- */
-FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
-                                        uint32_t *id);
-
-/**
  * fabemu_group_join - become a member of the group.
  * @members: number of members, as at creation.
  * The call blocks until the fabric's manager replies. If a member dies, detaches or fails to join
@@ -819,6 +823,31 @@ FABEMU_API int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *node
  */
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
+
+#define FABEMU_GROUP_KEY 63u /* the most bytes of a key */
+
+/**
+ * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.
+ * Needs no messages between the members and does not wait for them: the first member that calls it
+ * creates the group, and all join the same one. This member may start operations before the others
+ * have joined, and may leave when its own operations are complete.
+ *
+ * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
+ * call with the same key, nodes (in the same order) and window. After a member has left, it may use
+ * the key again, even if others have not joined the group yet: then these join the groups of this
+ * key one after the other.
+ * @wide: for operations of many segments (about 16 KB and more). The window of a group limits how
+ * many bytes a member may send ahead of the others: 60 KB, or 480 KB if it is wide. With a wide
+ * window, large operations are delayed less by members that have no core at the moment. Small
+ * operations run better with a narrow window, because the switches' states for it stay in the
+ * caches.
+ * Errors: those of fabemu_group_create(), once for each member, even if the reason has gone
+ * meanwhile; -ENOSPC also if only narrow windows are left; -EPIPE, the group broke before this
+ * process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the group breaks.
+ * Thread: any. Blocks until the fabric's manager has replied.
+ */
+FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
+                                 uint32_t count, bool wide, struct fabemu_group **ret);
 
 /**
  * fabemu_group_break - break the group: pending and new operations end with -EPIPE at this member,
@@ -860,6 +889,13 @@ FABEMU_API bool fabemu_group_why(const struct fabemu_group *group, char *text, s
  * bytes are kept.
  */
 FABEMU_API void fabemu_group_name(struct fabemu_group *group, const char *name);
+
+/**
+ * fabemu_group_queue - let the messages from and to @queue belong to the group: when the group
+ * breaks, its pending and later receives and sends end with -ECANCELED, and messages to it are
+ * refused. Lasts until this process leaves the group, but a broken queue stays broken.
+ */
+FABEMU_API void fabemu_group_queue(struct fabemu_group *group, struct fabemu_queue *queue);
 
 /**
  * fabemu_group_leave - leave the group. No operation may be pending. The fabric removes the tree
@@ -1024,21 +1060,10 @@ enum fabemu_coll {
     FABEMU_COLL_BROADCAST,
     FABEMU_COLL_REDUCE,
     FABEMU_COLL_ALLREDUCE,
+    FABEMU_COLL_ALLGATHER,
+    FABEMU_COLL_REDUCE_SCATTER,
     FABEMU_COLLS
 };
-
-/**
- * fabemu_call_begin, fabemu_call_end - mark the time in which this process exchanges messages to
- * form the group for a collective call of its program. If the run hangs in between, the fabric
- * reports the program's call and communicator instead of these messages. Only one call is kept: a
- * second fabemu_call_begin() replaces the first.
- * @name: name of the communicator; at most 39 bytes are kept.
- * @members: number of members of the communicator.
- * Thread: any.
- */
-FABEMU_API void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *name,
-                                  uint32_t members);
-FABEMU_API void fabemu_call_end(struct fabemu *fab);
 
 /**
  * fabemu_uses - return how many calls of fabemu_attach() of this process share @fab and are not

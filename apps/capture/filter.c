@@ -134,7 +134,7 @@ static int read_target(struct reading *r, const char *kind, const char *term)
     int err;
 
     snprintf(text, sizeof text, "%s %s", kind, term);
-    err = fault_parse(&fault, text, r->error, r->error_bytes);
+    err = fault_parse(&fault, text, r->graph, r->error, r->error_bytes);
     if (!err)
         err = fault_targets_find(&targets, &fault, r->graph, 0, r->error, r->error_bytes);
     if (err)
@@ -259,27 +259,16 @@ static void keep_directions(struct reading *r)
     }
 }
 
-static int check_node(struct reading *r, const char *key, uint32_t node)
-{
-    if (node == EMU_FAULT_ANY || node < r->graph->nodes)
-        return 0;
-    return fail(-EINVAL, r->error, r->error_bytes, "%s=%u: %s has %u nodes, from 0 to %u", key,
-                node, r->graph->spec, r->graph->nodes, r->graph->nodes - 1);
-}
-
-/* Check that the nodes exist, and that the profile has packets if "packet=" selects some. */
-static int check_aim(struct reading *r, const struct emu_fault_aim *aim)
+/* Check that the profile has packets if "packet=" selects some. */
+static int check_packets(struct reading *r)
 {
     const struct emu_profile *profile = &fabric_config_of(r->fabric)->profile;
-    int err = check_node(r, "from", aim->src);
 
-    if (!err)
-        err = check_node(r, "to", aim->dst);
-    if (!err && !emu_profile_has_packets(profile) && strstr(r->aim, " packet="))
-        err = fail(-EINVAL, r->error, r->error_bytes,
-                   "packet=: profile %s does not acknowledge packets; leave packet out",
-                   profile->name);
-    return err;
+    if (emu_profile_has_packets(profile) || !strstr(r->aim, " packet="))
+        return 0;
+    return fail(-EINVAL, r->error, r->error_bytes,
+                "packet=: profile %s does not acknowledge packets; leave packet out",
+                profile->name);
 }
 
 /*
@@ -293,11 +282,11 @@ static int finish(struct reading *r, struct emu_tap_filter *tap)
     int err;
 
     snprintf(text, sizeof text, "loss link=any%s", r->aim);
-    err = fault_parse(&fault, text, r->error, r->error_bytes);
+    err = fault_parse(&fault, text, r->graph, r->error, r->error_bytes);
     if (err)
         return err;
     tap->aim = fault.rule.aim;
-    err = check_aim(r, &tap->aim);
+    err = check_packets(r);
     if (err)
         return err;
     tap->what = r->what;

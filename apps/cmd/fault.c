@@ -59,7 +59,7 @@ static bool scenario_needs_repair(const char *name)
     char error[FAULT_ERROR_BYTES];
     bool needs = false;
 
-    if (fault_schedule_read(&schedule, name, error, sizeof error))
+    if (fault_schedule_read(&schedule, name, NULL, error, sizeof error))
         return false;
     for (uint32_t i = 0; i < schedule.count; i++)
         needs |= fault_needs_repair(schedule.line[i].fault.kind);
@@ -154,7 +154,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
     char text[FAULT_TEXT_BYTES], error[FAULT_ERROR_BYTES], wrong[FAULT_ERROR_BYTES];
     struct fault_targets targets;
 
-    fault_print(fault, text);
+    fault_print(fault, network->graph, text);
     puts(text);
     if (fault_check(fault, network, error, sizeof error)) {
         print_message("%s", error);

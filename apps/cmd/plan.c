@@ -41,7 +41,7 @@ int plan_schedule(struct fault_schedule *ret, const char *name, const struct fab
                   bool notes)
 {
     char error[FAULT_ERROR_BYTES + 128];
-    int err = fault_schedule_read(ret, name, error, sizeof error);
+    int err = fault_schedule_read(ret, name, config->graph, error, sizeof error);
 
     if (err) {
         print_message("%s", error);

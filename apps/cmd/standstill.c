@@ -301,77 +301,6 @@ static void print_collective(const struct printing *to, struct json_object *one)
         print_mismatch(to, json_object_object_get(one, "mismatch"));
 }
 
-/* --- collective calls during which a communicator's group is formed ----------------- */
-
-static struct json_object *call_at(const struct printing *to, size_t i)
-{
-    return json_object_object_get(emu_json_at(to->attached, i), "call");
-}
-
-static bool same_call(struct json_object *a, struct json_object *b)
-{
-    return a && b && emu_json_number(a, "members", 0) == emu_json_number(b, "members", 0) &&
-           strcmp(emu_json_text(a, "kind", ""), emu_json_text(b, "kind", "")) == 0 &&
-           strcmp(emu_json_text(a, "name", ""), emu_json_text(b, "name", "")) == 0;
-}
-
-/* Return the nodes whose processes are (@in) or are not (!@in) in @call. The caller frees them. */
-static struct json_object *nodes_of_call(const struct printing *to, struct json_object *call,
-                                         bool in)
-{
-    struct json_object *nodes = json_object_new_array();
-
-    for (size_t i = 0; i < emu_json_count(to->attached); i++)
-        if (same_call(call_at(to, i), call) == in)
-            json_object_array_add(nodes,
-                                  json_object_new_int64(
-                                      emu_json_number(emu_json_at(to->attached, i), "node", -1)));
-    return nodes;
-}
-
-/* Print a call. The missing members are known only if every process is a member. */
-static void print_call(const struct printing *to, struct json_object *call)
-{
-    struct json_object *arrived = nodes_of_call(to, call, true);
-    struct json_object *others = nodes_of_call(to, call, false);
-    int64_t members = emu_json_number(call, "members", 0);
-    struct line line = {.used = 0};
-
-    add(&line, "%s of %s (its group is being formed)", emu_json_text(call, "kind", "collective"),
-        emu_json_text(call, "name", "a communicator"));
-    add_for(&line, call);
-    add(&line, ": %zu of %lld have arrived, ", emu_json_count(arrived), (long long)members);
-    add_list(&line, to, arrived);
-    to->print(line.text);
-    for (size_t i = 0; i < emu_json_count(others) && i < RANGES; i++) {
-        int64_t node = json_object_get_int64(emu_json_at(others, i));
-
-        if (members != (int64_t)emu_json_count(to->attached))
-            break;
-        line.used = 0;
-        add(&line, "  ");
-        add_who_fully(&line, to, node);
-        add(&line, " has not entered it");
-        add_doing(&line, to, node);
-        to->print(line.text);
-    }
-    json_object_put(arrived);
-    json_object_put(others);
-}
-
-/* Return the call of process @i if it is old and no process before @i is in it, or NULL. */
-static struct json_object *first_of_call(const struct printing *to, size_t i)
-{
-    struct json_object *call = call_at(to, i);
-
-    if (!call || emu_json_number(call, "for_ns", 0) < OLD_NS)
-        return NULL;
-    for (size_t j = 0; j < i; j++)
-        if (same_call(call_at(to, j), call))
-            return NULL;
-    return call;
-}
-
 /* --- operations with one peer ------------------------------------------------------- */
 
 /*
@@ -430,15 +359,6 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
-/* Return whether the library sent this message to form a group; the program did not send it. */
-static bool is_of_call(const struct printing *to, struct json_object *message, bool mpi)
-{
-    struct json_object *sender = process_at(to, emu_json_number(message, "node", -1));
-    uint64_t tag = json_object_get_uint64(json_object_object_get(message, "tag"));
-
-    return mpi && (int32_t)tag < 0 && json_object_object_get(sender, "call");
-}
-
 /* Append unmatched messages, because the receive that waits may be meant for one of them. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
@@ -446,7 +366,7 @@ static void add_unexpected(struct line *line, const struct printing *to,
     struct json_object *first = json_object_object_get(process, "first_unexpected");
     int64_t count = emu_json_number(process, "unexpected", 0);
 
-    if (!first || is_of_call(to, first, mpi))
+    if (!first)
         return;
     add(line, "; %lld message%s arrived that match%s no receive, the first from ", (long long)count,
         count == 1 ? " has" : "s have", count == 1 ? "es" : "");
@@ -520,8 +440,6 @@ static void print_processes(const struct printing *to)
     for (size_t i = 0, printed = 0; i < emu_json_count(to->attached); i++) {
         struct json_object *process = emu_json_at(to->attached, i);
 
-        if (json_object_object_get(process, "call")) /* print_call() prints it */
-            continue;
         if (!old_op(process, "send") && !old_op(process, "receive"))
             continue;
         left += ++printed > LINES_MAX;
@@ -604,45 +522,21 @@ static void print_disagreement(const struct printing *to, struct json_object *on
 
 #define VERTEX_MOST 0x7fffffff
 
-/* Add an edge. Vertices of the graph are nodes, followed by collectives and calls. */
+/* Add an edge. Vertices of the graph are nodes, followed by collectives. */
 static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
 {
     if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
         cycle_add(graph, (uint32_t)from, (uint32_t)to);
 }
 
-/*
- * Add edges from the nodes in @arrived to @vertex, and from @vertex to the nodes in @missing. A
- * node is a number, or an object with the field "node".
- */
+/* Add edges from the nodes in @arrived to @vertex, and from @vertex to the nodes in @missing. */
 static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *arrived,
                       struct json_object *missing)
 {
     for (size_t i = 0; i < emu_json_count(arrived); i++)
         add_edge(graph, json_object_get_int64(emu_json_at(arrived, i)), vertex);
-    for (size_t i = 0; i < emu_json_count(missing); i++) {
-        struct json_object *one = emu_json_at(missing, i);
-        bool object = json_object_is_type(one, json_type_object);
-
-        add_edge(graph, vertex,
-                 object ? emu_json_number(one, "node", -1) : json_object_get_int64(one));
-    }
-}
-
-static void add_calls(struct cycle_graph *graph, const struct printing *to, int64_t vertex)
-{
-    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
-        struct json_object *call = first_of_call(to, i);
-
-        if (!call || emu_json_number(call, "members", 0) != (int64_t)emu_json_count(to->attached))
-            continue;
-        struct json_object *arrived = nodes_of_call(to, call, true);
-        struct json_object *others = nodes_of_call(to, call, false);
-
-        add_waits(graph, vertex++, arrived, others);
-        json_object_put(arrived);
-        json_object_put(others);
-    }
+    for (size_t i = 0; i < emu_json_count(missing); i++)
+        add_edge(graph, vertex, emu_json_number(emu_json_at(missing, i), "node", -1));
 }
 
 static void build_graph(struct cycle_graph *graph, const struct printing *to,
@@ -656,7 +550,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
         int64_t node = emu_json_number(process, "node", -1);
 
         vertex = node >= vertex ? node + 1 : vertex;
-        for (size_t f = 0; f < 2 && !json_object_object_get(process, "call"); f++)
+        for (size_t f = 0; f < 2; f++)
             add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
     }
     for (size_t i = 0; i < emu_json_count(collectives); i++) {
@@ -665,7 +559,6 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
         add_waits(graph, vertex++, json_object_object_get(one, "arrived"),
                   json_object_object_get(one, "missing"));
     }
-    add_calls(graph, to, vertex);
 }
 
 /* Print a cycle of waiting processes: the cycle that the web page shows (page/standstill.js). */
@@ -679,7 +572,7 @@ static void print_cycle(const struct printing *to, struct json_object *collectiv
     build_graph(&graph, to, collectives);
     count = cycle_find(&graph, &cycle);
     for (uint32_t i = 0; i < count; i++)
-        if (process_at(to, cycle[i])) /* other vertices are collectives and calls */
+        if (process_at(to, cycle[i])) /* other vertices are collectives */
             json_object_array_add(nodes, json_object_new_int64(cycle[i]));
     if (emu_json_count(nodes) == 1) {
         add_list(&line, to, nodes);
@@ -713,9 +606,6 @@ void standstill_print(struct json_object *message, void (*print)(const char *lin
         print_cycle(&to, json_object_object_get(standstill, "collectives"));
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
     print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
-    for (size_t i = 0; i < emu_json_count(to.attached); i++)
-        if (first_of_call(&to, i))
-            print_call(&to, first_of_call(&to, i));
     print_processes(&to);
     if (standstill_for_ns(message))
         print_absent(&to);

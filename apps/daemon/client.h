@@ -100,7 +100,7 @@ struct daemon {
     uint64_t mismatch_group;
     struct emu_list clients;     /* all connections, the newest first */
     size_t excess;               /* sum of the clients' `excess`, in bytes */
-    struct daemon_group *groups; /* all groups that processes have created */
+    struct daemon_group *groups; /* all groups that processes have created, the newest first */
     /* clients whose processes have died and whose cause of death is not reported yet, in order */
     struct emu_list exiting;
     struct client *owner;    /* the supervisor; NULL when its connection has ended */
@@ -325,7 +325,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
  */
 struct json_object **daemon_groups_break_unreachable(struct daemon *daemon);
 
-/** daemon_groups_each - call @each for every group, with the nodes of its joined members. */
+/** daemon_groups_each - call @each for every group, with the nodes of joined or invited members. */
 void daemon_groups_each(struct daemon *daemon,
                         void (*each)(void *context, uint32_t id, const uint32_t *nodes,
                                      uint32_t count),

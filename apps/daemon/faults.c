@@ -154,7 +154,7 @@ static void on_fault(void *ctx, const struct inject_event *event)
     struct json_object *reported = daemon_event(daemon, "fault", event->at_ps);
     char text[FAULT_TEXT_BYTES];
 
-    fault_print(event->fault, text);
+    fault_print(event->fault, daemon->graph, text);
     json_add_number(reported, "fault", event->id);
     json_add_text(reported, "text", text);
     json_add_text(reported, "state", event->begins ? "begins" : "over");
@@ -461,7 +461,7 @@ static struct json_object *state_of(const struct daemon *daemon, const struct in
     struct json_object *one = json_add_number(json_object_new_object(), "fault", state->id);
     char text[FAULT_TEXT_BYTES];
 
-    fault_print(state->fault, text);
+    fault_print(state->fault, daemon->graph, text);
     json_add_text(one, "text", text);
     json_add_text(one, "state", state->active ? "active" : state->over ? "over" : "waits");
     json_add_number(one, "times", state->times);
@@ -526,7 +526,8 @@ void daemon_fault(struct daemon *daemon, struct client *client, struct json_obje
     struct fault fault;
     struct json_object *reply;
     uint32_t id;
-    int err = fault_parse(&fault, emu_json_text(request, "fault", ""), text, sizeof text);
+    int err =
+        fault_parse(&fault, emu_json_text(request, "fault", ""), daemon->graph, text, sizeof text);
 
     if (!err)
         err = faults_begin(daemon, text, sizeof text);
@@ -571,7 +572,7 @@ static struct json_object *kind_at(const struct fault_network *network, enum fau
     struct fault fault;
 
     if (!fault_example(kind, where, lasts, example, sizeof example) ||
-        fault_parse(&fault, example, text, bytes))
+        fault_parse(&fault, example, network->graph, text, bytes))
         return NULL;
     one = json_add_text(json_object_new_object(), "name", fault_name(kind));
     json_add_text(one, "about", fault_about(kind));

@@ -11,14 +11,24 @@
  * are notified, and leave when they like. The others lose their invitations, and an attempt to join
  * fails. Therefore no group waits for a process that does not know of it.
  *
+ * Members may ask for a group by a key, so that they need not exchange its number. The first member
+ * that asks creates the group, and the others are given the same one. A refusal is given to all
+ * members, even if its reason has gone meanwhile. Otherwise some would wait in a group that the
+ * others never join. For the same reason a member that had not joined a broken group gets an error
+ * when it asks for this group. If the key is used again, each member gets all answers in order, and
+ * each error once. A member *is owed* the error until it has asked or its process has ended.
+ * Therefore refused and broken groups are kept while a member is owed their error.
+ *
  * A group is charged to the process that created it. When that process leaves, the group is charged
  * to the first of the remaining members. No process may have more than its share of the groups
  * (ADMISSION_SHARE).
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "apps/daemon/client.h"
 #include "apps/fabric/hosts.h"
@@ -34,6 +44,15 @@ enum standing {
 struct member {
     uint32_t node;
     enum standing standing;
+    bool owed; /* it gets the group's error when it asks for the group by its key */
+};
+
+#define KEPT_MAX 64u /* ended groups that are kept for each node to which they were charged */
+
+/* The text by which all members ask for one group, and the window that it shall have. */
+struct group_key {
+    char text[64]; /* "": the group has no key */
+    bool wide;
 };
 
 struct daemon_group {
@@ -41,11 +60,16 @@ struct daemon_group {
     uint32_t id;
     uint32_t holder; /* node of the process to which the group is charged */
     uint32_t left;   /* members that are not GONE; the fabric's group has these members, too */
+    uint32_t owed;   /* members that are owed the error */
+    bool over;       /* no member is left; the group is kept for the members that are owed */
     bool failed;     /* its members were notified that no operation can complete any more */
     uint32_t count;
     bool partitioned; /* its members were notified that they cannot reach each other */
     bool broken;      /* its members were notified that it is broken */
     int64_t over_by;  /* node of the member that broke the group; -1: none */
+    struct group_key key;
+    int err;   /* the error for members that are owed it */
+    char *why; /* the text of a refusal; NULL: the group broke, or there was no memory for it */
     struct member member[];
 };
 
@@ -57,15 +81,23 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
+/* Return the group of the fabric that has this number, or NULL. */
+static struct daemon_group *find_group(const struct daemon *daemon, int64_t id)
+{
+    struct daemon_group *group = daemon->groups;
+
+    while (group && (group->id != id || group->over))
+        group = group->next;
+    return group;
+}
+
 /* Return member @node of group @id; NULL: it is not one (any more). *ret: the group, or NULL. */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
-    struct daemon_group *group = daemon->groups;
+    struct daemon_group *group = find_group(daemon, id);
     struct member *member;
 
-    while (group && group->id != id)
-        group = group->next;
     *ret = group;
     member = group ? group_member(group, node) : NULL;
     return member && member->standing != GONE ? member : NULL;
@@ -143,6 +175,35 @@ static void member_drop(struct daemon *daemon, struct daemon_group *group, struc
     fabric_group_leave(daemon->fabric, group->id, member->node);
 }
 
+static void member_owe(struct daemon_group *group, struct member *member)
+{
+    member->owed = true;
+    group->owed++;
+}
+
+static void member_settle(struct daemon_group *group, struct member *member)
+{
+    if (member->owed)
+        group->owed--;
+    member->owed = false;
+}
+
+/* If too many ended groups are kept that were charged to @node, forget the errors of the oldest. */
+static void kept_limit(struct daemon *daemon, uint32_t node)
+{
+    struct daemon_group *oldest = NULL;
+    uint32_t kept = 0;
+
+    for (struct daemon_group *group = daemon->groups; group; group = group->next) {
+        if (!group->over || !group->owed || group->holder != node)
+            continue;
+        oldest = group;
+        kept++;
+    }
+    for (uint32_t i = 0; kept > KEPT_MAX && i < oldest->count; i++)
+        member_settle(oldest, &oldest->member[i]);
+}
+
 /* Break the group, and end its invitations. @by: the member that caused it; -1: see @why. */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
@@ -152,12 +213,31 @@ static void group_break(struct daemon *daemon, struct daemon_group *group, int64
     group->broken = true;
     if (group->over_by < 0)
         group->over_by = by;
-    for (uint32_t i = 0; i < group->count; i++)
-        if (group->member[i].standing == INVITED)
-            member_drop(daemon, group, &group->member[i]);
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (group->member[i].standing != INVITED)
+            continue;
+        member_drop(daemon, group, &group->member[i]);
+        if (*group->key.text)
+            member_owe(group, &group->member[i]);
+    }
 }
 
-/* Free the groups without members. The fabric has freed its own groups already. */
+static void group_free(struct daemon_group *group)
+{
+    free(group->why);
+    free(group);
+}
+
+/* Note that a member has left last. The fabric has freed its own group already. */
+static void group_end(struct daemon *daemon, struct daemon_group *group)
+{
+    group->over = true;
+    group_publish(daemon, group, "over", -1, "");
+    group_discharge(daemon, group);
+    kept_limit(daemon, group->holder);
+}
+
+/* Free the groups that have no member and of which no member is owed the error. */
 static void groups_sweep(struct daemon *daemon)
 {
     struct daemon_group **at = &daemon->groups;
@@ -165,14 +245,14 @@ static void groups_sweep(struct daemon *daemon)
     while (*at) {
         struct daemon_group *group = *at;
 
-        if (group->left) {
+        if (!group->left && !group->over)
+            group_end(daemon, group);
+        if (group->left || group->owed) {
             at = &group->next;
-            continue;
+        } else {
+            *at = group->next;
+            group_free(group);
         }
-        *at = group->next;
-        group_publish(daemon, group, "over", -1, "");
-        group_discharge(daemon, group);
-        free(group);
     }
 }
 
@@ -198,6 +278,8 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group_member(group, client->node);
 
+        if (member)
+            member_settle(group, member); /* a later process on the node is owed nothing */
         if (member && member->standing != GONE) {
             if (lists)
                 group_list(group, client->node, lists);
@@ -229,7 +311,7 @@ struct json_object **daemon_groups_break_unreachable(struct daemon *daemon)
     struct json_object **lists = calloc(daemon->graph->nodes, sizeof *lists);
 
     for (struct daemon_group *group = daemon->groups; lists && group; group = group->next) {
-        if (group->partitioned || !group_is_partitioned(daemon, group))
+        if (group->over || group->partitioned || !group_is_partitioned(daemon, group))
             continue;
         group->partitioned = true;
         group_list(group, -1, lists);
@@ -249,8 +331,10 @@ void daemon_groups_each(struct daemon *daemon,
     for (struct daemon_group *group = daemon->groups; nodes && group; group = group->next) {
         uint32_t count = 0;
 
+        if (group->over)
+            continue;
         for (uint32_t i = 0; i < group->count; i++)
-            if (group->member[i].standing == JOINED)
+            if (group->member[i].standing != GONE)
                 nodes[count++] = group->member[i].node;
         each(context, group->id, nodes, count);
     }
@@ -261,7 +345,7 @@ void daemon_groups_free(struct daemon *daemon)
 {
     for (struct daemon_group *group; (group = daemon->groups);) {
         daemon->groups = group->next;
-        free(group);
+        group_free(group);
     }
 }
 
@@ -311,10 +395,8 @@ static void group_fail(struct daemon *daemon, struct daemon_group *group, const 
 
 void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
 {
-    struct daemon_group *group = daemon->groups;
+    struct daemon_group *group = find_group(daemon, id);
 
-    while (group && group->id != id)
-        group = group->next;
     if (group)
         group_fail(daemon, group, why, -1);
     groups_sweep(daemon);
@@ -350,34 +432,79 @@ static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, 
     return ret;
 }
 
-/* Check that the creator is a member and all members are attached, so that they can join. */
-static int check_members(const struct daemon *daemon, const struct client *client,
-                         const uint32_t *nodes, uint32_t count, char *error, size_t error_bytes)
+/* Read the fields "key" (optional) and "wide". Errors: -EINVAL, with one line in @error. */
+static int read_key(struct json_object *request, struct group_key *key, char *error,
+                    size_t error_bytes)
 {
-    bool member = false;
+    struct json_object *value;
+    size_t bytes;
 
+    memset(key, 0, sizeof *key);
+    key->wide = json_object_object_get_ex(request, "wide", &value) &&
+                json_object_get_boolean(value);
+    if (!json_object_object_get_ex(request, "key", &value))
+        return 0;
+    bytes = json_object_is_type(value, json_type_string) ? (size_t)json_object_get_string_len(value)
+                                                         : 0;
+    if (!bytes || bytes >= sizeof key->text)
+        return fail(-EINVAL, error, error_bytes, "\"key\" must be a text of 1 to %zu bytes",
+                    sizeof key->text - 1);
+    memcpy(key->text, json_object_get_string(value), bytes);
+    for (size_t i = 0; i < bytes; i++)
+        if (iscntrl((unsigned char)key->text[i]))
+            return fail(-EINVAL, error, error_bytes, "\"key\" has a control character");
+    return 0;
+}
+
+/* Check that all members are attached, so that they can join. */
+static int check_members(const struct daemon *daemon, const uint32_t *nodes, uint32_t count,
+                         char *error, size_t error_bytes)
+{
     for (uint32_t i = 0; i < count; i++) {
         const struct client *who = daemon->by_node[nodes[i]];
+
         if (!who || who->gone)
             return fail(
                 -EHOSTUNREACH, error, error_bytes,
                 "no process is attached to node %u; create the group when all members are attached",
                 nodes[i]);
-        member = member || who == client;
     }
-    if (!member)
-        return fail(-EPERM, error, error_bytes, "only a member can create a group");
     return check_share(daemon, nodes, count, error, error_bytes);
+}
+
+/* Return a group that is in no list yet, with all members invited, or NULL. */
+static struct daemon_group *group_new(const uint32_t *nodes, uint32_t count,
+                                      const struct group_key *key)
+{
+    struct daemon_group *group = calloc(1, sizeof *group + count * sizeof group->member[0]);
+
+    if (!group)
+        return NULL;
+    group->id = TOPO_NONE;
+    group->count = count;
+    group->over_by = -1;
+    group->key = *key;
+    group->err = -EPIPE;
+    for (uint32_t i = 0; i < count; i++)
+        group->member[i].node = nodes[i];
+    return group;
+}
+
+static void group_list_first(struct daemon *daemon, struct daemon_group *group)
+{
+    group->next = daemon->groups;
+    daemon->groups = group;
 }
 
 /* Create a group and invite all members, including the creator. */
 static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
-                      uint32_t count, bool wide, uint32_t *ret, char *error, size_t error_bytes)
+                      uint32_t count, const struct group_key *key, uint32_t *ret, char *error,
+                      size_t error_bytes)
 {
-    struct daemon_group *group = calloc(1, sizeof *group + count * sizeof group->member[0]);
+    struct daemon_group *group = group_new(nodes, count, key);
     int err = -ENOMEM;
 
-    if (group && wide)
+    if (group && key->wide)
         err =
             fabric_group_create_wide(daemon->fabric, nodes, count, &group->id, error, error_bytes);
     else if (group)
@@ -387,37 +514,133 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
         free(group);
         return err;
     }
-    group->count = group->left = count;
-    group->over_by = -1;
-    for (uint32_t i = 0; i < count; i++)
-        group->member[i].node = nodes[i];
-    group->next = daemon->groups;
-    daemon->groups = group;
+    group->left = count;
+    group_list_first(daemon, group);
     group_charge(daemon, group, (uint32_t)client->node);
     group_publish(daemon, group, "made", -1, "");
     *ret = group->id;
     return 0;
 }
 
+/*
+ * The fabric has refused a group to @client: owe the same error to all other members. Without
+ * memory, the other members are not owed anything.
+ */
+static void group_refuse(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
+                         uint32_t count, const struct group_key *key, int err, const char *why)
+{
+    struct daemon_group *group = group_new(nodes, count, key);
+
+    if (!group)
+        return;
+    group->holder = (uint32_t)client->node;
+    group->over = true;
+    group->err = err;
+    group->why = strdup(why);
+    for (uint32_t i = 0; i < count; i++) {
+        group->member[i].standing = GONE;
+        if (nodes[i] != group->holder)
+            member_owe(group, &group->member[i]);
+    }
+    group_list_first(daemon, group);
+    kept_limit(daemon, group->holder);
+}
+
+static bool group_matches(const struct daemon_group *group, const uint32_t *nodes, uint32_t count,
+                          const struct group_key *key)
+{
+    if (!*key->text || strcmp(group->key.text, key->text) || group->key.wide != key->wide ||
+        group->count != count)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (group->member[i].node != nodes[i])
+            return false;
+    return true;
+}
+
+/*
+ * Return the member of @client in the oldest group of @key and @nodes for which it is invited or
+ * whose error it is owed. NULL: there is none. *ret: the group.
+ */
+static struct member *find_answer(struct daemon *daemon, const struct client *client,
+                                  const uint32_t *nodes, uint32_t count,
+                                  const struct group_key *key, struct daemon_group **ret)
+{
+    struct member *found = NULL;
+
+    for (struct daemon_group *group = daemon->groups; group; group = group->next) {
+        struct member *member =
+            group_matches(group, nodes, count, key) ? group_member(group, client->node) : NULL;
+
+        if (!member || (member->standing != INVITED && !member->owed))
+            continue;
+        found = member; /* the list has the newest group first */
+        *ret = group;
+    }
+    return found;
+}
+
+/* As group_make(), if there is no group of this key and these nodes yet. */
+static int group_find_or_make(struct daemon *daemon, const struct client *client,
+                              const uint32_t *nodes, uint32_t count, const struct group_key *key,
+                              uint32_t *ret, char *error, size_t error_bytes)
+{
+    struct daemon_group *group;
+    struct member *member = find_answer(daemon, client, nodes, count, key, &group);
+    int err;
+
+    if (member && member->owed) {
+        member_settle(group, member);
+        return fail(group->err, error, error_bytes, "%s",
+                    group->why ? group->why : "the group broke before this process joined it");
+    }
+    if (member) {
+        *ret = group->id;
+        return 0;
+    }
+    err = check_members(daemon, nodes, count, error, error_bytes);
+    if (!err)
+        err = group_make(daemon, client, nodes, count, key, ret, error, error_bytes);
+    if (err && err != -EINVAL && *key->text)
+        group_refuse(daemon, client, nodes, count, key, err, error);
+    return err;
+}
+
+static int create(struct daemon *daemon, const struct client *client, struct json_object *request,
+                  uint32_t *ret, char *error, size_t error_bytes)
+{
+    struct group_key key;
+    uint32_t *nodes, count = 0;
+    bool member = false;
+    int err = read_key(request, &key, error, error_bytes);
+
+    if (err)
+        return err;
+    nodes = read_nodes(daemon, request, &count, error, error_bytes);
+    if (!nodes)
+        return -EINVAL;
+    for (uint32_t i = 0; i < count; i++)
+        member = member || nodes[i] == client->node;
+    if (member)
+        err = group_find_or_make(daemon, client, nodes, count, &key, ret, error, error_bytes);
+    else
+        err = fail(-EPERM, error, error_bytes, "only a member can create a group");
+    free(nodes);
+    return err;
+}
+
 void daemon_group_create(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     char error[256] = "out of memory";
-    uint32_t count = 0;
     uint32_t group = 0;
-    struct json_object *wide = NULL;
+    int err;
 
     if (client->node < 0) {
         daemon_reply_error(daemon, client, -ENOTCONN, "attach before you create a group");
         return;
     }
-    uint32_t *nodes = read_nodes(daemon, request, &count, error, sizeof error);
-    int err = nodes ? check_members(daemon, client, nodes, count, error, sizeof error) : -EINVAL;
-    if (!err)
-        err = group_make(daemon, client, nodes, count,
-                         json_object_object_get_ex(request, "wide", &wide) &&
-                             json_object_get_boolean(wide),
-                         &group, error, sizeof error);
-    free(nodes);
+    err = create(daemon, client, request, &group, error, sizeof error);
+    groups_sweep(daemon);
     if (err)
         daemon_reply_error(daemon, client, err, "%s", error);
     else
@@ -441,6 +664,18 @@ static void refuse_join(struct daemon *daemon, struct client *client, int64_t id
                            id);
 }
 
+/* A process that gets the error of group @id when it joins must not get it again by the key. */
+static void settle_error(struct daemon *daemon, int64_t id, int64_t node)
+{
+    for (struct daemon_group *group = daemon->groups; group; group = group->next) {
+        struct member *member = group->id == id ? group_member(group, node) : NULL;
+
+        if (member)
+            member_settle(group, member);
+    }
+    groups_sweep(daemon);
+}
+
 void daemon_group_join(struct daemon *daemon, struct client *client, struct json_object *request)
 {
     int64_t id = emu_json_number(request, "group", -1), members;
@@ -449,6 +684,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
 
     if (!member) {
         refuse_join(daemon, client, id, group);
+        settle_error(daemon, id, client->node);
         return;
     }
     members = emu_json_number(request, "members", group->count);

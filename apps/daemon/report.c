@@ -45,12 +45,16 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_BROADCAST] = {false, "multicast"},
         [FABEMU_COLL_REDUCE] = {false, "combine units"},
         [FABEMU_COLL_ALLREDUCE] = {false, "combine units, multicast"},
+        [FABEMU_COLL_ALLGATHER] = {false, "multicasts"},
+        [FABEMU_COLL_REDUCE_SCATTER] = {false, "combine units"},
     };
     static const struct mechanism adapters[FABEMU_COLLS] = {
         [FABEMU_COLL_BARRIER] = {true, "adapter tree, broadcast"},
         [FABEMU_COLL_BROADCAST] = {false, "broadcast"},
         [FABEMU_COLL_REDUCE] = {true, "adapter tree"},
         [FABEMU_COLL_ALLREDUCE] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_ALLGATHER] = {false, "broadcasts"},
+        [FABEMU_COLL_REDUCE_SCATTER] = {true, "adapter tree"},
     };
 
     if (emu_profile_switches_combine(profile))
@@ -359,7 +363,7 @@ static const char *plural(long long count)
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
 {
-    fprintf(out, "    %-10s %12s %12s %12s", name, counted(one, "in_switch").text,
+    fprintf(out, "    %-14s%9s %12s %12s", name, counted(one, "in_switch").text,
             counted(one, "in_adapter").text, counted(one, "elsewhere").text);
     struct json_object *why = member(one, "why");
     const char *before = "   (";
@@ -689,9 +693,14 @@ void report_print(FILE *out, struct json_object *report)
     print_link_retry(out, member(report, "link_retry"));
     print_counts(out, "\n  combining    ", member(report, "combined"));
     fprintf(out, "  collectives   in switches  in adapters    elsewhere\n");
-    for (int coll = 0; coll < FABEMU_COLLS; coll++)
-        print_collective(out, telemetry_collectives[coll],
-                         member(member(report, "collectives"), telemetry_collectives[coll]));
+    for (int coll = 0; coll < FABEMU_COLLS; coll++) {
+        struct json_object *one =
+            member(member(report, "collectives"), telemetry_collectives[coll]);
+
+        if (coll <= FABEMU_COLL_ALLREDUCE || number(one, "in_switch") ||
+            number(one, "in_adapter") || number(one, "elsewhere"))
+            print_collective(out, telemetry_collectives[coll], one);
+    }
     comm_print(out, member(report, "communication"));
     print_provider(out, text(report, "provider"));
     print_outside(out, member(report, "outside"));

@@ -221,17 +221,6 @@ static void op_add(struct json_object *to, const char *field, const struct emu_p
     json_object_object_add(to, field, one);
 }
 
-static void call_add(struct json_object *to, const struct emu_pending_call *call, uint64_t now_ns)
-{
-    struct json_object *one =
-        json_add_text(json_object_new_object(), "kind", standstill_kind(call->kind));
-
-    json_add_text(one, "name", call->name);
-    json_add_number(one, "members", call->members);
-    json_add_number(one, "for_ns", standstill_age(now_ns, call->since_ns));
-    json_object_object_add(to, "call", one);
-}
-
 /* Return whether a signal or a debugger has stopped the process; false if it is on another host. */
 static bool is_stopped(const struct client *client)
 {
@@ -269,8 +258,6 @@ void daemon_standstill_client(const struct client *client, struct json_object *o
     json_object_object_add(one, "waits", json_object_new_boolean(pending->waits));
     if (stopped || is_silent(pending, now_ns))
         json_add_number(one, "silent_ns", standstill_age(now_ns, pending->written_ns));
-    if (pending->call.since_ns)
-        call_add(one, &pending->call, now_ns);
     op_add(one, "send", &pending->send, now_ns);
     op_add(one, "receive", &pending->receive, now_ns);
     if (!pending->unexpected)

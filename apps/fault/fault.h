@@ -44,13 +44,11 @@ enum fault_place {
     FAULT_AT_NODE_LINK, /* .link: links of a node */
     FAULT_AT_LEVEL,     /* .level: its switches or, for a fault of links, the cables up from them */
     FAULT_AT_SWITCH,    /* .sw: the switch or, for a fault of links, all of its cables */
-    FAULT_AT_NODES,     /* .nodes: nodes by their numbers */
-    /* .name: the name or the identity of a switch or a node in the network's file */
-    FAULT_AT_NAMED_SWITCH,
-    FAULT_AT_NAMED_NODE,
-    FAULT_AT_NAMED_LINK, /* .named: a cable, by a name in the network's file */
-    FAULT_AT_ALL,        /* all targets of the domain */
-    FAULT_AT_TOP,        /* .some: random top switches or, for a fault of links, their cables */
+    FAULT_AT_NODES,     /* .nodes: a set of nodes */
+    FAULT_AT_NAMED_SWITCH, /* .name: the name or the identity of a switch in the network's file */
+    FAULT_AT_NAMED_LINK,   /* .named: a cable, by a name in the network's file */
+    FAULT_AT_ALL,          /* all targets of the domain */
+    FAULT_AT_TOP,          /* .some: random top switches or, for a fault of links, their cables */
     FAULT_AT_RANDOM /* .some: random targets of the domain; for links: those between switches */
 };
 
@@ -187,12 +185,18 @@ bool fault_example(enum fault_kind kind, const char *where, const char *lasts, c
 
 /**
  * fault_parse - read one fault. @ret: written only on success; texts with the same meaning give the
- * same bytes. @error: receives one line with the error and how to correct it. Errors: -EINVAL.
+ * same bytes. @graph: the network that has the names of nodes in the text; NULL: only their numbers
+ * are accepted. @error: receives one line with the error and how to correct it. Errors: -EINVAL.
  */
-int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes);
+int fault_parse(struct fault *ret, const char *text, const struct topo_graph *graph, char *error,
+                size_t error_bytes);
 
-/** fault_print - write the canonical text of a fault into the FAULT_TEXT_BYTES bytes at @text. */
-void fault_print(const struct fault *fault, char *text);
+/**
+ * fault_print - write the canonical text of a fault into the FAULT_TEXT_BYTES bytes at @text.
+ * @graph: its network, for the names of nodes; NULL: write their numbers. fault_parse() reads the
+ * text as the same fault.
+ */
+void fault_print(const struct fault *fault, const struct topo_graph *graph, char *text);
 
 /** fault_print_time - write a time, such as "1.5ms", into the 32 bytes at @text. Returns @text. */
 char *fault_print_time(uint64_t ps, char *text);
@@ -221,19 +225,22 @@ struct fault_schedule {
 
 /**
  * fault_schedule_text - read a schedule, which has one fault per line; # begins a comment.
- * @name: its name in messages. @error: receives one line that names the line of the error.
+ * @name: its name in messages. @graph: as for fault_parse().
+ * @error: receives one line that names the line of the error.
  * Errors: -EINVAL; -E2BIG, too many faults; -ENOMEM.
  */
 int fault_schedule_text(struct fault_schedule *ret, const char *name, const char *text,
-                        size_t bytes, char *error, size_t error_bytes);
+                        size_t bytes, const struct topo_graph *graph, char *error,
+                        size_t error_bytes);
 
 /**
  * fault_schedule_read - read the schedule in a file, or a scenario.
  * @what: the name of a scenario, or that of a file, which must contain a '/' or a '.'.
+ * @graph: as for fault_parse().
  * Errors: as fault_schedule_text(); -ENOENT, no such scenario; -EIO, the file cannot be read.
  */
-int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
-                        size_t error_bytes);
+int fault_schedule_read(struct fault_schedule *ret, const char *what,
+                        const struct topo_graph *graph, char *error, size_t error_bytes);
 
 void fault_schedule_release(struct fault_schedule *schedule);
 

@@ -57,6 +57,7 @@ enum fault_type {
     FAULT_TYPE_TIME,   /* uint64_t, ps */
     FAULT_TYPE_COUNT,  /* uint64_t */
     FAULT_TYPE_NUMBER, /* uint32_t */
+    FAULT_TYPE_NODE,   /* uint32_t, written as the number or the name of a node */
     FAULT_TYPE_SHARE,  /* uint32_t, in units of 1 / EMU_FAULT_ONE */
     FAULT_TYPE_FACTOR, /* uint32_t, in units of 1 / FAULT_FACTOR_ONE */
     FAULT_TYPE_BITS,   /* uint32_t, a bit for each of .names */
@@ -137,12 +138,21 @@ enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *te
 
 /* --- where.c: places -------------------------------------------------------------- */
 
+/* The network that has the names of nodes, and the reason why a text is none of its nodes. */
+struct fault_names {
+    const struct topo_graph *graph;  /* NULL: nodes have only numbers */
+    char why[TOPO_NODE_ERROR_BYTES]; /* "": the text is not even like a number or a name */
+};
+
+/** fault_node_read - read a node's number or name. Returns false if @value is neither. */
+bool fault_node_read(struct fault_names *names, const char *value, uint32_t *ret);
+
 /**
  * fault_where_read - read the @value of a key of FAULT_KEYS_WHERE; NULL if the key has no value.
  * @right: receives a description of valid values. Returns false if the value is not valid.
  */
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
-                      const char **right);
+                      struct fault_names *names, const char **right);
 
 /* --- print.c ---------------------------------------------------------------------- */
 
@@ -150,10 +160,14 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
 struct fault_writer {
     char *at;
     size_t left;
+    const struct topo_graph *graph; /* for the names of nodes; NULL: write their numbers */
 };
 
 void fault_put(struct fault_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/** fault_put_node - append a node's name if fault_node_read() can read it, otherwise its number. */
+void fault_put_node(struct fault_writer *writer, uint32_t node);
 
 /** fault_where_print - append the key that names the fault's targets, such as "link=3:5>". */
 void fault_where_print(struct fault_writer *writer, const struct fault *fault);

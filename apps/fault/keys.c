@@ -8,6 +8,7 @@
 
 #define TIME_TO "in whole picoseconds, up to 1000000s: 10ns, 5us, 2ms, 1.5s"
 #define LEAST   "a time of at least 1ps, " TIME_TO
+#define A_NODE  "the number of a node, from 0, or its name in the network's file"
 #define RATE    "a rate from 1e-9 to 1 in whole billionths: 1e-3, 0.001 or 0.1%"
 
 static const char *const packets[] = {"head", "cont", "ack", "nack", NULL};
@@ -45,10 +46,8 @@ static const struct fault_key_row keys[] = {
                         "unicast, multicast, reduce, allreduce, barrier, set or test, or several: "
                         "reduce,allreduce",
                         FAULT_TYPE_BITS, IN(rule.aim.kinds), 0, 0, segments},
-    [FAULT_KEY_FROM] = {"from", "the number of a node, from 0", FAULT_TYPE_NUMBER, IN(rule.aim.src),
-                        0, EMU_FAULT_ANY - 1, NULL},
-    [FAULT_KEY_TO] = {"to", "the number of a node, from 0", FAULT_TYPE_NUMBER, IN(rule.aim.dst), 0,
-                      EMU_FAULT_ANY - 1, NULL},
+    [FAULT_KEY_FROM] = {"from", A_NODE, FAULT_TYPE_NODE, IN(rule.aim.src), 0, 0, NULL},
+    [FAULT_KEY_TO] = {"to", A_NODE, FAULT_TYPE_NODE, IN(rule.aim.dst), 0, 0, NULL},
     [FAULT_KEY_GROUP] = {"group", "the number of a group, from 0 to 2147483647", FAULT_TYPE_NUMBER,
                          IN(rule.aim.group), 0, EMU_GROUP_WIDE - 1, NULL},
     [FAULT_KEY_NTH] = {"nth", "a number from 1: the first that matches is 1", FAULT_TYPE_COUNT,
@@ -83,7 +82,7 @@ const struct fault_key_row *fault_key_row(enum fault_key key)
 
 char *fault_list_keys(uint64_t set, char *text)
 {
-    struct fault_writer writer = {text, FAULT_LIST_BYTES};
+    struct fault_writer writer = {.at = text, .left = FAULT_LIST_BYTES};
 
     *text = '\0';
     emu_each_bit (key, set)

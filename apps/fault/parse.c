@@ -11,6 +11,7 @@ struct parse {
     struct fault fault;
     const struct fault_kind_row *kind; /* NULL until its name has been read */
     uint64_t seen;                     /* keys read so far: bits 1 << enum fault_key */
+    const struct topo_graph *graph;    /* for the names of nodes; NULL: none */
     char *error;
     size_t error_bytes;
 };
@@ -99,7 +100,7 @@ enum quantity_verdict fault_scan(const struct fault_key_row *row, const char *te
 }
 
 static enum quantity_verdict read_value(struct fault *fault, const struct fault_key_row *row,
-                                        const char *value)
+                                        const char *value, struct fault_names *names)
 {
     void *at = (char *)fault + row->offset;
     uint64_t number = 0;
@@ -109,6 +110,8 @@ static enum quantity_verdict read_value(struct fault *fault, const struct fault_
     switch (row->type) {
     case FAULT_TYPE_BITS:
         return read_bits(row->names, value, at) ? QUANTITY_OK : QUANTITY_WRONG;
+    case FAULT_TYPE_NODE:
+        return fault_node_read(names, value, at) ? QUANTITY_OK : QUANTITY_WRONG;
     case FAULT_TYPE_EVENT:
         return read_event(row->names, value, at) ? QUANTITY_OK : QUANTITY_WRONG;
     case FAULT_TYPE_NAME:
@@ -129,16 +132,19 @@ static int read_key_value(struct parse *p, enum fault_key key, const char *value
 {
     const struct fault_key_row *row = fault_key_row(key);
     enum quantity_verdict verdict = QUANTITY_WRONG;
+    struct fault_names names = {.graph = p->graph};
     const char *right = row->right;
 
     if (row->type != FAULT_TYPE_WHERE)
-        verdict = value ? read_value(&p->fault, row, value) : QUANTITY_WRONG;
-    else if (fault_where_read(&p->fault, key, value, &right))
+        verdict = value ? read_value(&p->fault, row, value, &names) : QUANTITY_WRONG;
+    else if (fault_where_read(&p->fault, key, value, &names, &right))
         verdict = QUANTITY_OK;
     if (verdict == QUANTITY_OK)
         return 0;
     if (!value)
         return invalid(p, "%s has no value; %s= is followed by %s", row->name, row->name, right);
+    if (*names.why)
+        return invalid(p, "%s=%.*s: %s", row->name, FAULT_SHOWN, value, names.why);
     return invalid(p, "%s=%.*s%s: it must be %s%s", row->name, FAULT_SHOWN, value, reasons[verdict],
                    right, row->names ? nearest_in(value, right).text : "");
 }
@@ -177,7 +183,7 @@ static int read_kind(struct parse *p, const char *word)
 {
     struct fault_when when = p->fault.when;
     char list[FAULT_LIST_BYTES];
-    struct fault_writer writer = {list, sizeof list};
+    struct fault_writer writer = {.at = list, .left = sizeof list};
     int kind = find_kind(word);
 
     if (kind >= 0 && p->kind)
@@ -319,9 +325,10 @@ static int check_rule(const struct parse *p)
     return 0;
 }
 
-int fault_parse(struct fault *ret, const char *text, char *error, size_t error_bytes)
+int fault_parse(struct fault *ret, const char *text, const struct topo_graph *graph, char *error,
+                size_t error_bytes)
 {
-    struct parse p = {.error = error, .error_bytes = error_bytes};
+    struct parse p = {.graph = graph, .error = error, .error_bytes = error_bytes};
     int err;
 
     for (const char *c = text; *c; c++)

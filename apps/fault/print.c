@@ -49,7 +49,7 @@ static void put_time(struct fault_writer *writer, uint64_t ps)
 
 char *fault_print_time(uint64_t ps, char *text)
 {
-    struct fault_writer writer = {text, 32};
+    struct fault_writer writer = {.at = text, .left = 32};
 
     put_time(&writer, ps);
     return text;
@@ -125,6 +125,9 @@ static void put_value(struct fault_writer *writer, const struct fault_key_row *r
     case FAULT_TYPE_NUMBER:
         fault_put(writer, "%llu", (unsigned long long)value);
         return;
+    case FAULT_TYPE_NODE:
+        fault_put_node(writer, (uint32_t)value);
+        return;
     case FAULT_TYPE_SHARE:
         put_share(writer, (uint32_t)value);
         return;
@@ -163,10 +166,10 @@ static void put_keys(struct fault_writer *writer, const struct fault *fault,
     }
 }
 
-void fault_print(const struct fault *fault, char *text)
+void fault_print(const struct fault *fault, const struct topo_graph *graph, char *text)
 {
     const struct fault_kind_row *row = fault_kind_row(fault->kind);
-    struct fault_writer writer = {text, FAULT_TEXT_BYTES};
+    struct fault_writer writer = {text, FAULT_TEXT_BYTES, graph};
     struct fault plain;
 
     fault_init(&plain, fault->kind);

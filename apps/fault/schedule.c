@@ -29,6 +29,7 @@ struct reader {
     uint32_t capacity; /* allocated elements of schedule.line */
     uint32_t number;   /* of the current line */
     const char *name;
+    const struct topo_graph *graph;
     char *error;
     size_t error_bytes;
 };
@@ -81,15 +82,16 @@ static int read_line(struct reader *r, const char *text, size_t bytes)
     line[bytes] = '\0';
     if (!line[strspn(line, " \t")])
         return 0;
-    if (fault_parse(&fault, line, why, sizeof why))
+    if (fault_parse(&fault, line, r->graph, why, sizeof why))
         return invalid(r, "%s, line %u: %s", name_tail(r->name), r->number, why);
     return append(r, &fault);
 }
 
 int fault_schedule_text(struct fault_schedule *ret, const char *name, const char *text,
-                        size_t bytes, char *error, size_t error_bytes)
+                        size_t bytes, const struct topo_graph *graph, char *error,
+                        size_t error_bytes)
 {
-    struct reader r = {.name = name, .error = error, .error_bytes = error_bytes};
+    struct reader r = {.name = name, .graph = graph, .error = error, .error_bytes = error_bytes};
     const char *end = text + bytes;
     int err = 0;
 
@@ -171,7 +173,8 @@ const char *fault_slurp_why(int err)
     return err == -ETIMEDOUT ? "nobody writes to the pipe" : strerror(-err);
 }
 
-static int read_file(struct fault_schedule *ret, const char *name, char *error, size_t error_bytes)
+static int read_file(struct fault_schedule *ret, const char *name, const struct topo_graph *graph,
+                     char *error, size_t error_bytes)
 {
     char *text;
     size_t bytes;
@@ -184,7 +187,7 @@ static int read_file(struct fault_schedule *ret, const char *name, char *error, 
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
                    "%s: cannot read the schedule: %s", name_tail(name), fault_slurp_why(err));
     else
-        err = fault_schedule_text(ret, name, text, bytes, error, error_bytes);
+        err = fault_schedule_text(ret, name, text, bytes, graph, error, error_bytes);
     free(text);
     return err;
 }
@@ -205,7 +208,7 @@ int fault_scenario_unknown(const char *name, const char *or_file, char *error, s
 {
     const struct fault_scenario *scenario;
     char list[FAULT_LIST_BYTES];
-    struct fault_writer writer = {list, sizeof list};
+    struct fault_writer writer = {.at = list, .left = sizeof list};
 
     for (size_t i = 0; (scenario = fault_scenario_at(i)); i++)
         fault_put(&writer, "%s%s", i ? ", " : "", scenario->name);
@@ -213,20 +216,20 @@ int fault_scenario_unknown(const char *name, const char *or_file, char *error, s
                 name, list, or_file, nearest_in(name, list).text);
 }
 
-int fault_schedule_read(struct fault_schedule *ret, const char *what, char *error,
-                        size_t error_bytes)
+int fault_schedule_read(struct fault_schedule *ret, const char *what,
+                        const struct topo_graph *graph, char *error, size_t error_bytes)
 {
     const struct fault_scenario *scenario = fault_scenario_find(what);
 
     if (scenario)
-        return fault_schedule_text(ret, what, scenario->text, strlen(scenario->text), error,
+        return fault_schedule_text(ret, what, scenario->text, strlen(scenario->text), graph, error,
                                    error_bytes);
     if (is_fault(what))
         return fail(-EINVAL, error, error_bytes,
                     "'%.*s' is a fault; write it to a file, and give the name of the file",
                     FAULT_SHOWN, what);
     if (strpbrk(what, "./"))
-        return read_file(ret, what, error, error_bytes);
+        return read_file(ret, what, graph, error, error_bytes);
     return fault_scenario_unknown(what, "; the name of a file has a '/' or a '.'", error,
                                   error_bytes);
 }

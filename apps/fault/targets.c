@@ -200,32 +200,27 @@ static int find_nodes(struct find *f)
     return 0;
 }
 
-/* Report that no device is called @name. Their names are @count labels in the graph from @first. */
+/* Report that no device is called @name. Their names are the first @count labels in the graph. */
 static int no_name(const struct find *f, const char *key, const char *name, const char *kind,
-                   uint32_t first, uint32_t count)
+                   uint32_t count)
 {
     struct nearest nearest = nearest_to(name);
 
-    for (uint32_t i = first; f->graph->label && i < first + count; i++)
+    for (uint32_t i = 0; f->graph->label && i < count; i++)
         nearest_try(&nearest, topo_label_name(f->graph, i));
     return invalid(f, "%s=%s: %s has no %s of that name%s%s", key, name, f->graph->spec, kind,
                    f->graph->label ? "" : ", only numbers, since it has no file",
                    nearest_question(&nearest, "").text);
 }
 
-static int find_named(struct find *f, bool is_node)
+static int find_named_switch(struct find *f)
 {
-    const char *name = f->fault->where.name, *kind = is_node ? "node" : "switch";
-    uint32_t id = is_node ? topo_find_node(f->graph, name, strlen(name))
-                          : topo_find_switch(f->graph, name, strlen(name));
+    const char *name = f->fault->where.name;
+    uint32_t id = topo_find_switch(f->graph, name, strlen(name));
 
     if (id == TOPO_NONE)
-        return no_name(f, kind, name, kind, is_node ? f->graph->switches : 0,
-                       is_node ? f->graph->nodes : f->graph->switches);
-    if (is_node)
-        add(f, id, 0, FAULT_BOTH);
-    else
-        add_switch(f, id);
+        return no_name(f, "switch", name, "switch", f->graph->switches);
+    add_switch(f, id);
     return 0;
 }
 
@@ -237,8 +232,7 @@ static int find_named_link(struct find *f)
     char port[16] = "";
 
     if (sw == TOPO_NONE && node == TOPO_NONE)
-        return no_name(f, "link", at->name, "switch or node", 0,
-                       f->graph->switches + f->graph->nodes);
+        return no_name(f, "link", at->name, "switch or node", f->graph->switches + f->graph->nodes);
     if (sw != TOPO_NONE && at->port == EMU_FAULT_ANY)
         return invalid(f,
                        "link=%s is a switch; name one of its ports, link=%s:PORT, or all of its "
@@ -356,8 +350,7 @@ static int find_place(struct find *f, uint64_t seed)
     case FAULT_AT_NODES:
         return find_nodes(f);
     case FAULT_AT_NAMED_SWITCH:
-    case FAULT_AT_NAMED_NODE:
-        return find_named(f, where->place == FAULT_AT_NAMED_NODE);
+        return find_named_switch(f);
     case FAULT_AT_NAMED_LINK:
         return find_named_link(f);
     case FAULT_AT_TOP:

@@ -85,15 +85,43 @@ static bool read_link(struct fault_where *where, const char *value)
     return true;
 }
 
-static bool read_name(struct fault_where *where, const char *value, enum fault_place place)
+static bool read_name(struct fault_where *where, const char *value)
 {
     size_t length = strlen(value);
 
     if (!isalpha((unsigned char)*value) || length > TOPO_NAME_MAX)
         return false;
     memcpy(where->name, value, length + 1);
-    where->place = place;
+    where->place = FAULT_AT_NAMED_SWITCH;
     return true;
+}
+
+bool fault_node_read(struct fault_names *names, const char *value, uint32_t *ret)
+{
+    bool is_number = *value && !value[strspn(value, "0123456789")];
+
+    if (!names->graph)
+        return is_number && read_number(&value, TOPO_NODES_MAX - 1, ret);
+    if (topo_parse_node(ret, names->graph, value, names->why, sizeof names->why) == 0)
+        return true;
+    if (!is_number && !value[strspn(value, "0123456789-,")]) /* a wrong range or list */
+        *names->why = '\0';
+    return false;
+}
+
+void fault_put_node(struct fault_writer *writer, uint32_t node)
+{
+    const struct topo_graph *graph = writer->graph;
+    const char *name = graph && node < graph->nodes ? topo_node_name(graph, node) : NULL;
+    char error[TOPO_NODE_ERROR_BYTES];
+    uint32_t back = TOPO_NONE;
+
+    if (name && !strpbrk(name, " ,#") && strcmp(name, "any") != 0)
+        topo_parse_node(&back, graph, name, error, sizeof error);
+    if (back == node)
+        fault_put(writer, "%s", name);
+    else
+        fault_put(writer, "%u", node);
 }
 
 static bool read_id(struct fault_where *where, const char *value, bool any, enum fault_place place,
@@ -136,25 +164,46 @@ static bool nodes_add(struct fault_nodes *nodes, uint32_t first, uint32_t last)
     return true;
 }
 
-static bool read_nodes(struct fault_where *where, const char *value)
+/* Read a range of numbers, such as "0-3". A name may have the same form: "10-1". */
+static bool read_range(const char *value, struct fault_range *ret)
 {
+    return read_number(&value, TOPO_NODES_MAX - 1, &ret->first) && *value++ == '-' &&
+           read_number(&value, TOPO_NODES_MAX - 1, &ret->last) && !*value &&
+           ret->first <= ret->last;
+}
+
+/* Read one element of a list: a range of numbers, or the number or the name of a node. */
+static bool read_some_nodes(struct fault_names *names, const char *value, struct fault_range *ret)
+{
+    if (read_range(value, ret))
+        return true;
+    if (!fault_node_read(names, value, &ret->first))
+        return false;
+    ret->last = ret->first;
+    return true;
+}
+
+/* Read a list of nodes. A name with a comma cannot be one of several elements. */
+static bool read_nodes(struct fault_where *where, const char *value, struct fault_names *names)
+{
+    bool is_name = names->graph && topo_find_node(names->graph, value, strlen(value)) != TOPO_NONE;
     struct fault_nodes nodes = {0};
 
     for (;; value++) {
-        uint32_t first, last;
+        char one[TOPO_NAME_MAX + 1];
+        size_t length = is_name ? strlen(value) : strcspn(value, ",");
+        struct fault_range range;
 
-        if (!read_number(&value, TOPO_NODES_MAX - 1, &first))
+        if (!length || length > TOPO_NAME_MAX)
             return false;
-        last = first;
-        if (*value == '-' && (value++, !read_number(&value, TOPO_NODES_MAX - 1, &last)))
+        memcpy(one, value, length);
+        one[length] = '\0';
+        if (!read_some_nodes(names, one, &range) || !nodes_add(&nodes, range.first, range.last))
             return false;
-        if (last < first || !nodes_add(&nodes, first, last))
-            return false;
-        if (*value != ',')
+        value += length;
+        if (!*value)
             break;
     }
-    if (*value)
-        return false;
     where->place = FAULT_AT_NODES;
     where->nodes = nodes;
     return true;
@@ -163,18 +212,22 @@ static bool read_nodes(struct fault_where *where, const char *value)
 static bool read_switch(struct fault_where *where, const char *value, bool any)
 {
     return read_id(where, value, any, FAULT_AT_SWITCH, &where->sw) ||
-           (strcmp(value, "any") != 0 && read_name(where, value, FAULT_AT_NAMED_SWITCH));
+           (strcmp(value, "any") != 0 && read_name(where, value));
 }
 
-static bool read_node(struct fault_where *where, const char *value)
+static bool read_node(struct fault_where *where, const char *value, struct fault_names *names)
 {
+    uint32_t node;
+
     if (strcmp(value, "any") == 0) {
         where->place = FAULT_AT_ALL;
         return true;
     }
-    if (read_name(where, value, FAULT_AT_NAMED_NODE))
-        return true;
-    return !value[strspn(value, "0123456789")] && read_nodes(where, value);
+    if (!fault_node_read(names, value, &node))
+        return false;
+    where->place = FAULT_AT_NODES;
+    where->nodes = (struct fault_nodes){.ranges = 1, .range = {{node, node}}};
+    return true;
 }
 
 static bool read_some(struct fault_where *where, const char *value, enum fault_place place)
@@ -190,7 +243,7 @@ static bool read_some(struct fault_where *where, const char *value, enum fault_p
 }
 
 bool fault_where_read(struct fault *fault, enum fault_key key, const char *value,
-                      const char **right)
+                      struct fault_names *names, const char **right)
 {
     static const char some[] = "a number from 1, or a share such as 25%; without a value: 1";
     struct fault_where *where = &fault->where;
@@ -211,10 +264,10 @@ bool fault_where_read(struct fault *fault, enum fault_key key, const char *value
         return value && read_switch(where, value, !links);
     case FAULT_KEY_NODE:
         *right = "the number of a node up to 1048575, its name, or any";
-        return value && read_node(where, value);
+        return value && read_node(where, value, names);
     case FAULT_KEY_NODES:
-        *right = "numbers of nodes up to 1048575 and at most 32 ranges: 0-3,8";
-        return value && read_nodes(where, value);
+        *right = "numbers of nodes up to 1048575, names, and at most 32 ranges of numbers: 0-3,8";
+        return value && read_nodes(where, value, names);
     case FAULT_KEY_TOP:
         *right = some;
         return read_some(where, value, FAULT_AT_TOP);
@@ -234,7 +287,8 @@ static void print_nodes(struct fault_writer *writer, const struct fault_nodes *n
     const struct fault_range *range = nodes->range;
 
     if (nodes->ranges == 1 && range->first == range->last) {
-        fault_put(writer, "node=%u", range->first);
+        fault_put(writer, "node=");
+        fault_put_node(writer, range->first);
         return;
     }
     fault_put(writer, "nodes=");
@@ -292,9 +346,6 @@ void fault_where_print(struct fault_writer *writer, const struct fault *fault)
         return;
     case FAULT_AT_NAMED_SWITCH:
         fault_put(writer, "switch=%s", where->name);
-        return;
-    case FAULT_AT_NAMED_NODE:
-        fault_put(writer, "node=%s", where->name);
         return;
     case FAULT_AT_NAMED_LINK:
         fault_put(writer, "link=%s", where->named.name);

@@ -2,11 +2,12 @@
 /*
  * coll_fabemu.h - the Open MPI collective component `fabemu`.
  *
- * It runs barrier, bcast, reduce and allreduce of a communicator in the switches, if all members
- * are on one fabric. It passes all other calls to *the component below*, which is Open MPI's
- * component of the next lower priority, and counts them with the reason. The *standing* reason of a
- * communicator applies to all its collectives. Only apps/ompi includes Open MPI's internals, which
- * may change between releases; hence the version check below.
+ * It runs the collectives of collectives.def in the switches, also non-blocking and persistent
+ * ones, if all members of the communicator are on one fabric. It passes all other calls to *the
+ * component below*, which is Open MPI's component of the next lower priority, and counts them with
+ * the reason. The *standing* reason of a communicator applies to all its collectives. Only
+ * apps/ompi includes Open MPI's internals, which may change between releases; hence the version
+ * check below.
  */
 #ifndef COLL_FABEMU_H
 #define COLL_FABEMU_H
@@ -43,16 +44,13 @@ static_assert(sizeof(MPI_Fint) == sizeof(int),
 
 /* The functions of the components below, and the modules that they need (each retained). */
 struct coll_fabemu_below {
-    mca_coll_base_module_allgather_fn_t allgather;
-    mca_coll_base_module_t *allgather_module;
-    mca_coll_base_module_allreduce_fn_t allreduce;
-    mca_coll_base_module_t *allreduce_module;
-    mca_coll_base_module_barrier_fn_t barrier;
-    mca_coll_base_module_t *barrier_module;
-    mca_coll_base_module_bcast_fn_t bcast;
-    mca_coll_base_module_t *bcast_module;
-    mca_coll_base_module_reduce_fn_t reduce;
-    mca_coll_base_module_t *reduce_module;
+#define COLL_FABEMU_BELOW(name)              \
+    mca_coll_base_module_##name##_fn_t name; \
+    mca_coll_base_module_t *name##_module;
+#define COLLECTIVE(name, parameters, arguments, ...) \
+    COLL_FABEMU_BELOW(name) COLL_FABEMU_BELOW(i##name) COLL_FABEMU_BELOW(name##_init)
+#include "collectives.def"
+#undef COLL_FABEMU_BELOW
 };
 
 /*
@@ -79,6 +77,7 @@ struct mca_coll_fabemu_module_t {
     struct fabemu *fab; /* reference of the component; NULL: this process is not on a fabric */
     struct fabemu_group *group; /* group of all members; NULL until joined */
     uint32_t *nodes;            /* node of each rank; NULL until joined */
+    uint64_t persistent;        /* number of groups for persistent requests, joined or refused */
     /* by collective; valid once a group is joined */
     struct coll_fabemu_slower slower[FABEMU_COLLS];
 
@@ -103,6 +102,7 @@ struct coll_fabemu_component {
     size_t wide_bytes;  /* MCA parameter: operations of this size or more use a wide window */
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: this process is not on a fabric */
+    bool loaded;        /* component_open() was called */
     /* the module that was enabled last: see select_window() in window.c */
     mca_coll_fabemu_module_t *enabled;
     /* Open MPI's function, which repair.c replaces; NULL: not replaced */
@@ -139,18 +139,30 @@ uint64_t coll_fabemu_location(const struct fabemu *fab);
 mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *priority);
 
 /**
- * coll_fabemu_join - make a group of all members of @comm, or of none. All members call it, in the
- * program's collective @call. Sets standing to COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
+ * coll_fabemu_publish - publish the location of this process to all other processes of its MPI job.
+ * Call it before Open MPI exchanges such data in MPI_Init.
  */
-void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                      enum fabemu_coll call);
+void coll_fabemu_publish(const struct fabemu *fab);
 
 /**
- * coll_fabemu_join_wide - make a group with a wide window in the same way, after coll_fabemu_join()
- * has made a group. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ * coll_fabemu_join - join the group of all members of @comm, if they are on one fabric. Each member
+ * calls it in its first collective. It does not wait for other members, and all of them get the
+ * same result. Sets standing to COLL_FABEMU_NOTHING or FABEMU_WHY_GROUP.
  */
-void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                           enum fabemu_coll call);
+void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+
+/**
+ * coll_fabemu_join_wide - join a group with a wide window in the same way, after coll_fabemu_join()
+ * has joined a group. Sets wide_standing to COLL_FABEMU_NOTHING or FABEMU_WHY_WINDOW.
+ */
+void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm);
+
+/**
+ * coll_fabemu_join_another - join a further group of the same members, for one persistent request.
+ * All members call it in the same order. Returns NULL, on all of them alike, if there is none.
+ */
+struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,
+                                              ompi_communicator_t *comm, bool wide);
 
 /**
  * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
@@ -176,13 +188,78 @@ static inline bool coll_fabemu_is_slower(const mca_coll_fabemu_module_t *module,
 int coll_fabemu_map(const ompi_op_t *op, const ompi_datatype_t *dtype, unsigned *fab_op,
                     unsigned *fab_type);
 
+/* One call of a collective: its arguments, and its state in the network. */
+struct coll_fabemu_call {
+    enum fabemu_coll coll;
+    int root;
+    const void *in; /* contribution; MPI_IN_PLACE: it is in @out */
+    int in_count;   /* for an allgather: number of elements in @in, of type @in_type */
+    int count;      /* number of elements in @out; for each rank if there are several parts */
+    ompi_datatype_t *in_type;
+    ompi_datatype_t *dtype; /* NULL: a barrier */
+    void *out;              /* result, or the buffer of a broadcast */
+    const int *counts;      /* NULL, or the number of elements for each rank */
+    const int *displs;      /* NULL, or where in @out the elements of each rank are */
+    ompi_op_t *op;          /* NULL: not a reduction */
+    size_t bytes;           /* of all data; the same on every rank */
+
+    unsigned fab_op;   /* enum fabemu_op, set by coll_fabemu_choose() */
+    unsigned fab_type; /* enum fabemu_type, set by coll_fabemu_choose() */
+    void *packed;      /* contiguous copy of data; NULL: none. Freed by coll_fabemu_finish() */
+};
+
+/** coll_fabemu_bytes - return the size of @count elements (or @counts[rank]) for each rank. */
+size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
+                         const int *counts);
+
+/**
+ * coll_fabemu_choose - decide where a call runs. Returns the group that executes it; NULL: it runs
+ * over messages, which is counted.
+ */
+struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                                        struct coll_fabemu_call *call);
+
+/** coll_fabemu_parts - return the number of requests that coll_fabemu_post() needs for @call. */
+int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *call);
+
+/**
+ * coll_fabemu_post - start @call in @group.
+ * @reqs: zeros; one that stays unused is complete.
+ * Errors: those of fabemu_broadcast() and its siblings; -EINVAL, the data cannot be packed. After
+ * an error, call coll_fabemu_failed_alone().
+ */
+int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                     struct fabemu_group *group, struct coll_fabemu_call *call,
+                     struct fabemu_req *reqs);
+
+/**
+ * coll_fabemu_finish - end a call that was posted: report an error, or store the result and count
+ * the call. @err: 0, or the status of a request that has failed. Returns an error of MPI or
+ * MPI_SUCCESS.
+ */
+int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                       struct coll_fabemu_call *call, int err);
+
+/** coll_fabemu_failed - print why a collective has failed. Returns MPI_ERR_OTHER. */
+int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                       enum fabemu_coll coll, int err);
+int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                             enum fabemu_coll coll, int err);
+
 /* The collectives, with the signatures of Open MPI's coll.h. */
-int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                      ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                       int root, ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *module);
+#define COLL_FABEMU_UNWRAP(...) __VA_ARGS__
+#define COLLECTIVE(name, parameters, arguments, ...)                                       \
+    int coll_fabemu_##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,        \
+                           mca_coll_base_module_t *module);                                \
+    int coll_fabemu_i##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,       \
+                            ompi_request_t **request, mca_coll_base_module_t *module);     \
+    int coll_fabemu_##name##_init(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm, \
+                                  ompi_info_t *info, ompi_request_t **request,             \
+                                  mca_coll_base_module_t *module);
+#include "collectives.def"
+
+/** coll_fabemu_requests_begin - prepare requests.c; coll_fabemu_requests_end - free its memory. */
+void coll_fabemu_requests_begin(void);
+void coll_fabemu_requests_end(void);
 
 #endif

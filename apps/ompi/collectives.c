@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - barrier, bcast, reduce, allreduce: in the switches or over messages.
+ * collectives.c - decide whether a collective runs in the network or over messages; run blocking
+ * collectives; report failures. Non-blocking and persistent collectives are in requests.c.
  *
  * Every rank decides by itself, so all must decide by data that is the same on all ranks:
  * - the reason, if any, why all collectives of the communicator run over messages
@@ -50,10 +51,9 @@ static inline void wait_round(struct fabemu *fab, unsigned round, unsigned *idle
 }
 
 static const char *const coll_names[FABEMU_COLLS] = {
-    [FABEMU_COLL_BARRIER] = "MPI_Barrier",
-    [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
-    [FABEMU_COLL_REDUCE] = "MPI_Reduce",
-    [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
+    [FABEMU_COLL_BARRIER] = "MPI_Barrier",     [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
+    [FABEMU_COLL_REDUCE] = "MPI_Reduce",       [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
+    [FABEMU_COLL_ALLGATHER] = "MPI_Allgather", [FABEMU_COLL_REDUCE_SCATTER] = "MPI_Reduce_scatter",
 };
 
 static const char *why_failed(int err)
@@ -140,8 +140,8 @@ static void break_both(const mca_coll_fabemu_module_t *module)
         fabemu_group_break(module->wide);
 }
 
-static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                  enum fabemu_coll coll, int err)
+int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                       enum fabemu_coll coll, int err)
 {
     char why[128];
 
@@ -164,32 +164,12 @@ static int failed(const mca_coll_fabemu_module_t *module, ompi_communicator_t *c
  * that the other ranks use for the failed one, and their data would be mixed. A collective that
  * fails after it was posted does not have this problem.
  */
-static int failed_alone(const mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                        enum fabemu_coll coll, int err)
+int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                             enum fabemu_coll coll, int err)
 {
-    failed(module, comm, coll, err);
+    coll_fabemu_failed(module, comm, coll, err);
     (void)ompi_mpi_abort(comm, MPI_ERR_OTHER);
     return MPI_ERR_OTHER;
-}
-
-/*
- * Wait for @req and count the collective. @err is what fabemu_barrier() or another function
- * returned when it posted @req.
- */
-static int finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                  enum fabemu_coll coll, int err, struct fabemu_req *req)
-{
-    unsigned round = 1, idle = 0;
-
-    if (OPAL_UNLIKELY(err))
-        return failed_alone(module, comm, coll, err);
-    while ((err = fabemu_req_status(req)) == FABEMU_PENDING)
-        wait_round(module->fab, round++, &idle);
-    if (OPAL_UNLIKELY(err))
-        return failed(module, comm, coll, err);
-    if (module->counts)
-        fabemu_count_in_network(module->group, coll);
-    return OMPI_SUCCESS;
 }
 
 /*
@@ -200,7 +180,7 @@ static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t 
                           enum fabemu_coll coll, size_t bytes)
 {
     if (module->standing == COLL_FABEMU_FRESH)
-        coll_fabemu_join(module, comm, coll);
+        coll_fabemu_join(module, comm);
     if (module->standing != COLL_FABEMU_NOTHING)
         return module->standing;
     if (coll_fabemu_is_slower(module, coll, bytes))
@@ -208,7 +188,7 @@ static int join_if_needed(mca_coll_fabemu_module_t *module, ompi_communicator_t 
     if (bytes < mca_coll_fabemu_component.wide_bytes)
         return COLL_FABEMU_NOTHING;
     if (module->wide_standing == COLL_FABEMU_FRESH)
-        coll_fabemu_join_wide(module, comm, coll);
+        coll_fabemu_join_wide(module, comm);
     return module->wide_standing;
 }
 
@@ -219,12 +199,12 @@ static inline struct fabemu_group *group_for(const mca_coll_fabemu_module_t *mod
 }
 
 /*
- * Decide as choose_group() does, in the cases that need not be fast: no group is joined yet, or the
- * collective runs over messages.
+ * Decide as coll_fabemu_choose() does, in the cases that need not be fast: no group is joined yet,
+ * or the collective runs over messages.
  */
-static struct fabemu_group *choose_group_slowly(mca_coll_fabemu_module_t *module,
-                                                ompi_communicator_t *comm, enum fabemu_coll coll,
-                                                int why, size_t bytes)
+static struct fabemu_group *choose_slowly(mca_coll_fabemu_module_t *module,
+                                          ompi_communicator_t *comm, enum fabemu_coll coll, int why,
+                                          size_t bytes)
 {
     if (module->passing)
         return NULL; /* the call is a part of a collective that was counted already */
@@ -241,23 +221,56 @@ static struct fabemu_group *choose_group_slowly(mca_coll_fabemu_module_t *module
     return NULL;
 }
 
-/*
- * Decide where a collective runs. Returns the group that executes it, or NULL if it runs over
- * messages.
- * @why: the reason in the call's own arguments not to use the fabric, or COLL_FABEMU_NOTHING.
- * @bytes: size of the collective, the same on every rank.
- */
-static inline struct fabemu_group *choose_group(mca_coll_fabemu_module_t *module,
-                                                ompi_communicator_t *comm, enum fabemu_coll coll,
-                                                int why, size_t bytes)
+struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                                        struct coll_fabemu_call *call)
 {
-    struct fabemu_group *group = group_for(module, bytes);
+    int why = COLL_FABEMU_NOTHING;
+    struct fabemu_group *group;
 
+    if (call->op)
+        why = coll_fabemu_map(call->op, call->dtype, &call->fab_op, &call->fab_type);
+    group = group_for(module, call->bytes);
     if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && group && !module->passing &&
-                    !coll_fabemu_is_slower(module, coll, bytes) &&
+                    !coll_fabemu_is_slower(module, call->coll, call->bytes) &&
                     ompi_mpi_state < OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT))
         return group;
-    return choose_group_slowly(module, comm, coll, why, bytes);
+    return choose_slowly(module, comm, call->coll, why, call->bytes);
+}
+
+/* Wait for all parts of a call. Returns 0, or the status of a part that has failed. */
+static int parts_wait(const mca_coll_fabemu_module_t *module, struct fabemu_req *reqs, int parts)
+{
+    unsigned round = 1, idle = 0;
+    int err = 0;
+
+    for (int i = 0; i < parts; i++) {
+        int status;
+
+        while ((status = fabemu_req_status(&reqs[i])) == FABEMU_PENDING)
+            wait_round(module->fab, round++, &idle);
+        err = err ? err : status;
+    }
+    return err;
+}
+
+/* Run a collective in the network and wait for its end. */
+static int run(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+               struct fabemu_group *group, struct coll_fabemu_call *call)
+{
+    struct fabemu_req one = {0}, *reqs = &one;
+    int parts = coll_fabemu_parts(comm, call), err = 0;
+
+    if (call->dtype && !call->bytes)
+        return OMPI_SUCCESS; /* an empty collective is not counted */
+    if (parts > 1)
+        reqs = calloc((size_t)parts, sizeof *reqs);
+    err = reqs ? coll_fabemu_post(module, comm, group, call, reqs) : -ENOMEM;
+    if (OPAL_UNLIKELY(err))
+        return coll_fabemu_failed_alone(module, comm, call->coll, err);
+    err = parts_wait(module, reqs, parts);
+    if (reqs != &one)
+        free(reqs);
+    return coll_fabemu_finish(module, comm, call, err);
 }
 
 static uint64_t now_ns(void)
@@ -287,172 +300,28 @@ static struct pass pass_begin(mca_coll_fabemu_module_t *module)
 }
 
 static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
-                    enum fabemu_coll coll, size_t bytes, int rc)
+                    const struct coll_fabemu_call *call, int rc)
 {
     module->passing = pass->nested;
     if (!pass->nested && rc == OMPI_SUCCESS)
-        fabemu_time_elsewhere(module->fab, coll, bytes, now_ns() - pass->began_ns);
+        fabemu_time_elsewhere(module->fab, call->coll, call->bytes, now_ns() - pass->began_ns);
     return rc;
 }
 
-int coll_fabemu_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-
-    struct fabemu_group *group =
-        choose_group(module, comm, FABEMU_COLL_BARRIER, COLL_FABEMU_NOTHING, 0);
-    struct fabemu_req req = {0};
-
-    if (!group) {
-        struct pass pass = pass_begin(module);
-        int rc = module->below.barrier(comm, module->below.barrier_module);
-
-        return pass_end(module, &pass, FABEMU_COLL_BARRIER, 0, rc);
+#define COLLECTIVE(name, parameters, arguments, ...)                                \
+    int coll_fabemu_##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm, \
+                           mca_coll_base_module_t *base)                            \
+    {                                                                               \
+        mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;        \
+        struct coll_fabemu_call call = __VA_ARGS__;                                 \
+        struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);       \
+        struct pass pass;                                                           \
+                                                                                    \
+        if (group)                                                                  \
+            return run(module, comm, group, &call);                                 \
+        pass = pass_begin(module);                                                  \
+        return pass_end(module, &pass, &call,                                       \
+                        module->below.name(COLL_FABEMU_UNWRAP arguments comm,       \
+                                           module->below.name##_module));           \
     }
-
-    int err = fabemu_barrier(group, &req);
-
-    return finish(module, comm, FABEMU_COLL_BARRIER, err, &req);
-}
-
-/* Broadcast a contiguous buffer. */
-static int broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                     struct fabemu_group *group, void *buf, size_t bytes, int root)
-{
-    struct fabemu_req req = {0};
-    int err = fabemu_broadcast(group, buf, bytes, module->nodes[root], &req);
-
-    return finish(module, comm, FABEMU_COLL_BROADCAST, err, &req);
-}
-
-/* Pack the user's data into @packed, which is contiguous, or, if @pack is false, unpack it. */
-static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed,
-                   size_t bytes)
-{
-    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
-    uint32_t iovs = 1;
-    size_t done = bytes;
-    opal_convertor_t conv;
-    int rc;
-
-    OBJ_CONSTRUCT(&conv, opal_convertor_t);
-    if (pack)
-        rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super,
-                                                      (size_t)count, buf, 0, &conv);
-    else
-        rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super,
-                                                      (size_t)count, buf, 0, &conv);
-    if (rc == OPAL_SUCCESS) {
-        if (pack)
-            rc = opal_convertor_pack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
-        else
-            rc = opal_convertor_unpack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
-    }
-    OBJ_DESTRUCT(&conv);
-    return rc;
-}
-
-/* Broadcast a non-contiguous buffer by means of a packed copy. */
-static int broadcast_packed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                            struct fabemu_group *group, void *buf, int count,
-                            const ompi_datatype_t *dtype, size_t bytes, int root)
-{
-    bool is_root = ompi_comm_rank(comm) == root;
-    void *packed = malloc(bytes);
-    int rc = OMPI_SUCCESS;
-
-    if (packed && is_root)
-        rc = convert(true, buf, count, dtype, packed, bytes);
-    if (!packed || rc != OMPI_SUCCESS)
-        rc = failed_alone(module, comm, FABEMU_COLL_BROADCAST, packed ? -EINVAL : -ENOMEM);
-    else
-        rc = broadcast(module, comm, group, packed, bytes, root);
-    if (rc == OMPI_SUCCESS && !is_root)
-        rc = convert(false, buf, count, dtype, packed, bytes);
-    free(packed);
-    return rc;
-}
-
-int coll_fabemu_bcast(void *buf, int count, ompi_datatype_t *dtype, int root,
-                      ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    size_t bytes = dtype->super.size * (size_t)count;
-
-    struct fabemu_group *group =
-        choose_group(module, comm, FABEMU_COLL_BROADCAST, COLL_FABEMU_NOTHING, bytes);
-
-    if (!group) {
-        struct pass pass = pass_begin(module);
-        int rc = module->below.bcast(buf, count, dtype, root, comm, module->below.bcast_module);
-
-        return pass_end(module, &pass, FABEMU_COLL_BROADCAST, bytes, rc);
-    }
-    if (bytes == 0)
-        return OMPI_SUCCESS; /* an empty broadcast is not counted */
-    if (ompi_datatype_is_contiguous_memory_layout(dtype, count))
-        return broadcast(module, comm, group, (char *)buf + dtype->super.true_lb, bytes, root);
-    return broadcast_packed(module, comm, group, buf, count, dtype, bytes, root);
-}
-
-struct reduction {
-    unsigned op;   /* enum fabemu_op */
-    unsigned type; /* enum fabemu_type */
-};
-
-/* Decide where a reduction runs, as choose_group() does. */
-static inline struct fabemu_group *choose_reduction_group(
-    mca_coll_fabemu_module_t *module, ompi_communicator_t *comm, enum fabemu_coll coll,
-    const ompi_op_t *op, const ompi_datatype_t *dtype, int count, struct reduction *ret)
-{
-    return choose_group(module, comm, coll, coll_fabemu_map(op, dtype, &ret->op, &ret->type),
-                        dtype->super.size * (size_t)count);
-}
-
-int coll_fabemu_reduce(const void *in, void *out, int count, ompi_datatype_t *dtype, ompi_op_t *op,
-                       int root, ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct reduction what;
-    struct fabemu_group *group =
-        choose_reduction_group(module, comm, FABEMU_COLL_REDUCE, op, dtype, count, &what);
-
-    if (!group) {
-        struct pass pass = pass_begin(module);
-        int rc = module->below.reduce(in, out, count, dtype, op, root, comm,
-                                      module->below.reduce_module);
-
-        return pass_end(module, &pass, FABEMU_COLL_REDUCE, dtype->super.size * (size_t)count, rc);
-    }
-
-    bool is_root = ompi_comm_rank(comm) == root;
-    struct fabemu_req req = {0};
-    int err = fabemu_reduce(group, in == MPI_IN_PLACE ? out : in, is_root ? out : NULL,
-                            (size_t)count, what.op, what.type, module->nodes[root], &req);
-
-    return finish(module, comm, FABEMU_COLL_REDUCE, err, &req);
-}
-
-int coll_fabemu_allreduce(const void *in, void *out, int count, ompi_datatype_t *dtype,
-                          ompi_op_t *op, ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
-    struct reduction what;
-    struct fabemu_group *group =
-        choose_reduction_group(module, comm, FABEMU_COLL_ALLREDUCE, op, dtype, count, &what);
-
-    if (!group) {
-        struct pass pass = pass_begin(module);
-        int rc = module->below.allreduce(in, out, count, dtype, op, comm,
-                                         module->below.allreduce_module);
-
-        return pass_end(module, &pass, FABEMU_COLL_ALLREDUCE, dtype->super.size * (size_t)count,
-                        rc);
-    }
-
-    struct fabemu_req req = {0};
-    int err = fabemu_allreduce(group, in == MPI_IN_PLACE ? out : in, out, (size_t)count, what.op,
-                               what.type, &req);
-
-    return finish(module, comm, FABEMU_COLL_ALLREDUCE, err, &req);
-}
+#include "collectives.def"

@@ -3,9 +3,8 @@
  * component.c - the component that Open MPI loads: parameters, attaching and detaching.
  *
  * Open MPI finds it through OMPI_MCA_mca_base_component_path=DIR:SYSTEM_DEFAULT, so only jobs that
- * use a fabric load it. A rank of such a job that cannot attach, or has no socket, must still
- * provide modules. Its peers ask in a collective whether all ranks are on the fabric (join.c).
- * Without a module, this rank would not take part in that collective, but run a different one.
+ * use a fabric load it. A rank of such a job that cannot attach, or has no socket, publishes that
+ * it is on no fabric, so its peers run the collectives with it over messages (join.c).
  */
 #include "coll_fabemu.h"
 
@@ -21,6 +20,7 @@
 #define WIDE_BYTES 16384u /* a quarter of a narrow window; not a multiple of a segment's payload */
 
 static int component_register(void);
+static int component_open(void);
 static int component_close(void);
 
 /*
@@ -58,6 +58,7 @@ struct coll_fabemu_component mca_coll_fabemu_component = {
                     .mca_component_name = "fabemu",
                     MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                           OMPI_RELEASE_VERSION),
+                    .mca_open_component = component_open,
                     .mca_close_component = component_close,
                     .mca_register_component_params = component_register,
                 },
@@ -113,17 +114,21 @@ static int component_register(void)
     return OMPI_SUCCESS;
 }
 
-static int component_init_query(bool progress_threads, bool mpi_threads)
+/*
+ * Attach to the fabric. Open MPI calls this in MPI_Init before the processes of the job exchange
+ * the addresses of their transports, so this process can publish its location.
+ */
+static int component_open(void)
 {
     struct coll_fabemu_component *me = &mca_coll_fabemu_component;
     const char *path = me->socket && *me->socket ? me->socket : getenv("FABEMU_SOCKET");
+    int err;
 
-    (void)progress_threads;
-    (void)mpi_threads; /* ignored, because fabemu.h is thread-safe */
+    coll_fabemu_requests_begin();
+    me->loaded = true;
     if (!path || !*path)
         return OMPI_SUCCESS; /* not attached: me->fab stays NULL */
-
-    int err = fabemu_attach(&me->fab, path);
+    err = fabemu_attach(&me->fab, path);
     if (err) {
         const char *why = fabemu_error();
 
@@ -132,9 +137,17 @@ static int component_init_query(bool progress_threads, bool mpi_threads)
                     "fabemu: cannot attach to the fabric at %s, so collectives with this process "
                     "run outside the switches: %s",
                     path, *why ? why : strerror(-err));
-    } else {
-        check_messages(me->fab);
     }
+    coll_fabemu_publish(me->fab);
+    return OMPI_SUCCESS;
+}
+
+static int component_init_query(bool progress_threads, bool mpi_threads)
+{
+    (void)progress_threads;
+    (void)mpi_threads; /* ignored, because fabemu.h is thread-safe */
+    if (mca_coll_fabemu_component.fab)
+        check_messages(mca_coll_fabemu_component.fab);
     return OMPI_SUCCESS;
 }
 
@@ -144,6 +157,9 @@ static int component_close(void)
 
     coll_fabemu_repair_undo();
     coll_fabemu_windows_undo();
+    if (me->loaded)
+        coll_fabemu_requests_end();
+    me->loaded = false;
     if (me->fab)
         fabemu_detach(me->fab);
     me->fab = NULL;

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * join.c - make a group of the fabric for a communicator at its first collective, so that a
+ * join.c - join the group of the fabric for a communicator at its first collective, so that a
  * communicator without collectives costs nothing.
  *
- * There are three steps, each a collective of the component below. All members exchange their
- * locations. Rank 0 creates the group and broadcasts its number. All members exchange whether they
- * have joined. After each step all members have the same data, so all reach the same decision.
+ * The members exchange no messages, because the first collective may be a non-blocking one, which
+ * must not wait for other members. In MPI_Init every process publishes its location, together with
+ * the addresses that Open MPI's transports publish. So each member knows the locations of all, and
+ * asks the fabric for the group by a key that is the same on all members.
  *
  * Rejected: to create groups in MPI_Comm_split, because most communicators of real programs never
- * see a collective; to identify groups by Open MPI's context ids, because these are not unique
- * across disjoint communicators.
+ * see a collective.
  */
 #include "coll_fabemu.h"
 
+#include "ompi/group/group.h"
+#include "ompi/proc/proc.h"
+#include "opal/mca/pmix/pmix.h"
 #include "opal/util/output.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define NO_GROUP UINT32_MAX
 
 uint64_t coll_fabemu_location(const struct fabemu *fab)
 {
@@ -27,6 +31,34 @@ uint64_t coll_fabemu_location(const struct fabemu *fab)
     const struct fabemu_info *info = fabemu_info(fab);
 
     return (info->fabric_id ^ info->fabric_id << 32) >> 32 << 32 | info->node;
+}
+
+void coll_fabemu_publish(const struct fabemu *fab)
+{
+    uint64_t location = coll_fabemu_location(fab);
+    int rc;
+
+    /* if this fails, the macro prints an error, and other processes do not find the location */
+    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_fabemu_component.super.collm_version, &location,
+                    sizeof location);
+    (void)rc;
+}
+
+/* Return the location that @rank of @comm has published; COLL_FABEMU_NOWHERE: none. */
+static uint64_t location_of(ompi_communicator_t *comm, int rank)
+{
+    const ompi_proc_t *proc = ompi_group_peer_lookup(comm->c_local_group, rank);
+    uint64_t location = COLL_FABEMU_NOWHERE;
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    int rc;
+
+    OPAL_MODEX_RECV(rc, &mca_coll_fabemu_component.super.collm_version, &proc->super.proc_name,
+                    &data, &bytes);
+    if (rc == OPAL_SUCCESS && bytes == sizeof location)
+        memcpy(&location, data, sizeof location);
+    free(data);
+    return location;
 }
 
 static int compare_u64(const void *a, const void *b)
@@ -46,140 +78,83 @@ static bool places_fit(uint64_t *places, int size)
     return places[size - 1] != COLL_FABEMU_NOWHERE;
 }
 
-/*
- * Set @nodes to the members' nodes. Returns false, on all ranks alike, if no group is possible. (An
- * error of the component below is fatal to Open MPI, so it need not be the same on all ranks.)
- */
-static bool exchange_nodes(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                           uint32_t *nodes, uint64_t *places)
+/* Return the node of each rank, which the caller frees. NULL: no group is possible. */
+static uint32_t *find_nodes(ompi_communicator_t *comm)
 {
-    const struct coll_fabemu_below *below = &module->below;
     int size = ompi_comm_size(comm);
-    uint64_t mine = coll_fabemu_location(module->fab);
+    uint64_t *places = malloc((size_t)size * sizeof *places);
+    uint32_t *nodes = malloc((size_t)size * sizeof *nodes);
+    bool fits;
 
-    if (below->allgather(&mine, 1, MPI_UINT64_T, places, 1, MPI_UINT64_T, comm,
-                         below->allgather_module) != OMPI_SUCCESS)
-        return false;
-    for (int i = 0; i < size; i++)
+    if (!places || !nodes)
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
+    for (int i = 0; i < size; i++) {
+        places[i] = location_of(comm, i);
         nodes[i] = (uint32_t)places[i];
-    return places_fit(places, size);
-}
-
-typedef int group_create_fn(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
-                            uint32_t *id);
-
-/*
- * Let rank 0 create the group and broadcast its number. Returns the number, or NO_GROUP if the
- * fabric refused.
- */
-static uint32_t agree_on_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                               const uint32_t *nodes, group_create_fn *create)
-{
-    const struct coll_fabemu_below *below = &module->below;
-    uint32_t id = NO_GROUP;
-
-    if (ompi_comm_rank(comm) == 0) {
-        int err = create(module->fab, nodes, (uint32_t)ompi_comm_size(comm), &id);
-
-        if (err) {
-            opal_output_verbose(1, ompi_coll_base_framework.framework_output,
-                                "coll:fabemu: no group for %s of %d: %s (%s)", comm->c_name,
-                                ompi_comm_size(comm), fabemu_error(), strerror(-err));
-            id = NO_GROUP;
-        }
     }
-    if (below->bcast(&id, 1, MPI_UINT32_T, 0, comm, below->bcast_module) != OMPI_SUCCESS)
-        id = NO_GROUP;
-    return id;
-}
-
-/*
- * Join the group, and leave it again if not all ranks have joined. Returns NULL, on all ranks
- * alike, if they have left.
- */
-static struct fabemu_group *join_all_or_none(mca_coll_fabemu_module_t *module,
-                                             ompi_communicator_t *comm, uint32_t id)
-{
-    const struct coll_fabemu_below *below = &module->below;
-    struct fabemu_group *group = NULL;
-    int mine = !fabemu_group_join(module->fab, id, (uint32_t)ompi_comm_size(comm), &group);
-    int all = 0;
-
-    if (below->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, below->allreduce_module) ==
-            OMPI_SUCCESS &&
-        all)
-        return group;
-    if (mine)
-        fabemu_group_leave(group);
+    fits = places_fit(places, size);
+    free(places);
+    if (fits)
+        return nodes;
+    free(nodes);
     return NULL;
 }
 
-static struct fabemu_group *make_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                                       const uint32_t *nodes, group_create_fn *create)
-{
-    uint32_t id = agree_on_group(module, comm, nodes, create);
-
-    return id == NO_GROUP ? NULL : join_all_or_none(module, comm, id);
-}
-
-/* Give the group the name of its communicator, for reports about hanging runs. */
-static void name_group(struct fabemu_group *group, const ompi_communicator_t *comm)
-{
-    if (group)
-        fabemu_group_name(group, comm->c_name);
-}
-
 /*
- * Begin to form a group by messages. If the run hangs meanwhile, the report shows the program's
- * @call instead of these messages.
+ * Join a group of all members. The key names the process of rank 0 and the communicator's number,
+ * which no other communicator of that process has at the same time.
+ * @what: distinguishes the groups of one communicator.
+ * Returns NULL if the fabric has refused the group, to all members alike.
  */
-static void begin(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                  enum fabemu_coll call)
+static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                                       bool wide, uint64_t what)
 {
-    module->passing = true; /* the component below may call collectives of the communicator */
-    if (module->fab)
-        fabemu_call_begin(module->fab, call, comm->c_name, (uint32_t)ompi_comm_size(comm));
-}
+    const ompi_proc_t *first = ompi_group_peer_lookup(comm->c_local_group, 0);
+    struct fabemu_group *group = NULL;
+    char key[FABEMU_GROUP_KEY + 1];
+    int err;
 
-static void end(mca_coll_fabemu_module_t *module)
-{
-    if (module->fab)
-        fabemu_call_end(module->fab);
-    module->passing = false;
-}
-
-void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                      enum fabemu_coll call)
-{
-    size_t size = (size_t)ompi_comm_size(comm);
-    uint64_t *places = malloc(size * sizeof *places);
-    uint32_t *nodes = malloc(size * sizeof *nodes);
-
-    module->standing = FABEMU_WHY_GROUP;
-    if (!places || !nodes)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
-
-    begin(module, comm, call);
-    if (exchange_nodes(module, comm, nodes, places))
-        module->group = make_group(module, comm, nodes, fabemu_group_create);
-    if (module->group) {
-        module->standing = COLL_FABEMU_NOTHING;
-        module->nodes = nodes;
-        nodes = NULL;
-        coll_fabemu_slower_find(module, (int)size);
+    snprintf(key, sizeof key, "mpi %" PRIx32 ".%" PRIx32 " %" PRIx32 " %" PRIx64,
+             first->super.proc_name.jobid, first->super.proc_name.vpid, (uint32_t)comm->c_contextid,
+             what);
+    err = fabemu_group_open(module->fab, key, module->nodes, (uint32_t)ompi_comm_size(comm), wide,
+                            &group);
+    if (!err) {
+        fabemu_group_name(group, comm->c_name);
+        return group;
     }
-    end(module);
-    name_group(module->group, comm);
-    free(nodes);
-    free(places);
+    if (err == -EPIPE || err == -ENOMEM || err == -ENOTCONN) {
+        opal_output(0, "fabemu: rank %d cannot join the group of %s: %s", ompi_comm_rank(comm),
+                    comm->c_name, fabemu_error());
+        (void)ompi_mpi_abort(comm, MPI_ERR_OTHER); /* the other ranks would hang */
+    }
+    opal_output_verbose(1, ompi_coll_base_framework.framework_output,
+                        "coll:fabemu: no group for %s of %d: %s (%s)", comm->c_name,
+                        ompi_comm_size(comm), fabemu_error(), strerror(-err));
+    return NULL;
 }
 
-void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                           enum fabemu_coll call)
+void coll_fabemu_join(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
 {
-    begin(module, comm, call);
-    module->wide = make_group(module, comm, module->nodes, fabemu_group_create_wide);
-    name_group(module->wide, comm);
+    module->standing = FABEMU_WHY_GROUP;
+    module->nodes = module->fab ? find_nodes(comm) : NULL;
+    if (!module->nodes)
+        return;
+    module->group = open_group(module, comm, false, 0);
+    if (!module->group)
+        return;
+    module->standing = COLL_FABEMU_NOTHING;
+    coll_fabemu_slower_find(module, ompi_comm_size(comm));
+}
+
+void coll_fabemu_join_wide(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm)
+{
+    module->wide = open_group(module, comm, true, 0);
     module->wide_standing = module->wide ? COLL_FABEMU_NOTHING : FABEMU_WHY_WINDOW;
-    end(module);
+}
+
+struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,
+                                              ompi_communicator_t *comm, bool wide)
+{
+    return open_group(module, comm, wide, ++module->persistent);
 }

@@ -33,11 +33,11 @@ static void module_destruct(mca_coll_fabemu_module_t *module)
     if (module->group)
         fabemu_group_leave(module->group);
     free(module->nodes);
-    release(&module->below.reduce_module);
-    release(&module->below.bcast_module);
-    release(&module->below.barrier_module);
-    release(&module->below.allreduce_module);
-    release(&module->below.allgather_module);
+#define COLLECTIVE(name, parameters, arguments, ...) \
+    release(&module->below.name##_module);           \
+    release(&module->below.i##name##_module);        \
+    release(&module->below.name##_init_module);
+#include "collectives.def"
 }
 
 OBJ_CLASS_INSTANCE(mca_coll_fabemu_module_t, mca_coll_base_module_t, module_construct,
@@ -76,26 +76,21 @@ static int standing_of(const struct coll_fabemu_component *component, ompi_commu
  * Save the functions of the components below. Open MPI enables modules in order of increasing
  * priority, so these functions are in c_coll now.
  */
-#define SAVE(module, comm, name)                                                     \
-    do {                                                                             \
-        (module)->below.name = (comm)->c_coll->coll_##name;                          \
-        (module)->below.name##_module = (comm)->c_coll->coll_##name##_module;        \
-        if (!(module)->below.name || !(module)->below.name##_module) {               \
-            (module)->below.name##_module = NULL;                                    \
-            return OMPI_ERR_NOT_FOUND; /* the destructor releases earlier modules */ \
-        }                                                                            \
-        OBJ_RETAIN((module)->below.name##_module);                                   \
-    } while (0)
+#define SAVE(name)                                                               \
+    module->below.name = comm->c_coll->coll_##name;                              \
+    module->below.name##_module = comm->c_coll->coll_##name##_module;            \
+    if (!module->below.name || !module->below.name##_module) {                   \
+        module->below.name##_module = NULL;                                      \
+        return OMPI_ERR_NOT_FOUND; /* the destructor releases earlier modules */ \
+    }                                                                            \
+    OBJ_RETAIN(module->below.name##_module);
 
 static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 {
     mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;
 
-    SAVE(module, comm, allgather);
-    SAVE(module, comm, allreduce);
-    SAVE(module, comm, barrier);
-    SAVE(module, comm, bcast);
-    SAVE(module, comm, reduce);
+#define COLLECTIVE(name, parameters, arguments, ...) SAVE(name) SAVE(i##name) SAVE(name##_init)
+#include "collectives.def"
     module->counts = module->fab && counts_for(comm);
     mca_coll_fabemu_component.enabled = module;
     return OMPI_SUCCESS;
@@ -114,10 +109,11 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;
-    module->super.coll_allreduce = coll_fabemu_allreduce;
-    module->super.coll_barrier = coll_fabemu_barrier;
-    module->super.coll_bcast = coll_fabemu_bcast;
-    module->super.coll_reduce = coll_fabemu_reduce;
+#define COLLECTIVE(name, parameters, arguments, ...)  \
+    module->super.coll_##name = coll_fabemu_##name;   \
+    module->super.coll_i##name = coll_fabemu_i##name; \
+    module->super.coll_##name##_init = coll_fabemu_##name##_init;
+#include "collectives.def"
     *priority = component->priority;
     return &module->super;
 }

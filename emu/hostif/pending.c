@@ -78,14 +78,6 @@ static void name_check(char name[EMU_PENDING_NAME])
     emu_printable(name);
 }
 
-static void call_check(struct emu_pending_call *call, uint32_t nodes, uint64_t now_ns)
-{
-    call->since_ns = time_checked(call->since_ns, now_ns);
-    name_check(call->name);
-    if (call->kind < EMU_MULTICAST || call->kind >= EMU_KINDS || call->members > nodes)
-        call->since_ns = 0;
-}
-
 static void group_check(struct emu_pending_group *group, uint32_t nodes, uint64_t now_ns)
 {
     group->since_ns = time_checked(group->since_ns, now_ns);
@@ -108,7 +100,6 @@ void emu_pending_check(struct emu_pending *pending, uint32_t nodes, uint64_t now
     if (!what_check(&pending->mismatch.mine, nodes) || !what_check(&pending->mismatch.other, nodes))
         pending->mismatch.node = EMU_PENDING_ANY;
     name_check(pending->mismatch.name);
-    call_check(&pending->call, nodes, now_ns);
     for (uint32_t g = 0; g < pending->groups; g++)
         group_check(&pending->group[g], nodes, now_ns);
 }
@@ -141,9 +132,8 @@ static uint64_t time_shifted(uint64_t at_ns, uint64_t there_ns, uint64_t here_ns
 
 void emu_pending_shift(struct emu_pending *pending, uint64_t there_ns, uint64_t here_ns)
 {
-    uint64_t *const times[] = {&pending->written_ns,     &pending->quiet_ns,
-                               &pending->send.since_ns,  &pending->receive.since_ns,
-                               &pending->early.since_ns, &pending->call.since_ns};
+    uint64_t *const times[] = {&pending->written_ns, &pending->quiet_ns, &pending->send.since_ns,
+                               &pending->receive.since_ns, &pending->early.since_ns};
 
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         *times[i] = time_shifted(*times[i], there_ns, here_ns);

@@ -78,15 +78,6 @@ struct emu_pending_group {
     char name[EMU_PENDING_NAME]; /* the program's name for the group; may be "" */
 };
 
-/* A collective call that waits while its communicator forms a group. */
-struct emu_pending_call {
-    uint64_t since_ns; /* since when the call waits; 0: there is none */
-    uint32_t members;
-    uint8_t kind; /* enum emu_kind */
-    uint8_t spare[3];
-    char name[EMU_PENDING_NAME];
-};
-
 /* The first time that this process saw members of a group call different collectives. */
 struct emu_pending_mismatch {
     uint32_t group;
@@ -110,7 +101,6 @@ struct emu_pending {
     struct emu_pending_op receive; /* the oldest receive */
     struct emu_pending_op early;   /* the oldest message that `unexpected` counts */
     struct emu_pending_mismatch mismatch;
-    struct emu_pending_call call;
     struct emu_pending_group group[EMU_PENDING_GROUPS];
 };
 #define EMU_PENDING_WORDS (sizeof(struct emu_pending) / sizeof(uint64_t))

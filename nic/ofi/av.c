@@ -64,15 +64,23 @@ static int av_resolve(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
     return 0;
 }
 
-int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
+int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     unsigned bits = av->context_bits;
-    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* of its queues */
     fi_addr_t index = bits ? addr << bits >> bits : addr;
     int err = ofi_entries_get(&av->entries, index, ret);
 
     if (!err && ret->node == OFI_NODE_SELF)
         err = av_resolve(av, index, ret);
+    return err;
+}
+
+int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
+{
+    unsigned bits = av->context_bits;
+    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* of its queues */
+    int err = ofi_av_endpoint(av, addr, ret);
+
     for (unsigned kind = 0; kind < OFI_KINDS && !err; kind++) {
         if (first >= (uint64_t)OFI_QUEUE_NONE - ret->queue[kind])
             return -FI_EINVAL;

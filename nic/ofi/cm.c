@@ -5,8 +5,11 @@
  * Each such endpoint, and each passive endpoint, has a *channel*: a queue of its own for messages
  * about connections. A client sends CM_CONNECT to the channel of a passive endpoint. The server
  * answers CM_ACCEPT, with the address of the endpoint that it uses, or CM_REJECT. The client
- * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection. The messages come from other
- * processes, so each field is checked.
+ * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection. If the channel to which a
+ * CM_CONNECT or a CM_ACCEPT goes has closed, the send of this message fails, which ends the
+ * attempt. A channel that closes refuses the messages that have arrived: it answers CM_CONNECT by
+ * CM_REJECT, and CM_ACCEPT by CM_SHUTDOWN. The messages come from other processes, so each field is
+ * checked.
  *
  * A callback of the adapter only appends a message to the list of its channel. The threads that
  * read the event queue handle the list (ofi_cm_step()), because a callback must not call the
@@ -30,6 +33,12 @@ struct cm_message {
     uint8_t data[OFI_CM_DATA_BYTES];
 };
 #define CM_HEAD_BYTES offsetof(struct cm_message, data)
+
+/* Return whether the sender of such a message must know that its receiver has not closed. */
+static bool cm_begins(enum cm_kind kind)
+{
+    return kind == CM_CONNECT || kind == CM_ACCEPT;
+}
 
 /* A message that is sent or received. */
 struct cm_op {
@@ -103,7 +112,8 @@ static int cm_send(struct ofi_cm *cm, enum cm_kind kind, const struct ofi_addr *
 {
     const struct fabemu_dest dest = {.node = peer->node,
                                      .queue = queue,
-                                     .incarnation = peer->incarnation};
+                                     .incarnation = peer->incarnation,
+                                     .matched = cm_begins(kind)};
     struct fabemu_iov iov = {.bytes = CM_HEAD_BYTES + bytes};
     struct cm_op *op = op_add(cm, true);
     int err;
@@ -283,12 +293,19 @@ static void handle_message(struct ofi_cm *cm, const struct cm_op *op)
         cm_connected(cm, NULL, 0);
     else if (message->kind == CM_SHUTDOWN && cm->state == CM_CONNECTED)
         cm_disconnected(cm);
+    else if (message->kind == CM_SHUTDOWN && cm->state == CM_ACCEPTING)
+        cm_report_error(cm, FI_ECONNABORTED, NULL, 0);
 }
 
+/* Handle the end of a send. With -ECANCELED, the channel to which the message went has closed. */
 static void handle_sent(struct ofi_cm *cm, const struct cm_op *op)
 {
-    if (op->req.status && (cm->state == CM_CONNECTING || cm->state == CM_ACCEPTING))
-        cm_report_error(cm, ofi_errno(op->req.status), NULL, 0);
+    int error = op->req.status ? ofi_errno(op->req.status) : 0;
+
+    if (error && cm->state == CM_CONNECTING)
+        cm_report_error(cm, error == FI_ECANCELED ? FI_ECONNREFUSED : error, NULL, 0);
+    else if (error && cm->state == CM_ACCEPTING)
+        cm_report_error(cm, error == FI_ECANCELED ? FI_ECONNABORTED : error, NULL, 0);
 }
 
 static struct cm_op *done_take(struct ofi_cm *cm)
@@ -313,7 +330,9 @@ static void cm_check_time(struct ofi_cm *cm)
 
     if (cm->state == CM_CONNECTED && fabemu_breaks(cm->fab, cm->peer.node) != cm->breaks) {
         cm_disconnected(cm);
-    } else if (cm->state == CM_CONNECTED && now >= cm->probe_ms) {
+    } else if (cm->state == CM_ACCEPTING && fabemu_breaks(cm->fab, cm->peer.node) != cm->breaks) {
+        cm_report_error(cm, FI_ECONNABORTED, NULL, 0);
+    } else if ((cm->state == CM_CONNECTED || cm->state == CM_ACCEPTING) && now >= cm->probe_ms) {
         fabemu_ping(cm->fab, cm->peer.node);
         cm->probe_ms = now + CM_PROBE_MS;
     } else if ((cm->state == CM_CONNECTING || cm->state == CM_ACCEPTING) &&
@@ -332,7 +351,7 @@ void ofi_cm_step(struct ofi_cm *cm)
             handle_sent(cm, op);
         else if (!op->req.status)
             handle_message(cm, op);
-        if (op->sent || op->req.status == -ECANCELED || op_receive(op))
+        if (op->sent || op_receive(op))
             op_remove(op);
     }
     cm_check_time(cm);
@@ -371,6 +390,8 @@ int ofi_cm_accept(struct ofi_cm *cm, const struct ofi_addr *own, const struct of
     cm->peer = peer_of(&request->addr);
     cm->peer_channel = request->channel;
     cm->began_ms = cm_clock_ms();
+    cm->probe_ms = cm->began_ms + CM_PROBE_MS;
+    cm->breaks = fabemu_breaks(cm->fab, cm->peer.node);
     err = cm_send(cm, CM_ACCEPT, own, &cm->peer, cm->peer_channel, data, bytes);
     if (!err)
         cm->state = CM_ACCEPTING;
@@ -394,12 +415,37 @@ int ofi_cm_shutdown(struct ofi_cm *cm)
     return cm_send(cm, CM_SHUTDOWN, &cm->addr, &cm->peer, cm->peer_channel, NULL, 0);
 }
 
+/* Answer a message to a channel that closes, so that its sender does not wait. */
+static void cm_refuse(struct ofi_cm *cm, const struct cm_op *op, const struct ofi_addr *own)
+{
+    const struct cm_message *message = &op->message;
+    const struct ofi_peer peer = peer_of(&message->addr);
+
+    if (cm->state == CM_LISTENING && message->kind == CM_CONNECT)
+        cm_send(cm, CM_REJECT, own, &peer, message->channel, NULL, 0);
+    else if (cm->state == CM_CONNECTING && message->kind == CM_ACCEPT && is_from_peer(cm, op))
+        cm_send(cm, CM_SHUTDOWN, own, &peer, message->channel, NULL, 0);
+}
+
+void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own)
+{
+    const struct cm_op *op;
+
+    for (struct cm_op *at = cm->ops; at; at = at->next)
+        if (!at->sent)
+            fabemu_abort(cm->fab, &at->req);
+    while ((op = done_take(cm)))
+        if (!op->sent && !op->req.status && message_is_valid(op))
+            cm_refuse(cm, op, own);
+}
+
 int ofi_cm_drain(struct ofi_cm *cm)
 {
     struct ofi_wait wait = ofi_wait_begin(cm->fab, CM_PROBE_MS);
 
     for (struct cm_op *op = cm->ops; op; op = op->next)
-        while (op->sent && fabemu_req_status(&op->req) == FABEMU_PENDING)
+        while (op->sent && !cm_begins(op->message.kind) &&
+               fabemu_req_status(&op->req) == FABEMU_PENDING)
             if (!ofi_wait_step(&wait))
                 return -FI_ETIMEDOUT;
     return 0;

@@ -92,7 +92,12 @@ int ofi_cm_accept(struct ofi_cm *cm, const struct ofi_addr *own, const struct of
 int ofi_cm_reject(struct ofi_cm *cm, const struct ofi_addr *own, const struct ofi_request *request,
                   const void *data, size_t bytes);
 int ofi_cm_shutdown(struct ofi_cm *cm);
-/** ofi_cm_drain - wait for messages that are being sent, for at most a second. */
+/**
+ * ofi_cm_refuse - receive no more messages, and refuse those that were not handled. @own: as above.
+ * Lock: none; the channel is in no event queue any more.
+ * ofi_cm_drain - wait for the last messages that are being sent, for at most a second. Lock: none.
+ */
+void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own);
 int ofi_cm_drain(struct ofi_cm *cm);
 
 /** ofi_cm_peer - get the peer of a connected endpoint. Lock: none. Errors: -FI_ENOTCONN. */

@@ -130,12 +130,26 @@ static int send_to(const struct coll_job *job, uint32_t rank, const char *from, 
     return fabemu_send(mc->queue, &dest, &iov, 1, &op->req);
 }
 
+/*
+ * Callback of the adapter. A part that ends because the group breaks has another error in the
+ * switches than as a message. The program gets the same error for both.
+ */
+static void part_done(struct ofi_op *op)
+{
+    const struct ofi_mc *mc = container_of(op->whole->hold, struct ofi_mc, refs);
+
+    if (op->error == FI_EOTHER || op->error == FI_ECANCELED)
+        op->error = atomic_load_explicit(&mc->closing, memory_order_relaxed) ? FI_ECANCELED
+                                                                             : FI_EOTHER;
+    ofi_op_part_done(op);
+}
+
 /* Callback of the adapter. The message must have @op->room bytes, and the data @op->expected. */
 static void received(struct ofi_op *op)
 {
     if (!op->error && (op->req.data != op->expected || op->req.bytes != op->room))
         op->error = FI_EOTHER;
-    ofi_op_part_done(op);
+    part_done(op);
 }
 
 static int receive_from(const struct coll_job *job, uint32_t rank, char *to, struct ofi_op *op)
@@ -408,6 +422,7 @@ static struct ofi_op *parts_take(struct ofi_op *whole, uint32_t count)
             parts_drop(list);
             return NULL;
         }
+        part->done = part_done;
         part->next = list;
         list = part;
     }

@@ -31,8 +31,8 @@ int ofi_av_set_copy(const struct ofi_av_set *set, fi_addr_t **addr, uint32_t *co
 struct ofi_join;
 
 /*
- * A group that an endpoint has joined or is joining. Except `next` and `refs`, the fields above the
- * lock do not change after `joined` is set.
+ * A group that an endpoint has joined or is joining. Except `next`, `refs` and `closing`, the
+ * fields above the lock do not change after `joined` is set.
  */
 struct ofi_mc {
     struct fid_mc mc_fid;
@@ -46,6 +46,7 @@ struct ofi_mc {
     struct ofi_join *join;      /* NULL once it has joined */
     _Atomic bool joined;
     _Atomic uint32_t refs; /* collectives in flight */
+    _Atomic bool closing;  /* collectives in flight are abandoned; set under the endpoint's lock */
 
     struct ofi_lock lock; /* protects the order in which operations are posted */
     uint64_t posted;      /* number of collectives that were posted */

@@ -50,6 +50,7 @@ void ofi_conn_close(struct ofi_ep *ep)
         ofi_cm_shutdown(ep->cm);
         ofi_eq_unlock(ep->eq);
         ofi_eq_remove(ep->cm); /* so that no thread handles its messages during the rest */
+        ofi_cm_refuse(ep->cm, &ep->cm->addr);
         ofi_cm_drain(ep->cm);
         ofi_cm_close(ep->cm);
     }

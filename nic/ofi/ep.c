@@ -4,7 +4,6 @@
 #include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,6 +186,24 @@ static int ep_queues_open(struct ofi_ep *ep)
     return ep->sep ? ofi_sep_queues(ep) : ofi_ep_queues_open(ep, 1, ep->queue);
 }
 
+/* Callback of the adapter. */
+static void ep_lost(struct fabemu_queue *queue, const struct fabemu_req *failed, void *arg)
+{
+    struct ofi_ep *ep = arg;
+
+    ofi_op_lost(ep, queue == ep->queue[OFI_TAGGED] ? OFI_TAGGED : OFI_UNTAGGED, failed);
+}
+
+/*
+ * Report the messages that the network has dropped. Those of a scalable endpoint are not reported,
+ * because its transmit contexts have the same queues. The next operation with their receiver fails.
+ */
+static void ep_watch_losses(struct ofi_ep *ep)
+{
+    for (unsigned kind = 0; kind < OFI_KINDS && ep->sends && !ep->sep; kind++)
+        fabemu_queue_on_loss(ep->queue[kind], ep_lost, ep);
+}
+
 /* The queues of a context belong to its scalable endpoint, which closes them. */
 static void ep_queues_close(struct ofi_ep *ep)
 {
@@ -246,6 +263,8 @@ static int ep_enable(struct ofi_ep *ep)
         ep_queues_close(ep);
         ep->source = requested;
     }
+    if (!err)
+        ep_watch_losses(ep);
     ep->enabled = !err;
     return err;
 }
@@ -301,6 +320,16 @@ static void ep_stop(struct ofi_ep *ep)
 }
 
 /*
+ * Wait until no thread cancels deferred work of this endpoint (works_cancel() in work.c). All of it
+ * has ended, so no thread begins to.
+ */
+static void ep_work_released(struct ofi_ep *ep)
+{
+    ofi_lock(&ep->domain->lock);
+    ofi_unlock(&ep->domain->lock);
+}
+
+/*
  * End all operations. First cancel the operations that wait for a counter. Then wait for the sends,
  * while their receivers can still fetch the data. Then closing the queues cancels the receives.
  * Last, the other operations are aborted, which takes the adapter's lock for each. So when this
@@ -308,8 +337,7 @@ static void ep_stop(struct ofi_ep *ep)
  */
 void ofi_ep_drain(struct ofi_ep *ep)
 {
-    uint64_t drain_ms = fabemu_info(ep->domain->fab)->bounds.drain_ms;
-    struct ofi_wait wait = ofi_wait_begin(ep->domain->fab, drain_ms > INT_MAX ? -1 : (int)drain_ms);
+    struct ofi_wait wait = ofi_wait_drain(ep->domain->fab);
 
     ofi_discard_claims(ep);
     ofi_op_disarm(ep, true, NULL);
@@ -321,6 +349,7 @@ void ofi_ep_drain(struct ofi_ep *ep)
     if (ep->enabled)
         ep_queues_close(ep);
     ofi_op_abort_all(ep);
+    ep_work_released(ep);
 }
 
 static void ep_unbind_side(struct ofi_ep *ep, const struct ofi_side *side)

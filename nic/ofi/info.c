@@ -174,7 +174,7 @@ static int check_ep(const struct fi_ep_attr *ep)
         return 0;
     return info_check((struct info_limit[]){
         {"endpoint type", ep->type > FI_EP_RDM},
-        {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != OFI_ADDR_FORMAT},
+        {"protocol", ep->protocol != FI_PROTO_UNSPEC && ep->protocol != ofi_limits()->protocol},
         {"message size", ep->max_msg_size > ofi_limits()->message_bytes},
         {"ordered size",
          ep->max_order_raw_size || ep->max_order_war_size || ep->max_order_waw_size},
@@ -330,7 +330,7 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
     };
     *info->ep_attr = (struct fi_ep_attr){
         .type = kind->type,
-        .protocol = OFI_ADDR_FORMAT,
+        .protocol = ofi_limits()->protocol,
         .protocol_version = 1,
         .max_msg_size = kind_message_bytes(kind),
         .mem_tag_format = UINT64_MAX,

@@ -11,10 +11,12 @@
  * If a member's process ends, the receives that name it fail. If the leader has an error, it sends
  * a JOIN_GROUP with the error to each member whose JOIN_HELLO has arrived, and a JOIN_FAILED to
  * each other member. So a member that has sent a JOIN_HELLO waits for both kinds of message. A
- * member that receives a JOIN_FAILED sends a JOIN_WITHDRAW, and so does a member that closes its
- * group while it waits. If the leader has not created the group yet, it then waits for the member's
- * next JOIN_HELLO. If it has created the group, it breaks the group. If a member is alive and never
- * joins, the others wait until they close their groups, as in all collective calls.
+ * member that stops waiting for a JOIN_GROUP sends a JOIN_WITHDRAW: when it receives a JOIN_FAILED,
+ * when it has an error of its own, and when it closes its group. If the leader has not created the
+ * group yet, it then waits for the member's next JOIN_HELLO. If it has created the group, it breaks
+ * the group. The network may drop the JOIN_GROUP for good, so the leader requests that it is
+ * confirmed. If a member is alive and never joins, the others wait until they close their groups,
+ * as in all collective calls.
  *
  * All these messages go to one queue of each process (OFI_JOIN_QUEUE), and are matched by tag. The
  * tag of JOIN_HELLO and JOIN_FAILED contains a hash of the members, which separates the joins of
@@ -180,12 +182,15 @@ static struct fabemu_dest dest_of(const struct ofi_mc *mc, uint32_t rank, uint64
                                 .tag = tag};
 }
 
+/* The operation is complete when the receiver has the message. */
 static void op_send(struct join_op *op, uint32_t rank, uint64_t tag, void *buf, size_t bytes)
 {
-    const struct fabemu_dest dest = dest_of(op->mc, rank, tag);
+    struct fabemu_dest dest = dest_of(op->mc, rank, tag);
     const struct fabemu_iov iov = {.base = buf, .bytes = bytes};
-    int err = fabemu_send(op->mc->ep->join_queue, &dest, &iov, 1, &op->req);
+    int err;
 
+    dest.delivered = true;
+    err = fabemu_send(op->mc->ep->join_queue, &dest, &iov, 1, &op->req);
     if (err)
         op_refused(op, err);
 }
@@ -231,6 +236,20 @@ static void join_fail(struct ofi_mc *mc, int error)
     for (uint32_t i = 1; join->slot && i < mc->members; i++)
         answer_error(mc, i, error);
     ofi_eq_report_error(mc->ep->eq, &entry);
+}
+
+static void send_withdraw(struct ofi_mc *mc)
+{
+    const struct ofi_join *join = mc->join;
+
+    notify(mc, 0, tag_of(JOIN_WITHDRAW, join->attempt), &join->hello, sizeof join->hello);
+}
+
+/* Another member than the leader: report an error while the leader may wait for this member. */
+static void member_fail(struct ofi_mc *mc, int error)
+{
+    send_withdraw(mc);
+    join_fail(mc, error);
 }
 
 static void join_free(struct ofi_mc *mc)
@@ -279,10 +298,13 @@ static void enter_group(struct ofi_mc *mc, uint32_t id)
 
     if (!err) {
         fabemu_group_name(mc->group, "libfabric's collectives");
+        fabemu_group_queue(mc->group, mc->queue);
         join->state = JOINING_IN_BARRIER;
         err = fabemu_barrier(mc->group, &join->barrier.req);
     }
-    if (err)
+    if (err && mc->rank)
+        member_fail(mc, ofi_errno(err));
+    else if (err)
         join_fail(mc, ofi_errno(err));
 }
 
@@ -410,7 +432,8 @@ static bool group_valid(const struct ofi_mc *mc, const struct join_op *answer)
 
     if (answer->req.bytes < sizeof *group || group->error)
         return false;
-    if (answer->req.bytes != mc->join->group_bytes || group->members != mc->members)
+    if (answer->req.bytes != mc->join->group_bytes || group->members != mc->members ||
+        group->member[0].incarnation != answer->req.src_incarnation)
         return false;
     for (uint32_t i = 0; i < mc->members; i++)
         if (group->member[i].queue >= OFI_QUEUE_NONE)
@@ -418,30 +441,31 @@ static bool group_valid(const struct ofi_mc *mc, const struct join_op *answer)
     return true;
 }
 
+/* Return whether the leader has sent an error in @group. */
+static bool is_error(const struct join_op *op, const struct join_group *group)
+{
+    return !op->req.status && op->req.bytes >= sizeof *group && group->error;
+}
+
 /* Return the error of the adapter, or else the one that the leader has sent in @group. */
 static int error_of(const struct join_op *op, const struct join_group *group)
 {
     if (op->req.status)
         return ofi_errno(op->req.status);
-    return op->req.bytes >= sizeof *group && group->error && group->error < FI_ERRNO_MAX
-               ? (int)group->error
-               : FI_EOTHER;
+    return is_error(op, group) && group->error < FI_ERRNO_MAX ? (int)group->error : FI_EOTHER;
 }
 
-static void send_withdraw(struct ofi_mc *mc)
-{
-    const struct ofi_join *join = mc->join;
-
-    notify(mc, 0, tag_of(JOIN_WITHDRAW, join->attempt), &join->hello, sizeof join->hello);
-}
-
-/* The leader has sent its answer. */
+/* The leader has sent its answer. If that is an error, the leader does not wait for this member. */
 static void member_answered(struct ofi_mc *mc)
 {
     struct ofi_join *join = mc->join;
 
-    if (join->answer.req.status || !group_valid(mc, &join->answer)) {
+    if (is_error(&join->answer, join->group)) {
         join_fail(mc, error_of(&join->answer, join->group));
+        return;
+    }
+    if (join->answer.req.status || !group_valid(mc, &join->answer)) {
+        member_fail(mc, error_of(&join->answer, join->group));
         return;
     }
     for (uint32_t i = 0; i < mc->members; i++) {
@@ -455,14 +479,12 @@ static void member_step(struct ofi_mc *mc)
 {
     struct ofi_join *join = mc->join;
 
-    if (op_take(&join->hello_sent) && join->hello_sent.req.status)
-        join_fail(mc, ofi_errno(join->hello_sent.req.status));
+    if (op_take(&join->hello_sent) && join->hello_sent.req.status && join->state == JOINING_WAITS)
+        member_fail(mc, ofi_errno(join->hello_sent.req.status));
     if (op_take(&join->answer) && join->state == JOINING_WAITS)
         member_answered(mc);
-    if (op_take(&join->failed) && join->state == JOINING_WAITS) {
-        send_withdraw(mc);
-        join_fail(mc, error_of(&join->failed, &join->failure));
-    }
+    if (op_take(&join->failed) && join->state == JOINING_WAITS)
+        member_fail(mc, error_of(&join->failed, &join->failure));
 }
 
 /* --- begin, step, end --------------------------------------------------------------- */

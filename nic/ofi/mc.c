@@ -3,8 +3,8 @@
  * mc.c - groups of endpoints: fi_join(), their addresses, and fi_close().
  *
  * The address of a group is an index into a table of its endpoint, so that a call with a wrong
- * address is refused. A group cannot be closed while one of its collectives is in flight, because
- * the adapter may still write the result.
+ * address is refused. A member that closes its group abandons the collectives that are in flight.
+ * It breaks the group, so that the others do not wait for it: their collectives fail.
  *
  * Multicast of messages (FI_MULTICAST) is not offered, because the network has no operation that
  * delivers one message to receives that all members have posted. A broadcast is a collective that
@@ -54,18 +54,14 @@ static int mc_enter(struct ofi_mc *mc)
     return err;
 }
 
-/* Remove the group from the table, so that no call finds it. Errors: -FI_EBUSY, it is in use. */
-static int mc_leave(struct ofi_mc *mc)
+/* Remove the group from the table, so that no call finds it. */
+static void mc_leave(struct ofi_mc *mc)
 {
     struct ofi_ep *ep = mc->ep;
 
     ofi_lock(&ep->lock);
-    int err = ofi_held(&mc->refs) ? -FI_EBUSY : 0;
-
-    if (!err)
-        ep->mcs[mc->mc_fid.fi_addr - OFI_MC_ADDR] = NULL;
+    ep->mcs[mc->mc_fid.fi_addr - OFI_MC_ADDR] = NULL;
     ofi_unlock(&ep->lock);
-    return err;
 }
 
 struct ofi_mc *ofi_mc_hold(struct ofi_ep *ep, fi_addr_t addr)
@@ -75,7 +71,8 @@ struct ofi_mc *ofi_mc_hold(struct ofi_ep *ep, fi_addr_t addr)
     ofi_lock(&ep->lock);
     if (addr >= OFI_MC_ADDR && addr - OFI_MC_ADDR < ep->mc_count)
         mc = ep->mcs[addr - OFI_MC_ADDR];
-    if (mc && !atomic_load_explicit(&mc->joined, memory_order_acquire)) /* C4 pairs with C3 */
+    if (mc && (!atomic_load_explicit(&mc->joined, memory_order_acquire) || /* C4 pairs with C3 */
+               atomic_load_explicit(&mc->closing, memory_order_relaxed)))
         mc = NULL;
     if (mc)
         ofi_hold(&mc->refs);
@@ -116,13 +113,41 @@ static void mc_free(struct ofi_mc *mc)
     free(mc);
 }
 
+/* Let no call find the group any more. */
+static void mc_stop(struct ofi_mc *mc)
+{
+    ofi_lock(&mc->ep->lock);
+    atomic_store_explicit(&mc->closing, true, memory_order_relaxed);
+    ofi_unlock(&mc->ep->lock);
+}
+
+/*
+ * End the collectives in flight. The break completes all their parts, except a message of which
+ * some segments were sent. That one ends when the others are sent, or when its receiver is found
+ * not to answer. A thread that is in a call for a collective sees the break, too.
+ * Errors: -FI_EBUSY, they have not ended within the bound `drain`.
+ */
+static int mc_abandon(struct ofi_mc *mc)
+{
+    struct ofi_wait wait = ofi_wait_drain(mc->ep->domain->fab);
+
+    fabemu_group_break(mc->group);
+    while (ofi_held(&mc->refs))
+        if (!ofi_wait_step(&wait))
+            return -FI_EBUSY;
+    return 0;
+}
+
 static int mc_close(struct fid *fid)
 {
     struct ofi_mc *mc = container_of(fid, struct ofi_mc, mc_fid.fid);
-    int err = mc_leave(mc);
+    int err;
 
+    mc_stop(mc);
+    err = ofi_held(&mc->refs) ? mc_abandon(mc) : 0;
     if (err)
         return err;
+    mc_leave(mc);
     ofi_eq_remove_join(mc);
     ofi_join_end(mc);
     if (mc->group)
@@ -211,8 +236,9 @@ static int mc_open(struct ofi_ep *ep, const struct ofi_av_set *set, void *contex
 /* Check the arguments of fi_join_collective(). The address names a set, or a group of @ep. */
 static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, uint64_t flags)
 {
-    if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep)
-        return -FI_EOPNOTSUPP; /* multicast, or a context of a scalable endpoint */
+    if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep || !ep->sends ||
+        !ep->receives)
+        return -FI_EOPNOTSUPP; /* multicast, or a scalable endpoint, or a context */
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     if (!(flags & FI_SEND) != !(flags & FI_RECV))

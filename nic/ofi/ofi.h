@@ -426,17 +426,19 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
 extern struct fi_provider ofi_prov;
 
 /*
- * Limits that fi_getinfo() offers and the calls enforce. They are below OFI_INJECT_BYTES,
- * OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES if the provider has the name of one that has lower limits.
+ * Protocol and limits that fi_getinfo() offers. The calls enforce the limits, which are below
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES if the provider has the name of one that
+ * has lower limits.
  */
 struct ofi_limits {
-    const char *name; /* of the provider */
+    const char *name;  /* of the provider */
+    uint32_t protocol; /* of its endpoints, a number of FI_PROTO_*, or OFI_ADDR_FORMAT */
     size_t inject_bytes;
     size_t iovs; /* pieces of a message, or of memory */
     size_t message_bytes;
 };
 
-/** ofi_limits - return the limits under the provider's present name. */
+/** ofi_limits - return the protocol and limits under the provider's present name. */
 const struct ofi_limits *ofi_limits(void);
 
 /** ofi_errno - return the positive FI_E number for a negative errno of fabemu.h. */
@@ -625,6 +627,12 @@ bool ofi_av_is_table(const struct ofi_av *av);
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 
 /**
+ * ofi_av_endpoint - as ofi_av_peer(), but return the queues in the peer's address even if @addr
+ * names a receive context. All contexts send from these queues.
+ */
+int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
+
+/**
  * ofi_av_find - return the fi_addr_t of the entry that has @from's node and its queue of this kind,
  * or FI_ADDR_NOTAVAIL.
  */
@@ -651,6 +659,8 @@ struct ofi_wait {
 
 /** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
+/** ofi_wait_drain - begin to wait for operations that end when an object closes: bound `drain`. */
+struct ofi_wait ofi_wait_drain(struct fabemu *fab);
 
 /**
  * ofi_wait_step - step the adapter, or let other threads run if there is nothing to do. Returns
@@ -842,6 +852,14 @@ bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 void ofi_op_finish(struct ofi_op *op);
 void ofi_op_finish_here(struct ofi_op *op);
 
+/**
+ * ofi_op_lost - report at @ep, by an error entry without a context, that the network has dropped a
+ * message of a send that was complete, or was injected. @failed: describes the error. Thread: the
+ * one that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated for
+ * all operations, including those for which no completion was requested.
+ */
+void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed);
+
 /** ofi_op_sends_pending - return whether an operation that is not a receive is in flight. */
 bool ofi_op_sends_pending(struct ofi_ep *ep);
 
@@ -895,8 +913,8 @@ void ofi_discard_claims(struct ofi_ep *ep);
 
 /**
  * ofi_iov - convert the pieces of @xfer to those of fabemu.h: at least one, which may be empty.
- * Errors: -FI_EINVAL, there are too many; -FI_EFAULT, one is at address 0; -FI_EMSGSIZE, their sum
- * is above SIZE_MAX.
+ * Errors: -FI_EINVAL, there are too many; -FI_EFAULT, one is at address 0, and the pieces before it
+ * were converted; -FI_EMSGSIZE, their sum is above SIZE_MAX.
  */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
@@ -983,7 +1001,10 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
     fid->ops = ops;
 }
 
-/* Reference counts of open objects. Only the close functions read them, hence relaxed. */
+/*
+ * Reference counts of open objects. Only the close functions read them. O6 pairs with O7: a thread
+ * that finds no reference, and frees the object, sees that the others have used it last.
+ */
 static inline void ofi_hold(_Atomic uint32_t *refs)
 {
     atomic_fetch_add_explicit(refs, 1, memory_order_relaxed);
@@ -991,12 +1012,12 @@ static inline void ofi_hold(_Atomic uint32_t *refs)
 
 static inline void ofi_release(_Atomic uint32_t *refs)
 {
-    atomic_fetch_sub_explicit(refs, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(refs, 1, memory_order_release); /* O6 */
 }
 
 static inline bool ofi_held(_Atomic uint32_t *refs)
 {
-    return atomic_load_explicit(refs, memory_order_relaxed) != 0;
+    return atomic_load_explicit(refs, memory_order_acquire) != 0; /* O7 */
 }
 
 #endif

@@ -213,6 +213,22 @@ void ofi_op_finish_here(struct ofi_op *op)
     op_finish(op, false);
 }
 
+void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed)
+{
+    const struct ofi_xfer none = {.kind = kind};
+    struct ofi_op *op = op_take(ep, &ep->arrivals);
+
+    if (!op) {
+        ofi_report("a message was lost, and there is no memory to report it");
+        return;
+    }
+    op->req = *failed;
+    op->req.done = op_done;
+    op_set(op, &none, OFI_COUNT_SEND);
+    op->error = ofi_errno(failed->status);
+    ofi_op_finish(op);
+}
+
 /* --- triggered operations ------------------------------------------------------------ */
 
 /* Let the adapter start @op as @trigger says. M2 pairs with M1, as in xfer.c. */

@@ -313,6 +313,7 @@ static int pep_close(struct fid *fid)
     if (pep->cm.state == CM_LISTENING) {
         ofi_eq_remove(&pep->cm); /* so that no thread handles its messages during the rest */
         pep_forget_requests(pep);
+        ofi_cm_refuse(&pep->cm, &pep->source);
         ofi_cm_drain(&pep->cm); /* rejections */
     }
     ofi_cm_close(&pep->cm);

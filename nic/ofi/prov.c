@@ -29,14 +29,25 @@
 #include <unistd.h>
 
 /*
- * The limits of cxi are not verified: fi_cxi(7) names no sizes, no hardware was available, and
- * earlier versions of its header cxip.h limit a message to 1 GiB. Other providers' limits depend on the hardware, or are not below ours.
+ * Programs that accept only some names may also request the protocol that a provider of that name
+ * has. Sources: the attributes of these providers in libfabric 1.17. For tcp: what its fi_getinfo()
+ * returns in libfabric 2.0. For cxi: prov/cxi/src/cxip_info.c of libfabric 2.0.0 and 2.1.0, with
+ * CXIP_EP_MAX_MSG_SZ and CXIP_INJECT_SIZE of cxip.h. The latter is C_MAX_IDC_PAYLOAD_UNR of
+ * cassini_user_defs.h. Limits other than those of cxi depend on the hardware, or are not below
+ * ours.
  */
+#define LIMITS_OWN OFI_INJECT_BYTES, OFI_IOV_MAX, OFI_MESSAGE_MAX_BYTES
 static const struct ofi_limits limits_of[] = {
-    {"cxi", 192, 1, (UINT64_C(1) << 32) - 1},
+    {"cxi", FI_PROTO_CXI, 192, 1, (UINT64_C(1) << 32) - 1},
+    {"efa", FI_PROTO_EFA, LIMITS_OWN},
+    {"opx", FI_PROTO_OPX, LIMITS_OWN},
+    {"psm2", FI_PROTO_PSMX2, LIMITS_OWN},
+    {"psm3", FI_PROTO_PSMX3, LIMITS_OWN},
+    {"shm", FI_PROTO_SHM, LIMITS_OWN},
+    {"sockets", FI_PROTO_SOCK_TCP, LIMITS_OWN},
+    {"tcp", FI_PROTO_XNET, LIMITS_OWN},
 };
-static const struct ofi_limits limits_own = {OFI_NAME, OFI_INJECT_BYTES, OFI_IOV_MAX,
-                                             OFI_MESSAGE_MAX_BYTES};
+static const struct ofi_limits limits_own = {OFI_NAME, OFI_ADDR_FORMAT, LIMITS_OWN};
 
 /* The provider's name and limits. Written once, when libfabric loads the provider. */
 static char prov_name[PROVIDER_NAME_MAX + 1] = OFI_NAME;

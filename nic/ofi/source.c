@@ -21,6 +21,9 @@ static int signal_open(struct ofi_signal *signal, enum fi_wait_obj wait_obj)
     case FI_WAIT_NONE:
     case FI_WAIT_UNSPEC:
     case FI_WAIT_YIELD:
+    /* Only for blocking calls. A callback could not take the mutex: the program may hold it while
+       it makes progress. */
+    case FI_WAIT_MUTEX_COND:
         return 0;
     case FI_WAIT_FD:
         signal->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -34,10 +34,13 @@ int ofi_entries_get(const struct ofi_entries *entries, fi_addr_t addr, struct of
         return -FI_EINVAL;
     const struct ofi_peer *peer = &entries->table->peer[addr];
 
-    /* A5 pairs with A6: a thread that sees the node of a resolved entry also sees the rest */
+    /* A5 pairs with A6: a thread that sees the node also sees the rest of the entry */
     ret->node = __atomic_load_n(&peer->node, __ATOMIC_ACQUIRE); /* A5 */
-    memcpy(ret->queue, peer->queue, sizeof ret->queue);
-    ret->incarnation = ret->node == OFI_NODE_SELF ? 0 : peer->incarnation;
+    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
+        ret->queue[kind] = __atomic_load_n(&peer->queue[kind], __ATOMIC_RELAXED);
+    ret->incarnation = __atomic_load_n(&peer->incarnation, __ATOMIC_RELAXED);
+    if (ret->node == OFI_NODE_SELF)
+        ret->incarnation = 0;
     return ret->node == FABEMU_ANY_NODE ? -FI_EINVAL : 0;
 }
 
@@ -152,15 +155,19 @@ static void entries_unlock(struct ofi_entries *entries)
     pthread_mutex_unlock(&entries->lock);
 }
 
-/* Write an entry. The node comes last, because an entry without a node is not valid. */
+/*
+ * Write an entry that is new or removed. The node comes last, because an entry without a node is
+ * not valid. A program that uses an address while it removes it may still read the entry, so all
+ * fields are stored atomically.
+ */
 static void entry_write(struct ofi_table *table, uint32_t index, const struct ofi_peer *peer)
 {
-    table->peer[index] = (struct ofi_peer){
-        .node = FABEMU_ANY_NODE,
-        .queue = {peer->queue[OFI_UNTAGGED], peer->queue[OFI_TAGGED]},
-        .incarnation = peer->incarnation,
-    };
-    table->peer[index].node = peer->node;
+    struct ofi_peer *entry = &table->peer[index];
+
+    for (unsigned kind = 0; kind < OFI_KINDS; kind++)
+        __atomic_store_n(&entry->queue[kind], peer->queue[kind], __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->incarnation, peer->incarnation, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->node, peer->node, __ATOMIC_RELEASE); /* A6 */
 }
 
 /* Use the lowest removed entry again. Returns false if there is none. Lock: held. */
@@ -220,7 +227,7 @@ void ofi_entries_resolve(struct ofi_entries *entries, fi_addr_t addr, const stru
     if (entries_lock(entries))
         return;
     if (table->peer[addr].node == OFI_NODE_SELF) {
-        table->peer[addr].incarnation = peer->incarnation;
+        __atomic_store_n(&table->peer[addr].incarnation, peer->incarnation, __ATOMIC_RELAXED);
         __atomic_store_n(&table->peer[addr].node, peer->node, __ATOMIC_RELEASE); /* A6 */
         atomic_fetch_add_explicit(&table->reused, 1, memory_order_release);      /* A4 */
     }
@@ -237,7 +244,7 @@ int ofi_entries_remove(struct ofi_entries *entries, fi_addr_t addr)
         return err;
     err = ofi_entries_get(entries, addr, &peer);
     if (!err) {
-        table->peer[addr].node = FABEMU_ANY_NODE;
+        __atomic_store_n(&table->peer[addr].node, FABEMU_ANY_NODE, __ATOMIC_RELEASE); /* A6 */
         table->removed++;
         if (addr < table->lowest)
             table->lowest = (uint32_t)addr;

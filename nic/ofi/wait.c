@@ -2,6 +2,7 @@
 /* wait.c - waiting in blocking calls, with a time limit */
 #include "nic/ofi/ofi.h"
 
+#include <limits.h>
 #include <time.h>
 
 static int64_t clock_ms(void)
@@ -26,6 +27,13 @@ struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms)
 {
     return (struct ofi_wait){.fab = fab,
                              .until_ms = timeout_ms < 0 ? INT64_MAX : clock_ms() + timeout_ms};
+}
+
+struct ofi_wait ofi_wait_drain(struct fabemu *fab)
+{
+    uint64_t drain_ms = fabemu_info(fab)->bounds.drain_ms;
+
+    return ofi_wait_begin(fab, drain_ms > INT_MAX ? -1 : (int)drain_ms);
 }
 
 bool ofi_wait_step(struct ofi_wait *wait)

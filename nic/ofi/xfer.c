@@ -17,16 +17,31 @@ int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces
     if (xfer->iovs > ofi_limits()->iovs || (xfer->iovs && !xfer->iov))
         return -FI_EINVAL;
     *bytes = 0;
+    *pieces = 1;
     to[0] = (struct fabemu_iov){0};
-    for (size_t i = 0; i < xfer->iovs; i++) {
-        to[i] = (struct fabemu_iov){.base = xfer->iov[i].iov_base, .bytes = xfer->iov[i].iov_len};
-        if (!to[i].base && to[i].bytes)
+    for (unsigned i = 0; i < xfer->iovs; i++) {
+        const struct iovec *from = &xfer->iov[i];
+
+        if (!from->iov_base && from->iov_len)
             return -FI_EFAULT;
-        if (__builtin_add_overflow(*bytes, to[i].bytes, bytes))
+        if (__builtin_add_overflow(*bytes, from->iov_len, bytes))
             return -FI_EMSGSIZE;
+        to[i] = (struct fabemu_iov){.base = from->iov_base, .bytes = from->iov_len};
+        *pieces = i + 1;
     }
-    *pieces = xfer->iovs ? (unsigned)xfer->iovs : 1;
     return 0;
+}
+
+/*
+ * As ofi_iov(), for a receive. Its buffer ends before a piece at address 0, as programs may post
+ * such a piece for messages without data. A message with more data is truncated (FI_ETRUNC).
+ */
+static int xfer_room(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces,
+                     size_t *bytes)
+{
+    int err = ofi_iov(xfer, to, pieces, bytes);
+
+    return err == -FI_EFAULT ? 0 : err;
 }
 
 int ofi_data_check(const struct ofi_ep *ep, uint64_t flags)
@@ -197,7 +212,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return 0;
     if (!ep->av)
         return -FI_ENOAV; /* no endpoint uses this shared context */
-    err = ofi_av_peer(ep->av, xfer->addr, &peer);
+    err = ofi_av_endpoint(ep->av, xfer->addr, &peer);
     if (err)
         return err;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};
@@ -224,7 +239,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 
     if (err)
         return err;
-    err = ofi_iov(xfer, iov, &pieces, &bytes);
+    err = xfer_room(xfer, iov, &pieces, &bytes);
     if (err)
         return err;
     if (xfer->flags & FI_MULTI_RECV && (pieces != 1 || !bytes))
@@ -335,7 +350,7 @@ ssize_t ofi_recv_claimed(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
     size_t bytes;
-    int err = ofi_iov(xfer, iov, &pieces, &bytes);
+    int err = xfer_room(xfer, iov, &pieces, &bytes);
 
     if (err)
         return err;

@@ -4,8 +4,8 @@
  * all that it receives, and reports errors.
  *
  * Besides the fabric the processes share a page (struct chaos_board) for data that a launcher would
- * distribute, or that must not depend on the network under test: attached and dead nodes, keys and
- * groups, and each node's progress.
+ * distribute, or that must not depend on the network under test: attached and dead nodes, keys, and
+ * each node's progress.
  */
 #ifndef TESTS_CHAOS_NODE_H
 #define TESTS_CHAOS_NODE_H
@@ -26,13 +26,6 @@
 
 enum chaos_region { CHAOS_KNOWN, CHAOS_SLOTS, CHAOS_ATOMIC, CHAOS_REGIONS };
 
-/* A team of an era, as its creator publishes it. */
-struct chaos_made {
-    _Atomic bool known;
-    uint32_t id;
-    int err; /* the team could not be created */
-};
-
 struct chaos_board {
     _Atomic uint64_t ready;    /* nodes that have attached and published their keys */
     _Atomic uint64_t finished; /* nodes that have done all their steps */
@@ -48,7 +41,6 @@ struct chaos_board {
     uint64_t incarnation[CHAOS_NODES];
     _Atomic uint64_t successor[CHAOS_NODES]; /* of its successor; 0: not attached yet */
     uint64_t key[CHAOS_NODES][CHAOS_REGIONS];
-    struct chaos_made team[CHAOS_ERAS][CHAOS_TEAMS];
     struct chaos_incarnation {
         _Atomic uint32_t begun;  /* steps started */
         _Atomic uint64_t done;   /* operations checked */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,43 +41,27 @@ static bool may_fail(const struct chaos_node *node, const struct chaos_member *t
 }
 
 /*
- * Create the team. A network that has lost links may have no tree for a while, or no combine
+ * Open the team's group. A network that has lost links may have no tree for a while, or no combine
  * states.
  */
-static void team_make(struct chaos_node *node, struct chaos_member *team, struct chaos_made *made)
+static int team_open(struct chaos_node *node, uint32_t t)
 {
+    struct chaos_member *team = &node->team[t];
     uint32_t nodes[CHAOS_NODES], count = 0, rounds = 0;
     uint64_t end_ns = emu_now_ns() + PATIENCE_NS;
+    char key[FABEMU_GROUP_KEY + 1];
+    int err;
 
     for (uint64_t left = team->members; left; left &= left - 1)
         nodes[count++] = (uint32_t)__builtin_ctzll(left);
+    snprintf(key, sizeof key, "team %u of era %u", t, team->era);
     do {
-        made->err = team->era % 3 ? fabemu_group_create(node->fab, nodes, count, &made->id)
-                                  : fabemu_group_create_wide(node->fab, nodes, count, &made->id);
-        for (uint32_t i = 0; made->err && i < 100; i++)
+        err = fabemu_group_open(node->fab, key, nodes, count, team->era % 3 == 0, &team->group);
+        for (uint32_t i = 0; err && i < 100; i++)
             chaos_idle(node, &rounds);
-    } while ((made->err == -EHOSTUNREACH || made->err == -ENOSPC) && !may_fail(node, team) &&
+    } while ((err == -EHOSTUNREACH || err == -ENOSPC) && !may_fail(node, team) &&
              emu_now_ns() < end_ns);
-    if (team->members & atomic_load(&node->board->dead))
-        made->err = -EHOSTUNREACH; /* a member may be a successor, which is in no team */
-    if (made->err && !may_fail(node, team))
-        chaos_wrong(node, "there is no group for team %" PRIx64 ": %s (%s)", team->members,
-                    strerror(-made->err), fabemu_error());
-    atomic_store(&made->known, true);
-}
-
-/* Returns false if its creator died before. */
-static bool team_receive(struct chaos_node *node, const struct chaos_member *team,
-                         const struct chaos_made *made)
-{
-    uint32_t maker = (uint32_t)__builtin_ctzll(team->members), rounds = 0;
-
-    while (!atomic_load(&made->known)) {
-        if (chaos_is_in(atomic_load(&node->board->dead), maker))
-            return atomic_load(&made->known);
-        chaos_idle(node, &rounds);
-    }
-    return true;
+    return err;
 }
 
 static void team_register(struct chaos_node *node, struct chaos_member *team)
@@ -103,19 +88,17 @@ static void team_register(struct chaos_node *node, struct chaos_member *team)
 static void team_join(struct chaos_node *node, uint32_t t)
 {
     struct chaos_member *team = &node->team[t];
-    struct chaos_made *made = &node->board->team[team->era][t];
-    uint32_t count = (uint32_t)__builtin_popcountll(team->members);
-    int err;
+    int err = team_open(node, t);
 
-    if ((uint32_t)__builtin_ctzll(team->members) == node->me)
-        team_make(node, team, made);
-    team->lost = !team_receive(node, team, made) || made->err;
-    if (team->lost)
-        return;
-    err = fabemu_group_join(node->fab, made->id, count, &team->group);
-    if (err && (err != -ENOENT || !may_fail(node, team)))
-        chaos_wrong(node, "it cannot join team %" PRIx64 ": %s (%s)", team->members, strerror(-err),
-                    fabemu_error());
+    if (err && !may_fail(node, team))
+        chaos_wrong(node, "there is no group for team %" PRIx64 ": %s (%s)", team->members,
+                    strerror(-err), fabemu_error());
+    if (!err && team->members & atomic_load(&node->board->dead)) {
+        /* the group may have a successor as a member, which is in no team */
+        fabemu_group_leave(team->group);
+        team->group = NULL;
+        err = -EHOSTUNREACH;
+    }
     team->lost = err != 0;
     if (!err && node->plan.words)
         team_register(node, team);

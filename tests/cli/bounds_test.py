@@ -236,6 +236,12 @@ class BoundsTest(FabemuCase):
                 out, err = self.death(what, "stop", "--bound", bound).communicate(timeout=60)
                 self.assertRegex(out, "^No route to host: .*node 1", err)
 
+    def test_libfabric__reports_a_lost_injected_message(self):
+        out, err = self.death("inject", f"{self.command} fault i 'partition nodes=1' >&2", "--name",
+                              "i", "--profile", "qsnet3", "--bound",
+                              "no-link=300ms").communicate(timeout=60)
+        self.assertRegex(out, "^No route to host: .*node 1", err)
+
     def test_libfabric__protects_the_successor_of_a_killed_process(self):
         program = self.of_the_build("ofi_random_test")
         for profile in ("oq2004", "qsnet3"):

@@ -180,7 +180,7 @@ class MachineTest(FabemuCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("switch=leaf1", self.fabemu("fault", "--name", "u").stdout)
         self.one_line(self.fabemu("fault", "--name", "u", "node-freeze", "node=nobody"), 1,
-                      "node=nobody", "no node of that name")
+                      "node=nobody: there is no node nobody")
 
     def dry_run(self, fault):
         schedule = os.path.join(self.dir, "schedule")
@@ -234,6 +234,19 @@ class MachineTest(FabemuCase):
                       self.dry_run("node-freeze nodes=0-1").stdout)
         self.one_line(self.dry_run("node-freeze node=nod01"), 2, "did you mean 'node01'?")
 
+    def test_fault__takes_nodes_by_name_in_lists_and_rules(self):
+        for fault, printed in (("loss link=any from=node02 to=2", "from=node02 to=node03"),
+                               ("node-freeze nodes=node01,2", "nodes=0,2"),
+                               ("partition nodes=node03", "node=node03")):
+            self.assertIn(printed + "\n", self.dry_run(fault).stdout)
+        for fault in "loss link=any to=nod01", "node-freeze nodes=0-1,nod01":
+            self.one_line(self.dry_run(fault), 2, "there is no node nod01",
+                          "did you mean 'node01'?")
+        self.up("u", "--topo", self.topo, "--profile", "qsnet3")
+        done = self.fabemu("fault", "u", "loss", "link=any", "from=node02", "nth=9")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("from=node02", self.fabemu("fault", "u").stdout)
+
     def interfaces(self, *options, option=3):
         """The descriptions of a capture's interfaces, or their names (option 2)."""
         capture = os.path.join(self.dir, "c.pcapng")
@@ -285,6 +298,16 @@ class MachineTest(FabemuCase):
                          ["leaf2>spine, up", "spine>leaf2, down"])
         self.assertEqual(sorted(self.interfaces("--capture-filter", "link=leaf2:8", option=2)),
                          ["1:8>2:2", "2:2>1:8"])
+
+    def test_capture_filter__takes_nodes_by_name(self):
+        for term in "node=node03", "nodes=node03", "nodes=node03,2 from=node01 to=2":
+            self.assertEqual(sorted(self.interfaces("--capture-filter", term)),
+                             ["leaf2>node03, down", "node03>leaf2, up"])
+        for term in "from=nod03", "to=nod03", "nodes=nod03":
+            self.one_line(self.fabemu("run", "--topo", self.topo, "--capture",
+                                      os.path.join(self.dir, "c.pcapng"), "--capture-filter", term,
+                                      "--", "true"), 1, "there is no node nod03",
+                          "did you mean 'node03'?")
 
     @unittest.skipUnless(shutil.which("tshark"), "needs tshark")
     def test_tshark__shows_names(self):

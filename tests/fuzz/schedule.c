@@ -23,11 +23,11 @@ static void print_and_parse(const struct fault *fault)
     char error[FAULT_ERROR_BYTES] = "";
     struct fault again;
 
-    fault_print(fault, text[0]);
-    fuzz_must(fault_parse(&again, text[0], error, sizeof error) == 0, error);
+    fault_print(fault, NULL, text[0]);
+    fuzz_must(fault_parse(&again, text[0], NULL, error, sizeof error) == 0, error);
     fuzz_must(memcmp(&again, fault, sizeof again) == 0,
               "a fault that is printed and parsed is the same");
-    fault_print(&again, text[1]);
+    fault_print(&again, NULL, text[1]);
     fuzz_must(strcmp(text[0], text[1]) == 0,
               "a fault that is printed, parsed and printed has the same text");
 }
@@ -81,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct fault_schedule schedule;
     char error[FAULT_ERROR_BYTES] = "";
 
-    if (fault_schedule_text(&schedule, "input", (const char *)data, bytes, error, sizeof error)) {
+    if (fault_schedule_text(&schedule, "input", (const char *)data, bytes, NULL, error,
+                            sizeof error)) {
         fuzz_print_why(error);
         return 0;
     }

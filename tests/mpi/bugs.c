@@ -187,13 +187,17 @@ static bool is_stopped(int pid)
 
 /*
  * All others send to a process that receives nothing. The last rank may get a core only after they
- * have sent everything, so they wait until it is stopped.
+ * have sent everything, so they wait until it is stopped. It first sends them its pid in a message,
+ * because a process sends nothing to a peer that has never answered.
  */
 static void flood(void)
 {
     int pid = getpid();
 
-    MPI_Bcast(&pid, 1, MPI_INT, last, MPI_COMM_WORLD);
+    for (int i = 0; rank == last && i < last; i++)
+        MPI_Send(&pid, 1, MPI_INT, i, 1, MPI_COMM_WORLD);
+    if (rank != last)
+        MPI_Recv(&pid, 1, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank == last)
         raise(SIGSTOP);
     while (rank != last && !is_stopped(pid))

@@ -9,8 +9,9 @@
  *
  * --part: one in N of the reductions, selected by the seed. --strict: MPI_MIN and MPI_MAX with the
  * top bit set, too, for the two types that Open MPI 4.1.4 compares with the wrong sign,
- * MPI_UNSIGNED_LONG and MPI_OFFSET. Every failure prints a line; `--seed` with the printed number
- * replays it.
+ * MPI_UNSIGNED_LONG and MPI_OFFSET; and communicators that are freed while a non-blocking
+ * collective is in flight. Every failure prints a line; `--seed` with the printed number replays
+ * it.
  */
 #include "check.h"
 #include "common.h"
@@ -36,12 +37,16 @@ static const struct {
     {"barriers", check_barriers},
     {"in-flight", check_in_flight},
     {"run-ahead", check_run_ahead},
+    {"non-blocking", check_nonblocking},
+    {"persistent", check_persistent},
     {"threads", check_threads},
     {"odds", check_odds},
     {"one-sided", check_onesided},
 };
-#define TESTS      (sizeof tests / sizeof tests[0])
-#define TEST_NAMES "reductions|broadcasts|barriers|in-flight|run-ahead|threads|odds|one-sided"
+#define TESTS (sizeof tests / sizeof tests[0])
+#define TEST_NAMES                                                                             \
+    "reductions|broadcasts|barriers|in-flight|run-ahead|non-blocking|persistent|threads|odds|" \
+    "one-sided"
 
 bool check_that(struct check *check, bool ok, const char *format, ...)
 {

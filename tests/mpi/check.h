@@ -115,6 +115,8 @@ void check_reductions(struct check *check, const struct check_comm *comms, size_
 void check_broadcasts(struct check *check, const struct check_comm *comms, size_t count);
 void check_barriers(struct check *check, const struct check_comm *comms, size_t count);
 void check_in_flight(struct check *check, const struct check_comm *comms, size_t count);
+void check_nonblocking(struct check *check, const struct check_comm *comms, size_t count);
+void check_persistent(struct check *check, const struct check_comm *comms, size_t count);
 void check_run_ahead(struct check *check, const struct check_comm *comms, size_t count);
 void check_threads(struct check *check, const struct check_comm *comms, size_t count);
 void check_odds(struct check *check, const struct check_comm *comms, size_t count);

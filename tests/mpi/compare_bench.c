@@ -38,6 +38,7 @@ struct pattern {
 
 static const struct pattern patterns[] = {{"step", true}, {"flow", false}};
 
+/* @bytes: size of all data. */
 typedef void call_fn(const struct bench *b, MPI_Comm comm, int bytes, int root);
 
 static void call_barrier(const struct bench *b, MPI_Comm comm, int bytes, int root)
@@ -64,16 +65,31 @@ static void call_allreduce(const struct bench *b, MPI_Comm comm, int bytes, int 
     MPI_Allreduce(b->in, b->out, bytes / 4, MPI_FLOAT, MPI_SUM, comm);
 }
 
+static void call_allgather(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    (void)root;
+    MPI_Allgather(b->in, bytes / b->size, MPI_BYTE, b->out, bytes / b->size, MPI_BYTE, comm);
+}
+
+static void call_reduce_scatter(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    (void)root;
+    MPI_Reduce_scatter_block(b->in, b->out, bytes / 4 / b->size, MPI_FLOAT, MPI_SUM, comm);
+}
+
 static const struct collective {
     const char *name;
     call_fn *call;
     bool has_bytes;
     bool has_root;
+    bool is_divided; /* each rank gets or gives an equal part of the bytes */
 } collectives[] = {
-    {"BARRIER", call_barrier, false, false},
-    {"BROADCAST", call_broadcast, true, true},
-    {"REDUCE", call_reduce, true, true},
-    {"ALLREDUCE", call_allreduce, true, false},
+    {"BARRIER", call_barrier, false, false, false},
+    {"BROADCAST", call_broadcast, true, true, false},
+    {"REDUCE", call_reduce, true, true, false},
+    {"ALLREDUCE", call_allreduce, true, false, false},
+    {"ALLGATHER", call_allgather, true, false, true},
+    {"REDUCE_SCATTER", call_reduce_scatter, true, false, true},
 };
 
 /* The component decides when a communicator is created. */
@@ -169,7 +185,8 @@ static void measure_all(const struct bench *b)
             if (!coll->has_root && patterns[p].steps)
                 continue; /* these calls synchronize all ranks anyway */
             for (int bytes = 8; bytes <= MOST_BYTES; bytes *= bytes == 8 ? 8 : 4)
-                measure(b, coll, &patterns[p], bytes);
+                if (!coll->is_divided || bytes >= 4 * b->size)
+                    measure(b, coll, &patterns[p], bytes);
         }
     }
 }

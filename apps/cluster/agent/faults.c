@@ -48,7 +48,8 @@ static int call_fault(struct agent *agent, struct json_object *call, struct json
                                .id = below(call, "fault", UINT32_MAX)};
     struct fault fault;
     char error[FAULT_ERROR_BYTES];
-    int err = fault_parse(&fault, emu_json_text(call, "text", ""), error, sizeof error);
+    int err = fault_parse(&fault, emu_json_text(call, "text", ""), fabric_graph(agent->fabric),
+                          error, sizeof error);
 
     (void)reply;
     if (!err && hosts_from_hex(json_object_object_get(call, "seed"), &what.seed,

@@ -38,7 +38,7 @@ static int agent_call(void *ctx, const struct inject_call *call)
     struct json_object *with = with_number("fault", call->id);
     char text[FAULT_TEXT_BYTES];
 
-    fault_print(call->fault, text);
+    fault_print(call->fault, NULL, text);
     json_add_text(with, "text", text);
     json_object_object_add(with, "seed", hosts_to_hex(&call->seed, sizeof call->seed));
     json_add_number(with, "what", call->what);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * standstill.js - describes which process waits for which while no segment moves, from the event
- * "standstill" (docs/control.md). In that event, a *call* is a collective call of a program whose
- * communicator has no group in the fabric yet. All functions are pure functions of the event and of
- * the names of nodes.
+ * "standstill" (docs/control.md). All functions are pure functions of the event and of the names
+ * of nodes.
  */
 import { KINDS, bytesText, counted, listText, timeText, withArticle } from "./words.js";
 
-const OLD_NS = 1e9; /* younger operations and calls are ignored */
+const OLD_NS = 1e9; /* younger operations are ignored */
 const WORD = 2 ** 32; /* an MPI tag is the lower word of a tag of the fabric */
 const CYCLE_MOST = 3; /* in a cycle of more nodes, their operations are not described */
 
@@ -32,48 +31,21 @@ function tagText({ tag, ignore }, mpi) {
 
 /*
  * Return a clause about messages that match no receive: the receive that waits may have been meant
- * for one of them. Messages that the library itself sends during a collective call are left out.
+ * for one of them.
  */
-function unmatchedText({ first_unexpected: first, unexpected: count, rank }, model, attached) {
-  const mpi = rank !== undefined;
-  const sender = attached.find(({ node }) => node === first?.node);
-  if (!first || (mpi && sender?.call && first.tag % WORD >= WORD / 2)) return "";
+function unmatchedText({ first_unexpected: first, unexpected: count, rank }, model) {
+  if (!first) return "";
   return `; ${counted(count, "message has", "messages have")} arrived that ` +
     `${count === 1 ? "matches" : "match"} no receive, the first from ` +
     `${first.node === undefined ? "an unknown node" : model.nodeName(first.node)}` +
-    `${tagText(first, mpi)}, ${counted(first.bytes, "byte")}`;
+    `${tagText(first, rank !== undefined)}, ${counted(first.bytes, "byte")}`;
 }
 
-/*
- * Return the collective calls during which groups are formed, with one entry for all processes that
- * are in the same call. The missing members are known only if all processes are members.
- */
-function callsOf(attached) {
-  const calls = new Map();
-  for (const { node, call } of attached) {
-    if (!call) continue;
-    const key = JSON.stringify([call.kind, call.name, call.members]);
-    const one = calls.get(key) || { ...call, forms: true, arrived: [], missing: [] };
-    one.arrived.push(node);
-    one.for_ns = Math.max(one.for_ns, call.for_ns);
-    calls.set(key, one);
-  }
-  for (const one of calls.values()) {
-    const arrived = new Set(one.arrived);
-    if (one.members === attached.length)
-      one.missing = attached.filter(({ node }) => !arrived.has(node)).map(({ node }) => ({ node }));
-  }
-  return [...calls.values()].filter((one) => one.for_ns >= OLD_NS);
-}
+const collectivesOf = ({ standstill }) => standstill?.collectives || [];
 
-/* Return the collectives in the network, and the calls during which groups are formed. */
-function collectivesOf({ attached, standstill }) {
-  return [...standstill?.collectives || [], ...callsOf(attached || [])];
-}
-
-/* Return a program's own operations with other nodes. During a call, the library does all. */
-const operationsOf = ({ call, receive, send }) =>
-  (call ? [] : [receive, send].filter((op) => op && op.for_ns >= OLD_NS));
+/* Return a process's operations with other nodes. */
+const operationsOf = ({ receive, send }) =>
+  [receive, send].filter((op) => op && op.for_ns >= OLD_NS);
 
 const kindText = ({ kind }) => KINDS[kind] || kind;
 const callText = (one) => withArticle(kindText(one)) +
@@ -223,9 +195,9 @@ export function standstillText(status, model) {
 function collectiveLine(one, model) {
   const arrived = one.arrived?.length || 0, differ = one.differ?.length || 0;
   const missing = (one.missing || []).map(({ node }) => model.nodeName(node));
-  return `${kindText(one)}${one.forms ? "" : ` number ${one.number}`} of ${placeText(one)}` +
-    `${one.forms ? " (its group is being formed)" : ""}: ${arrived} of ${one.members} members ` +
-    "have begun" + (differ ? `, and ${differ} ${differ === 1 ? "is" : "are"} in another collective`
+  return `${kindText(one)} number ${one.number} of ${placeText(one)}: ${arrived} of ` +
+    `${one.members} members have begun` +
+    (differ ? `, and ${differ} ${differ === 1 ? "is" : "are"} in another collective`
       : `; it waits for ${listText(missing) ||
         (arrived < one.members ? "the other members" : "the network")}`);
 }
@@ -239,8 +211,8 @@ function linkLine(link, model) {
         : `it waits for a ${link.waits_for}`);
 }
 
-/* Describe a process that waits in @op. @attached: all processes of the event. */
-function operationLine(process, op, model, attached) {
+/* Describe a process that waits in @op. */
+function operationLine(process, op, model) {
   const receives = op.kind === "receive", takes = receives || op.kind === "get";
   const tag = receives || op.kind === "send" ? tagText(op, process.rank !== undefined) : "";
   const bytes = op.bytes === undefined ? ""
@@ -248,7 +220,7 @@ function operationLine(process, op, model, attached) {
   return `${model.nodeName(process.node)} waits in ${withArticle(op.kind)} ` +
     `${takes ? "from" : "to"} ${op.node !== undefined ? model.nodeName(op.node) : "anyone"}` +
     `${tag}${bytes}, for ${timeText(op.for_ns / 1e9)}: ${whyText(op)}` +
-    (receives ? unmatchedText(process, model, attached) : "");
+    (receives ? unmatchedText(process, model) : "");
 }
 
 /** Return a line for each pending operation. @model: Model.numbered. */
@@ -258,7 +230,7 @@ export function standstillLines(status, model) {
   for (const process of status.attached || []) {
     const [op] = operationsOf(process);
     if (process.stopped) lines.push(`the process at ${model.nodeName(process.node)} is stopped`);
-    else if (op) lines.push(operationLine(process, op, model, status.attached));
+    else if (op) lines.push(operationLine(process, op, model));
   }
   return lines;
 }

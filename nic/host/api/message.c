@@ -24,8 +24,8 @@
 /* Open the queue. Messages that arrived for it before become ordinary unexpected messages. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
 {
-    for (struct emu_list *at = queue->unexpected.next; at != &queue->unexpected; at = at->next)
-        fab->parked--;
+    emu_each_listed (const struct fabemu_message, msg, &queue->unexpected, link)
+        nic_peer(fab, msg->src_node)->parked--;
     queue->open = true;
     fab->retired[queue->id] = false;
     emu_list_add(&fab->opened, &queue->opened);
@@ -99,8 +99,6 @@ static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
         if (fab->queues[first + i])
             nic_queue_free(fab->queues[first + i]);
         err = queue_open_locked(fab, first + i, &ret[i]);
-        if (!err)
-            ret[i]->any = true;
         while (err && i)
             nic_queue_free(ret[--i]);
     }
@@ -196,6 +194,19 @@ void fabemu_queue_close(struct fabemu_queue *queue)
     nic_unlock(fab);
 }
 
+void fabemu_queue_on_loss(struct fabemu_queue *queue,
+                          void (*lost)(struct fabemu_queue *queue, const struct fabemu_req *failed,
+                                       void *arg),
+                          void *arg)
+{
+    if (nic_is_defunct(queue->fab))
+        return;
+    nic_lock(queue->fab);
+    queue->lost = lost;
+    queue->lost_arg = arg;
+    nic_unlock(queue->fab);
+}
+
 int fabemu_queue_event(struct fabemu_queue *queue, unsigned access, struct fabemu_event *event)
 {
     struct fabemu *fab = queue->fab;
@@ -217,8 +228,12 @@ int fabemu_queue_event(struct fabemu_queue *queue, unsigned access, struct fabem
 static int send_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
+    const struct fabemu_queue *queue = fab->queues[nic_send_of(op)->src_queue];
 
-    nic_peer_request(fab, nic_peer(fab, op->node), op);
+    if (queue && queue->broken)
+        nic_op_end(fab, op, -ECANCELED);
+    else
+        nic_peer_request(fab, nic_peer(fab, op->node), op);
     return 0;
 }
 
@@ -244,6 +259,7 @@ static void send_prepare(struct nic_send *send, const struct fabemu_queue *queue
     send->src_queue = (uint16_t)queue->id;
     send->delivered = dest->delivered;
     send->matched = dest->matched;
+    send->reports_loss = queue->lost;
     nic_op_iov(op, iov, iovs);
     send->watched = nic_watched_begin(queue->fab, op->bytes);
 }
@@ -412,7 +428,9 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
 /* Wait for a message, because no unexpected message matches the receive. */
 static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
 {
-    if (recv->op.node == FABEMU_ANY_NODE)
+    if (recv->queue->broken)
+        nic_op_end(fab, &recv->op, -ECANCELED);
+    else if (recv->op.node == FABEMU_ANY_NODE)
         emu_list_add(&recv->queue->posted, &recv->op.post.link);
     else
         receive_post(fab, nic_peer(fab, recv->op.node), recv);

@@ -76,6 +76,7 @@ struct nic_counts {
     uint64_t out_of_window;
     uint64_t stale;   /* the segment names a transfer that has ended */
     uint64_t refused; /* this process was out of memory or had reached a limit */
+    uint64_t closed;  /* the message was for a queue that has closed or is broken */
     /* the segment was for a group, or a region of a group, that is not joined, has been left, or is
        broken */
     uint64_t late;
@@ -148,11 +149,10 @@ struct fabemu {
 
     /* Messages: rx/. */
     struct fabemu_queue **queues; /* by id; NULL: no such queue */
-    /* by id: the queue was opened by fabemu_queue_open_any() and has closed since, so messages for
-       it are refused */
+    /* by id: the queue has closed, so messages for it are refused. Not for a queue that several
+       parts of the process use, because another part may open it again */
     bool *retired;
     struct emu_list opened; /* the open queues */
-    uint32_t parked;        /* number of messages kept in queues that are not open */
     uint32_t queue_any;     /* the id that fabemu_queue_open_any() tries first */
 
     /* Memory: rx/region.c. */

@@ -36,6 +36,12 @@ struct nic_fill {
     uint32_t id;
 };
 
+/* A message that no operation waits for. */
+struct nic_sender {
+    uint32_t seq;   /* number of its first segment */
+    uint32_t queue; /* 1 + the sender's queue; 0: none */
+};
+
 /* A peer. All fields are 0 until the peer is first used. */
 struct nic_peer {
     struct emu_list sendq; /* requests of which segments are still to be sent, in post order */
@@ -77,6 +83,9 @@ struct nic_peer {
 
     /* requests sent; requests that the peer has acknowledged */
     uint32_t tx_seq, tx_acked;
+    /* the queues of messages whose sends looked complete at once, by number modulo
+       NIC_ORDER_WINDOW; NULL until needed */
+    struct nic_sender *senders;
     /* bytes of charged messages sent; bytes that the peer has acknowledged */
     uint32_t tx_eager, tx_consumed;
     /* requests dispatched here; requests that we have acknowledged */
@@ -86,6 +95,8 @@ struct nic_peer {
     /* requests that arrived too early, by number modulo NIC_ORDER_WINDOW; NULL until needed */
     struct nic_early **early;
     uint32_t earlies;
+
+    uint32_t parked; /* messages from the node that are kept in queues that are not open */
 
     bool filling; /* an eager message of several segments is arriving */
     struct nic_fill fill;

@@ -22,6 +22,7 @@
 #include "nic/host/group/group.h"
 #include "nic/host/group/stream.h"
 #include "nic/host/group/word.h"
+#include "nic/host/rx/queue.h"
 
 static void group_break(struct fabemu_group *g)
 {
@@ -31,6 +32,9 @@ static void group_break(struct fabemu_group *g)
     status = nic_group_status(g);
     nic_stream_break(g);
     nic_group_end_ops(g, status);
+    emu_each_listed (struct fabemu_queue, queue, &g->fab->opened, opened)
+        if (queue->group == g && !queue->broken)
+            nic_queue_break(queue);
 }
 
 void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)

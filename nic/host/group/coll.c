@@ -3,7 +3,6 @@
 #include "nic/host/group/group.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "emu/util/combine.h"
@@ -142,36 +141,6 @@ bool fabemu_reducible(unsigned op, unsigned type)
     return emu_combine_ok(op, type);
 }
 
-static const uint8_t kinds[FABEMU_COLLS] = {
-    [FABEMU_COLL_BARRIER] = EMU_BARRIER,
-    [FABEMU_COLL_BROADCAST] = EMU_MULTICAST,
-    [FABEMU_COLL_REDUCE] = EMU_REDUCE,
-    [FABEMU_COLL_ALLREDUCE] = EMU_ALLREDUCE,
-};
-
-void fabemu_call_begin(struct fabemu *fab, enum fabemu_coll coll, const char *name,
-                       uint32_t members)
-{
-    struct emu_pending_call call = {.since_ns = emu_now_ns(), .members = members};
-
-    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
-        return;
-    call.kind = kinds[coll];
-    snprintf(call.name, sizeof call.name, "%s", name);
-    nic_lock(fab);
-    fab->pending.call = call;
-    nic_unlock(fab);
-}
-
-void fabemu_call_end(struct fabemu *fab)
-{
-    if (nic_is_defunct(fab))
-        return;
-    nic_lock(fab);
-    fab->pending.call.since_ns = 0;
-    nic_unlock(fab);
-}
-
 /* --- symmetric regions -------------------------------------------------------------- */
 
 static void region_refuse(struct fabemu_group *g, struct nic_coll *c)
@@ -280,9 +249,16 @@ void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabe
 
 void fabemu_time_elsewhere(struct fabemu *fab, enum fabemu_coll coll, uint64_t bytes, uint64_t ns)
 {
+    /* the kind under which the durations are recorded; 0: they are not */
+    static const uint8_t kinds[FABEMU_COLLS] = {
+        [FABEMU_COLL_BARRIER] = EMU_BARRIER,
+        [FABEMU_COLL_BROADCAST] = EMU_MULTICAST,
+        [FABEMU_COLL_REDUCE] = EMU_REDUCE,
+        [FABEMU_COLL_ALLREDUCE] = EMU_ALLREDUCE,
+    };
     struct emu_comm_cell *cell;
 
-    if ((unsigned)coll >= FABEMU_COLLS || nic_is_defunct(fab))
+    if ((unsigned)coll >= FABEMU_COLLS || !kinds[coll] || nic_is_defunct(fab))
         return;
     cell = &fab->hostif.shared->comm
                 .cell[EMU_COMM_ELSEWHERE][kinds[coll] - EMU_MULTICAST][emu_comm_size(bytes)];

@@ -8,6 +8,7 @@
 
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
+#include "nic/host/rx/queue.h"
 #include "nic/host/rx/region.h"
 
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
@@ -91,6 +92,14 @@ static void regions_release(struct fabemu_group *g)
     }
 }
 
+/* The queues of the group stay open, and stay broken if the group is. */
+static void queues_release(const struct fabemu_group *g)
+{
+    emu_each_listed (struct fabemu_queue, queue, &g->fab->opened, opened)
+        if (queue->group == g)
+            queue->group = NULL;
+}
+
 static void group_unmake(struct fabemu_group *g)
 {
     struct fabemu_group **at = &g->fab->groups[g->id % NIC_GROUP_BUCKETS];
@@ -103,6 +112,7 @@ static void group_unmake(struct fabemu_group *g)
     emu_list_del(&g->backing_off);
     nic_group_end_ops(g, -ECANCELED);
     regions_release(g);
+    queues_release(g);
     free(g->reorder_buf);
     free(g);
 }

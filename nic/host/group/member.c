@@ -5,15 +5,18 @@
 #include <errno.h>
 #include <json-c/json.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "emu/util/json.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/control/control.h"
 #include "nic/host/group/group.h"
+#include "nic/host/rx/queue.h"
 
-static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, bool wide,
-                        uint32_t *id)
+/* @key: the key of fabemu_group_open(), or NULL. */
+static int group_create(struct fabemu *fab, const char *key, const uint32_t *nodes, uint32_t count,
+                        bool wide, uint32_t *id)
 {
     struct json_object *ask, *list, *reply;
     int64_t group;
@@ -31,6 +34,8 @@ static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
     json_object_object_add(ask, "nodes", list);
     if (wide)
         json_object_object_add(ask, "wide", json_object_new_boolean(true));
+    if (key)
+        json_object_object_add(ask, "key", json_object_new_string(key));
     err = nic_control_request(fab->control, ask, &reply);
     if (err)
         return err;
@@ -45,13 +50,7 @@ static int group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t coun
 
 int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, uint32_t count, uint32_t *id)
 {
-    return group_create(fab, nodes, count, false, id);
-}
-
-int fabemu_group_create_wide(struct fabemu *fab, const uint32_t *nodes, uint32_t count,
-                             uint32_t *id)
-{
-    return group_create(fab, nodes, count, true, id);
+    return group_create(fab, NULL, nodes, count, false, id);
 }
 
 /*
@@ -161,12 +160,38 @@ int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members, struct 
     return err;
 }
 
+int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes, uint32_t count,
+                      bool wide, struct fabemu_group **ret)
+{
+    uint32_t id;
+    int err;
+
+    if (!key || !*key || strlen(key) > FABEMU_GROUP_KEY)
+        return nic_fail(-EINVAL, "a key of a group has 1 to %u bytes", FABEMU_GROUP_KEY);
+    err = group_create(fab, key, nodes, count, wide, &id);
+    if (err)
+        return err;
+    err = fabemu_group_join(fab, id, count, ret);
+    return err == -ENOENT ? -EPIPE : err;
+}
+
 void fabemu_group_name(struct fabemu_group *g, const char *name)
 {
     if (nic_is_defunct(g->fab))
         return;
     nic_lock(g->fab);
     snprintf(g->name, sizeof g->name, "%s", name);
+    nic_unlock(g->fab);
+}
+
+void fabemu_group_queue(struct fabemu_group *g, struct fabemu_queue *queue)
+{
+    if (nic_is_defunct(g->fab))
+        return;
+    nic_lock(g->fab);
+    queue->group = g;
+    if (g->broken)
+        nic_queue_break(queue);
     nic_unlock(g->fab);
 }
 

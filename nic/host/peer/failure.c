@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
@@ -62,8 +63,54 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     peer->vacated = true;
     peer->open = false;
     peer->answered_disconnect = false;
+    if (peer->senders) /* the numbers begin again */
+        memset(peer->senders, 0, NIC_ORDER_WINDOW * sizeof *peer->senders);
     peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_consumed = 0;
     peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = 0;
+}
+
+/* Mark the queues from which messages may be lost that no operation waits for. */
+static void senders_mark(struct fabemu *fab, const struct nic_peer *peer)
+{
+    for (uint32_t seq = peer->tx_acked; peer->senders && seq != peer->tx_seq; seq++) {
+        const struct nic_sender *sender = &peer->senders[seq % NIC_ORDER_WINDOW];
+
+        if (sender->queue && sender->seq == seq && fab->queues[sender->queue - 1])
+            fab->queues[sender->queue - 1]->lost_to = peer->node;
+    }
+}
+
+/* Report a loss to the owner of @queue, unless an operation has failed that says the same. */
+static void queue_report_loss(struct fabemu *fab, struct fabemu_queue *queue, uint64_t incarnation)
+{
+    struct fabemu_req failed = {.status = -EHOSTUNREACH};
+    struct nic_op *op = nic_op_of(&failed);
+
+    if (incarnation && queue->lost) {
+        op->node = queue->lost_to;
+        op->incarnation = incarnation;
+        nic_peer_count_break(fab, op->node);
+        nic_peer_report(fab, op->node);
+        fab->completions++;
+        queue->lost(queue, &failed, queue->lost_arg);
+    }
+    queue->lost_to = FABEMU_ANY_NODE;
+}
+
+void nic_peer_report_losses(struct fabemu *fab, uint64_t now)
+{
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct nic_peer *peer = &fab->peers[node];
+        uint32_t before = fab->completions;
+
+        if (!peer->senders || !peer->broke_ns || now - peer->broke_ns < fab->watch_gap_ns)
+            continue;
+        emu_each_listed (struct fabemu_queue, queue, &fab->opened, opened)
+            if (queue->lost_to == node)
+                queue_report_loss(fab, queue, peer->unreported_incarnation);
+        if (fab->completions != before)
+            peer->unreported_incarnation = 0;
+    }
 }
 
 /*
@@ -78,6 +125,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 
     peer->broke_ns = emu_now_ns();
     nic_peer_count_break(fab, peer->node);
+    senders_mark(fab, peer);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);
     peer_forget(fab, peer);
     nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
@@ -164,5 +212,6 @@ void nic_peer_release(struct fabemu *fab, struct nic_peer *peer)
     nic_peer_fail_queue(fab, peer, -ECANCELED);
     early_drop_all(fab, peer);
     free(peer->early);
+    free(peer->senders);
     free(peer->lost);
 }

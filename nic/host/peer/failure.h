@@ -17,6 +17,11 @@
  */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first,
                        bool disconnected);
+/**
+ * nic_peer_report_losses - call the functions of fabemu_queue_on_loss() for losses that happened at
+ * least fab->watch_gap_ns before @now and that no operation has reported.
+ */
+void nic_peer_report_losses(struct fabemu *fab, uint64_t now);
 /** nic_peer_fail_queue - end the queued requests with @status. */
 void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
 /** nic_peer_break - end all operations with the peer, because it or the network reports a drop. */

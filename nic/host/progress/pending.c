@@ -122,9 +122,9 @@ static void peers_scan(struct scan *scan)
 }
 
 /*
- * Count the queue's unexpected messages, and note the first. Messages that Open MPI sends for its
- * collectives, for example to form a group, would hide those of the program. They count only if
- * there are no others.
+ * Count the queue's unexpected messages, and note the first. Messages of Open MPI's own
+ * collectives, of ranks that are ahead of this one, would hide those of the program. They count
+ * only if there are no others.
  */
 static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {
@@ -259,8 +259,7 @@ void nic_pending_show(struct fabemu *fab, uint64_t now_ns)
 
     *pending = (struct emu_pending){.quiet_ns = pending->quiet_ns,
                                     .written_ns = now_ns,
-                                    .mismatch = pending->mismatch,
-                                    .call = pending->call};
+                                    .mismatch = pending->mismatch};
     slots_scan(&scan);
     peers_scan(&scan);
     offer_scan(&scan);

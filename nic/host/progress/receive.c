@@ -82,11 +82,12 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
  * full. While this process is detaching, every request is accepted, because no queue will be opened
  * any more.
  */
-static bool request_must_wait(const struct fabemu *fab, const struct emu_seg *seg)
+static bool request_must_wait(const struct fabemu *fab, const struct nic_peer *peer,
+                              const struct emu_seg *seg)
 {
     struct nic_wire_head head;
 
-    if (fab->leaving || fab->parked < NIC_PARKED_MAX ||
+    if (fab->leaving || peer->parked < NIC_PARKED_MAX ||
         (seg->payload[0] != NIC_EAGER && seg->payload[0] != NIC_SHORT &&
          seg->payload[0] != NIC_RTS))
         return false;
@@ -101,7 +102,7 @@ static void early_replay(struct fabemu *fab, struct nic_peer *peer)
         uint32_t at = peer->rx_next % NIC_ORDER_WINDOW;
         struct nic_early *early = peer->early[at];
 
-        if (!early || request_must_wait(fab, &early->seg))
+        if (!early || request_must_wait(fab, peer, &early->seg))
             break;
         peer->early[at] = NULL;
         peer->earlies--;
@@ -119,7 +120,7 @@ static void receive_request(struct fabemu *fab, struct nic_peer *peer, const str
         fab->counts.out_of_window++;
         return;
     }
-    if (ahead || request_must_wait(fab, seg) ||
+    if (ahead || request_must_wait(fab, peer, seg) ||
         (peer->earlies && peer->early[peer->rx_next % NIC_ORDER_WINDOW])) {
         early_keep(fab, peer, seg);
         return;

@@ -13,6 +13,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/break.h"
+#include "nic/host/peer/failure.h"
 #include "nic/host/peer/handshake.h"
 #include "nic/host/rx/queue.h"
 
@@ -63,5 +64,6 @@ void nic_watch(struct fabemu *fab)
     for (uint32_t node = 0; node < fab->info.nodes; node++)
         if (peer_is_awaited(&fab->peers[node]))
             nic_peer_connect(fab, &fab->peers[node]);
+    nic_peer_report_losses(fab, now);
     nic_pending_show(fab, now);
 }

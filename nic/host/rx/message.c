@@ -164,26 +164,28 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 
 /*
  * Keep a message without a receive. Returns NULL if the queue has closed, there is no memory, or
- * too many messages are kept. A rejected message counts as refused, unless this process is detaching
- * or the queue has closed: in these cases no receive would have matched the message.
+ * too many messages are kept. A rejected message counts as refused, unless this process is
+ * detaching or the queue has closed: in these cases no receive would have matched the message.
  */
-static struct fabemu_message *message_keep(struct fabemu *fab, const struct nic_peer *peer,
+static struct fabemu_message *message_keep(struct fabemu *fab, struct nic_peer *peer,
                                            struct fabemu_queue *queue,
                                            const struct nic_wire_msg *wire, bool rts,
                                            uint32_t number)
 {
     struct fabemu_message *msg = NULL;
 
-    if (fab->retired[queue->id])
+    if (fab->retired[queue->id] || queue->broken) {
+        fab->counts.closed++;
         return NULL;
-    if (queue->open || fab->parked < NIC_PARKED_MAX)
+    }
+    if (queue->open || peer->parked < NIC_PARKED_MAX)
         msg = msg_alloc(fab, rts ? 0 : wire->bytes);
     if (!msg) {
         fab->counts.refused += !fab->leaving;
         return NULL;
     }
     if (!queue->open)
-        fab->parked++;
+        peer->parked++;
     msg->queue = queue;
     msg->src_node = peer->node;
     msg->src_incarnation = peer->incarnation;
@@ -258,7 +260,7 @@ static int message_refusal(const struct fabemu *fab, const struct fabemu_queue *
 {
     if (fab->leaving)
         return -EHOSTUNREACH;
-    return fab->retired[queue->id] ? -ECANCELED : -ENOMEM;
+    return fab->retired[queue->id] || queue->broken ? -ECANCELED : -ENOMEM;
 }
 
 /* Send a FIN to the sender of an eager message. @id: the sender's id; 0: it wants no FIN. */
@@ -379,7 +381,7 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
         msg_free(fab, msg);
         /* messages to queues that are not open count against a limit, so keep no broken one */
     } else if (!msg->queue->open) {
-        fab->parked--;
+        peer->parked--;
         msg_free(fab, msg);
     } else { /* a receive that matches it must fail, rather than match the next message */
         msg->broken = true;

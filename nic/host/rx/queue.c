@@ -8,6 +8,7 @@
 #include "nic/host/rx/message.h"
 #include "nic/host/rx/notice.h"
 #include "nic/host/tx/answer.h"
+#include "nic/host/tx/request.h"
 
 static bool tag_matches(uint64_t tag, uint64_t want, uint64_t ignore)
 {
@@ -100,6 +101,7 @@ struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint32_t id)
     queue->fab = fab;
     queue->id = id;
     queue->receiver = queue;
+    queue->lost_to = FABEMU_ANY_NODE;
     emu_list_init(&queue->posted);
     emu_list_init(&queue->unexpected);
     emu_list_init(&queue->active);
@@ -176,7 +178,7 @@ static void unexpected_end(struct fabemu_queue *queue)
         if (!is_lost(queue, msg->wire.head.queue))
             continue;
         if (!queue->open)
-            queue->fab->parked--;
+            nic_peer(queue->fab, msg->src_node)->parked--;
         nic_message_drop(queue->fab, msg);
     }
 }
@@ -189,19 +191,33 @@ static void sharing_end(struct fabemu_queue *shared)
             queue->receiver = queue;
 }
 
+/* End the receives of messages, and drop the messages. */
+static void messages_end(struct fabemu_queue *queue)
+{
+    while (!emu_list_empty(&queue->posted))
+        nic_op_end(queue->fab, emu_list_entry(queue->posted.next, struct nic_op, post.link),
+                   -ECANCELED);
+    matched_end(queue);
+    unexpected_end(queue);
+}
+
+void nic_queue_break(struct fabemu_queue *queue)
+{
+    queue->broken = true;
+    messages_end(queue);
+    nic_sends_end(queue->fab, (uint16_t)queue->id, -ECANCELED);
+}
+
 void nic_queue_free(struct fabemu_queue *queue)
 {
     struct fabemu *fab = queue->fab;
 
-    while (!emu_list_empty(&queue->posted))
-        nic_op_end(fab, emu_list_entry(queue->posted.next, struct nic_op, post.link), -ECANCELED);
     nic_notices_end(queue);
-    matched_end(queue);
-    unexpected_end(queue);
+    messages_end(queue);
     if (nic_queue_is_shared(queue))
         sharing_end(queue);
     emu_list_del(&queue->opened);
-    fab->retired[queue->id] |= queue->any;
+    fab->retired[queue->id] = queue->open && !queue->refs;
     fab->queues[queue->id] = NULL;
     free(queue);
 }
@@ -248,7 +264,7 @@ static void offers_fail(struct fabemu *fab, struct fabemu_queue *queue, uint32_t
         if (msg->broken && queue->open)
             continue;
         if (!queue->open) /* the number of messages to queues that are not open is limited */
-            fab->parked--;
+            nic_peer(fab, node)->parked--;
         nic_message_drop(fab, msg);
     }
 }

@@ -12,7 +12,8 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 
-/* limit of the messages that are kept for queues that are not open yet; more wait at senders */
+/* limit of the messages from one node that are kept for queues that were never open; more wait at
+   the sender, without holding up other senders */
 #define NIC_PARKED_MAX 4096u
 #define NIC_NUMBERS    65536u /* of queues to which peers can send */
 /* shared receive queues have the ids from NIC_NUMBERS up */
@@ -52,9 +53,16 @@ struct fabemu_queue {
     /* fabemu_queue_open_counted(): number of references; 0: not opened by it */
     uint32_t refs;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
-    bool any;           /* fabemu_queue_open_any() has chosen its number */
     bool announced;     /* fabemu_queue_announce() was called */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
+    /* the group to which the messages belong; NULL: none. Only group/ uses what it points to */
+    const struct fabemu_group *group;
+    bool broken; /* the group is broken: receives end, and messages are refused */
+    /* of fabemu_queue_on_loss() */
+    void (*lost)(struct fabemu_queue *queue, const struct fabemu_req *failed, void *arg);
+    void *lost_arg;
+    /* messages to this node were lost, and no error has reported that yet; FABEMU_ANY_NODE: none */
+    uint32_t lost_to;
 };
 
 /* A posted receive of one message or, if `next` is not NULL, of several (fabemu_recv_multi()). */
@@ -113,6 +121,8 @@ static inline bool nic_queue_is_shared(const struct fabemu_queue *queue)
 
 /** nic_queue_share - implement fabemu_queue_share() for a queue without receives. */
 void nic_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
+/** nic_queue_break - end all receives and sends of the queue, and refuse later messages. */
+void nic_queue_break(struct fabemu_queue *queue);
 /** nic_queue_free - close the queue: end its receives and drop its messages. */
 void nic_queue_free(struct fabemu_queue *queue);
 /** nic_queue_forget_event - let no queue count in @event any more, because it closes. */

@@ -3,6 +3,7 @@
 #include "nic/host/tx/request.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "nic/host/tx/answer.h"
@@ -68,6 +69,22 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
 }
 
 /*
+ * Note from which queue a message without a FIN comes, so that its loss can be reported. A queue
+ * whose owner wants no reports is not noted. Without memory the loss is not reported.
+ */
+static void sender_note(struct nic_peer *peer, const struct nic_send *send, uint32_t seq)
+{
+    struct nic_sender *sender;
+
+    if (!peer->senders)
+        peer->senders = calloc(NIC_ORDER_WINDOW, sizeof *peer->senders);
+    if (!peer->senders)
+        return;
+    sender = &peer->senders[seq % NIC_ORDER_WINDOW];
+    *sender = (struct nic_sender){.seq = seq, .queue = send->src_queue + 1u};
+}
+
+/*
  * Send the first segment of a message. A message that is not @eager has an id. Returns false if
  * there is no space; then nothing has changed.
  */
@@ -80,6 +97,8 @@ static bool send_first(struct fabemu *fab, struct nic_peer *peer, struct nic_sen
     if (!seg)
         return false;
     send->watched.number = (uint16_t)peer->tx_seq;
+    if (send->reports_loss && !op->id)
+        sender_note(peer, send, peer->tx_seq);
     seg->hdr.seq = peer->tx_seq++;
     if (eager && send_is_short(send))
         send_short(peer, send, seg);
@@ -280,6 +299,42 @@ bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send 
 {
     return peer->open && emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
            send_first(fab, peer, send, true); /* true: the message is eager */
+}
+
+/* Return whether @op is a send from queue @src that can end now. */
+static bool send_can_end(struct nic_op *op, uint16_t src)
+{
+    return op->kind == NIC_OP_SEND && nic_send_of(op)->src_queue == src &&
+           (op->state == NIC_OP_QUEUED || op->state == NIC_OP_WAITING ||
+            op->state == NIC_OP_STREAM);
+}
+
+static void send_cancel(struct fabemu *fab, struct nic_op *op, int status)
+{
+    if (op->state == NIC_OP_STREAM)
+        nic_fin(fab, nic_peer(fab, op->node), op->remote, status);
+    nic_op_end(fab, op, status);
+}
+
+void nic_sends_end(struct fabemu *fab, uint16_t src, int status)
+{
+    for (uint32_t i = 1; i < fab->slot_count; i++) {
+        struct nic_op *op = fab->slots[i].op;
+
+        if (op && send_can_end(op, src))
+            send_cancel(fab, op, status);
+    }
+    for (uint32_t node = 0; node < fab->info.nodes; node++) {
+        struct emu_list *queue = &fab->peers[node].sendq, *at, *next;
+
+        for (at = queue->next; at && at != queue; at = next) {
+            struct nic_op *op = emu_list_entry(at, struct nic_op, post.link);
+
+            next = at->next;
+            if (send_can_end(op, src))
+                send_cancel(fab, op, status);
+        }
+    }
 }
 
 uint32_t nic_requests_send(struct fabemu *fab)

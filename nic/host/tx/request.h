@@ -13,6 +13,9 @@ struct nic_send {
     uint16_t dst_queue, src_queue, mark;
     bool delivered; /* the send is complete only when the message is in the receiver's memory */
     bool matched;   /* the send is complete only when a receive has received the message */
+    /* the owner of the sender's queue wants to know that the message is lost after its send has
+       completed */
+    bool reports_loss;
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
 static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_report()");
@@ -50,6 +53,11 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op);
  * is not empty, the window is full, the peer is not open, or the ring has no space.
  */
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send);
+/**
+ * nic_sends_end - end the sends from queue @src with @status, except one whose segments are being
+ * sent. A receiver that has asked for the data is notified.
+ */
+void nic_sends_end(struct fabemu *fab, uint16_t src, int status);
 /** nic_requests_send - send a burst to each peer with queued requests. Returns segments sent. */
 uint32_t nic_requests_send(struct fabemu *fab);
 

@@ -512,11 +512,14 @@ static int64_t of_group(struct conn *conn, const char *name, int64_t group)
     return err;
 }
 
-/* Create a group; returns its number, or -errno. */
-static int64_t create_group(struct conn *conn, const uint32_t *nodes, uint32_t count)
+/* Create a group, or ask for it by @key if that is not NULL; returns its number, or -errno. */
+static int64_t open_group(struct conn *conn, const char *key, const uint32_t *nodes, uint32_t count)
 {
     struct json_object *request = command("group_create"), *list = json_object_new_array(), *reply;
     int64_t ret;
+
+    if (key)
+        json_add_text(request, "key", key);
 
     for (uint32_t i = 0; i < count; i++)
         json_object_array_add(list, json_object_new_int64(nodes[i]));
@@ -526,6 +529,11 @@ static int64_t create_group(struct conn *conn, const uint32_t *nodes, uint32_t c
                                      : -emu_json_number(reply, "errno", 0);
     json_object_put(reply);
     return ret;
+}
+
+static int64_t create_group(struct conn *conn, const uint32_t *nodes, uint32_t count)
+{
+    return open_group(conn, NULL, nodes, count);
 }
 
 /* --- state that all replicas must agree on, after the hosts have stopped ----------------- */
@@ -614,6 +622,46 @@ static void group__is_created_and_breaks_everywhere(void)
     replicas_agree();
     conn_close(&conn[0]);
     conn_close(&conn[1]);
+    fixture_free();
+}
+
+/* A member on each host asks for the groups of one key: first it is refused, and one breaks. */
+static void group__is_opened_by_its_key_on_all_hosts(void)
+{
+    struct conn conn[3];
+    uint32_t nodes[3];
+    int64_t group, next;
+
+    fixture_start();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        nodes[h] = (uint32_t)attach(&conn[h], h, -1);
+    conn_close(&conn[2]);
+    json_object_put(next_event(&fixture.host[0].owner, "node_died"));
+    CU_ASSERT_EQUAL(open_group(&conn[1], "key", nodes, 3), -EHOSTUNREACH);
+    CU_ASSERT_EQUAL_FATAL(attach(&conn[2], 2, nodes[2]), nodes[2]);
+    CU_ASSERT_EQUAL(open_group(&conn[2], "key", nodes, 3), -EHOSTUNREACH);
+    group = open_group(&conn[2], "key", nodes, 3);
+    CU_ASSERT_TRUE(group >= 0);
+    CU_ASSERT_EQUAL(open_group(&conn[1], "key", nodes, 3), group);
+    CU_ASSERT_EQUAL(of_group(&conn[1], "group_join", group), 0);
+    CU_ASSERT_EQUAL(of_group(&conn[1], "group_break", group), 0);
+    CU_ASSERT_EQUAL(of_group(&conn[1], "group_leave", group), 0);
+    CU_ASSERT_EQUAL(open_group(&conn[2], "key", nodes, 3), -EPIPE);
+    next = open_group(&conn[2], "key", nodes, 3);
+    CU_ASSERT_TRUE(next >= 0 && next != group);
+    CU_ASSERT_EQUAL(open_group(&conn[0], "key", nodes, 3), -EHOSTUNREACH);
+    CU_ASSERT_EQUAL(open_group(&conn[0], "key", nodes, 3), -EPIPE);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        CU_ASSERT_EQUAL(open_group(&conn[h], "key", nodes, 3), next);
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_join", next), 0);
+    }
+    for (uint32_t h = 0; h < HOSTS; h++)
+        CU_ASSERT_EQUAL(of_group(&conn[h], "group_leave", next), 0);
+    fixture_end();
+    CU_ASSERT_EQUAL(fixture.host[0].fabric->groups, 0);
+    replicas_agree();
+    for (uint32_t h = 0; h < HOSTS; h++)
+        conn_close(&conn[h]);
     fixture_free();
 }
 
@@ -3483,6 +3531,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(processes__get_nodes_of_their_own_host),
         CASE(group__is_created_and_breaks_everywhere),
+        CASE(group__is_opened_by_its_key_on_all_hosts),
         CASE(replicas__agree_after_random_requests),
         CASE(report__adds_up_all_hosts),
         CASE(standstill__covers_all_hosts),

@@ -338,7 +338,8 @@ static void scenarios__fit_a_network(void)
 
         CU_ASSERT_PTR_EQUAL(fault_scenario_find(scenario->name), scenario);
         CU_ASSERT(strlen(scenario->about) < 80 && !strpbrk(scenario->name, "./"));
-        CU_ASSERT_EQUAL_FATAL(fault_schedule_read(&schedule, scenario->name, error, sizeof error),
+        CU_ASSERT_EQUAL_FATAL(fault_schedule_read(&schedule, scenario->name, NULL, error,
+                                                  sizeof error),
                               0);
         for (uint32_t k = 0; k < 2 * schedule.count; k++) {
             struct fault_network network = {graphs[k % 2], &profiles[k % 2], EMU_CLOCK_REAL};
@@ -365,7 +366,7 @@ static void scenarios__show_every_kind(void)
         struct fault_schedule schedule;
         char error[FAULT_ERROR_BYTES + 128];
 
-        if (fault_schedule_read(&schedule, scenario->name, error, sizeof error))
+        if (fault_schedule_read(&schedule, scenario->name, NULL, error, sizeof error))
             CU_FAIL_FATAL("a scenario was refused");
         for (uint32_t k = 0; k < schedule.count; k++)
             shown |= 1u << schedule.line[k].fault.kind;

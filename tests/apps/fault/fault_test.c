@@ -86,7 +86,7 @@ static void each_is_printed(const char *const (*rows)[2], size_t count)
         struct fault f = parsed(rows[i][0]), again;
         char text[FAULT_TEXT_BYTES];
 
-        fault_print(&f, text);
+        fault_print(&f, NULL, text);
         if (strcmp(text, rows[i][1]) != 0)
             printf("\n%s: %s\n", rows[i][0], text);
         CU_ASSERT_STRING_EQUAL(text, rows[i][1]);
@@ -268,8 +268,8 @@ static void random_rule(uint64_t *random, struct fault *f)
     }
     rule->aim.packets = (uint32_t)test_draw(random, 1, EMU_FAULT_ENTRIES);
     rule->aim.kinds = (uint32_t)test_draw(random, 1, EMU_FAULT_KINDS);
-    rule->aim.src = (uint32_t)test_random(random);
-    rule->aim.dst = (uint32_t)test_random(random);
+    rule->aim.src = (uint32_t)test_random(random) % TOPO_NODES_MAX;
+    rule->aim.dst = (uint32_t)test_random(random) % TOPO_NODES_MAX;
     if (f->kind == FAULT_BIT_ERRORS)
         rule->what =
             (enum emu_fault_what)test_draw(random, EMU_FAULT_FLIP_ANY, EMU_FAULT_FLIP_PAYLOAD);
@@ -322,9 +322,9 @@ static void fault_print__is_read_as_the_same_fault(void)
         random_where(&random, &f);
         random_when(&random, &f);
         random_own(&random, &f);
-        fault_print(&f, text);
+        fault_print(&f, NULL, text);
         again = parsed(text);
-        fault_print(&again, twice);
+        fault_print(&again, NULL, twice);
         longest = strlen(text) > longest ? strlen(text) : longest;
         if (!same(&f, &again))
             printf("%s\n%s\n", text, twice);
@@ -341,7 +341,8 @@ struct refused {
     const char *text, *wrong, *right;
 };
 
-static void each_is_refused(const struct refused *rows, size_t count)
+static void each_is_refused(const struct refused *rows, size_t count,
+                            const struct topo_graph *graph)
 {
     for (size_t i = 0; i < count; i++) {
         struct fault fault, before;
@@ -349,7 +350,7 @@ static void each_is_refused(const struct refused *rows, size_t count)
 
         memset(&fault, 0x5a, sizeof fault);
         before = fault;
-        CU_ASSERT_EQUAL(fault_parse(&fault, rows[i].text, error, sizeof error), -EINVAL);
+        CU_ASSERT_EQUAL(fault_parse(&fault, rows[i].text, graph, error, sizeof error), -EINVAL);
         if (!strstr(error, rows[i].wrong) || !strstr(error, rows[i].right))
             printf("\n%s: %s\n", rows[i].text, error);
         CU_ASSERT_PTR_NOT_NULL(strstr(error, rows[i].wrong));
@@ -397,7 +398,7 @@ static void fault_parse__reports_the_wrong_word(void)
         {"link-down link=0:1\x7f", "a control character, 127", "one line"},
     };
 
-    each_is_refused(rows, sizeof rows / sizeof rows[0]);
+    each_is_refused(rows, sizeof rows / sizeof rows[0], NULL);
 }
 
 static void fault_parse__reports_the_wrong_time(void)
@@ -434,7 +435,7 @@ static void fault_parse__reports_the_wrong_time(void)
         {"on=barrier:9223372036854775808 link-down link=0:1", "on=barrier", "from 1"},
     };
 
-    each_is_refused(rows, sizeof rows / sizeof rows[0]);
+    each_is_refused(rows, sizeof rows / sizeof rows[0], NULL);
 }
 
 static void fault_parse__reports_the_wrong_value(void)
@@ -458,7 +459,7 @@ static void fault_parse__reports_the_wrong_value(void)
         {"loss link=0:1 packet=ack,", "packet=ack,", "ack,nack"},
         {"loss link=0:1 packet=", "packet=:", "ack,nack"},
         {"loss link=0:1 kind=broadcast", "kind=broadcast", "multicast"},
-        {"loss link=0:1 from=4294967295", "from=4294967295 is too large", "node"},
+        {"loss link=0:1 from=4294967295", "from=4294967295", "number of a node"},
         {"loss link=0:1 group=2147483648", "too large", "2147483647"},
         {"combine-flip switch=0 kind=barrier", "combine-flip", "reduce or allreduce"},
         {"bit-errors link=0:1 part=tail", "part=tail", "header, payload or any"},
@@ -471,7 +472,7 @@ static void fault_parse__reports_the_wrong_value(void)
         {"partition node=any", "no other nodes", "nodes=0-3"},
     };
 
-    each_is_refused(rows, sizeof rows / sizeof rows[0]);
+    each_is_refused(rows, sizeof rows / sizeof rows[0], NULL);
 }
 
 static void fault_parse__reports_the_wrong_target(void)
@@ -512,8 +513,95 @@ static void fault_parse__reports_the_wrong_target(void)
          "nodes=0,2,4", "32 ranges"},
     };
 
-    each_is_refused(rows, sizeof rows / sizeof rows[0]);
+    each_is_refused(rows, sizeof rows / sizeof rows[0], NULL);
 }
+
+/* --- names of nodes ----------------------------------------------------------------------- */
+
+/* Names that look like numbers, ranges, lists and keywords; node 7 has no description. */
+static struct topo_graph *named_graph(void)
+{
+    static const char *const titles[] = {"gpu-01", "gpu-02", "1-2", "a,b",
+                                         "any",    "4711",   "x y", ""};
+    char text[2048] = "Switch 8 \"leaf\" # \"leaf\"\n", error[1024] = "";
+    size_t used = strlen(text);
+    struct topo_graph *graph = NULL;
+
+    for (int i = 0; i < 8; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "[%d] \"h%d\"[1]\n", i + 1, i);
+    for (int i = 0; i < 8; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "Ca 1 \"h%d\" # \"%s\"\n", i,
+                                 titles[i]);
+    CU_ASSERT_EQUAL_FATAL(topo_read(&graph, "net", text, used, error, sizeof error), 0);
+    CU_ASSERT_STRING_EQUAL(topo_node_name(graph, 1), "gpu-02");
+    return graph;
+}
+
+/* A name means the same fault as the number, and is in the printed text if it can be read again. */
+static void fault_parse__reads_names_of_nodes(void)
+{
+    static const struct {
+        const char *name, *number, *printed;
+    } rows[] = {
+        {"loss link=any from=gpu-01 to=gpu-02", "loss link=any from=0 to=1", ""},
+        {"loss link=any from=1-2 to=a,b", "loss link=any from=2 to=3",
+         "loss link=any from=1-2 to=3"},
+        {"loss link=any from=4711 to=h6", "loss link=any from=5 to=6",
+         "loss link=any from=4711 to=6"},
+        {"loss link=any from=any", "loss link=any from=4", "loss link=any from=4"},
+        {"node-kill node=gpu-02", "node-kill node=1", ""},
+        {"node-kill node=1-2", "node-kill nodes=2", ""},
+        {"node-kill node=h7", "node-kill nodes=7", ""},
+        {"node-kill node=a,b", "node-kill node=3", "node-kill node=3"},
+        {"node-kill nodes=any", "node-kill node=4", "node-kill node=4"},
+        {"node-kill nodes=a,b", "node-kill node=3", "node-kill node=3"},
+        {"node-kill nodes=1-2", "node-kill nodes=1,2", "node-kill nodes=1-2"},
+        {"node-kill nodes=gpu-01,4-5,h7", "node-kill nodes=0,4-5,7", "node-kill nodes=0,4-5,7"},
+    };
+    struct topo_graph *graph = named_graph();
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *printed = *rows[i].printed ? rows[i].printed : rows[i].name;
+        char error[FAULT_ERROR_BYTES] = "", text[FAULT_TEXT_BYTES];
+        struct fault named, again, numbered = parsed(rows[i].number);
+
+        CU_ASSERT_EQUAL_FATAL(fault_parse(&named, rows[i].name, graph, error, sizeof error), 0);
+        CU_ASSERT(same(&named, &numbered));
+        fault_print(&named, graph, text);
+        CU_ASSERT_STRING_EQUAL(text, printed);
+        CU_ASSERT_EQUAL_FATAL(fault_parse(&again, text, graph, error, sizeof error), 0);
+        CU_ASSERT(same(&named, &again));
+    }
+    topo_free(graph);
+}
+
+static void fault_parse__reports_the_wrong_node(void)
+{
+    static const struct refused rows[] = {
+        {"loss link=any from=gpu-03", "from=gpu-03: there is no node gpu-03", "mean 'gpu-0"},
+        {"loss link=any to=8", "to=8: there is no node 8", "nodes 0 to 7"},
+        {"loss link=any from=", "from=: it must be", "or its name"},
+        {"loss link=any from", "from has no value", "or its name"},
+        {"node-kill node=gpu01", "there is no node gpu01", "mean 'gpu-01'?"},
+        {"node-kill nodes=0,gpu01", "there is no node gpu01", "mean 'gpu-01'?"},
+        {"node-kill nodes=gpu-01-gpu-02", "there is no node gpu-01-gpu-02", "nodes 0 to 7"},
+        {"node-kill nodes=2-1", "nodes=2-1: it must be", "0-3,8"},
+        {"node-kill nodes=0,a,b", "there is no node a", "nodes 0 to 7"},
+    };
+    struct topo_graph *graph = named_graph(), *plain = NULL;
+    char error[FAULT_ERROR_BYTES] = "";
+    struct fault fault;
+
+    each_is_refused(rows, sizeof rows / sizeof rows[0], graph);
+    topo_free(graph);
+    CU_ASSERT_EQUAL_FATAL(topo_parse(&plain, "kary:2,2", error, sizeof error), 0);
+    CU_ASSERT_EQUAL(fault_parse(&fault, "loss link=any from=a", plain, error, sizeof error),
+                    -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "because it is not from a file, no names"));
+    topo_free(plain);
+}
+
+/* --- limits ------------------------------------------------------------------------------- */
 
 static void fault_parse__refuses_overlong_words(void)
 {
@@ -526,7 +614,7 @@ static void fault_parse__refuses_overlong_words(void)
         memset(text, '7', bytes);
         text[bytes] = '\0';
         memcpy(text, fronts[i], strlen(fronts[i]));
-        CU_ASSERT_EQUAL(fault_parse(&fault, text, error, sizeof error), -EINVAL);
+        CU_ASSERT_EQUAL(fault_parse(&fault, text, NULL, error, sizeof error), -EINVAL);
         CU_ASSERT_PTR_NOT_NULL(strstr(error, "longer than 1023 characters"));
     }
     free(text);
@@ -540,7 +628,7 @@ static void fault_parse__truncates_the_error_to_its_buffer(void)
 
     for (size_t room = 0; room < sizeof error; room++) {
         memset(error, '*', sizeof error);
-        CU_ASSERT_EQUAL(fault_parse(&fault, "fly link=0:1", error, room), -EINVAL);
+        CU_ASSERT_EQUAL(fault_parse(&fault, "fly link=0:1", NULL, error, room), -EINVAL);
         CU_ASSERT_EQUAL(error[room], '*');
         if (room)
             CU_ASSERT_EQUAL(strlen(error), room - 1);
@@ -600,8 +688,8 @@ static void check_round_trip(const char *text)
     struct fault fault;
     char error[FAULT_ERROR_BYTES] = "", canonical[FAULT_TEXT_BYTES];
 
-    if (fault_parse(&fault, text, error, sizeof error) == 0) {
-        fault_print(&fault, canonical);
+    if (fault_parse(&fault, text, NULL, error, sizeof error) == 0) {
+        fault_print(&fault, NULL, canonical);
         struct fault again = parsed(canonical);
         if (!same(&fault, &again))
             printf("%s\n%s\n", text, canonical);
@@ -629,7 +717,7 @@ static void garbage__is_refused_or_parsed(void)
         free(text);
         char *bare = malloc(bytes ? bytes : 1);
         memcpy(bare, room, bytes);
-        if (fault_schedule_text(&schedule, "bare", bare, bytes, error, sizeof error) == 0)
+        if (fault_schedule_text(&schedule, "bare", bare, bytes, NULL, error, sizeof error) == 0)
             fault_schedule_release(&schedule);
         free(bare);
     }
@@ -642,7 +730,7 @@ static struct fault_schedule read_good(const char *text, size_t bytes)
     struct fault_schedule schedule = {0};
     char error[FAULT_ERROR_BYTES + 128] = "";
 
-    if (fault_schedule_text(&schedule, "s", text, bytes, error, sizeof error)) {
+    if (fault_schedule_text(&schedule, "s", text, bytes, NULL, error, sizeof error)) {
         printf("%s\n", error);
         CU_FAIL_FATAL("a good schedule was refused");
     }
@@ -676,7 +764,8 @@ static void refused_as(const char *text, size_t bytes, int err, const char *wron
     struct fault_schedule schedule;
     char error[FAULT_ERROR_BYTES + 128] = "";
 
-    CU_ASSERT_EQUAL(fault_schedule_text(&schedule, "name", text, bytes, error, sizeof error), err);
+    CU_ASSERT_EQUAL(fault_schedule_text(&schedule, "name", text, bytes, NULL, error, sizeof error),
+                    err);
     if (!strstr(error, wrong))
         printf("\n%s\n", error);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, wrong));
@@ -737,20 +826,20 @@ static void schedule__is_a_scenario_or_a_file(void)
     CU_ASSERT_FATAL(fd >= 0);
     CU_ASSERT_EQUAL(write(fd, "loss link=any rate=1e-3", 23), 23);
     close(fd);
-    CU_ASSERT_EQUAL_FATAL(fault_schedule_read(&schedule, name, error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(fault_schedule_read(&schedule, name, NULL, error, sizeof error), 0);
     CU_ASSERT_EQUAL(schedule.count, 1);
     fault_schedule_release(&schedule);
     unlink(name);
-    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, name, error, sizeof error), -EIO);
+    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, name, NULL, error, sizeof error), -EIO);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "No such file"));
-    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "/", error, sizeof error), -EIO);
+    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "/", NULL, error, sizeof error), -EIO);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "Is a directory"));
-    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "/dev/zero", error, sizeof error), -E2BIG);
+    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "/dev/zero", NULL, error, sizeof error), -E2BIG);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "not a schedule"));
-    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "flop", error, sizeof error), -ENOENT);
+    CU_ASSERT_EQUAL(fault_schedule_read(&schedule, "flop", NULL, error, sizeof error), -ENOENT);
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "no scenario 'flop'; there are flap, "));
     CU_ASSERT_PTR_NOT_NULL(strstr(error, "partition-heals; the name of a file has"));
-    CU_ASSERT_EQUAL_FATAL(fault_schedule_read(&schedule, "flap", error, sizeof error), 0);
+    CU_ASSERT_EQUAL_FATAL(fault_schedule_read(&schedule, "flap", NULL, error, sizeof error), 0);
     CU_ASSERT_EQUAL(schedule.count, 3);
     fault_schedule_release(&schedule);
 }
@@ -766,6 +855,8 @@ static const struct test_case cases[] = {
     CASE(fault_parse__reports_the_wrong_time),
     CASE(fault_parse__reports_the_wrong_value),
     CASE(fault_parse__reports_the_wrong_target),
+    CASE(fault_parse__reads_names_of_nodes),
+    CASE(fault_parse__reports_the_wrong_node),
     CASE(fault_parse__refuses_overlong_words),
     CASE(fault_parse__truncates_the_error_to_its_buffer),
     CASE(garbage__is_refused_or_parsed),

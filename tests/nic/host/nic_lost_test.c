@@ -234,6 +234,55 @@ static void dropped__is_reported_by_the_next_operation(void)
     }
 }
 
+static void count_loss(struct fabemu_queue *queue, const struct fabemu_req *failed, void *arg)
+{
+    char why[96];
+
+    fabemu_req_why(queue->fab, failed, why, sizeof why);
+    CU_ASSERT_TRUE(failed->status == -EHOSTUNREACH && strstr(why, "node 1"));
+    ++*(unsigned *)arg;
+}
+
+/* The owner of a queue is told of a loss that no operation reports, and only then. */
+static void dropped__is_reported_to_the_queue(void)
+{
+    for (unsigned kind = 0; kind < 4; kind++) {
+        struct peers w;
+        struct fabemu_req req = {0};
+        unsigned losses = 0, others = 0;
+        struct fabemu_queue *other;
+        uint32_t v = 3;
+
+        hasty_open(&w, 2, false);
+        CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 5, &other), 0);
+        fabemu_queue_on_loss(other, count_loss, &others);
+        fabemu_queue_on_loss(w.queue[0], count_loss, &losses);
+        connect_peers(&w, 0, 1);
+        fake_cut(w.fake, 0, 1, true);
+        peers_inject(&w, 0, 1, 1, &v, 4);
+        peers_inject(&w, 0, 1, 1, &v, 4);
+        fake_step(w.fake);
+        fake_cut(w.fake, 0, 1, false);
+        fake_quiet(w.fake);
+        CU_ASSERT_TRUE(w.fab[0]->peers[1].unreported_incarnation);
+        if (kind == 1)
+            fabemu_queue_on_loss(w.queue[0], NULL, NULL);
+        if (kind == 2) { /* this operation reports it */
+            peers_recv(&w, 0, 1, 1, 0, &v, 4, &req);
+            CU_ASSERT_EQUAL(req.status, -EHOSTUNREACH);
+        }
+        if (kind == 3)
+            fabemu_queue_close(w.queue[0]);
+        for (uint64_t end = emu_now_ns() + 20000000; emu_now_ns() < end;)
+            fake_pump(w.fake);
+        CU_ASSERT_TRUE(losses == (kind == 0) && others == 0);
+        CU_ASSERT_EQUAL(w.fab[0]->peers[1].unreported_incarnation != 0, kind == 1 || kind == 3);
+        if (kind == 3)
+            CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 1, &w.queue[0]), 0);
+        peers_close(&w);
+    }
+}
+
 /*
  * Both sides lose a segment at the same time; or one loses two before the peer knows of the first.
  */
@@ -1154,6 +1203,7 @@ int main(void)
         CASE(dropped__ends_all_operations_on_both_sides),
         CASE(dropped__one_segment_breaks_the_pair),
         CASE(dropped__is_reported_by_the_next_operation),
+        CASE(dropped__is_reported_to_the_queue),
         CASE(dropped__on_both_sides_ends_in_one_epoch),
         CASE(connect__dropped_is_unreachable_at_once),
         CASE(connect__is_left_to_the_network),

@@ -56,7 +56,7 @@ static void share__matches_messages_that_arrived_before(void)
     for (unsigned i = 0; i < 4; i++)
         send(&w, FIRST, out, bytes[i], i, &sent[i]);
     fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 4);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, 4);
     CU_ASSERT_EQUAL_FATAL(fabemu_queue_open_shared(w.fab[1], &shared), 0);
     for (unsigned i = 0; i < 2; i++)
         receive(shared, in, BIG, &got[i]);
@@ -75,7 +75,7 @@ static void share__matches_messages_that_arrived_before(void)
         CU_ASSERT_EQUAL(got[i].queue, FIRST);
     }
     CU_ASSERT(bytes_filled(in, BIG, 1));
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, 0);
     CU_ASSERT_TRUE(peers_clean(w.fab[1]));
     peers_close(&w);
     free(in);

@@ -706,7 +706,7 @@ static void send__waits_when_no_more_can_be_held(void)
     fake_quiet(w.fake);
     for (uint32_t i = 0; i < COUNT; i++)
         done += fabemu_req_status(&send[i]) != FABEMU_PENDING;
-    CU_ASSERT_EQUAL(w.fab[1]->parked, NIC_PARKED_MAX);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, NIC_PARKED_MAX);
     CU_ASSERT_TRUE(done < NIC_PARKED_MAX + NIC_ORDER_WINDOW);
     CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[1], 7, &late), 0);
     for (uint32_t i = 0; i < COUNT; i++) {
@@ -720,12 +720,40 @@ static void send__waits_when_no_more_can_be_held(void)
     }
     CU_ASSERT_TRUE(fake_finish(w.fake, send, COUNT));
     CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, 0);
     peers_close(&w);
     free(send);
     free(v);
     free(out);
     free(in);
+}
+
+/* A node that sends too many messages to a queue that nobody opens does not hold up another. */
+static void send__is_not_held_up_by_another_node(void)
+{
+    enum { COUNT = NIC_PARKED_MAX + NIC_ORDER_WINDOW };
+    struct peers w;
+    struct fabemu_req recv, other[2], *send = calloc(COUNT, sizeof *send);
+    struct fabemu_dest dest = {.node = 1, .queue = 7};
+    uint32_t v = 5, got = 0;
+
+    peers_open(&w, 3, true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        struct fabemu_iov iov = {.base = &v, .bytes = 4};
+
+        CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov, 1, &send[i]), 0);
+    }
+    fake_quiet(w.fake);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, NIC_PARKED_MAX);
+    dest.queue = 8; /* not open either */
+    memset(other, 0, sizeof other);
+    CU_ASSERT_EQUAL(fabemu_send(w.queue[2], &dest, &(struct fabemu_iov){&v, 4}, 1, &other[0]), 0);
+    peers_send(&w, 2, 1, 3, &v, 4, &other[1]);
+    peers_recv(&w, 1, 2, 3, 0, &got, 4, &recv);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &recv, 1) && fake_finish(w.fake, other, 2));
+    CU_ASSERT_TRUE(recv.status == 0 && got == 5);
+    peers_close(&w);
+    free(send);
 }
 
 static void queue_open_any__starts_empty_and_rotates(void)
@@ -745,8 +773,8 @@ static void queue_open_any__starts_empty_and_rotates(void)
     while (fabemu_inject(w.queue[0], &dest, "x", 1) == -EAGAIN)
         fake_pump(w.fake);
     fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 0); /* the next owner must not receive it */
-    for (unsigned i = 0; i < 3; i++)      /* so senders that wait for the receiver must not wait */
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, 0); /* the next owner must not receive it */
+    for (unsigned i = 0; i < 3; i++) /* so senders that wait for the receiver must not wait */
         CU_ASSERT_EQUAL(fabemu_send(w.queue[0], &dest, &iov[i], 1, &sends[i]), 0);
     CU_ASSERT_TRUE(fake_finish(w.fake, sends, 3));
     for (unsigned i = 0; i < 3; i++)
@@ -756,7 +784,7 @@ static void queue_open_any__starts_empty_and_rotates(void)
     w.fab[1]->queue_any = first; /* as after a round of all numbers */
     CU_ASSERT_EQUAL(fabemu_queue_open_any(w.fab[1], 1, &queue[2]), 0);
     CU_ASSERT_EQUAL(fabemu_queue_id(queue[2]), first);
-    CU_ASSERT_EQUAL(w.fab[1]->parked, 0);
+    CU_ASSERT_EQUAL(w.fab[1]->peers[0].parked, 0);
     CU_ASSERT_EQUAL(fabemu_probe(queue[2], FABEMU_ANY_NODE, 0, UINT64_MAX, NULL, &req), -ENOMSG);
     peers_close(&w);
 }
@@ -896,6 +924,7 @@ int main(void)
         CASE(recv__into_separate_pieces),
         CASE(send__survives_a_receiver_that_does_not_poll),
         CASE(send__waits_when_no_more_can_be_held),
+        CASE(send__is_not_held_up_by_another_node),
         CASE(queue_open_any__starts_empty_and_rotates),
         CASE(queue_open_any__opens_the_first_of_a_free_pair),
         CASE(idle__sleeps_when_its_caller_only_waits),

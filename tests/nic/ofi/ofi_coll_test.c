@@ -8,6 +8,7 @@
  */
 #include <complex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_collective.h>
+#include <rdma/fi_tagged.h>
 
 #include "tests/test.h"
 #include "tests/fixtures/ofi/fixture.h"
@@ -38,6 +40,7 @@
 /* In memory of all members. */
 struct team {
     pthread_barrier_t barrier; /* of the processes, not of the fabric */
+    bool rogue;
     char name[MEMBERS][OFI_FIXTURE_ADDR_BYTES];
 };
 
@@ -113,21 +116,76 @@ static void member_close(struct member *me)
     fi_freeinfo(me->info);
 }
 
+#define JOIN_QUEUE    1 /* OFI_JOIN_QUEUE */
+#define JOIN_KIND     ((uint64_t)3 << 62)
+#define JOIN_WITHDRAW ((uint64_t)1 << 62)
+#define JOIN_GROUP    ((uint64_t)2 << 62)
+
+/* An address of this provider. */
+struct own_addr {
+    uint32_t node;
+    uint16_t queue[2];
+    uint64_t fabric, incarnation;
+};
+
+/* An endpoint whose queue for tagged messages is the one for the messages of join.c. */
+static void rogue_open(struct member *me)
+{
+    struct fi_info *hints = ofi_fixture_hints(OFI_FIXTURE_CAPS_ALL);
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+    struct own_addr own = {.node = UINT32_MAX, .queue = {300, JOIN_QUEUE}};
+    size_t bytes = OFI_FIXTURE_ADDR_BYTES;
+
+    must(ofi_fixture_info(hints, &me->info) == 0);
+    fi_freeinfo(hints);
+    must(fi_fabric(me->info->fabric_attr, &me->fabric, NULL) == 0);
+    must(fi_domain(me->fabric, me->info, &me->domain, NULL) == 0);
+    must(fi_av_open(me->domain, &av, &me->av, NULL) == 0);
+    must(fi_cq_open(me->domain, &cq, &me->cq, NULL) == 0);
+    must(fi_endpoint(me->domain, me->info, &me->ep, NULL) == 0);
+    must(fi_setname(&me->ep->fid, &own, sizeof own) == 0);
+    must(fi_ep_bind(me->ep, &me->av->fid, 0) == 0);
+    must(fi_ep_bind(me->ep, &me->cq->fid, FI_TRANSMIT | FI_RECV) == 0);
+    must(fi_enable(me->ep) == 0);
+    must(fi_getname(&me->ep->fid, me->team->name[me->rank], &bytes) == 0);
+    meet(me);
+}
+
+static void rogue_close(struct member *me)
+{
+    must(fi_close(&me->ep->fid) == 0 && fi_close(&me->cq->fid) == 0);
+    must(fi_close(&me->av->fid) == 0 && fi_close(&me->domain->fid) == 0);
+    must(fi_close(&me->fabric->fid) == 0);
+    fi_freeinfo(me->info);
+}
+
 typedef void member_fn(struct member *me);
 
 static void member_run(struct team *team, unsigned rank, uint64_t bind_flags, member_fn *run)
 {
     struct member me = {.team = team, .rank = rank};
 
+    bool rogue = team->rogue && rank == 0;
+
     alarm(TEAM_S);
-    member_open(&me, bind_flags);
+    if (rogue)
+        rogue_open(&me);
+    else
+        member_open(&me, bind_flags);
     run(&me);
-    member_close(&me);
+    if (rogue)
+        rogue_close(&me);
+    else
+        member_close(&me);
     _exit(0);
 }
 
-/* Run a team. @victim: the member that kills itself; MEMBERS: none. */
-static void team_run_with(member_fn *run, uint64_t bind_flags, unsigned victim)
+/*
+ * Run a team. @victim: the member that kills itself; MEMBERS: none. @rogue: member 0 is opened by
+ * rogue_open().
+ */
+static void team_run_plan(member_fn *run, uint64_t bind_flags, unsigned victim, bool rogue)
 {
     struct team *team =
         mmap(NULL, sizeof *team, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -137,6 +195,7 @@ static void team_run_with(member_fn *run, uint64_t bind_flags, unsigned victim)
     pthread_barrierattr_init(&attr);
     pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
     pthread_barrier_init(&team->barrier, &attr, MEMBERS);
+    team->rogue = rogue;
     fflush(NULL);
     for (unsigned i = 0; i < MEMBERS; i++) {
         pid[i] = fork();
@@ -153,6 +212,11 @@ static void team_run_with(member_fn *run, uint64_t bind_flags, unsigned victim)
     }
     pthread_barrierattr_destroy(&attr);
     munmap(team, sizeof *team);
+}
+
+static void team_run_with(member_fn *run, uint64_t bind_flags, unsigned victim)
+{
+    team_run_plan(run, bind_flags, victim, false);
 }
 
 static void team_run(member_fn *run)
@@ -544,7 +608,6 @@ static void check_flight(struct member *me)
         must(start(me, mc[1 - (i % 3 == 0 && i % 9 == FI_ALLREDUCE)], i % 9, i % MEMBERS, &b[i],
                    &b[i]) == 0);
     }
-    must(fi_close(&mc[1]->fid) == -FI_EBUSY || fi_cntr_read(me->cntr) >= FLIGHT);
     for (unsigned i = 0; i < FLIGHT; i++)
         done[(struct buffers *)entry_wait(me) - b] = true;
     for (unsigned i = 0; i < FLIGHT; i++) {
@@ -624,26 +687,74 @@ static void coll__reports_what_was_requested(void)
     team_run_with(check_selective, FI_SELECTIVE_COMPLETION, MEMBERS);
 }
 
-static void check_busy(struct member *me)
+/* Read entries until the @count collectives with this context have failed with @error. */
+static void errors_wait(struct member *me, unsigned count, void *context, int error)
+{
+    while (count--) {
+        struct fi_cq_err_entry got = error_wait(me);
+
+        must(got.op_context == context && got.err == error && got.flags == FI_COLLECTIVE);
+    }
+}
+
+/* Start a collective of the switches, and three of messages that are eager or wait for CTS. */
+static unsigned start_some(struct member *me, struct fid_mc *mc, struct buffers *b,
+                           struct buffers *large)
+{
+    must(start(me, mc, FI_ALLREDUCE, 0, b, b) == 0);
+    must(start(me, mc, FI_ALLTOALL, 0, b, b) == 0);
+    must(start(me, mc, FI_ALLTOALL, 0, large, b) == 0);
+    must(start(me, mc, FI_GATHER, 0, large, b) == 0);
+    return 4;
+}
+
+/*
+ * Member 0 never calls the collectives that the others start. Member 1 closes its group, so that
+ * their collectives fail, and that member 0 gets an error for its own. @late: member 1 has started
+ * nothing itself.
+ */
+static void abandon(struct member *me, bool late)
 {
     struct fid_mc *mc = join(me, me->all);
+    struct buffers b = buffers_open(me->rank, 3), large = buffers_open(me->rank, 10000);
+    bool starts = me->rank > 1 || (me->rank == 1 && !late);
+    unsigned count = starts ? start_some(me, mc, &b, &large) : 0;
 
-    if (me->rank) {
-        must(fi_barrier(me->ep, fi_mc_addr(mc), mc) == 0);
-        must(fi_close(&mc->fid) == -FI_EBUSY && fi_close(&me->ep->fid) == -FI_EBUSY);
-        must(fi_close(&me->eq->fid) == -FI_EBUSY);
-        must(fi_cancel(&me->ep->fid, mc) == -FI_ENOENT);
+    must(fi_close(&me->ep->fid) == -FI_EBUSY && fi_close(&me->eq->fid) == -FI_EBUSY);
+    must(fi_cancel(&me->ep->fid, &b) == -FI_ENOENT);
+    if (late && me->rank == 1)
+        must(fi_barrier(me->ep, fi_mc_addr(mc), &b) == 0 && ++count);
+    meet(me);
+    if (me->rank == 1) {
+        must(fi_close(&mc->fid) == 0);
+        must(fi_barrier(me->ep, ADDR_MC, NULL) == -FI_EINVAL);
     }
+    errors_wait(me, count, &b, me->rank == 1 ? FI_ECANCELED : FI_EOTHER);
     meet(me);
     if (me->rank == 0)
-        must(fi_barrier(me->ep, fi_mc_addr(mc), mc) == 0);
-    must(entry_wait(me) == mc);
+        errors_wait(me, start_some(me, mc, &b, &large), &b, FI_EOTHER);
+    if (me->rank != 1)
+        must(fi_close(&mc->fid) == 0);
+    buffers_close(&large);
+    buffers_close(&b);
+}
+
+/* A group that is joined afterwards works. */
+static void check_abandon(struct member *me)
+{
+    struct fid_mc *mc;
+
+    for (unsigned i = 0; i < 4; i++)
+        abandon(me, i % 2);
+    mc = join(me, me->all);
+    check_collective(me, mc, FI_ALLTOALL, 1, 1000);
+    barrier(me, mc);
     must(fi_close(&mc->fid) == 0);
 }
 
-static void close__is_refused_while_a_collective_is_in_flight(void)
+static void close__abandons_collectives_in_flight(void)
 {
-    team_run(check_busy);
+    team_run(check_abandon);
 }
 
 /* --- errors ------------------------------------------------------------------------- */
@@ -836,6 +947,92 @@ static void join__can_be_withdrawn(void)
     team_run(check_withdraw);
 }
 
+/* --- a leader that sends invalid answers --------------------------------------------- */
+
+static struct fi_cq_tagged_entry rogue_receive(struct member *me, void *buf, size_t bytes)
+{
+    struct fi_cq_tagged_entry entry;
+
+    must(fi_trecv(me->ep, buf, bytes, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL) == 0);
+    do
+        must(ofi_fixture_entry_wait(me->cq, &entry, NULL) == 1);
+    while (!(entry.flags & FI_RECV));
+    return entry;
+}
+
+#define ROGUE_ANSWERS 7
+
+/* Answer the JOIN_HELLO of member 1 with a JOIN_GROUP that is invalid, in different ways. */
+static void rogue_answer(struct member *me, fi_addr_t to)
+{
+    uint64_t hello[3];
+    struct {
+        uint32_t error, id, members, zero;
+        uint64_t member[2][2];
+    } group = {.id = 77, .members = 2, .member = {{0, 300}, {1, 70000}}};
+    const size_t bytes[ROGUE_ANSWERS] = {
+        0, 7, sizeof group - 1, sizeof group, sizeof group, sizeof group, sizeof group};
+    struct own_addr own;
+
+    memcpy(&own, me->team->name[0], sizeof own);
+    group.member[0][0] = own.incarnation;
+    for (unsigned i = 0; i < ROGUE_ANSWERS; i++) {
+        struct fi_cq_tagged_entry entry = rogue_receive(me, hello, sizeof hello);
+
+        must((entry.tag & JOIN_KIND) == 0 && entry.len == sizeof hello);
+        uint64_t attempt = hello[1] & ~JOIN_KIND;
+
+        if (i == 4)
+            group.members = 3;
+        if (i == 5) { /* valid, but there is no such group */
+            group.members = 2;
+            group.member[1][1] = 302;
+        }
+        if (i == 6) /* the leader was another process */
+            group.member[0][0]++;
+        while (fi_tinject(me->ep, &group, bytes[i], to, JOIN_GROUP | attempt) == -FI_EAGAIN)
+            fi_cq_read(me->cq, NULL, 0);
+        entry = rogue_receive(me, hello, sizeof hello);
+        must(entry.tag == (JOIN_WITHDRAW | attempt));
+    }
+}
+
+/* Member 1 gets an error for each attempt, and withdraws, so that no other member would wait. */
+static void rogue_join(struct member *me)
+{
+    struct fid_av_set *pair = set_of_range(me, 0, 1, 1);
+
+    for (unsigned i = 0; i < ROGUE_ANSWERS; i++) {
+        struct fid_mc *mc = join_begin(me, pair, NULL);
+        struct fi_eq_err_entry error;
+
+        must(join_event(me, &error, NULL) == NULL && error.fid == &mc->fid);
+        must(error.err == FI_EOTHER || error.err == FI_ENOENT);
+        must(fi_close(&mc->fid) == 0);
+    }
+    must(fi_close(&pair->fid) == 0);
+}
+
+static void rogue_run(struct member *me)
+{
+    struct own_addr to;
+
+    if (me->rank) {
+        if (me->rank == 1)
+            rogue_join(me);
+        return;
+    }
+    memcpy(&to, me->team->name[1], sizeof to);
+    to.queue[1] = JOIN_QUEUE;
+    must(fi_av_insert(me->av, &to, 1, &(fi_addr_t){0}, 0, NULL) == 1);
+    rogue_answer(me, 0);
+}
+
+static void join__withdraws_after_an_invalid_answer(void)
+{
+    team_run_plan(rogue_run, 0, MEMBERS, true);
+}
+
 /* A member dies before it joins, so nobody can. The others form a group without it. */
 static void check_death_before(struct member *me, unsigned victim)
 {
@@ -905,7 +1102,8 @@ static void coll__fails_if_a_member_dies(void)
 struct worker {
     struct member *me;
     struct fid_mc *mc;
-    _Atomic bool done; /* the collective that was started last is complete */
+    _Atomic bool done;      /* the collective that was started last is complete */
+    _Atomic unsigned count; /* barriers that were started */
 };
 
 /* Each thread reads the entries of both threads. */
@@ -951,6 +1149,63 @@ static void coll__threads_use_groups_of_their_own(void)
     team_run(check_threads);
 }
 
+/* Start barriers, each when the one before is complete, until one fails. */
+static void *barriers_run(void *arg)
+{
+    struct worker *worker = arg;
+    struct member *me = worker->me;
+    fi_addr_t addr = fi_mc_addr(worker->mc);
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t err;
+
+    for (;;) {
+        while ((err = fi_barrier(me->ep, addr, worker)) == -FI_EAGAIN)
+            ;
+        if (err == -FI_EINVAL) /* this member has closed the group */
+            break;
+        must(!err);
+        atomic_fetch_add(&worker->count, 1);
+        err = ofi_fixture_entry_wait(me->cq, &entry, NULL);
+        if (err == -FI_EAVAIL) {
+            must(fi_cq_readerr(me->cq, &error, 0) == 1);
+            must(error.err == FI_ECANCELED || error.err == FI_EOTHER);
+            break;
+        }
+        must(err == 1);
+    }
+    return NULL;
+}
+
+/*
+ * Member 1 closes its group while another thread of it, and the other members, use the group. Then
+ * the others do so. They may have got no error, if member 1 had no barrier in flight.
+ */
+static void check_close_in_use(struct member *me)
+{
+    for (unsigned i = 0; i < TEST_TRIALS(10) && !ofi_fixture_is_serial(); i++) {
+        struct worker worker = {.me = me, .mc = join(me, me->all)};
+        pthread_t thread;
+
+        must(pthread_create(&thread, NULL, barriers_run, &worker) == 0);
+        if (me->rank == 1) {
+            while (atomic_load(&worker.count) < 3 * i)
+                sched_yield();
+            must(fi_close(&worker.mc->fid) == 0);
+        }
+        meet(me);
+        if (me->rank != 1)
+            must(fi_close(&worker.mc->fid) == 0);
+        must(pthread_join(thread, NULL) == 0);
+        meet(me);
+    }
+}
+
+static void close__is_safe_while_other_threads_use_the_group(void)
+{
+    team_run(check_close_in_use);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case deaths[] = {
@@ -966,13 +1221,15 @@ int main(int argc, char **argv)
         CASE(coll__many_are_in_flight),
         CASE(join__makes_subgroups),
         CASE(coll__reports_what_was_requested),
-        CASE(close__is_refused_while_a_collective_is_in_flight),
+        CASE(close__abandons_collectives_in_flight),
         CASE(join__refuses_wrong_arguments),
         CASE(coll__refuses_wrong_arguments),
         CASE(join__refuses_two_members_on_one_node),
         CASE(coll__members_disagree),
         CASE(join__can_be_withdrawn),
+        CASE(join__withdraws_after_an_invalid_answer),
         CASE(coll__threads_use_groups_of_their_own),
+        CASE(close__is_safe_while_other_threads_use_the_group),
         {0},
     };
 

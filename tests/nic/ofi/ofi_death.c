@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ofi_death.c - which libfabric error reports a dead peer: ofi_death recv send read write writedata
- * kill stop. tests/cli/bounds_test.py runs it.
+ * ofi_death.c - which libfabric error reports a dead peer: ofi_death recv|send|read|write|writedata
+ * kill|stop, or ofi_death inject COMMAND. tests/cli/bounds_test.py runs it.
  *
- * Two processes: one is killed or stopped. The other then does the named operation and prints the
- * error of its completion and the text of fi_cq_strerror().
+ * Two processes: one is killed or stopped, or cut off by COMMAND. The other then does the named
+ * operation and prints the error of its completion and the text of fi_cq_strerror().
  */
 #include <signal.h>
 #include <stdio.h>
@@ -47,6 +47,13 @@ static bool exchange_addresses(struct ofi_fixture *fixture, fi_addr_t *peer, str
            fi_av_insert(fixture->av, theirs->name, 1, peer, 0, NULL) == 1;
 }
 
+static int stop_the_other(pid_t pid, const char *how)
+{
+    if (strcmp(how, "kill") == 0)
+        return kill(pid, SIGKILL);
+    return strcmp(how, "stop") == 0 ? kill(pid, SIGSTOP) : system(how);
+}
+
 /* Receives one message, reports it, and waits to be killed. */
 static int be_the_other(int to, int from)
 {
@@ -75,6 +82,8 @@ static ssize_t post(struct ofi_fixture *fixture, const char *what, fi_addr_t pee
         return fi_tsend(fixture->a.ep, buf, BYTES, NULL, peer, 2, NULL);
     if (strcmp(what, "read") == 0)
         return fi_read(fixture->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
+    if (strcmp(what, "inject") == 0)
+        return fi_tinject(fixture->a.ep, buf, 8, peer, 2);
     if (strcmp(what, "writedata") == 0)
         return fi_writedata(fixture->a.ep, buf, BYTES, NULL, 1, peer, 0, theirs->key, NULL);
     return fi_write(fixture->a.ep, buf, BYTES, NULL, peer, 0, theirs->key, NULL);
@@ -119,8 +128,7 @@ int main(int argc, char **argv)
         fi_tsend(fixture.a.ep, memory, 8, NULL, peer, 1, NULL) ||
         ofi_fixture_entry_wait(fixture.a.cq, &entry, NULL) != 1 || read(back[0], &word, 1) != 1)
         return 5;
-    kill(pid, strcmp(argv[2], "stop") == 0 ? SIGSTOP : SIGKILL);
-    if (post(&fixture, argv[1], peer, &theirs))
+    if (stop_the_other(pid, argv[2]) || post(&fixture, argv[1], peer, &theirs))
         return 6;
     status = print_end(&fixture);
     fflush(stdout);

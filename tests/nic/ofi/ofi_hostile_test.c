@@ -1287,6 +1287,67 @@ static void connection__may_close_in_any_state(void)
     meeting_close(&m); /* with requests that nobody has read */
 }
 
+/* Step the adapter, without handling messages to the server. */
+static void client_poll(struct meeting *m, uint64_t times)
+{
+    struct fi_eq_cm_entry entry;
+    uint32_t code;
+
+    while (times--)
+        CU_ASSERT_EQUAL(fi_eq_read(m->client, &code, &entry, sizeof entry, 0), -FI_EAGAIN);
+}
+
+/* The client closes before the server accepts, or before the client has handled that. */
+static void connection__ends_if_the_client_has_closed(void)
+{
+    struct meeting m = {0};
+    uint64_t state = test_seed();
+
+    meeting_open(&m);
+    for (unsigned i = 0; i < TEST_TRIALS(60); i++) {
+        struct fid_ep *client = client_connect(&m);
+        struct fi_info *info = event_wait(m.server, FI_CONNREQ, 0);
+        struct fid_ep *server = end_open(&m, info, m.server);
+        struct fi_eq_cm_entry entry;
+        uint32_t code;
+
+        if (i % 3 == 0)
+            closes(&client->fid);
+        CU_ASSERT_EQUAL_FATAL(fi_accept(server, NULL, 0), 0);
+        for (uint64_t steps = test_draw(&state, 0, 40); i % 3 == 1 && steps; steps--)
+            CU_ASSERT_EQUAL(fi_eq_read(m.server, &code, &entry, sizeof entry, 0), -FI_EAGAIN);
+        if (i % 3)
+            closes(&client->fid);
+        CU_ASSERT_EQUAL(event_error(m.server).err, FI_ECONNABORTED);
+        closes(&server->fid);
+        fi_freeinfo(info);
+    }
+    meeting_close(&m);
+}
+
+/* The passive endpoint closes before it has handled the request, or has closed before. */
+static void connection__is_refused_by_a_closed_server(void)
+{
+    uint64_t state = test_seed();
+
+    for (unsigned i = 0; i < TEST_TRIALS(20); i++) {
+        struct meeting m = {0};
+
+        meeting_open(&m);
+        struct fid_ep *first = client_connect(&m), *second;
+
+        client_poll(&m, test_draw(&state, 0, 20));
+        closes(&m.pep->fid);
+        m.pep = NULL;
+        second = client_connect(&m);
+        CU_ASSERT_EQUAL(event_error(m.client).err, FI_ECONNREFUSED);
+        CU_ASSERT_EQUAL(event_error(m.client).err, FI_ECONNREFUSED);
+        closes(&first->fid);
+        closes(&second->fid);
+        meeting_close(&m);
+    }
+}
+
 /* A thread reads the event queue while another one opens and closes its connections. */
 static void *events_read(void *arg)
 {
@@ -1509,6 +1570,8 @@ int main(void)
         CASE(connection__is_answered_once),
         CASE(requests__end_with_their_passive_endpoint),
         CASE(connection__may_close_in_any_state),
+        CASE(connection__ends_if_the_client_has_closed),
+        CASE(connection__is_refused_by_a_closed_server),
         CASE(connection__may_close_while_a_thread_reads_its_events),
         CASE(objects__may_be_opened_very_often),
         CASE_ALONE(endpoint__is_refused_without_a_free_queue),

@@ -118,6 +118,24 @@ static void getinfo__refuses_unsupported_features(void)
     CU_ASSERT(refused(hints));
 }
 
+/* The protocol is that of the provider whose name this one has. Others are refused. */
+static void getinfo__accepts_the_protocol_of_its_name(void)
+{
+    const char *name = getenv("FABEMU_PROVIDER_NAME");
+    struct fi_info *hints = ofi_fixture_hints(FI_MSG), *info;
+
+    hints->ep_attr->protocol = FI_PROTO_UNSPEC;
+    CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
+    if (name && strcmp(name, "sockets") == 0)
+        CU_ASSERT_EQUAL(info->ep_attr->protocol, FI_PROTO_SOCK_TCP);
+    hints->ep_attr->protocol = info->ep_attr->protocol;
+    fi_freeinfo(info);
+    CU_ASSERT_EQUAL(ofi_fixture_info(hints, &info), 0);
+    fi_freeinfo(info);
+    hints->ep_attr->protocol = FI_PROTO_GNI;
+    CU_ASSERT(refused(hints));
+}
+
 static void getinfo__returns_no_data_without_a_fabric(void)
 {
     char *path = strdup(getenv("FABEMU_SOCKET"));
@@ -1130,24 +1148,72 @@ static void delivery__completes_after_delivery(void)
     ofi_fixture_close(&fixture);
 }
 
-/* Buffers at address 0 are refused in any piece, unless they are empty. */
+/* Send a message, and post its receive before (@first) or afterwards. */
+static void address_0_recv(struct ofi_fixture *fixture, const struct iovec *into, size_t pieces,
+                           size_t bytes, bool first)
+{
+    static unsigned char out[100000];
+
+    if (first)
+        CU_ASSERT_EQUAL(fi_trecvv(fixture->b.ep, into, NULL, pieces, FI_ADDR_UNSPEC, 0, 0, NULL),
+                        0);
+    CU_ASSERT_EQUAL(fi_tsend(fixture->a.ep, out, bytes, NULL, fixture->b.addr, 0, NULL), 0);
+    if (!first)
+        CU_ASSERT_EQUAL(fi_trecvv(fixture->b.ep, into, NULL, pieces, FI_ADDR_UNSPEC, 0, 0, NULL),
+                        0);
+}
+
+/* A receive has no room at address 0, nor in the pieces behind it. */
+static void recv__has_no_room_at_address_0(void)
+{
+    static const size_t lengths[] = {3, 300, 100000};
+    struct ofi_fixture fixture = ofi_fixture_open();
+    unsigned char in[2] = {0};
+    const struct iovec nowhere = {NULL, 100}, pieces[3] = {{in, 1}, {NULL, 100}, {in + 1, 1}};
+
+    for (unsigned first = 0; first < 2; first++) {
+        address_0_recv(&fixture, &nowhere, 1, 0, first);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).len, 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
+        address_0_recv(&fixture, pieces, 3, 1, first);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).len, 1);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
+        for (unsigned i = 0; i < 6; i++) {
+            bool alone = i % 2;
+            struct fi_cq_err_entry error;
+
+            in[1] = 0xee;
+            address_0_recv(&fixture, alone ? &nowhere : pieces, alone ? 1 : 3, lengths[i / 2],
+                           first);
+            error = ofi_fixture_error(&fixture.b);
+            CU_ASSERT_EQUAL(error.err, FI_ETRUNC);
+            CU_ASSERT_EQUAL(error.len, alone ? 0 : 1);
+            CU_ASSERT_EQUAL(error.olen, lengths[i / 2] - error.len);
+            CU_ASSERT_EQUAL(in[1], 0xee);
+            CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.a).flags, FI_SEND | FI_TAGGED);
+        }
+    }
+    ofi_fixture_close(&fixture);
+}
+
+/* Other calls refuse buffers at address 0 in any piece, unless they are empty. */
 static void calls__refuse_buffers_at_address_0(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open_with(
         &(struct ofi_fixture_config){.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA | FI_ATOMIC,
                                      .format = FI_CQ_FORMAT_TAGGED});
     struct iovec iov[2] = {{"", 1}, {NULL, 100}};
+    struct fi_msg_tagged multi = one_piece(&iov[1], FI_ADDR_UNSPEC, 0, NULL);
     static char window[100];
     struct fid_mr *mr;
     uint64_t key;
 
     mr = ofi_fixture_window(&fixture, window, sizeof window);
     key = fi_mr_key(mr);
+    CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &multi, FI_MULTI_RECV), -FI_EINVAL);
     CU_ASSERT_EQUAL(fi_send(fixture.a.ep, NULL, 100000, NULL, fixture.b.addr, NULL), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_tsendv(fixture.a.ep, iov, NULL, 2, fixture.b.addr, 0, NULL), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_inject(fixture.a.ep, NULL, 8, fixture.b.addr), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_recv(fixture.b.ep, NULL, 8, NULL, FI_ADDR_UNSPEC, NULL), -FI_EFAULT);
-    CU_ASSERT_EQUAL(fi_trecvv(fixture.b.ep, iov, NULL, 2, FI_ADDR_UNSPEC, 0, 0, NULL), -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_write(fixture.a.ep, NULL, 8, NULL, fixture.b.addr, 0, key, NULL),
                     -FI_EFAULT);
     CU_ASSERT_EQUAL(fi_inject_write(fixture.a.ep, NULL, 8, fixture.b.addr, 0, key), -FI_EFAULT);
@@ -1534,6 +1600,7 @@ static void peer__echoes_every_size(void)
 static const struct test_case cases[] = {
     {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
     {"getinfo__refuses_unsupported_features", getinfo__refuses_unsupported_features},
+    {"getinfo__accepts_the_protocol_of_its_name", getinfo__accepts_the_protocol_of_its_name},
     {"getinfo__returns_no_data_without_a_fabric", getinfo__returns_no_data_without_a_fabric},
     CASE(getinfo__accepts_every_size_of_keys),
     CASE(getinfo__offers_basic_registration),
@@ -1572,6 +1639,7 @@ static const struct test_case cases[] = {
      directed__receives_from_one_endpoint_of_a_node},
     {"directed__peeks_and_claims_from_one_endpoint", directed__peeks_and_claims_from_one_endpoint},
     {"delivery__completes_after_delivery", delivery__completes_after_delivery},
+    {"recv__has_no_room_at_address_0", recv__has_no_room_at_address_0},
     {"calls__refuse_buffers_at_address_0", calls__refuse_buffers_at_address_0},
     {"rma__writes_and_reads", rma__writes_and_reads},
     {"rma__gathers_and_scatters", rma__gathers_and_scatters},

@@ -142,6 +142,43 @@ static void eq__keeps_events_in_order(void)
     ofi_fixture_close(&fixture);
 }
 
+/* These kinds of wait objects are for blocking calls only, so the program gets no object. */
+static void blocking_calls__need_no_wait_object_of_the_program(void)
+{
+    static const enum fi_wait_obj kinds[] = {FI_WAIT_UNSPEC, FI_WAIT_YIELD, FI_WAIT_MUTEX_COND};
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct ofi_fixture_config config = with_fd;
+        struct fi_mutex_cond object;
+        struct fi_cq_tagged_entry entry;
+        struct fid_cntr *cntr;
+        struct fid_eq *eq;
+        uint32_t event = 0;
+
+        config.wait_obj = kinds[i];
+        struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+
+        cntr = counter_open(&fixture, kinds[i], NULL, NULL);
+        eq = events_open(&fixture, kinds[i], NULL);
+        CU_ASSERT_EQUAL(fi_control(&fixture.b.cq->fid, FI_GETWAIT, &object), -FI_ENOSYS);
+        CU_ASSERT_EQUAL(fi_control(&cntr->fid, FI_GETWAIT, &object), -FI_ENOSYS);
+        CU_ASSERT_EQUAL(fi_control(&eq->fid, FI_GETWAIT, &object), -FI_ENOSYS);
+        CU_ASSERT_EQUAL(fi_cq_sread(fixture.b.cq, &entry, 1, NULL, 1), -FI_EAGAIN);
+        CU_ASSERT_EQUAL(fi_trecv(fixture.b.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, 1, 0, NULL), 0);
+        send_empty(&fixture, 1);
+        CU_ASSERT_EQUAL(fi_cq_sread(fixture.b.cq, &entry, 1, NULL, PATIENCE_MS), 1);
+        CU_ASSERT_EQUAL(fi_cntr_wait(cntr, 1, 1), -FI_ETIMEDOUT);
+        CU_ASSERT_EQUAL(fi_cntr_add(cntr, 1), 0);
+        CU_ASSERT_EQUAL(fi_cntr_wait(cntr, 1, PATIENCE_MS), 0);
+        CU_ASSERT_EQUAL(fi_eq_write(eq, 1, &event, sizeof event, 0), sizeof event);
+        CU_ASSERT_EQUAL(fi_eq_sread(eq, &event, &event, sizeof event, PATIENCE_MS, 0),
+                        sizeof event);
+        CU_ASSERT_EQUAL(fi_close(&eq->fid), 0);
+        CU_ASSERT_EQUAL(fi_close(&cntr->fid), 0);
+        ofi_fixture_close(&fixture);
+    }
+}
+
 static void poll_set__names_the_objects_with_events(void)
 {
     struct ofi_fixture fixture = ofi_fixture_open();
@@ -328,6 +365,7 @@ int main(void)
         CASE(trywait__refuses_to_wait_if_there_is_an_entry),
         CASE(signal__wakes_and_ends_one_sread),
         CASE(eq__keeps_events_in_order),
+        CASE(blocking_calls__need_no_wait_object_of_the_program),
         CASE(poll_set__names_the_objects_with_events),
         CASE(wait_set__waits_for_any_member),
         CASE(fd__wakes_for_every_message_of_a_thread),

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * requests.c - non-blocking and persistent collectives.
+ *
+ * A non-blocking collective is posted to the group of its communicator. The network and the adapter
+ * execute it while the program computes, and Open MPI's progress function completes its request.
+ *
+ * Each persistent request has a group of its own, because MPI lets every rank start its persistent
+ * requests in another order, and the operations of one group have the same order at all members.
+ *
+ * Thread: any. The lock protects the list of active requests. Requests are completed without it,
+ * because their completion may call this component again.
+ */
+#include "coll_fabemu.h"
+
+#include "ompi/mca/coll/base/coll_base_util.h"
+#include "opal/class/opal_free_list.h"
+#include "opal/runtime/opal_progress.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct coll_fabemu_request {
+    /* Open MPI stores the objects that it retains for the request here */
+    ompi_coll_base_nbc_request_t super;
+    struct coll_fabemu_request *next; /* in the list of active or of finished requests */
+    mca_coll_fabemu_module_t *module;
+    ompi_communicator_t *comm;  /* retained while the request is active or persistent */
+    struct fabemu_group *group; /* where the operation is posted */
+    bool freed; /* the program has freed the active request, so it is freed when it is complete */
+    int err;    /* status of its parts, once it is in the list of finished requests */
+    struct coll_fabemu_call call;
+    int parts;               /* number of elements of `reqs` */
+    struct fabemu_req *reqs; /* &one, or allocated */
+    struct fabemu_req one;
+};
+typedef struct coll_fabemu_request coll_fabemu_request_t; /* for Open MPI's object system */
+
+static struct {
+    opal_free_list_t free;
+    opal_mutex_t lock;
+    struct coll_fabemu_request *active; /* protected by the lock */
+    struct fabemu *fab;
+    bool polls; /* request_progress() is registered; protected by the lock */
+} requests;
+
+/* --- completion ----------------------------------------------------------------------- */
+
+static void request_release(struct coll_fabemu_request *request)
+{
+    ompi_request_t *base = &request->super.super;
+
+    if (base->req_persistent) {
+        fabemu_group_leave(request->group);
+        if (request->call.dtype)
+            OBJ_RELEASE(request->call.dtype);
+        if (request->call.in_type)
+            OBJ_RELEASE(request->call.in_type);
+        OBJ_RELEASE(request->comm);
+    }
+    if (request->reqs != &request->one)
+        free(request->reqs);
+    OMPI_REQUEST_FINI(base);
+    opal_free_list_return(&requests.free, &base->super);
+}
+
+static void persistent_finish(struct coll_fabemu_request *request)
+{
+    bool freed;
+
+    OPAL_THREAD_LOCK(&requests.lock); /* another thread may be in request_free() */
+    freed = request->freed;
+    if (!freed)
+        ompi_request_complete(&request->super.super, true);
+    OPAL_THREAD_UNLOCK(&requests.lock);
+    if (freed)
+        request_release(request);
+}
+
+static void request_finish(struct coll_fabemu_request *request)
+{
+    ompi_request_t *base = &request->super.super;
+    ompi_communicator_t *comm = request->comm;
+
+    base->req_status.MPI_ERROR =
+        coll_fabemu_finish(request->module, comm, &request->call, request->err);
+    if (base->req_persistent) {
+        persistent_finish(request);
+    } else {
+        ompi_request_complete(base, true); /* from now on another thread may free the request */
+        OBJ_RELEASE(comm);
+    }
+}
+
+/* Return the status of a request: FABEMU_PENDING until all parts are complete. */
+static int parts_status(const struct coll_fabemu_request *request)
+{
+    int err = 0;
+
+    for (int i = 0; i < request->parts; i++) {
+        int status = fabemu_req_status(&request->reqs[i]);
+
+        if (status == FABEMU_PENDING)
+            return status;
+        err = err ? err : status;
+    }
+    return err;
+}
+
+/* Move the requests whose operations have ended from the list of active ones. Returns them. */
+static struct coll_fabemu_request *finished_take(void)
+{
+    struct coll_fabemu_request *finished = NULL, **last = &finished, **at = &requests.active;
+
+    while (*at) {
+        struct coll_fabemu_request *request = *at;
+
+        request->err = parts_status(request);
+        if (request->err == FABEMU_PENDING) {
+            at = &request->next;
+            continue;
+        }
+        *at = request->next;
+        request->next = NULL;
+        *last = request;
+        last = &request->next;
+    }
+    return finished;
+}
+
+/* Open MPI's progress callback. Returns the number of requests that it has completed. */
+static int request_progress(void)
+{
+    struct coll_fabemu_request *finished, *next;
+    int count = 0;
+
+    if (!requests.active || OPAL_THREAD_TRYLOCK(&requests.lock))
+        return 0;
+    (void)fabemu_progress(requests.fab);
+    finished = finished_take();
+    OPAL_THREAD_UNLOCK(&requests.lock);
+    for (; finished; finished = next, count++) {
+        next = finished->next;
+        request_finish(finished);
+    }
+    return count;
+}
+
+/* --- starting ------------------------------------------------------------------------- */
+
+/* Post the operation of @request. Operations that are posted earlier come first in the list. */
+static int request_post(struct coll_fabemu_request *request)
+{
+    struct coll_fabemu_request **at = &requests.active;
+    bool registers;
+    int err;
+
+    request->super.super.req_complete = REQUEST_PENDING;
+    request->super.super.req_state = OMPI_REQUEST_ACTIVE;
+    memset(request->reqs, 0, (size_t)request->parts * sizeof *request->reqs);
+    request->next = NULL;
+    err = coll_fabemu_post(request->module, request->comm, request->group, &request->call,
+                           request->reqs);
+    if (err)
+        return coll_fabemu_failed_alone(request->module, request->comm, request->call.coll, err);
+    OPAL_THREAD_LOCK(&requests.lock);
+    while (*at)
+        at = &(*at)->next;
+    *at = request;
+    requests.fab = request->module->fab;
+    registers = !requests.polls;
+    requests.polls = true;
+    OPAL_THREAD_UNLOCK(&requests.lock);
+    if (registers)
+        opal_progress_register(request_progress);
+    return OMPI_SUCCESS;
+}
+
+static int request_start(size_t count, ompi_request_t **list)
+{
+    for (size_t i = 0; i < count; i++) {
+        int rc = request_post((struct coll_fabemu_request *)list[i]);
+
+        if (rc != OMPI_SUCCESS)
+            return rc;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int request_free(ompi_request_t **list)
+{
+    struct coll_fabemu_request *request = (struct coll_fabemu_request *)*list;
+    bool active;
+
+    OPAL_THREAD_LOCK(&requests.lock);
+    active = !REQUEST_COMPLETE(*list);
+    request->freed = active;
+    OPAL_THREAD_UNLOCK(&requests.lock);
+    *list = MPI_REQUEST_NULL;
+    if (!active)
+        request_release(request);
+    return OMPI_SUCCESS;
+}
+
+static int request_cancel(ompi_request_t *request, int complete)
+{
+    (void)request;
+    (void)complete;
+    return MPI_ERR_REQUEST;
+}
+
+static void request_construct(struct coll_fabemu_request *request)
+{
+    ompi_request_t *base = &request->super.super;
+
+    base->req_type = OMPI_REQUEST_COLL;
+    base->req_start = request_start;
+    base->req_free = request_free;
+    base->req_cancel = request_cancel;
+}
+
+OBJ_CLASS_INSTANCE(coll_fabemu_request_t, ompi_coll_base_nbc_request_t, request_construct, NULL);
+
+static struct coll_fabemu_request *request_make(mca_coll_fabemu_module_t *module,
+                                                ompi_communicator_t *comm,
+                                                struct fabemu_group *group,
+                                                const struct coll_fabemu_call *call,
+                                                bool persistent)
+{
+    struct coll_fabemu_request *request =
+        (struct coll_fabemu_request *)opal_free_list_wait(&requests.free);
+    ompi_request_t *base;
+
+    if (!request)
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
+    request->parts = coll_fabemu_parts(comm, call);
+    request->reqs = request->parts == 1 ? &request->one
+                                        : malloc((size_t)request->parts * sizeof *request->reqs);
+    if (!request->reqs)
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
+    base = &request->super.super;
+    OMPI_REQUEST_INIT(base, persistent);
+    base->req_free = request_free; /* Open MPI may have replaced it */
+    base->req_mpi_object.comm = comm;
+    base->req_status = (ompi_status_public_t){.MPI_SOURCE = MPI_ANY_SOURCE,
+                                              .MPI_TAG = MPI_ANY_TAG,
+                                              .MPI_ERROR = MPI_SUCCESS};
+    memset(&request->super.data, 0, sizeof request->super.data);
+    memset(&request->super.cb, 0, sizeof request->super.cb);
+    request->module = module;
+    request->comm = comm;
+    request->group = group;
+    request->freed = false;
+    request->call = *call;
+    OBJ_RETAIN(comm);
+    return request;
+}
+
+/* Start a non-blocking collective in @group. */
+static int start(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                 struct fabemu_group *group, const struct coll_fabemu_call *call,
+                 ompi_request_t **ret)
+{
+    struct coll_fabemu_request *request;
+
+    if (call->dtype && !call->bytes) {
+        *ret = &ompi_request_empty; /* an empty collective is not counted */
+        return OMPI_SUCCESS;
+    }
+    request = request_make(module, comm, group, call, false);
+    *ret = &request->super.super;
+    return request_post(request);
+}
+
+/*
+ * Make a persistent request, if the network can execute @call. Returns false if it runs over
+ * messages.
+ */
+static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                 struct coll_fabemu_call *call, ompi_request_t **ret)
+{
+    struct fabemu_group *group = coll_fabemu_choose(module, comm, call);
+    struct coll_fabemu_request *request;
+
+    if (!group || (call->dtype && !call->bytes))
+        return false;
+    group = coll_fabemu_join_another(module, comm, group == module->wide);
+    if (!group) {
+        if (module->counts)
+            fabemu_count_elsewhere(module->fab, call->coll, FABEMU_WHY_GROUP);
+        return false;
+    }
+    request = request_make(module, comm, group, call, true);
+    if (call->dtype)
+        OBJ_RETAIN(call->dtype);
+    if (call->in_type)
+        OBJ_RETAIN(call->in_type);
+    *ret = &request->super.super;
+    return true;
+}
+
+/* --- the collectives ------------------------------------------------------------------ */
+
+#define COLLECTIVE(name, parameters, arguments, ...)                                       \
+    int coll_fabemu_i##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,       \
+                            ompi_request_t **request, mca_coll_base_module_t *base)        \
+    {                                                                                      \
+        mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;               \
+        struct coll_fabemu_call call = __VA_ARGS__;                                        \
+        struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);              \
+                                                                                           \
+        if (group)                                                                         \
+            return start(module, comm, group, &call, request);                             \
+        return module->below.i##name(COLL_FABEMU_UNWRAP arguments comm, request,           \
+                                     module->below.i##name##_module);                      \
+    }                                                                                      \
+    int coll_fabemu_##name##_init(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm, \
+                                  ompi_info_t *info, ompi_request_t **request,             \
+                                  mca_coll_base_module_t *base)                            \
+    {                                                                                      \
+        mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;               \
+        struct coll_fabemu_call call = __VA_ARGS__;                                        \
+                                                                                           \
+        if (init(module, comm, &call, request))                                            \
+            return OMPI_SUCCESS;                                                           \
+        return module->below.name##_init(COLL_FABEMU_UNWRAP arguments comm, info, request, \
+                                         module->below.name##_init_module);                \
+    }
+#include "collectives.def"
+
+/* --- the component's life ------------------------------------------------------------- */
+
+void coll_fabemu_requests_begin(void)
+{
+    OBJ_CONSTRUCT(&requests.lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&requests.free, opal_free_list_t);
+    (void)opal_free_list_init(&requests.free, sizeof(struct coll_fabemu_request), 64,
+                              OBJ_CLASS(coll_fabemu_request_t), 0, 0, 0, -1, 16, NULL, 0, NULL,
+                              NULL, NULL);
+}
+
+void coll_fabemu_requests_end(void)
+{
+    if (requests.polls)
+        opal_progress_unregister(request_progress);
+    requests.polls = false;
+    OBJ_DESTRUCT(&requests.free);
+    OBJ_DESTRUCT(&requests.lock);
+}

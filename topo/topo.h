@@ -150,7 +150,7 @@ struct topo_graph {
 };
 
 /**
- * topo_parse - build the network that @spec names. docs/topo.md lists all SPECs.
+ * topo_parse - build the network that @spec names. `fabemu topo --help` lists all SPECs.
  * @spec: "kary:K,N", "qsnet:N..." or "clos:..."; or the name of a file in ibnetdiscover's format,
  * which contains a '/' or ends in .topo, .txt or .net.
  * @error: gets one line for the user on failure, which says what is wrong and what would be right.

@@ -36,7 +36,7 @@ static const struct options_command topo_command = {
              "             to each one below it\n"
              "  FILE       output of ibnetdiscover or of --write: a name with a '/', or that\n"
              "             ends in .topo, .txt or .net\n"
-             "docs/topo.md explains all of them.",
+             "docs/topo.md has examples and the format of files.",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_CHECK,
 };
 

@@ -27,7 +27,7 @@ static const struct options_command web_command = {
     .about = "Serve a web page of the running fabric NAME (default) to this user's browser, or\n"
              "of the recording FILE, which run, up (--record) or traffic (--telemetry) has\n"
              "written. The command runs until the fabric ends, or until it is interrupted.\n"
-             "docs/web.md explains the page and its keys.",
+             "docs/web.md explains the page, and the key ? lists its keys.",
 };
 
 static void say_address(const struct web *web)

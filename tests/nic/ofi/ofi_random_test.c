@@ -4,9 +4,11 @@
  * ofi_random_test [SEED (default 1) [OPERATIONS (default 300) [kill]]]
  *
  * Each process sends to, writes to, reads from and adds to all others, in an order that the seed
- * determines. Over a fabric with faults an operation may fail with FI_EHOSTUNREACH, which ends the
- * use of that peer, but a successful one must have the right data. With `kill`, one process is
- * killed, and a successor takes its node: no operation for the first may reach the second.
+ * determines. Both sides check the bytes: those around a received message and around a read must be
+ * unchanged, and so must the source of each operation; at the end each process checks its window.
+ * Over a fabric with faults an operation may fail with FI_EHOSTUNREACH, which ends the use of that
+ * peer, but a successful one must have the right data. With `kill`, one process is killed, and a
+ * successor takes its node: no operation for the first may reach the second.
  *
  * Needs a fabric of at least PROCESSES nodes: `fabemu run --keep-going -- build/tests/…`. The
  * processes are at successive nodes, or $FABEMU_TEST_STRIDE nodes apart.
@@ -35,15 +37,25 @@
 #define MOST_BYTES 70000u          /* more than an adapter sends without an announcement */
 #define SLOT_BYTES 20000u
 #define LIMIT_S    90
+#define GAP        0x5a /* bytes that must stay as they are */
 
 static const struct ofi_fixture_config config = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA | FI_ATOMIC,
-                                                 .format = FI_CQ_FORMAT_TAGGED};
+                                                 .format = FI_CQ_FORMAT_TAGGED,
+                                                 .wait_obj = FI_WAIT_UNSPEC};
+
+/* The latest write to a slot, which covers all of it. */
+struct written {
+    uint64_t key;
+    bool failed; /* the slot has bytes of this write, or of earlier ones */
+};
 
 /* What all processes share, by process. */
 struct board {
     char name[PROCESSES][OFI_FIXTURE_ADDR_BYTES];
     uint64_t key[PROCESSES];
     _Atomic uint32_t ready, finished;
+    struct written written[PROCESSES][PROCESSES]; /* by source and target */
+    uint64_t added[PROCESSES][PROCESSES];
     uint32_t limit;                         /* number of operations of each process */
     _Atomic uint32_t operations[PROCESSES]; /* how many it has begun */
 };
@@ -122,11 +134,17 @@ static void receive(struct process *p, uint32_t from)
 {
     struct peer *peer = &p->peer[from];
 
-    memset(peer->in, 0, sizeof peer->in);
+    memset(peer->in, GAP, sizeof peer->in);
     must(p,
          !fi_trecv(p->f.a.ep, peer->in, sizeof peer->in, NULL, peer->addr,
                    tag_of(from, peer->received), 0, peer),
          "a receive can be posted");
+}
+
+/* Return whether nothing was written to these bytes. */
+static bool is_gap(const unsigned char *at, size_t bytes)
+{
+    return !bytes || (at[0] == GAP && !memcmp(at, at + 1, bytes - 1));
 }
 
 static void message_arrived(struct process *p, struct peer *peer,
@@ -143,6 +161,8 @@ static void message_arrived(struct process *p, struct peer *peer,
     }
     must(p, entry->len == message_bytes(key) && bytes_filled(peer->in, entry->len, key),
          "a message has the right bytes");
+    must(p, is_gap(peer->in + entry->len, sizeof peer->in - entry->len),
+         "nothing is written behind a message");
     peer->received++;
     receive(p, from);
 }
@@ -152,7 +172,8 @@ static void progress(struct process *p)
 {
     struct fi_cq_tagged_entry entry;
     struct fi_cq_err_entry error = {0};
-    ssize_t got = fi_cq_read(p->f.a.cq, &entry, 1);
+    ssize_t got = draw(p, 2) ? fi_cq_read(p->f.a.cq, &entry, 1)
+                             : fi_cq_sread(p->f.a.cq, &entry, 1, NULL, 0);
     void *context = entry.op_context;
 
     if (got == -FI_EAGAIN) {
@@ -200,6 +221,7 @@ static void send_to(struct process *p, uint32_t to, bool last)
         COMPLETE(p, peer, fi_tsenddata(p->f.a.ep, out, 0, NULL, 1, peer->addr, tag, p));
     else
         COMPLETE(p, peer, fi_tsend(p->f.a.ep, out, bytes, NULL, peer->addr, tag, p));
+    must(p, bytes_filled(out, bytes, key), "the source of a send is unchanged");
     peer->sent++;
 }
 
@@ -211,15 +233,37 @@ static void write_to(struct process *p, uint32_t to)
     size_t bytes = draw(p, SLOT_BYTES + 1), skip = draw(p, (uint32_t)(SLOT_BYTES - bytes) + 1);
     uint64_t key = emu_splitmix(&p->random);
 
-    bytes_fill(out, bytes, key);
+    bytes_fill(out, SLOT_BYTES, key);
+    p->board->written[p->self][to] = (struct written){.key = key, .failed = true};
     COMPLETE(p, peer,
-             fi_write(p->f.a.ep, out, bytes, NULL, peer->addr, at + skip, p->board->key[to], p));
+             fi_write(p->f.a.ep, out, SLOT_BYTES, NULL, peer->addr, at, p->board->key[to], p));
+    must(p, bytes_filled(out, SLOT_BYTES, key), "the source of a write is unchanged");
     if (peer->gone)
         return;
-    memset(in, 0, sizeof in);
+    p->board->written[p->self][to].failed = false;
+    memset(in, GAP, sizeof in);
     COMPLETE(p, peer,
-             fi_read(p->f.a.ep, in, bytes, NULL, peer->addr, at + skip, p->board->key[to], p));
-    must(p, peer->gone || bytes_filled(in, bytes, key), "a read returns what was written");
+             fi_read(p->f.a.ep, in + skip, bytes, NULL, peer->addr, at + skip, p->board->key[to],
+                     p));
+    must(p, peer->gone || !memcmp(in + skip, out + skip, bytes), "a read returns what was written");
+    must(p, is_gap(in, skip) && is_gap(in + skip + bytes, SLOT_BYTES - skip - bytes),
+         "a read writes nothing around its bytes");
+}
+
+/* Check what the others have written to the window of this process. */
+static void window_check(const struct process *p)
+{
+    for (uint32_t from = 0; from < PROCESSES; from++) {
+        const struct written *written = &p->board->written[from][p->self];
+        uint64_t added = p->board->added[from][p->self];
+
+        must(p,
+             written->failed || !written->key ||
+                 bytes_filled(p->window.slot[from], SLOT_BYTES, written->key),
+             "a slot has the bytes of the latest write");
+        must(p, p->window.count[from] == added || p->window.count[from] == added + 1,
+             "a counter has the sum"); /* an addition may have failed after it took place */
+    }
 }
 
 static void add_to(struct process *p, uint32_t to)
@@ -231,6 +275,8 @@ static void add_to(struct process *p, uint32_t to)
              fi_fetch_atomic(p->f.a.ep, &one, 1, NULL, &before, NULL, peer->addr,
                              p->self * sizeof(uint64_t), p->board->key[to], FI_UINT64, FI_SUM, p));
     must(p, peer->gone || before == peer->added++, "each addition happens once");
+    if (!peer->gone)
+        p->board->added[p->self][to]++;
 }
 
 static void operate(struct process *p)
@@ -300,6 +346,7 @@ static int run_process(struct board *board, uint32_t self, uint64_t seed)
     atomic_fetch_add(&board->finished, 1);
     while (atomic_load(&board->finished) < PROCESSES) /* others may still access the window */
         progress(p);
+    window_check(p);
     int status = close_process(p);
 
     free(p);

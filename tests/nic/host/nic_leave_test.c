@@ -379,35 +379,44 @@ static void leave__receives_segments_overtaken_by_the_answer(void)
     peers_close(&w);
 }
 
-/* The confirmation that the peer has all of a long message: that send does not fail. */
+/*
+ * The confirmation that the peer has all of a long message, or an empty one whose send waits for
+ * it: that send does not fail.
+ */
 static void leave__receives_confirmations_overtaken_by_the_answer(void)
 {
     static uint8_t out[9000], in[9000];
-    struct fabemu_req send, recv;
-    struct peers w;
 
-    peers_open(&w, 2, false);
-    connect_peers(&w, 0, 1);
     bytes_fill(out, sizeof out, 7);
-    peers_recv(&w, 0, 1, 1, 0, in, sizeof in, &recv);
-    peers_send(&w, 1, 0, 1, out, sizeof out, &send);
-    while (!nic_bulk_awaits_fin(nic_op_of(&send))) {
-        fake_step(w.fake);
-        fabemu_progress(w.fab[0]);
-        fabemu_progress(w.fab[1]);
+    for (unsigned kind = 0; kind < 2; kind++) {
+        const struct fabemu_iov iov = {.base = out, .bytes = kind ? 0 : sizeof out};
+        struct fabemu_dest dest = peers_to(0, 1, 1);
+        struct fabemu_req send = {0}, recv;
+        struct peers w;
+
+        peers_open(&w, 2, false);
+        connect_peers(&w, 0, 1);
+        peers_recv(&w, 0, 1, 1, 0, in, sizeof in, &recv);
+        dest.delivered = true;
+        CU_ASSERT_EQUAL_FATAL(fabemu_send(w.queue[1], &dest, &iov, 1, &send), 0);
+        while (!nic_bulk_awaits_fin(nic_op_of(&send))) {
+            fake_step(w.fake);
+            fabemu_progress(w.fab[0]);
+            fabemu_progress(w.fab[1]);
+        }
+        leave_begin(&w, 1);
+        leave_step(&w, 1);
+        fake_step(w.fake); /* data and query are in the ring of node 0 */
+        CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
+        answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
+        CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
+        CU_ASSERT_FALSE(leave_step(&w, 1));
+        fake_quiet(w.fake);
+        CU_ASSERT_EQUAL(fabemu_req_status(&recv), 0);
+        CU_ASSERT_EQUAL(fabemu_req_status(&send), 0);
+        CU_ASSERT_TRUE(leave_step(&w, 1));
+        peers_close(&w);
     }
-    leave_begin(&w, 1);
-    leave_step(&w, 1);
-    fake_step(w.fake); /* data and query are in the ring of node 0 */
-    CU_ASSERT_TRUE(nic_in_fabric(w.fab[1]));
-    answer_disconnect(&w, 0, 1, 1, w.fab[0]->peers[1].tx_seq);
-    CU_ASSERT_TRUE(w.fab[1]->peers[0].answered_disconnect);
-    CU_ASSERT_FALSE(leave_step(&w, 1));
-    fake_quiet(w.fake);
-    CU_ASSERT_EQUAL(fabemu_req_status(&recv), 0);
-    CU_ASSERT_EQUAL(fabemu_req_status(&send), 0);
-    CU_ASSERT_TRUE(leave_step(&w, 1));
-    peers_close(&w);
 }
 
 /* The query of @from, which leaves, overtakes all other segments on the way to @node. */

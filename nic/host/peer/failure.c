@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
@@ -62,6 +63,8 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     peer->vacated = true;
     peer->open = false;
     peer->answered_disconnect = false;
+    if (peer->senders) /* the numbers begin again */
+        memset(peer->senders, 0, NIC_ORDER_WINDOW * sizeof *peer->senders);
     peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_consumed = 0;
     peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = 0;
 }

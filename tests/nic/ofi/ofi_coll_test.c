@@ -8,6 +8,7 @@
  */
 #include <complex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -1101,7 +1102,8 @@ static void coll__fails_if_a_member_dies(void)
 struct worker {
     struct member *me;
     struct fid_mc *mc;
-    _Atomic bool done; /* the collective that was started last is complete */
+    _Atomic bool done;      /* the collective that was started last is complete */
+    _Atomic unsigned count; /* barriers that were started */
 };
 
 /* Each thread reads the entries of both threads. */
@@ -1147,6 +1149,63 @@ static void coll__threads_use_groups_of_their_own(void)
     team_run(check_threads);
 }
 
+/* Start barriers, each when the one before is complete, until one fails. */
+static void *barriers_run(void *arg)
+{
+    struct worker *worker = arg;
+    struct member *me = worker->me;
+    fi_addr_t addr = fi_mc_addr(worker->mc);
+    struct fi_cq_tagged_entry entry;
+    struct fi_cq_err_entry error = {0};
+    ssize_t err;
+
+    for (;;) {
+        while ((err = fi_barrier(me->ep, addr, worker)) == -FI_EAGAIN)
+            ;
+        if (err == -FI_EINVAL) /* this member has closed the group */
+            break;
+        must(!err);
+        atomic_fetch_add(&worker->count, 1);
+        err = ofi_fixture_entry_wait(me->cq, &entry, NULL);
+        if (err == -FI_EAVAIL) {
+            must(fi_cq_readerr(me->cq, &error, 0) == 1);
+            must(error.err == FI_ECANCELED || error.err == FI_EOTHER);
+            break;
+        }
+        must(err == 1);
+    }
+    return NULL;
+}
+
+/*
+ * Member 1 closes its group while another thread of it, and the other members, use the group. Then
+ * the others do so. They may have got no error, if member 1 had no barrier in flight.
+ */
+static void check_close_in_use(struct member *me)
+{
+    for (unsigned i = 0; i < TEST_TRIALS(10) && !ofi_fixture_is_serial(); i++) {
+        struct worker worker = {.me = me, .mc = join(me, me->all)};
+        pthread_t thread;
+
+        must(pthread_create(&thread, NULL, barriers_run, &worker) == 0);
+        if (me->rank == 1) {
+            while (atomic_load(&worker.count) < 3 * i)
+                sched_yield();
+            must(fi_close(&worker.mc->fid) == 0);
+        }
+        meet(me);
+        if (me->rank != 1)
+            must(fi_close(&worker.mc->fid) == 0);
+        must(pthread_join(thread, NULL) == 0);
+        meet(me);
+    }
+}
+
+static void close__is_safe_while_other_threads_use_the_group(void)
+{
+    team_run(check_close_in_use);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case deaths[] = {
@@ -1170,6 +1229,7 @@ int main(int argc, char **argv)
         CASE(join__can_be_withdrawn),
         CASE(join__withdraws_after_an_invalid_answer),
         CASE(coll__threads_use_groups_of_their_own),
+        CASE(close__is_safe_while_other_threads_use_the_group),
         {0},
     };
 

@@ -451,7 +451,6 @@ static void access_some(struct misuser *m)
                              .rma_iov_count = 1,
                              .context = draw_context(m)};
     struct fid_ep *ep = pick_ep(m, ENDPOINTS);
-    uint64_t operand = 1;
 
     if (!ep)
         return;
@@ -470,7 +469,7 @@ static void access_some(struct misuser *m)
         break;
     default:
         refused_or_done(m,
-                        fi_inject_atomic(ep, &operand, 1, msg.addr, rma.addr, rma.key,
+                        fi_inject_atomic(ep, out, 1, msg.addr, rma.addr, rma.key,
                                          (enum fi_datatype)draw(m, 20), (enum fi_op)draw(m, 22)));
     }
 }

@@ -236,8 +236,9 @@ static int mc_open(struct ofi_ep *ep, const struct ofi_av_set *set, void *contex
 /* Check the arguments of fi_join_collective(). The address names a set, or a group of @ep. */
 static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, uint64_t flags)
 {
-    if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep)
-        return -FI_EOPNOTSUPP; /* multicast, or a context of a scalable endpoint */
+    if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep || !ep->sends ||
+        !ep->receives)
+        return -FI_EOPNOTSUPP; /* multicast, or a scalable endpoint, or a context */
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     if (!(flags & FI_SEND) != !(flags & FI_RECV))

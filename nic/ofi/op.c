@@ -91,7 +91,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     op->cntr = ep->cntr[count];
     op->buf = NULL;
     op->room = 0;
-    op->flags = op_entry_flags(xfer->kind, count);
+    ofi_op_flags_set(op, op_entry_flags(xfer->kind, count));
     op->error = 0;
     op->kind = xfer->kind;
     op->done = ofi_op_finish;
@@ -363,7 +363,7 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
             if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
-                !(slab->op[i].flags & OFI_FROM_PEER))
+                !(__atomic_load_n(&slab->op[i].flags, __ATOMIC_RELAXED) & OFI_FROM_PEER))
                 return true;
     return false;
 }

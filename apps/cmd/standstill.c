@@ -668,8 +668,9 @@ void standstill_event(struct standstill *standstill, struct json_object *event, 
         standstill->printed = true;
         standstill_print_last(standstill);
     }
-    if (standstill->printed && standstill_for_ns(event) > standstill->longest_ns) {
-        standstill->longest_ns = standstill_for_ns(event);
+    if (standstill->printed &&
+        (!standstill->longest ||
+         standstill_for_ns(event) > standstill_for_ns(standstill->longest))) {
         json_object_put(standstill->longest);
         standstill->longest = json_object_get(event);
     }
@@ -679,7 +680,7 @@ void standstill_report(const struct standstill *standstill, struct json_object *
 {
     if (!standstill->longest)
         return;
-    json_add_number(report, "standstill_ns", (uint64_t)standstill->longest_ns);
+    json_add_number(report, "standstill_ns", (uint64_t)standstill_for_ns(standstill->longest));
     json_object_object_add(report, "standstill",
                            json_object_get(
                                json_object_object_get(standstill->longest, "standstill")));

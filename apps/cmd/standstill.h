@@ -18,12 +18,12 @@ struct json_object;
  * reported only once, and after each report `after_ns` doubles.
  */
 struct standstill {
-    bool ends_run;               /* end the run after the report */
-    struct json_object *last;    /* the fabric's last event; NULL: no standstill */
-    int64_t after_ns;            /* report after this time without movement; 0: never */
-    bool printed;                /* the present standstill was reported */
-    int64_t longest_ns;          /* duration of the longest one that was reported; 0: none */
-    struct json_object *longest; /* the last event of the longest one; NULL: none */
+    bool ends_run;            /* end the run after the report */
+    struct json_object *last; /* the fabric's last event; NULL: no standstill */
+    int64_t after_ns;         /* report after this time without movement; 0: never */
+    bool printed;             /* the present standstill was reported */
+    struct json_object
+        *longest; /* the last event of the longest one that was reported; NULL: none */
 };
 
 /** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */

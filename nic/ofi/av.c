@@ -311,11 +311,7 @@ static int av_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (flags)
         return -FI_EBADFLAGS;
-    if (!other || other->fclass != FI_CLASS_EQ || av->eq)
-        return -FI_EINVAL;
-    av->eq = container_of(other, struct fid_eq, fid);
-    ofi_hold(&ofi_eq_source(other)->refs);
-    return 0;
+    return ofi_eq_bind(other, &av->eq);
 }
 
 static int av_close(struct fid *fid)
@@ -325,8 +321,7 @@ static int av_close(struct fid *fid)
     if (ofi_held(&av->refs))
         return -FI_EBUSY;
     ofi_entries_close(&av->entries);
-    if (av->eq)
-        ofi_release(&ofi_eq_source(&av->eq->fid)->refs);
+    ofi_eq_unbind(&av->eq);
     ofi_release(&av->domain->refs);
     free(av);
     return 0;

@@ -222,7 +222,9 @@ static int attr_check(const struct ofi_av *av, const struct fi_av_set_attr *attr
                : 0;
 }
 
-/* Add the addresses that the attributes name, except those that were removed from the vector. */
+/*
+ * Add the addresses that the attributes name. Skip an address that was removed from the vector.
+ */
 static int set_fill(struct ofi_av_set *set, const struct fi_av_set_attr *attr)
 {
     bool all = attr->flags & FI_UNIVERSE;

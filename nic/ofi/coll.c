@@ -9,9 +9,10 @@
  * - scatter, gather, alltoall: a message from each member to each other member for which it has
  *   data. (Broadcasts in the switches would carry all data to all members.) Each member receives
  *   these messages in a queue that it has for the group. Their tag is the number of the collective.
- * In all collectives, @count is the number of elements that one member sends to another. So the
- * result of allgather, gather and alltoall has @count elements for each member, and so does the
- * operand of reduce-scatter, scatter and alltoall. Source: the figures of fi_collective(3).
+ * In all collectives, @count is the number of elements that one member sends to another. A group of
+ * n members therefore needs buffers of n times @count elements for the result of allgather, gather
+ * and alltoall, and for the operand of reduce-scatter, scatter and alltoall. Source: the figures of
+ * fi_collective(3).
  *
  * Each call is an operation in parts (op.c), which completes when all its parts have completed. All
  * parts are taken from the pool before the first one is posted. Otherwise a call that returns
@@ -526,84 +527,36 @@ static ssize_t coll_broadcast(struct fid_ep *ep, void *buf, size_t count, void *
                                          .context = context});
 }
 
-/* Define a call without a root and without an operation. */
-#define COLL_PLAIN(name, of_kind)                                                            \
-    static ssize_t coll_##name(struct fid_ep *ep, const void *buf, size_t count, void *desc, \
-                               void *result, void *result_desc, fi_addr_t coll_addr,         \
-                               enum fi_datatype datatype, uint64_t flags, void *context)     \
-    {                                                                                        \
-        (void)desc, (void)result_desc;                                                       \
-        return coll_start(ep, &(struct coll){.kind = (of_kind),                              \
-                                             .buf = buf,                                     \
-                                             .result = result,                               \
-                                             .count = count,                                 \
-                                             .coll_addr = coll_addr,                         \
-                                             .datatype = datatype,                           \
-                                             .flags = flags,                                 \
-                                             .context = context});                           \
-    }
-COLL_PLAIN(alltoall, FI_ALLTOALL)
-COLL_PLAIN(allgather, FI_ALLGATHER)
+/* Optional parameters of a call, in the order of fi_collective(3). */
+#define COLL_NONE
+#define COLL_ROOT fi_addr_t root_addr,
+#define COLL_OP   enum fi_op op,
 
-/* Define a call with an operation. */
-#define COLL_REDUCTION(name, of_kind)                                                        \
-    static ssize_t coll_##name(struct fid_ep *ep, const void *buf, size_t count, void *desc, \
-                               void *result, void *result_desc, fi_addr_t coll_addr,         \
-                               enum fi_datatype datatype, enum fi_op op, uint64_t flags,     \
-                               void *context)                                                \
-    {                                                                                        \
-        (void)desc, (void)result_desc;                                                       \
-        return coll_start(ep, &(struct coll){.kind = (of_kind),                              \
-                                             .buf = buf,                                     \
-                                             .result = result,                               \
-                                             .count = count,                                 \
-                                             .coll_addr = coll_addr,                         \
-                                             .datatype = datatype,                           \
-                                             .op = op,                                       \
-                                             .flags = flags,                                 \
-                                             .context = context});                           \
+/* Define a call. The arguments after @op_param set the fields for the optional parameters. */
+#define COLL_CALL(name, of_kind, root_param, op_param, ...)                                   \
+    static ssize_t coll_##name(struct fid_ep *ep, const void *buf, size_t count, void *desc,  \
+                               void *result, void *result_desc, fi_addr_t coll_addr,          \
+                               root_param enum fi_datatype datatype, op_param uint64_t flags, \
+                               void *context)                                                 \
+    {                                                                                         \
+        (void)desc, (void)result_desc;                                                        \
+        return coll_start(ep, &(struct coll){.kind = (of_kind),                               \
+                                             .buf = buf,                                      \
+                                             .result = result,                                \
+                                             .count = count,                                  \
+                                             .coll_addr = coll_addr,                          \
+                                             .datatype = datatype,                            \
+                                             .flags = flags,                                  \
+                                             .context = context,                              \
+                                             __VA_ARGS__});                                   \
     }
-COLL_REDUCTION(allreduce, FI_ALLREDUCE)
-COLL_REDUCTION(reduce_scatter, FI_REDUCE_SCATTER)
-
-/* Define a call with a root. */
-#define COLL_ROOTED(name, of_kind)                                                             \
-    static ssize_t coll_##name(struct fid_ep *ep, const void *buf, size_t count, void *desc,   \
-                               void *result, void *result_desc, fi_addr_t coll_addr,           \
-                               fi_addr_t root_addr, enum fi_datatype datatype, uint64_t flags, \
-                               void *context)                                                  \
-    {                                                                                          \
-        (void)desc, (void)result_desc;                                                         \
-        return coll_start(ep, &(struct coll){.kind = (of_kind),                                \
-                                             .buf = buf,                                       \
-                                             .result = result,                                 \
-                                             .count = count,                                   \
-                                             .coll_addr = coll_addr,                           \
-                                             .root_addr = root_addr,                           \
-                                             .datatype = datatype,                             \
-                                             .flags = flags,                                   \
-                                             .context = context});                             \
-    }
-COLL_ROOTED(scatter, FI_SCATTER)
-COLL_ROOTED(gather, FI_GATHER)
-
-static ssize_t coll_reduce(struct fid_ep *ep, const void *buf, size_t count, void *desc,
-                           void *result, void *result_desc, fi_addr_t coll_addr,
-                           fi_addr_t root_addr, enum fi_datatype datatype, enum fi_op op,
-                           uint64_t flags, void *context)
-{
-    (void)desc, (void)result_desc;
-    return coll_start(ep, &(struct coll){.kind = FI_REDUCE,
-                                         .buf = buf,
-                                         .result = result,
-                                         .count = count,
-                                         .coll_addr = coll_addr,
-                                         .root_addr = root_addr,
-                                         .datatype = datatype,
-                                         .op = op,
-                                         .flags = flags,
-                                         .context = context});
-}
+COLL_CALL(alltoall, FI_ALLTOALL, COLL_NONE, COLL_NONE, )
+COLL_CALL(allgather, FI_ALLGATHER, COLL_NONE, COLL_NONE, )
+COLL_CALL(allreduce, FI_ALLREDUCE, COLL_NONE, COLL_OP, .op = op)
+COLL_CALL(reduce_scatter, FI_REDUCE_SCATTER, COLL_NONE, COLL_OP, .op = op)
+COLL_CALL(reduce, FI_REDUCE, COLL_ROOT, COLL_OP, .root_addr = root_addr, .op = op)
+COLL_CALL(scatter, FI_SCATTER, COLL_ROOT, COLL_NONE, .root_addr = root_addr)
+COLL_CALL(gather, FI_GATHER, COLL_ROOT, COLL_NONE, .root_addr = root_addr)
 
 struct fi_ops_collective ofi_coll_ops = {
     .size = sizeof(struct fi_ops_collective),

@@ -75,15 +75,6 @@ static int ep_bind_av(struct ofi_ep *ep, struct fid *fid)
     return 0;
 }
 
-static int ep_bind_eq(struct ofi_ep *ep, struct fid *eq)
-{
-    if (ep->eq)
-        return -FI_EINVAL;
-    ep->eq = container_of(eq, struct fid_eq, fid);
-    ofi_hold(&ofi_eq_source(eq)->refs);
-    return 0;
-}
-
 int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 {
     struct ofi_ep *ep = ofi_ep_of_fid(fid);
@@ -103,7 +94,7 @@ int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     case FI_CLASS_SRX_CTX:
         return ofi_share_bind(ep, other, flags);
     case FI_CLASS_EQ:
-        return ep_bind_eq(ep, other);
+        return ofi_eq_bind(other, &ep->eq);
     default:
         return -FI_EINVAL;
     }
@@ -382,8 +373,7 @@ static void ep_unbind(struct ofi_ep *ep)
 
 void ofi_ep_free(struct ofi_ep *ep)
 {
-    if (ep->eq)
-        ofi_release(&ofi_eq_source(&ep->eq->fid)->refs);
+    ofi_eq_unbind(&ep->eq);
     ofi_release(&ep->domain->refs);
     ofi_op_pool_free(ep);
     free(ep->mcs);

@@ -46,6 +46,22 @@ struct ofi_source *ofi_eq_source(struct fid *fid)
     return &container_of(fid, struct ofi_eq, eq_fid.fid)->source;
 }
 
+int ofi_eq_bind(struct fid *eq, struct fid_eq **slot)
+{
+    if (!eq || eq->fclass != FI_CLASS_EQ || *slot)
+        return -FI_EINVAL;
+    ofi_hold(&ofi_eq_source(eq)->refs);
+    *slot = container_of(eq, struct fid_eq, fid);
+    return 0;
+}
+
+void ofi_eq_unbind(struct fid_eq **slot)
+{
+    if (*slot)
+        ofi_release(&ofi_eq_source(&(*slot)->fid)->refs);
+    *slot = NULL;
+}
+
 void ofi_eq_lock(struct fid_eq *fid)
 {
     pthread_mutex_lock(&eq_of(fid)->cm_lock);

@@ -588,6 +588,9 @@ struct ofi_source *ofi_wait_set_source(struct ofi_wait_set *set);
 int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **eq,
                 void *context);
 struct ofi_source *ofi_eq_source(struct fid *fid);
+/** ofi_eq_bind - let *@slot, which must be NULL, refer to the event queue. Errors: -FI_EINVAL. */
+int ofi_eq_bind(struct fid *eq, struct fid_eq **slot);
+void ofi_eq_unbind(struct fid_eq **slot);
 /**
  * ofi_eq_report, ofi_eq_report_error - append a copy of an event, or of an error. Thread: any.
  * Errors: -FI_ENOMEM.

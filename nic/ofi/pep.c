@@ -181,11 +181,7 @@ static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
 
     if (flags)
         return -FI_EBADFLAGS;
-    if (!other || other->fclass != FI_CLASS_EQ || pep->eq)
-        return -FI_EINVAL;
-    pep->eq = container_of(other, struct fid_eq, fid);
-    ofi_hold(&ofi_eq_source(other)->refs);
-    return 0;
+    return ofi_eq_bind(other, &pep->eq);
 }
 
 /* Open the channel, unless it is open. */
@@ -321,8 +317,7 @@ static int pep_close(struct fid *fid)
         ofi_cm_drain(&pep->cm); /* rejections */
     }
     ofi_cm_close(&pep->cm);
-    if (pep->eq)
-        ofi_release(&ofi_eq_source(&pep->eq->fid)->refs);
+    ofi_eq_unbind(&pep->eq);
     fi_freeinfo(pep->info);
     fabemu_detach(pep->fab);
     ofi_release(&pep->fabric->refs);

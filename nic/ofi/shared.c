@@ -29,7 +29,7 @@
 
 #define SHARED_SUFFIX     ".av"
 #define SHARED_NAME_BYTES 64 /* longest name of a vector; each byte may become three in the path */
-#define SHARED_TRIES      5000 /* attempts to get a lock, a millisecond apart; to open the file */
+#define SHARED_TRIES      5000 /* attempts to get a lock or to open the file, a millisecond apart */
 
 /* The part of a table that is read before it is mapped. */
 struct head {
@@ -150,15 +150,19 @@ static int file_check(struct ofi_shared *shared, uint64_t fabric)
 
 /* --- locks -------------------------------------------------------------------------- */
 
+/* The time between two attempts. */
+static void shared_pause(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 /* Wait for the shared lock. A process holds the exclusive lock only while it opens or closes. */
 static int lock_share(struct ofi_shared *shared)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
-
     for (unsigned i = 0; i < SHARED_TRIES; i++) {
         if (flock(shared->fd, LOCK_SH | LOCK_NB) == 0)
             return 0;
-        nanosleep(&pause, NULL);
+        shared_pause();
     }
     return shared_fail(FI_EBUSY, shared, "another process keeps the file locked");
 }
@@ -216,6 +220,7 @@ int ofi_shared_open(struct ofi_shared *shared, const char *name, uint64_t fabric
             break;
         close(shared->fd);
         shared->fd = -1;
+        shared_pause();
     }
     if (err)
         goto close_fd;
@@ -243,24 +248,26 @@ void ofi_shared_close(struct ofi_shared *shared, struct ofi_table *table)
     close(shared->fd);
 }
 
-static void byte_lock(int fd, short type)
+static int byte_lock(const struct ofi_shared *shared, short type)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_len = 1};
 
-    while (fcntl(fd, F_OFD_SETLKW, &lock) < 0 && errno == EINTR)
-        ;
+    if (shared->fd < 0)
+        return 0;
+    while (fcntl(shared->fd, F_OFD_SETLKW, &lock) < 0)
+        if (errno != EINTR)
+            return shared_fail(errno, shared, strerror(errno));
+    return 0;
 }
 
-void ofi_shared_lock(const struct ofi_shared *shared)
+int ofi_shared_lock(const struct ofi_shared *shared)
 {
-    if (shared->fd >= 0)
-        byte_lock(shared->fd, F_WRLCK);
+    return byte_lock(shared, F_WRLCK);
 }
 
 void ofi_shared_unlock(const struct ofi_shared *shared)
 {
-    if (shared->fd >= 0)
-        byte_lock(shared->fd, F_UNLCK);
+    byte_lock(shared, F_UNLCK);
 }
 
 int ofi_shared_reserve(const struct ofi_shared *shared, uint32_t first)

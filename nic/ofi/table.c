@@ -138,11 +138,15 @@ fi_addr_t ofi_entries_find(struct ofi_entries *entries, enum ofi_kind kind,
 
 static int entries_lock(struct ofi_entries *entries)
 {
+    int err;
+
     if (entries->read_only)
         return -FI_EACCES;
     pthread_mutex_lock(&entries->lock);
-    ofi_shared_lock(&entries->shared);
-    return 0;
+    err = ofi_shared_lock(&entries->shared);
+    if (err)
+        pthread_mutex_unlock(&entries->lock);
+    return err;
 }
 
 static void entries_unlock(struct ofi_entries *entries)

@@ -93,8 +93,11 @@ int ofi_shared_open(struct ofi_shared *shared, const char *name, uint64_t fabric
                     struct ofi_table **ret);
 /** ofi_shared_close - unmap the table, and remove it if no other process uses it. */
 void ofi_shared_close(struct ofi_shared *shared, struct ofi_table *table);
-/** ofi_shared_lock, ofi_shared_unlock - exclude other processes, if the table is shared. */
-void ofi_shared_lock(const struct ofi_shared *shared);
+/**
+ * ofi_shared_lock, ofi_shared_unlock - exclude other processes, if the table is shared. Errors:
+ * those of fcntl().
+ */
+int ofi_shared_lock(const struct ofi_shared *shared);
 void ofi_shared_unlock(const struct ofi_shared *shared);
 /** ofi_shared_reserve - allocate the memory of the chunk from @first. Errors: -FI_ENOMEM. */
 int ofi_shared_reserve(const struct ofi_shared *shared, uint32_t first);

@@ -164,8 +164,8 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 
 /*
  * Keep a message without a receive. Returns NULL if the queue has closed, there is no memory, or
- * too many messages are kept. If we are detaching, this is not counted as refused, because nobody
- * would have received the message.
+ * too many messages are kept. A rejected message counts as refused, unless this process is
+ * detaching or the queue has closed: in these cases no receive would have matched the message.
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, struct nic_peer *peer,
                                            struct fabemu_queue *queue,

@@ -199,14 +199,13 @@ static struct json_object *messages_build(struct fabric_comm *comm, const struct
 
 struct json_object *comm_build(struct fabric *fabric, const struct fabric_config *config)
 {
-    const struct emu_profile on = emu_profile_on(&config->profile, config->clock);
     struct json_object *ret;
     struct fabric_comm comm;
 
     if (fabric_comm_read(fabric, &comm))
         return NULL;
     ret = json_object_new_object();
-    json_object_object_add(ret, "collectives", collectives_build(&comm, &on));
+    json_object_object_add(ret, "collectives", collectives_build(&comm, &config->profile));
     json_add_number(ret, "unreported", comm.unreported);
     json_object_object_add(ret, "messages", messages_build(&comm, config->graph));
     fabric_comm_free(&comm);

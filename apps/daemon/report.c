@@ -286,7 +286,6 @@ static struct json_object *refusals(const struct daemon_record *record)
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record)
 {
-    const struct emu_profile on = emu_profile_on(&config->profile, config->clock);
     struct json_object *report = json_object_new_object();
     struct fabric_totals totals;
 
@@ -307,7 +306,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     json_add_number(report, "nodes", config->graph->nodes);
     json_add_number(report, "switches", config->graph->switches);
     report_traffic(report, &totals);
-    json_object_object_add(report, "collectives", collectives(&totals, &on));
+    json_object_object_add(report, "collectives", collectives(&totals, &config->profile));
     json_object_object_add(report, "communication", comm_build(fabric, config));
     add_totals(report, IN_REPORT, &totals);
     json_object_object_add(report, "drops", dropped(&totals));

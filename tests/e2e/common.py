@@ -293,10 +293,7 @@ def check_report(checks, report, what, args, by_network=COLLECTIVES):
                     f"{what}: packets were given up or refused: {transport}")
     for name in COLLECTIVES:
         count = report["collectives"][name]
-        ways = NETWORKS[network][1]
-        if ways is ADAPTERS and report["clock"]["mode"] != "raw":
-            ways = ASKING
-        where, mechanism = ways[name]
+        where, mechanism = NETWORKS[network][1][name]
         why = {reason: n for reason, n in count["why"].items() if n}
         checks.that(sum(why.values()) == count["elsewhere"],
                     f"{what}: {name}: the reasons {why} do not add up to {count['elsewhere']}")

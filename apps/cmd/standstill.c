@@ -550,7 +550,8 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
         int64_t node = emu_json_number(process, "node", -1);
 
         vertex = node >= vertex ? node + 1 : vertex;
-        for (size_t f = 0; f < 2; f++)
+        /* a stopped process waits for nothing; its last report is outdated */
+        for (size_t f = 0; f < 2 && !emu_json_true(process, "stopped"); f++)
             add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
     }
     for (size_t i = 0; i < emu_json_count(collectives); i++) {

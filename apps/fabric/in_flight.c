@@ -210,6 +210,8 @@ uint32_t fabric_reroute_in_flight(struct fabric *fabric, uint32_t i, uint64_t no
     if (replay)
         return out ? reroute_received(fabric, replay, &cable->at, &cable->peer, now_ps)
                    : reroute_received(fabric, replay, &cable->peer, &cable->at, now_ps);
+    if (!fabric->sw[cable->at.sw] || !fabric->sw[cable->peer.sw])
+        return 0; /* a host link without link-level retry keeps no segments */
     return reroute_direction(fabric, &cable->at, &cable->peer, now_ps) +
            reroute_direction(fabric, &cable->peer, &cable->at, now_ps);
 }

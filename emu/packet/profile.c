@@ -44,10 +44,6 @@ struct field {
 #define NAMED(field, where, ...)                       \
     FIELD(field, .kind = FIELD_NAMED, .uses = (where), \
           .values = (const char *const[]){__VA_ARGS__, NULL})
-#define NAMED_BOTH(field, where, ...)                         \
-    FIELD(field, .kind = FIELD_NAMED, .uses = (where),        \
-          .values = (const char *const[]){__VA_ARGS__, NULL}, \
-          .raw = offsetof(struct emu_profile, raw_##field))
 
 /* A property of a configuration, on which the effect of a field depends. */
 enum use { ACKS, NO_ACKS, RAW, TIMES, CABLE_TIMES, XPOINTS, SMALL, INPUTS, UNITS, ADAPTERS, USES };
@@ -128,8 +124,7 @@ static const struct field fields[] = {
     U64(retry_ps, 1, SECOND_PS, IN(ACKS)),
     U32(retry_limit, 1, 1000, IN(ACKS)),
     NAMED(combining, IN(ACKS), "adapter", "switch"),
-    NAMED_BOTH(barrier, IN(ACKS) | IN(ADAPTERS), "conditional", "tree"),
-    NAMED(raw_barrier, IN(ACKS) | IN(ADAPTERS) | IN(RAW), "conditional", "tree"),
+    NAMED(barrier, IN(ACKS) | IN(ADAPTERS), "conditional", "tree"),
     U32(tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
     U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
 };
@@ -149,7 +144,7 @@ static const struct field fields[] = {
     .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
     .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
     .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
-    .raw_barrier = EMU_BARRIER_BY_TREE, .tree_width = 8, .vector_tree_width = 1
+    .tree_width = 8, .vector_tree_width = 1
 
 /* Where each number comes from: docs/profiles.md. */
 static const struct emu_profile built_in[] = {
@@ -244,8 +239,6 @@ static int field_named(struct emu_profile *profile, const struct field *field, c
     for (unsigned i = 0; field->values[i]; i++) {
         if (strcmp(field->values[i], value) == 0) {
             memcpy((char *)profile + field->offset, &i, sizeof i);
-            if (field->raw)
-                memcpy((char *)profile + field->raw, &i, sizeof i);
             return 0;
         }
         size_t end = strlen(names);
@@ -566,7 +559,6 @@ struct emu_profile emu_profile_on(const struct emu_profile *profile, enum emu_cl
         profile_raw_credits(&on);
         on.packet_bytes = on.raw_packet_bytes;
         on.pool_slots = on.raw_pool_slots;
-        on.barrier = on.raw_barrier;
     }
     if (mode != EMU_CLOCK_VIRTUAL && on.reply_timeout_ps < patience_ps)
         on.reply_timeout_ps = patience_ps;

@@ -142,10 +142,8 @@ struct emu_profile {
     uint32_t retry_limit;      /* transmissions before a packet is given up */
     enum emu_combining combining;
     enum emu_barrier_by barrier; /* only with EMU_COMBINING_ADAPTER */
-    /* barrier on clock raw, where members never arrive together, so conditionals are repeated */
-    enum emu_barrier_by raw_barrier;
-    uint32_t tree_width;        /* most children of an adapter in a tree of adapters */
-    uint32_t vector_tree_width; /* tree_width of groups with long vectors: 1, which is a chain */
+    uint32_t tree_width;         /* most children of an adapter in a tree of adapters */
+    uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
 };
 
 /* --- properties of the transport: other code calls these and does not read `transport` - */

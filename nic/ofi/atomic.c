@@ -370,7 +370,7 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
     n = ofi_op_begin(ep, &xfer, count, &op);
     if (n)
         return n;
-    op->flags = FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ);
+    ofi_op_flags_set(op, FI_ATOMIC | (count == OFI_COUNT_WRITE ? FI_WRITE : FI_READ));
     if (atomic_is_one(&job))
         n = atomic_part(op, &job, 0, &(struct atomic_remote){.ioc = job.remote});
     else

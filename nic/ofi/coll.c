@@ -468,7 +468,7 @@ static int coll_post(struct ofi_ep *ep, const struct coll *coll, struct coll_job
 
     if (!whole)
         return -FI_EAGAIN;
-    whole->flags = FI_COLLECTIVE;
+    ofi_op_flags_set(whole, FI_COLLECTIVE);
     part = parts_take(whole, count);
     if (count && !part) {
         ofi_op_drop(whole);

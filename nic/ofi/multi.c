@@ -21,7 +21,7 @@ static void multi_done(struct ofi_op *op)
     if (atomic_fetch_sub_explicit(&multi->parts, 1, memory_order_relaxed) > 1)
         return;
     if (!multi->error) { /* counters count the messages, not the buffer */
-        multi->flags = FI_MULTI_RECV;
+        ofi_op_flags_set(multi, FI_MULTI_RECV);
         multi->cntr = NULL;
     }
     ofi_op_finish(multi);

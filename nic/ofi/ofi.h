@@ -993,6 +993,15 @@ static inline void ofi_op_target(struct ofi_op *op, const struct ofi_peer *peer,
     op->req.target_queue = peer->queue[OFI_UNTAGGED];
 }
 
+/**
+ * ofi_op_flags_set - set the flags of the entry. A thread that waits for sends may read the flags
+ * of an operation that another thread has just taken from the pool, so they are stored atomically.
+ */
+static inline void ofi_op_flags_set(struct ofi_op *op, uint64_t flags)
+{
+    __atomic_store_n(&op->flags, flags, __ATOMIC_RELAXED);
+}
+
 /** ofi_fid_init - initialise the part that all objects have. */
 static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, struct fi_ops *ops)
 {

@@ -91,7 +91,7 @@ static void op_set(struct ofi_op *op, const struct ofi_xfer *xfer, enum ofi_coun
     op->cntr = ep->cntr[count];
     op->buf = NULL;
     op->room = 0;
-    op->flags = op_entry_flags(xfer->kind, count);
+    ofi_op_flags_set(op, op_entry_flags(xfer->kind, count));
     op->error = 0;
     op->kind = xfer->kind;
     op->done = ofi_op_finish;
@@ -363,7 +363,7 @@ bool ofi_op_sends_pending(struct ofi_ep *ep)
     for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
         for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
             if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
-                !(slab->op[i].flags & OFI_FROM_PEER))
+                !(__atomic_load_n(&slab->op[i].flags, __ATOMIC_RELAXED) & OFI_FROM_PEER))
                 return true;
     return false;
 }
@@ -382,6 +382,12 @@ void ofi_op_abort_all(struct ofi_ep *ep)
     pool_abort(ep->domain->fab, &ep->arrivals);
 }
 
+/* The context changes when deferred work ends (ofi_work_complete()). */
+static const void *op_context(const struct ofi_op *op)
+{
+    return __atomic_load_n(&op->req.context, __ATOMIC_RELAXED);
+}
+
 /*
  * Find a posted receive or triggered operation with this context. The caller holds the lock, so
  * that no operation is taken from the pool meanwhile.
@@ -393,7 +399,7 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
             struct ofi_op *op = &slab->op[i];
 
             if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* M1 */
-                op->req.context == context && fabemu_req_status(&op->req) == FABEMU_PENDING)
+                op_context(op) == context && fabemu_req_status(&op->req) == FABEMU_PENDING)
                 return op;
         }
     return NULL;
@@ -409,7 +415,7 @@ static int ops_disarm(struct ofi_ep *ep, bool all, const void *context)
             struct ofi_op *op = &slab->op[i];
 
             if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* M1 */
-                (all || op->req.context == context) && !fabemu_disarm(ep->domain->fab, &op->req))
+                (all || op_context(op) == context) && !fabemu_disarm(ep->domain->fab, &op->req))
                 err = 0; /* go on, because each part is an operation */
         }
     return err;

@@ -83,7 +83,8 @@ void ofi_work_complete(struct ofi_op *op)
 {
     const struct ofi_work *work = op->trigger.work;
 
-    op->req.context = work->user_context;
+    /* atomic, because a thread that cancels work may compare it meanwhile */
+    __atomic_store_n(&op->req.context, work->user_context, __ATOMIC_RELAXED);
     if (op->error == FI_ECANCELED && atomic_load_explicit(&work->cancelled, memory_order_relaxed)) {
         op->cq = NULL;
         op->cntr = NULL;

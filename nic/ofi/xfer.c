@@ -192,6 +192,23 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     return xfer_post(ep, xfer, &dest, iov, pieces, bytes);
 }
 
+/*
+ * Look up the source of a receive. The vector of a shared context is that of the endpoints that use
+ * it, which come and go, so it is read under the context's lock. Errors: -FI_ENOAV, -FI_EINVAL.
+ */
+static int xfer_peer(struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
+{
+    bool shared = ofi_srx_of(ep);
+    int err;
+
+    if (shared)
+        ofi_lock(&ep->lock);
+    err = ep->av ? ofi_av_endpoint(ep->av, addr, ret) : -FI_ENOAV;
+    if (shared)
+        ofi_unlock(&ep->lock);
+    return err;
+}
+
 /* Find the source and incarnation that a receive names. Without FI_DIRECTED_RECV it names none. */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *incarnation)
@@ -210,9 +227,7 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return xfer->flags & FI_TRIGGER ? -FI_ENOSYS : -FI_EBADFLAGS;
     if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
-    if (!ep->av)
-        return -FI_ENOAV; /* no endpoint uses this shared context */
-    err = ofi_av_endpoint(ep->av, xfer->addr, &peer);
+    err = xfer_peer(ep, xfer->addr, &peer);
     if (err)
         return err;
     *from = (struct fabemu_source){peer.node, peer.queue[xfer->kind]};

@@ -28,7 +28,7 @@ _fabemu_scenarios() {
 }
 
 # Print the kinds of networks, the fields of a profile, the patterns of traffic, the kinds of fault,
-# and the names for --only: from --help, --list, or error messages that list the valid values.
+# its keys, and the names for --only: from --help, --list, or error messages that list the valid values.
 _fabemu_networks() {
     "$1" topo --help 2>/dev/null | sed -nE 's/^  ([a-z]+:)[A-Za-z].*/\1/p' | sort -u
 }
@@ -42,8 +42,22 @@ _fabemu_patterns() {
 _fabemu_kinds() {
     "$1" fault --list 2>/dev/null | sed '/^[Ss]cenarios/,$d' | sed -nE 's/^  ([a-z-]+) .*/\1/p'
 }
+_fabemu_keys() {
+    echo "$2 =" | "$1" fault --check /dev/stdin 2>&1 | sed -nE "s/.*; $2 has //p" |
+        sed 's/, /=\n/g; s/$/=/'
+}
 _fabemu_only() {
     "$1" "$2" --list 2>/dev/null | sed -nE 's/^([A-Za-z0-9]+)  .*/\1/p'
+}
+
+# Print the names of the nodes of a running fabric, if its network is from a file:
+# _fabemu_nodes COMMAND FABRIC
+_fabemu_nodes() {
+    local topo
+    topo=$("$1" status --json "$2" 2>/dev/null | sed -nE 's/.*"topo": ?"([^"]+)".*/\1/p' | head -n 1)
+    topo=${topo//\\/}
+    [ ! -f "$topo" ] || "$1" topo "$topo" --json 2>/dev/null |
+        sed -nE '/"node_names"/,/^  \]/s/.*"name": ?"([^" ]+)".*/\1/p'
 }
 
 # Offer those of the words that begin with the word under the cursor: _fabemu_words WORD...
@@ -101,6 +115,13 @@ _fabemu_subcommand() {
         fi
         ;;
     esac
+    case $2,$option,$equals in
+    fault,node,yes | fault,nodes,yes | fault,from,yes | fault,to,yes | capture,node,yes | \
+        capture,nodes,yes | capture,from,yes | capture,to,yes)
+        _fabemu_words "$(_fabemu_nodes "$1" "${COMP_WORDS[2]}")"
+        return
+        ;;
+    esac
     case $2,$cur in
     *,-*)
         _fabemu_words "$("$1" "$2" --help 2>/dev/null |
@@ -112,7 +133,17 @@ _fabemu_subcommand() {
         ;;
     run,*) _fabemu_words -- ;;
     up,*) ;; # the name of a new fabric
-    fault,*) _fabemu_words "$(_fabemu_running "$1")" "$(_fabemu_kinds "$1")" ;;
+    fault,*)
+        for option in $(_fabemu_kinds "$1"); do
+            [[ " ${COMP_WORDS[*]:2:COMP_CWORD-2} " != *" $option "* ]] || break
+            option=''
+        done
+        if [ -n "$option" ]; then
+            _fabemu_begins "$(_fabemu_keys "$1" "$option")"
+        else
+            _fabemu_words "$(_fabemu_running "$1")" "$(_fabemu_kinds "$1")"
+        fi
+        ;;
     web,*)
         _fabemu_words "$(_fabemu_running "$1")"
         _fabemu_files

@@ -199,6 +199,19 @@ class BashTest(HelpCase):
             self.assertEqual(set(self.complete(command, "lab")), {"lab-1", "lab-2"})
         self.assertEqual(self.complete("fault", "--name", "lab-1"), ["lab-1"])
 
+    def test_completion__offers_keys_of_faults_and_names_of_nodes(self):
+        topo = os.path.join(self.dir, "two.topo")
+        with open(topo, "w", encoding="ascii") as f:
+            f.write('Switch 4 "leaf"\n[1] "gpu-01"[1]\n[2] "gpu-02"[1]\n[3] "login"[1]\n'
+                    'Ca 1 "gpu-01"\nCa 1 "gpu-02"\nCa 1 "login"\n')
+        self.up("lab", "--topo", topo)
+        self.assertEqual(set(self.complete("fault", "lab", "loss", "fro")), {"from="})
+        self.assertEqual(set(self.complete("fault", "lab", "los")), {"loss"})
+        for command in ("fault", "lab", "loss"), ("capture", "lab"):
+            for key in "node", "nodes", "from", "to":
+                self.assertEqual(set(self.complete(*command, *self.with_value(key, "gpu"))),
+                                 {"gpu-01", "gpu-02"})
+
 
 @unittest.skipUnless(shutil.which("zsh"), "SKIPPED: zsh is not installed (scripts/deps zsh)")
 class ZshTest(BashTest):

@@ -28,11 +28,11 @@ SWITCHES = {"barrier": ("in_switch", "combine units, multicast"),
             "broadcast": ("in_switch", "multicast"),
             "reduce": ("in_switch", "combine units"),
             "allreduce": ("in_switch", "combine units, multicast")}
-ADAPTERS = {"barrier": ("in_adapter", "adapter tree, broadcast"),
+ADAPTERS = {"barrier": ("in_switch", "network conditional, broadcast"),
             "broadcast": ("in_switch", "broadcast"),
             "reduce": ("in_adapter", "adapter tree"),
             "allreduce": ("in_adapter", "adapter tree, broadcast")}
-ASKING = {**ADAPTERS, "barrier": ("in_switch", "network conditional, broadcast")}
+COUNTING = {**ADAPTERS, "barrier": ("in_adapter", "adapter tree, broadcast")}
 QSNET3 = ["--profile", "qsnet3"]
 # Networks to test: for each, the network for a number of ranks, and how it executes collectives.
 # Ranks use the first nodes. If a node's links lead to different switches, even two ranks use both
@@ -41,8 +41,8 @@ NETWORKS = {
     "oq2004": (lambda ranks: ["--topo", topo_for(ranks)], SWITCHES),
     "qsnet:16": (lambda ranks: [*QSNET3, "--topo", "qsnet:16"], ADAPTERS),
     "two-level": (lambda ranks: [*QSNET3, "--topo", "qsnet:64,links=2,apart=router"], ADAPTERS),
-    "rails": (lambda ranks: [*QSNET3, "--topo", "qsnet:64,rails=2", "--set",
-                             "barrier=conditional"], ASKING),
+    "rails": (lambda ranks: [*QSNET3, "--topo", "qsnet:64,rails=2", "--set", "barrier=tree"],
+              COUNTING),
     "retry": (lambda ranks: ["--topo", topo_for(ranks), "--set", "link_retry=go_back_n"], SWITCHES),
     "packets": (lambda ranks: [*QSNET3, "--topo", topo_for(ranks)], ADAPTERS),
     "units": (lambda ranks: [*QSNET3, "--topo", topo_for(ranks), "--set", "combining=switch"],

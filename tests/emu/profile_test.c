@@ -79,12 +79,6 @@ static void set__applies_to_raw_too(void)
     CU_ASSERT_EQUAL(set(&profile, "raw_pool_slots=96"), 0);
     CU_ASSERT_EQUAL(emu_profile_on(&profile, EMU_CLOCK_RAW).pool_slots, 96);
     CU_ASSERT_EQUAL(profile.pool_slots, 0);
-    CU_ASSERT_TRUE(emu_profile_barrier_queries(&profile));
-    profile = emu_profile_on(&profile, EMU_CLOCK_RAW);
-    CU_ASSERT_FALSE(emu_profile_barrier_queries(&profile));
-    CU_ASSERT_EQUAL(set(&profile, "barrier=conditional"), 0);
-    profile = emu_profile_on(&profile, EMU_CLOCK_RAW);
-    CU_ASSERT_TRUE(emu_profile_barrier_queries(&profile));
 }
 
 /* Clock raw's own field takes precedence in either order. */
@@ -175,8 +169,6 @@ static void idle__fields_are_reported_as_unused(void)
         {"qsnet3", NULL, EMU_CLOCK_RAW, "tree_width=3", false},
         {"qsnet3", NULL, EMU_CLOCK_REAL, "raw_pool_slots=3", true},
         {"qsnet3", NULL, EMU_CLOCK_REAL, "pool_slots=3", false},
-        {"qsnet3", NULL, EMU_CLOCK_REAL, "raw_barrier=tree", true},
-        {"qsnet3", NULL, EMU_CLOCK_RAW, "raw_barrier=tree", false},
         {"qsnet3", NULL, EMU_CLOCK_RAW, "pool_slots=3", false},
         {"oq2004", NULL, EMU_CLOCK_RAW, "choice=random", false},
         {"oq2004", NULL, EMU_CLOCK_RAW, "transport=none", false},

@@ -130,7 +130,10 @@ static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
     hosts_list_add(list, past.arrived);
 }
 
-/* {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]} */
+/*
+ * {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]}. A cable
+ * that cannot fail is a host interface, which has no end to test.
+ */
 static int call_test(struct agent *agent, struct json_object *call, struct json_object *reply)
 {
     struct json_object *cables = json_object_object_get(call, "cables");
@@ -145,7 +148,8 @@ static int call_test(struct agent *agent, struct json_object *call, struct json_
     for (size_t i = 0; !err && i < count; i++) {
         int64_t cable = json_object_get_int64(json_object_array_get_idx(cables, i));
 
-        if (cable >= 0 && cable < fabric_cable_count(agent->fabric))
+        if (cable >= 0 && cable < fabric_cable_count(agent->fabric) &&
+            fabric_can_fail(agent->fabric, (uint32_t)cable))
             test_add(agent, (uint32_t)cable, (uint32_t)packets, list);
         else
             err = -EINVAL;

@@ -59,12 +59,11 @@ const isCollective = having({ kind: isText, number: isNumber, group: isNumber, m
 const isMessage = { node: maybe(isNumber), tag: maybe(isAmount), ignore: maybe(isAmount) };
 const isWaiting = having({ node: isNumber, stopped: isPlain, rank: maybe(isNumber),
   unexpected: maybe(isNumber), first_unexpected: maybe(having({ ...isMessage, bytes: isAmount })),
-  call: maybe(having({ kind: isText, name: isText, members: isNumber, for_ns: isNumber })),
   ...Object.fromEntries(["receive", "send"].map((name) => [name, maybe(having({ kind: isText,
     state: isText, for_ns: maybe(isNumber), bytes: maybe(isAmount), ...isMessage }))])) });
 
 const isStandstill = having({ attached: maybe(listOf(isWaiting)), standstill: maybe(having({
-  collectives: maybe(listOf(isCollective)),
+  for_ns: isNumber, collectives: maybe(listOf(isCollective)),
   links: maybe(listOf(having({ for_ns: isNumber, port: isNumber, waits_for: isText }))) })) });
 
 const isPath = having({ group: isPlain, mine: maybe(having({ node: isPlain })),

@@ -2708,6 +2708,18 @@ static void fault__impossible_is_refused(void)
     }
 }
 
+/* Have the agent test a cable that is down. A cable that cannot fail has no end to test. */
+static void cable_is_tested(struct conn *conn, int64_t call, uint32_t cable)
+{
+    bool can_fail = fabric_can_fail(fixture.host[1].fabric, cable);
+    char line[128];
+
+    snprintf(line, sizeof line, "{\"call\":%d,\"do\":\"test\",\"cables\":[%u],\"packets\":1}\n",
+             (int)call, cable);
+    send_as_coordinator(conn, line);
+    CU_ASSERT_EQUAL(replied(conn, call), can_fail ? 0 : EINVAL);
+}
+
 /*
  * Not all switch models support a link that is down or a reroute of the segments that wait for it.
  * A correct coordinator knows which do.
@@ -2721,6 +2733,7 @@ static void link__down_is_refused_where_unsupported(void)
     } lies[] = {{"oq2004", "buffers=input", EMU_CLOCK_REAL, true},
                 {"oq2004", "buffers=input_xpoint", EMU_CLOCK_RAW, false},
                 {"oq2004", NULL, EMU_CLOCK_RAW, false},
+                {"oq2004", "link_retry=go_back_n", EMU_CLOCK_RAW, false},
                 {"qsnet3", NULL, EMU_CLOCK_RAW, false}};
 
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -2736,6 +2749,7 @@ static void link__down_is_refused_where_unsupported(void)
                      cable);
             send_as_coordinator(&conn, line);
             CU_ASSERT_EQUAL(replied(&conn, call++), fails ? ENOTSUP : 0);
+            cable_is_tested(&conn, call++, cable);
         }
         snprintf(line, sizeof line, "{\"call\":%d,\"do\":\"reroute_in_flight\"}\n", (int)call);
         send_as_coordinator(&conn, line);

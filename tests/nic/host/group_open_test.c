@@ -19,12 +19,11 @@
 #include "tests/test.h"
 #include "tests/fixtures/bytes.h"
 
-#define MEMBERS    4u
-#define ROUNDS     100u
-#define COUNT      300u    /* elements of a reduction: several segments */
-#define NARROW     40000u  /* bytes that a broadcast sends ahead in a narrow window, */
-#define WIDE       300000u /* and in a wide one */
-#define PATIENCE_S 100u
+#define MEMBERS 4u
+#define ROUNDS  100u
+#define COUNT   300u    /* elements of a reduction: several segments */
+#define NARROW  40000u  /* bytes that a broadcast sends ahead in a narrow window, */
+#define WIDE    300000u /* and in a wide one */
 
 /* When a member opens the group of a round. */
 enum order {
@@ -188,7 +187,6 @@ __attribute__((noreturn)) static void member_run(struct board *board)
     struct member *m = &member;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(PATIENCE_S);
     m->board = board;
     must(m, fabemu_attach(&m->fab, NULL), "attach");
     m->node = fabemu_info(m->fab)->node;

@@ -7,8 +7,8 @@
  * determines. Both sides check the bytes: those around a received message and around a read must be
  * unchanged, and so must the source of each operation; at the end each process checks its window.
  * Over a fabric with faults an operation may fail with FI_EHOSTUNREACH, which ends the use of that
- * peer, but a successful one must have the right data. With `kill`, one process is killed, and a
- * successor takes its node: no operation for the first may reach the second.
+ * peer on both sides, but a successful one must have the right data. With `kill`, one process is
+ * killed, and a successor takes its node: no operation for the first may reach the second.
  *
  * Needs a fabric of at least PROCESSES nodes: `fabemu run --keep-going -- build/tests/…`. The
  * processes are at successive nodes, or $FABEMU_TEST_STRIDE nodes apart.
@@ -56,6 +56,9 @@ struct board {
     _Atomic uint32_t ready, finished;
     struct written written[PROCESSES][PROCESSES]; /* by source and target */
     uint64_t added[PROCESSES][PROCESSES];
+    /* the first process does not use the second any more. If they had not connected when a link
+       broke, the second one gets no error */
+    _Atomic bool gone[PROCESSES][PROCESSES];
     uint32_t limit;                         /* number of operations of each process */
     _Atomic uint32_t operations[PROCESSES]; /* how many it has begun */
 };
@@ -83,7 +86,9 @@ struct process {
     uint64_t seed, random;
     struct window window;
     struct peer peer[PROCESSES];
-    /* the operation that the process waits for; it has one at a time, beside its receives */
+    /* the operation that the process waits for; it has one at a time, beside its receives, and
+       beside those with peers that are gone */
+    uint64_t operation; /* its context */
     bool pending;
     int error; /* of that operation */
 };
@@ -124,10 +129,25 @@ static size_t message_bytes(uint64_t key)
     return key & 1 ? key / 2 % 300 : key / 2 % MOST_BYTES;
 }
 
-static void peer_gone(struct peer *peer)
+static void peer_gone(struct process *p, struct peer *peer)
 {
     peer->gone = true;
     peer->ended = true;
+    atomic_store(&p->board->gone[p->self][peer - p->peer], true);
+}
+
+/* Stop using the peers that do not use this process any more. */
+static void peers_check(struct process *p)
+{
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        if (!p->peer[i].gone && atomic_load(&p->board->gone[i][p->self]))
+            peer_gone(p, &p->peer[i]);
+}
+
+static bool is_peer(const struct process *p, const void *context)
+{
+    return (uintptr_t)context >= (uintptr_t)p->peer &&
+           (uintptr_t)context < (uintptr_t)(p->peer + PROCESSES);
 }
 
 static void receive(struct process *p, uint32_t from)
@@ -167,7 +187,10 @@ static void message_arrived(struct process *p, struct peer *peer,
     receive(p, from);
 }
 
-/* Read one entry of the queue, if there is any. Contexts: a peer's for receives, @p for others. */
+/*
+ * Read one entry of the queue, if there is any. Contexts: a peer's for receives, p->operation for
+ * others.
+ */
 static void progress(struct process *p)
 {
     struct fi_cq_tagged_entry entry;
@@ -177,6 +200,7 @@ static void progress(struct process *p)
     void *context = entry.op_context;
 
     if (got == -FI_EAGAIN) {
+        peers_check(p);
         sched_yield();
         return;
     }
@@ -185,28 +209,33 @@ static void progress(struct process *p)
         must(p, error.err == FI_EHOSTUNREACH, fi_strerror(error.err));
         context = error.op_context;
     }
-    if (context == p) {
+    if ((uintptr_t)context == p->operation) {
         p->pending = false;
         p->error = error.err;
+    } else if (!is_peer(p, context)) {
+        return; /* an operation with a peer that is gone */
     } else if (error.err) {
-        peer_gone(context);
-    } else {
+        peer_gone(p, context);
+    } else if (!((struct peer *)context)->gone) {
         message_arrived(p, context, &entry);
     }
 }
+
+#define OPERATION(p) ((void *)(uintptr_t)(p)->operation)
 
 /* Start an operation, by a call that may have to be repeated, and wait until it is complete. */
 #define COMPLETE(p, peer, call)                          \
     do {                                                 \
         ssize_t err_;                                    \
         (p)->pending = true;                             \
+        (p)->operation++;                                \
         while ((err_ = (call)) == -FI_EAGAIN)            \
             progress(p);                                 \
         must((p), !err_, "an operation can be started"); \
-        while ((p)->pending)                             \
+        while ((p)->pending && !(peer)->gone)            \
             progress(p);                                 \
-        if ((p)->error)                                  \
-            peer_gone(peer);                             \
+        if ((p)->pending || (p)->error)                  \
+            peer_gone(p, peer);                          \
     } while (0)
 
 static void send_to(struct process *p, uint32_t to, bool last)
@@ -218,9 +247,9 @@ static void send_to(struct process *p, uint32_t to, bool last)
 
     bytes_fill(out, bytes, key);
     if (last)
-        COMPLETE(p, peer, fi_tsenddata(p->f.a.ep, out, 0, NULL, 1, peer->addr, tag, p));
+        COMPLETE(p, peer, fi_tsenddata(p->f.a.ep, out, 0, NULL, 1, peer->addr, tag, OPERATION(p)));
     else
-        COMPLETE(p, peer, fi_tsend(p->f.a.ep, out, bytes, NULL, peer->addr, tag, p));
+        COMPLETE(p, peer, fi_tsend(p->f.a.ep, out, bytes, NULL, peer->addr, tag, OPERATION(p)));
     must(p, bytes_filled(out, bytes, key), "the source of a send is unchanged");
     peer->sent++;
 }
@@ -236,7 +265,8 @@ static void write_to(struct process *p, uint32_t to)
     bytes_fill(out, SLOT_BYTES, key);
     p->board->written[p->self][to] = (struct written){.key = key, .failed = true};
     COMPLETE(p, peer,
-             fi_write(p->f.a.ep, out, SLOT_BYTES, NULL, peer->addr, at, p->board->key[to], p));
+             fi_write(p->f.a.ep, out, SLOT_BYTES, NULL, peer->addr, at, p->board->key[to],
+                      OPERATION(p)));
     must(p, bytes_filled(out, SLOT_BYTES, key), "the source of a write is unchanged");
     if (peer->gone)
         return;
@@ -244,7 +274,7 @@ static void write_to(struct process *p, uint32_t to)
     memset(in, GAP, sizeof in);
     COMPLETE(p, peer,
              fi_read(p->f.a.ep, in + skip, bytes, NULL, peer->addr, at + skip, p->board->key[to],
-                     p));
+                     OPERATION(p)));
     must(p, peer->gone || !memcmp(in + skip, out + skip, bytes), "a read returns what was written");
     must(p, is_gap(in, skip) && is_gap(in + skip + bytes, SLOT_BYTES - skip - bytes),
          "a read writes nothing around its bytes");
@@ -268,12 +298,14 @@ static void window_check(const struct process *p)
 
 static void add_to(struct process *p, uint32_t to)
 {
-    uint64_t one = 1, before = UINT64_MAX;
+    static uint64_t one = 1, before; /* the operation may outlive this function */
     struct peer *peer = &p->peer[to];
 
+    before = UINT64_MAX;
     COMPLETE(p, peer,
              fi_fetch_atomic(p->f.a.ep, &one, 1, NULL, &before, NULL, peer->addr,
-                             p->self * sizeof(uint64_t), p->board->key[to], FI_UINT64, FI_SUM, p));
+                             p->self * sizeof(uint64_t), p->board->key[to], FI_UINT64, FI_SUM,
+                             OPERATION(p)));
     must(p, peer->gone || before == peer->added++, "each addition happens once");
     if (!peer->gone)
         p->board->added[p->self][to]++;
@@ -362,7 +394,7 @@ static int run_successor(struct board *board, uint64_t seed)
 
     if (!p || !untouched || !open_process(p, board, VICTIM, seed))
         return 2;
-    must(p, !fi_trecv(p->f.a.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, p),
+    must(p, !fi_trecv(p->f.a.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, OPERATION(p)),
          "a receive can be posted");
     p->pending = true;
     atomic_fetch_add(&board->finished, 1);

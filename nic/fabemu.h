@@ -187,10 +187,10 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * so that a libfabric provider and an MPI component in one process share a node. The process
  * requests node $FABEMU_NODE (its number, or its name in the network's file), or else the node of
  * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
- * is taken, the process gets any free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody listens
- * on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no node of
- * the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO, the
- * fabric has another version than this library.
+ * is taken, the process gets any free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
+ * listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no
+ * node of the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO,
+ * the fabric has another version than this library.
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
@@ -325,17 +325,18 @@ FABEMU_API int fabemu_queue_open_counted(struct fabemu *fab, uint16_t id,
                                          struct fabemu_queue **ret);
 
 /**
- * fabemu_queue_open_shared - open a shared receive queue. It has no number, so no
- * process can send a message to it, and it cannot send. A receive that is posted to it receives a message to any of the queues
- * that share it; fabemu_req.queue says to which. Errors: -ENOSPC, there are 4096; -ENOMEM.
+ * fabemu_queue_open_shared - open a shared receive queue. It has no number, so no process can send
+ * a message to it, and it cannot send. A receive that is posted to it receives a message to any of
+ * the queues that share it; fabemu_req.queue says to which. Errors: -ENOSPC, there are 4096;
+ * -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue **ret);
 
 /**
  * fabemu_queue_share - from now on, match the messages to @queue with the receives of @shared. This
- * includes messages that have arrived already but have matched no receive. When @queue closes, its messages are dropped,
- * and receives that have matched one of them complete with -ECANCELED. @queue can still send and
- * receive notices.
+ * includes messages that have arrived already but have matched no receive. When @queue closes, its
+ * messages are dropped, and receives that have matched one of them complete with -ECANCELED. @queue
+ * can still send and receive notices.
  * Errors: -EINVAL, @shared is no shared receive queue, or @queue is one, or shares one, or receives
  * were posted to it.
  */

@@ -74,10 +74,10 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
                                   uint64_t at_ps);
 
 /**
- * engine_link_run - send further segments of a packet, until the receiver has no more space. @l must
- * just have sent another segment of this packet. engine_link_send() does the same more slowly.
- * Only for clock raw and a cable on this host without faults, and before anything else arrives. Sends nothing if the packet has
- * reserved slots. Returns how many were sent.
+ * engine_link_run - send further segments of a packet, until the receiver has no more space. @l
+ * must just have sent another segment of this packet. engine_link_send() does the same more slowly.
+ * Only for clock raw and a cable on this host without faults, and before anything else arrives.
+ * Sends nothing if the packet has reserved slots. Returns how many were sent.
  */
 uint32_t engine_link_run(struct engine *e, struct engine_link *l);
 

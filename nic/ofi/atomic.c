@@ -250,8 +250,8 @@ static const void *atomic_copy(const struct atomic_array *from, size_t at, size_
 }
 
 /*
- * Return the address of element number @done in local memory. Reduce @count to the number of elements
- * that are contiguous from there on. Returns NULL if the call has no such array.
+ * Return the address of element number @done in local memory. Reduce @count to the number of
+ * elements that are contiguous from there on. Returns NULL if the call has no such array.
  */
 static void *atomic_place(const struct atomic_job *job, const struct atomic_array *array,
                           size_t done, size_t *count)

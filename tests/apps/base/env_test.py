@@ -26,11 +26,13 @@ PROGRAM = r"""
 #include <stdlib.h>
 int main(int argc, char **argv)
 {
-    int rank, sum;
+    int rank, sum, other;
     const char *locale = setlocale(LC_ALL, ""), *word = getenv("WORD");
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Sendrecv(&rank, 1, MPI_INT, !rank, 0, &other, 1, MPI_INT, !rank, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     if (rank == 0)
         printf("sum %d, locale %s, word %s\n", sum, locale ? locale : "none", word ? word : "none");
     MPI_Finalize();

@@ -499,9 +499,19 @@ static int finish_report(struct run *run, int status)
     return status;
 }
 
-static bool nobody_attached(struct json_object *report)
+#define ANOTHER_NETWORK                                                              \
+    "does an option of mpirun (--mca), a variable (FI_*, OMPI_MCA_*) or ~/.openmpi/" \
+    "mca-params.conf select another network?"
+
+/* Print a hint if the command did not use the fabric. @status: exit status of the command. */
+static void hint_if_unused(struct json_object *report, int status)
 {
-    return emu_json_number(json_object_object_get(report, "processes"), "attached", 0) == 0;
+    if (!emu_json_number(json_object_object_get(report, "processes"), "attached", 0))
+        print_message("no process attached to the fabric: no process of the command opened it "
+                      "through MPI, libfabric or libfabemu; " ANOTHER_NETWORK);
+    else if (status && !emu_json_number(json_object_object_get(report, "segments"), "sent", 0))
+        print_message("the command failed before its processes sent anything over the fabric, to "
+                      "which they had attached; " ANOTHER_NETWORK);
 }
 
 static int finish(struct run *run)
@@ -525,11 +535,8 @@ static int finish(struct run *run)
     }
     if (run->host.refused[0]) /* again, below the report */
         print_message("%s", run->host.refused);
-    else if (run->host.report && nobody_attached(run->host.report) && !run->interrupted)
-        print_message(
-            "no process attached to the fabric: no process of the command opened it through MPI, "
-            "libfabric or libfabemu; does an option of mpirun (--mca), a variable (FI_*, "
-            "OMPI_MCA_*) or ~/.openmpi/mca-params.conf select another network?");
+    else if (run->host.report && !run->interrupted)
+        hint_if_unused(run->host.report, status);
     host_release(&run->host);
     standstill_release(&run->standstill);
     return status;

@@ -14,7 +14,6 @@
 #include "coll_fabemu.h"
 
 #include "ompi/mca/coll/base/coll_base_util.h"
-#include "opal/class/opal_free_list.h"
 #include "opal/runtime/opal_progress.h"
 
 #include <stdlib.h>
@@ -23,7 +22,7 @@
 struct coll_fabemu_request {
     /* Open MPI stores the objects that it retains for the request here */
     ompi_coll_base_nbc_request_t super;
-    struct coll_fabemu_request *next; /* in the list of active or of finished requests */
+    struct coll_fabemu_request *next; /* in the list of active, finished or unused requests */
     mca_coll_fabemu_module_t *module;
     ompi_communicator_t *comm;  /* retained while the request is active or persistent */
     struct fabemu_group *group; /* where the operation is posted */
@@ -37,9 +36,11 @@ struct coll_fabemu_request {
 typedef struct coll_fabemu_request coll_fabemu_request_t; /* for Open MPI's object system */
 
 static struct {
-    opal_free_list_t free;
     opal_mutex_t lock;
     struct coll_fabemu_request *active; /* protected by the lock */
+    /* protected by the lock. Memory of requests is not freed before the end, because Open MPI reads
+       a persistent request after it has freed it */
+    struct coll_fabemu_request *unused;
     struct fabemu *fab;
     bool polls; /* request_progress() is registered; protected by the lock */
 } requests;
@@ -61,7 +62,10 @@ static void request_release(struct coll_fabemu_request *request)
     if (request->reqs != &request->one)
         free(request->reqs);
     OMPI_REQUEST_FINI(base);
-    opal_free_list_return(&requests.free, &base->super);
+    OPAL_THREAD_LOCK(&requests.lock);
+    request->next = requests.unused;
+    requests.unused = request;
+    OPAL_THREAD_UNLOCK(&requests.lock);
 }
 
 static void persistent_finish(struct coll_fabemu_request *request)
@@ -227,10 +231,16 @@ static struct coll_fabemu_request *request_make(mca_coll_fabemu_module_t *module
                                                 const struct coll_fabemu_call *call,
                                                 bool persistent)
 {
-    struct coll_fabemu_request *request =
-        (struct coll_fabemu_request *)opal_free_list_wait(&requests.free);
+    struct coll_fabemu_request *request;
     ompi_request_t *base;
 
+    OPAL_THREAD_LOCK(&requests.lock);
+    request = requests.unused;
+    if (request)
+        requests.unused = request->next;
+    OPAL_THREAD_UNLOCK(&requests.lock);
+    if (!request)
+        request = OBJ_NEW(coll_fabemu_request_t);
     if (!request)
         (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
     request->parts = coll_fabemu_parts(comm, call);
@@ -333,10 +343,6 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 void coll_fabemu_requests_begin(void)
 {
     OBJ_CONSTRUCT(&requests.lock, opal_mutex_t);
-    OBJ_CONSTRUCT(&requests.free, opal_free_list_t);
-    (void)opal_free_list_init(&requests.free, sizeof(struct coll_fabemu_request), 64,
-                              OBJ_CLASS(coll_fabemu_request_t), 0, 0, 0, -1, 16, NULL, 0, NULL,
-                              NULL, NULL);
 }
 
 void coll_fabemu_requests_end(void)
@@ -344,6 +350,11 @@ void coll_fabemu_requests_end(void)
     if (requests.polls)
         opal_progress_unregister(request_progress);
     requests.polls = false;
-    OBJ_DESTRUCT(&requests.free);
+    while (requests.unused) {
+        struct coll_fabemu_request *request = requests.unused;
+
+        requests.unused = request->next;
+        OBJ_RELEASE(request);
+    }
     OBJ_DESTRUCT(&requests.lock);
 }

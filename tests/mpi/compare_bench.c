@@ -2,7 +2,7 @@
 /*
  * compare_bench.c - compare collectives in the network with the same collectives over messages.
  *
- *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N]
+ *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE]
  *
  * Two communicators have the same members. Open MPI's tools interface (MPI_T) switches our
  * component off while the second one is created, so that its collectives use messages. Each round
@@ -18,6 +18,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST_BYTES (4 << 20)
 
@@ -25,7 +26,8 @@ enum { NETWORK, MESSAGES, TRANSPORTS };
 
 struct bench {
     int rounds;
-    int call_ms; /* minimum time of all calls of one round */
+    int call_ms;      /* minimum time of all calls of one round */
+    const char *only; /* NULL, or the name of the only collective to measure */
     int rank, size;
     MPI_Comm comm[TRANSPORTS];
     float *in, *out; /* MOST_BYTES each */
@@ -176,6 +178,8 @@ static void measure_all(const struct bench *b)
     for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++) {
         const struct collective *coll = &collectives[c];
 
+        if (b->only && strcmp(b->only, coll->name) != 0)
+            continue;
         for (size_t p = 0; p < sizeof patterns / sizeof patterns[0]; p++) {
             if (!coll->has_bytes) {
                 if (!patterns[p].steps)
@@ -197,6 +201,7 @@ int main(int argc, char **argv)
     const struct option_row rows[] = {
         {"rounds", "N", OPTION_INT, &b.rounds},
         {"call-ms", "N", OPTION_INT, &b.call_ms},
+        {"only", "COLLECTIVE", OPTION_TEXT, &b.only},
         {NULL, NULL, OPTION_FLAG, NULL},
     };
 

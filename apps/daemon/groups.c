@@ -3,8 +3,8 @@
  * groups.c - groups of processes: creation, joining and leaving.
  *
  * A member creates a group, for nodes that all have an attached process. Each of these processes is
- * invited, joins the group, and later leaves it. The group is freed when no member is left that has
- * joined it or is invited.
+ * invited, joins the group, and later leaves it. The group is freed when all members have left it
+ * or lost their invitations, and no member is owed an error (see below).
  *
  * A member breaks the group if it dies or detaches before it has left, or if it declines the
  * invitation, because then no collective of the group can complete. The members that have joined
@@ -670,8 +670,10 @@ static void settle_error(struct daemon *daemon, int64_t id, int64_t node)
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
         struct member *member = group->id == id ? group_member(group, node) : NULL;
 
-        if (member)
-            member_settle(group, member);
+        if (!member)
+            continue;
+        member_settle(group, member);
+        break; /* the newest group of this id is the first; older ones have ended */
     }
     groups_sweep(daemon);
 }

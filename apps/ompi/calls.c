@@ -2,12 +2,12 @@
 /*
  * calls.c - post one call of a collective to its group, and store the result when it is complete.
  *
- * The network has broadcasts and reductions. A call of another collective consists of several
- * parts: an allgather is a broadcast from each rank, a reduce-scatter a reduction to each rank. The
- * parts of a call are in flight at the same time.
+ * The network executes barriers, broadcasts, reductions and all-reduces. Other collectives consist
+ * of several parts: an allgather consists of one broadcast from each rank, and a reduce-scatter
+ * consists of one reduction to each rank. All parts of a call are in flight at the same time.
  *
- * Buffers that are not contiguous are packed into a copy, so the layout of the data is not visible
- * to other ranks, which may have another one.
+ * Buffers that are not contiguous are packed into a copy. A rank may therefore use a different
+ * layout of the data than the other ranks.
  */
 #include "coll_fabemu.h"
 
@@ -36,9 +36,14 @@ static int part_count(const struct coll_fabemu_call *call, int part)
     return call->counts ? call->counts[part] : call->count;
 }
 
+/* Return the size of @part. Reductions read and write elements with their padding. */
 static size_t part_bytes(const struct coll_fabemu_call *call, int part)
 {
-    return (size_t)part_count(call, part) * call->dtype->super.size;
+    const opal_datatype_t *dtype = &call->dtype->super;
+    bool padded = call->coll == FABEMU_COLL_REDUCE_SCATTER;
+
+    return (size_t)part_count(call, part) *
+           (padded ? (size_t)(dtype->ub - dtype->lb) : dtype->size);
 }
 
 /* Return the offset of @part if all parts are packed one after the other. */
@@ -68,7 +73,7 @@ static bool is_contiguous(const ompi_datatype_t *dtype, int count)
     return ompi_datatype_is_contiguous_memory_layout(dtype, count);
 }
 
-/* Copy user data into @packed, which is contiguous, or, if @pack is false, back. */
+/* If @pack, copy @buf to the contiguous buffer @packed; otherwise copy @packed to @buf. */
 static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed)
 {
     size_t bytes = dtype->super.size * (size_t)count, done = bytes;
@@ -150,7 +155,7 @@ static int post_allgather(mca_coll_fabemu_module_t *module, ompi_communicator_t 
 {
     int err = 0;
 
-    /* elements of a type with gaps at its ends may be contiguous one by one, but not together */
+    /* test two elements: one element of a type can be contiguous while a gap follows it */
     if (!is_contiguous(call->dtype, 2)) {
         call->packed = malloc(call->bytes);
         if (!call->packed)
@@ -225,8 +230,10 @@ static int unpack(ompi_communicator_t *comm, const struct coll_fabemu_call *call
     const int rank = ompi_comm_rank(comm);
     int rc = OMPI_SUCCESS;
 
-    if (call->coll == FABEMU_COLL_REDUCE_SCATTER)
-        return convert(false, call->out, part_count(call, rank), call->dtype, call->packed);
+    if (call->coll == FABEMU_COLL_REDUCE_SCATTER) {
+        memcpy(call->out, call->packed, part_bytes(call, rank));
+        return OMPI_SUCCESS;
+    }
     if (call->coll == FABEMU_COLL_BROADCAST)
         return rank == call->root
                    ? OMPI_SUCCESS

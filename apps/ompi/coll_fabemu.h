@@ -62,8 +62,9 @@ struct coll_fabemu_slower {
 };
 
 /*
- * The component's state for one communicator. MPI requires that a program serialises the
- * collectives of a communicator, so the thread that runs a collective owns the whole state.
+ * The component's state for one communicator. MPI requires that a program serialises its calls of
+ * collectives on a communicator, so only one thread at a time writes the state. A thread that
+ * completes a non-blocking collective (requests.c) may read it at the same time.
  */
 struct mca_coll_fabemu_module_t {
     mca_coll_base_module_t super;
@@ -72,13 +73,14 @@ struct mca_coll_fabemu_module_t {
     /* why all collectives run over messages: COLL_FABEMU_* or enum fabemu_why */
     int standing;
     bool counts; /* this process is the one that counts the communicator's collectives */
-    /* a component below is running: pass the calls that it makes on to it, without counting them */
+    /* a component below is executing a collective: collectives that it calls itself are passed to
+       the components below, too, and are not counted */
     bool passing;
     struct fabemu *fab; /* reference of the component; NULL: this process is not on a fabric */
     struct fabemu_group *group; /* group of all members; NULL until joined */
     uint32_t *nodes;            /* node of each rank; NULL until joined */
     uint64_t persistent;        /* number of groups for persistent requests, joined or refused */
-    /* by collective; valid once a group is joined */
+    /* indexed by enum fabemu_coll; valid once a group is joined */
     struct coll_fabemu_slower slower[FABEMU_COLLS];
 
     /* For large operations: a group with a wide window, requested when it is first needed. */
@@ -167,7 +169,8 @@ struct fabemu_group *coll_fabemu_join_another(mca_coll_fabemu_module_t *module,
 /**
  * coll_fabemu_slower_find - set @module->slower from the table of measurements (slower.def).
  * @size: number of members of the communicator.
- * Call it when all members have joined the group. Then all are on one fabric and get equal sizes.
+ * Call it when this member has joined the group. A group has all its members on one fabric, so all
+ * of them get equal sizes.
  */
 void coll_fabemu_slower_find(mca_coll_fabemu_module_t *module, int size);
 
@@ -194,14 +197,14 @@ struct coll_fabemu_call {
     int root;
     const void *in; /* contribution; MPI_IN_PLACE: it is in @out */
     int in_count;   /* for an allgather: number of elements in @in, of type @in_type */
-    int count;      /* number of elements in @out; for each rank if there are several parts */
+    int count;      /* number of elements; with several parts: of each part */
     ompi_datatype_t *in_type;
     ompi_datatype_t *dtype; /* NULL: a barrier */
     void *out;              /* result, or the buffer of a broadcast */
     const int *counts;      /* NULL, or the number of elements for each rank */
-    const int *displs;      /* NULL, or where in @out the elements of each rank are */
+    const int *displs;      /* NULL, or the offset of each rank's part in @out, in elements */
     ompi_op_t *op;          /* NULL: not a reduction */
-    size_t bytes;           /* of all data; the same on every rank */
+    size_t bytes;           /* size of the data of all parts; the same on every rank */
 
     unsigned fab_op;   /* enum fabemu_op, set by coll_fabemu_choose() */
     unsigned fab_type; /* enum fabemu_type, set by coll_fabemu_choose() */
@@ -213,8 +216,8 @@ size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype
                          const int *counts);
 
 /**
- * coll_fabemu_choose - decide where a call runs. Returns the group that executes it; NULL: it runs
- * over messages, which is counted.
+ * coll_fabemu_choose - decide where a call runs. Returns the group that executes it. Returns NULL
+ * if the call runs over messages, and counts the call unless a component below has made it.
  */
 struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                                         struct coll_fabemu_call *call);
@@ -224,7 +227,8 @@ int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *
 
 /**
  * coll_fabemu_post - start @call in @group.
- * @reqs: zeros; one that stays unused is complete.
+ * @reqs: coll_fabemu_parts() requests, all zero. The request of an empty part is not used, so its
+ * status is 0, which means complete.
  * Errors: those of fabemu_broadcast() and its siblings; -EINVAL, the data cannot be packed. After
  * an error, call coll_fabemu_failed_alone().
  */

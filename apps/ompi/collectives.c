@@ -12,8 +12,9 @@
  *   which Open MPI itself refuses for predefined operations. MPI_IN_PLACE may differ (only a
  *   reduce's root may use it), so it is supported on every rank and does not affect the decision;
  * - the sizes at which messages are faster: all members of a group find the same sizes;
- * - bcast: only the number of bytes. Count and type may differ between ranks as long as their
- *   signatures match, so the layout must not matter: non-contiguous data is packed.
+ * - bcast and allgather: a rank uses only the number of bytes. Count and type may differ between
+ *   ranks if their signatures match, so data that is not contiguous is packed;
+ * - reduce-scatter: as other reductions, with the sum of the counts of all ranks.
  */
 #include "coll_fabemu.h"
 
@@ -129,8 +130,9 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * Break both groups of the communicator, because one of them has broken. Other members may have
- * completed the same operation already, and would wait for this rank in the other group.
+ * Break the narrow and the wide group of the communicator, because an operation of one group has
+ * failed. Another member may have completed this operation, and would wait for this rank in the
+ * other group. Groups of persistent requests are not broken here.
  */
 static void break_both(const mca_coll_fabemu_module_t *module)
 {
@@ -159,10 +161,10 @@ int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *co
 }
 
 /*
- * Abort, because a collective has failed at this rank before it was posted. The failed collective
- * has taken no sequence numbers of the group. So this rank's next collective would get the numbers
- * that the other ranks use for the failed one, and their data would be mixed. A collective that
- * fails after it was posted does not have this problem.
+ * Abort, because this rank could not post a collective, or only some of its parts. Its sequence
+ * numbers in the group now differ from those of the other ranks, so the data of its next collective
+ * would be mixed with an earlier one of theirs. A collective that fails after all its parts were
+ * posted does not have this problem.
  */
 int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                              enum fabemu_coll coll, int err)
@@ -303,7 +305,7 @@ static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
                     const struct coll_fabemu_call *call, int rc)
 {
     module->passing = pass->nested;
-    if (!pass->nested && rc == OMPI_SUCCESS)
+    if (module->fab && !pass->nested && rc == OMPI_SUCCESS)
         fabemu_time_elsewhere(module->fab, call->coll, call->bytes, now_ns() - pass->began_ns);
     return rc;
 }

@@ -122,13 +122,12 @@ static int component_open(void)
 {
     struct coll_fabemu_component *me = &mca_coll_fabemu_component;
     const char *path = me->socket && *me->socket ? me->socket : getenv("FABEMU_SOCKET");
-    int err;
+    int err = 0;
 
     coll_fabemu_requests_begin();
     me->loaded = true;
-    if (!path || !*path)
-        return OMPI_SUCCESS; /* not attached: me->fab stays NULL */
-    err = fabemu_attach(&me->fab, path);
+    if (path && *path)
+        err = fabemu_attach(&me->fab, path); /* else me->fab stays NULL */
     if (err) {
         const char *why = fabemu_error();
 

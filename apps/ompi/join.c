@@ -5,8 +5,8 @@
  *
  * The members exchange no messages, because the first collective may be a non-blocking one, which
  * must not wait for other members. In MPI_Init every process publishes its location, together with
- * the addresses that Open MPI's transports publish. So each member knows the locations of all, and
- * asks the fabric for the group by a key that is the same on all members.
+ * the addresses that Open MPI's transports publish. So each member can look up the locations of all
+ * members. It then asks the fabric for the group by a key, which is the same on all members.
  *
  * Rejected: to create groups in MPI_Comm_split, because most communicators of real programs never
  * see a collective.
@@ -78,7 +78,7 @@ static bool places_fit(uint64_t *places, int size)
     return places[size - 1] != COLL_FABEMU_NOWHERE;
 }
 
-/* Return the node of each rank, which the caller frees. NULL: no group is possible. */
+/* Return an array with the node of each rank; the caller frees it. NULL: no group is possible. */
 static uint32_t *find_nodes(ompi_communicator_t *comm)
 {
     int size = ompi_comm_size(comm);
@@ -103,7 +103,8 @@ static uint32_t *find_nodes(ompi_communicator_t *comm)
 /*
  * Join a group of all members. The key names the process of rank 0 and the communicator's number,
  * which no other communicator of that process has at the same time.
- * @what: distinguishes the groups of one communicator.
+ * @what: 0 for the communicator's two groups, which differ in @wide; otherwise the number of the
+ * group for a persistent request.
  * Returns NULL if the fabric has refused the group, to all members alike.
  */
 static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
@@ -123,7 +124,7 @@ static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_co
         fabemu_group_name(group, comm->c_name);
         return group;
     }
-    if (err == -EPIPE || err == -ENOMEM || err == -ENOTCONN) {
+    if (err == -EPIPE || err == -ENOMEM || err == -ENOTCONN || err == -EALREADY || err == -EPROTO) {
         opal_output(0, "fabemu: rank %d cannot join the group of %s: %s", ompi_comm_rank(comm),
                     comm->c_name, fabemu_error());
         (void)ompi_mpi_abort(comm, MPI_ERR_OTHER); /* the other ranks would hang */

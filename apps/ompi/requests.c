@@ -5,17 +5,19 @@
  * A non-blocking collective is posted to the group of its communicator. The network and the adapter
  * execute it while the program computes, and Open MPI's progress function completes its request.
  *
- * Each persistent request has a group of its own, because MPI lets every rank start its persistent
- * requests in another order, and the operations of one group have the same order at all members.
+ * Each persistent request has its own group. All members must post the operations of a group in the
+ * same order, but MPI lets each rank start its persistent requests in a different order.
  *
- * Thread: any. The lock protects the list of active requests. Requests are completed without it,
- * because their completion may call this component again.
+ * Thread: any. The lock protects the lists, and the flag `freed` of each request. A non-blocking
+ * request is completed without the lock, because its completion may call this component again. A
+ * persistent request is completed under the lock, because another thread may free it.
  */
 #include "coll_fabemu.h"
 
 #include "ompi/mca/coll/base/coll_base_util.h"
 #include "opal/runtime/opal_progress.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,10 +26,10 @@ struct coll_fabemu_request {
     ompi_coll_base_nbc_request_t super;
     struct coll_fabemu_request *next; /* in the list of active, finished or unused requests */
     mca_coll_fabemu_module_t *module;
-    ompi_communicator_t *comm;  /* retained while the request is active or persistent */
+    ompi_communicator_t *comm;  /* retained until the request is freed */
     struct fabemu_group *group; /* where the operation is posted */
-    bool freed; /* the program has freed the active request, so it is freed when it is complete */
-    int err;    /* status of its parts, once it is in the list of finished requests */
+    bool freed;                 /* MPI_Request_free() was called while the request was active */
+    int err; /* status of its parts, once it is in the list of finished requests */
     struct coll_fabemu_call call;
     int parts;               /* number of elements of `reqs` */
     struct fabemu_req *reqs; /* &one, or allocated */
@@ -37,12 +39,13 @@ typedef struct coll_fabemu_request coll_fabemu_request_t; /* for Open MPI's obje
 
 static struct {
     opal_mutex_t lock;
-    struct coll_fabemu_request *active; /* protected by the lock */
-    /* protected by the lock. Memory of requests is not freed before the end, because Open MPI reads
-       a persistent request after it has freed it */
+    struct coll_fabemu_request *active; /* oldest first */
+    _Atomic unsigned active_count;      /* changed under the lock, read without it */
+    /* Requests are reused, and their memory is freed only when the component closes: Open MPI still
+       reads a persistent request after it has called request_free(). */
     struct coll_fabemu_request *unused;
     struct fabemu *fab;
-    bool polls; /* request_progress() is registered; protected by the lock */
+    bool polls; /* request_progress() is registered */
 } requests;
 
 /* --- completion ----------------------------------------------------------------------- */
@@ -57,8 +60,8 @@ static void request_release(struct coll_fabemu_request *request)
             OBJ_RELEASE(request->call.dtype);
         if (request->call.in_type)
             OBJ_RELEASE(request->call.in_type);
-        OBJ_RELEASE(request->comm);
     }
+    OBJ_RELEASE(request->comm);
     if (request->reqs != &request->one)
         free(request->reqs);
     OMPI_REQUEST_FINI(base);
@@ -84,16 +87,13 @@ static void persistent_finish(struct coll_fabemu_request *request)
 static void request_finish(struct coll_fabemu_request *request)
 {
     ompi_request_t *base = &request->super.super;
-    ompi_communicator_t *comm = request->comm;
 
     base->req_status.MPI_ERROR =
-        coll_fabemu_finish(request->module, comm, &request->call, request->err);
-    if (base->req_persistent) {
+        coll_fabemu_finish(request->module, request->comm, &request->call, request->err);
+    if (base->req_persistent)
         persistent_finish(request);
-    } else {
+    else
         ompi_request_complete(base, true); /* from now on another thread may free the request */
-        OBJ_RELEASE(comm);
-    }
 }
 
 /* Return the status of a request: FABEMU_PENDING until all parts are complete. */
@@ -125,6 +125,7 @@ static struct coll_fabemu_request *finished_take(void)
             continue;
         }
         *at = request->next;
+        atomic_fetch_sub_explicit(&requests.active_count, 1, memory_order_relaxed);
         request->next = NULL;
         *last = request;
         last = &request->next;
@@ -138,7 +139,8 @@ static int request_progress(void)
     struct coll_fabemu_request *finished, *next;
     int count = 0;
 
-    if (!requests.active || OPAL_THREAD_TRYLOCK(&requests.lock))
+    if (!atomic_load_explicit(&requests.active_count, memory_order_relaxed) ||
+        OPAL_THREAD_TRYLOCK(&requests.lock))
         return 0;
     (void)fabemu_progress(requests.fab);
     finished = finished_take();
@@ -152,7 +154,7 @@ static int request_progress(void)
 
 /* --- starting ------------------------------------------------------------------------- */
 
-/* Post the operation of @request. Operations that are posted earlier come first in the list. */
+/* Post the operation of @request, and append the request to the list of active ones. */
 static int request_post(struct coll_fabemu_request *request)
 {
     struct coll_fabemu_request **at = &requests.active;
@@ -171,6 +173,7 @@ static int request_post(struct coll_fabemu_request *request)
     while (*at)
         at = &(*at)->next;
     *at = request;
+    atomic_fetch_add_explicit(&requests.active_count, 1, memory_order_relaxed);
     requests.fab = request->module->fab;
     registers = !requests.polls;
     requests.polls = true;
@@ -283,8 +286,8 @@ static int start(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 }
 
 /*
- * Make a persistent request, if the network can execute @call. Returns false if it runs over
- * messages.
+ * Make a persistent request, if the network can execute @call. Returns false if the caller must
+ * pass the call to the component below.
  */
 static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                  struct coll_fabemu_call *call, ompi_request_t **ret)
@@ -311,13 +314,43 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 
 /* --- the collectives ------------------------------------------------------------------ */
 
+/*
+ * Return whether this may be one of Open MPI's own calls in MPI_Comm_idup. Each rank makes these at
+ * another time, also between the program's calls of blocking collectives. In the group, which has
+ * one order for all operations, they would be mixed with those. So they run over messages.
+ */
+static bool is_of_idup(const struct coll_fabemu_call *call)
+{
+    return call->coll == FABEMU_COLL_ALLREDUCE && call->count == 1 &&
+           call->dtype == &ompi_mpi_int.dt &&
+           (call->op == &ompi_mpi_op_max.op || call->op == &ompi_mpi_op_min.op);
+}
+
+/*
+ * Decide as coll_fabemu_choose() does. The components below make no non-blocking calls, so it does
+ * not matter whether one of them is executing a collective.
+ */
+static struct fabemu_group *choose(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
+                                   struct coll_fabemu_call *call)
+{
+    bool passing = module->passing;
+    struct fabemu_group *group;
+
+    if (is_of_idup(call))
+        return NULL;
+    module->passing = false;
+    group = coll_fabemu_choose(module, comm, call);
+    module->passing = passing;
+    return group;
+}
+
 #define COLLECTIVE(name, parameters, arguments, ...)                                       \
     int coll_fabemu_i##name(COLL_FABEMU_UNWRAP parameters ompi_communicator_t *comm,       \
                             ompi_request_t **request, mca_coll_base_module_t *base)        \
     {                                                                                      \
         mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;               \
         struct coll_fabemu_call call = __VA_ARGS__;                                        \
-        struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);              \
+        struct fabemu_group *group = choose(module, comm, &call);                          \
                                                                                            \
         if (group)                                                                         \
             return start(module, comm, group, &call, request);                             \

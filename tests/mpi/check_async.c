@@ -71,7 +71,7 @@ static int elements_out(const struct call *call)
     return call->kind == ALLGATHER ? call->count * call->comm->size : elements_in(call);
 }
 
-/* Draw a call: the same on every rank of @comm, but for MPI_IN_PLACE. */
+/* Draw a call. All ranks of @comm draw the same call; only MPI_IN_PLACE may differ. */
 static struct call call_draw(const struct check *check, const struct check_comm *comm, uint64_t key)
 {
     const size_t sizes = check->quick ? COUNTS - 1 : COUNTS;
@@ -204,7 +204,7 @@ static void test_all(MPI_Request *requests, int count)
         MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
 }
 
-/* Wait for all, in a way that each rank draws. */
+/* Wait for all requests. Each rank draws its own way of waiting. */
 static void wait_for(MPI_Request *requests, int count, uint64_t draw)
 {
     switch (draw % 4) {
@@ -225,7 +225,7 @@ static void wait_for(MPI_Request *requests, int count, uint64_t draw)
 
 /* --- non-blocking ------------------------------------------------------------------------ */
 
-/* A blocking collective between non-blocking ones must not overtake them, nor they it. */
+/* Run a blocking collective. It must not be mixed with the non-blocking ones in flight. */
 static void blocking_between(struct check *check, const struct check_comm *comm, uint64_t key)
 {
     int64_t in = element(key, comm->rank, 0), out = 0, want = 0;
@@ -295,6 +295,26 @@ static void on_new_communicator(struct check *check)
     call_free(&call);
 }
 
+/* MPI_Comm_idup runs collectives of its own, at other times on each rank. */
+static void around_idup(struct check *check, const struct check_comm *comms)
+{
+    const uint64_t key = check_key(check), mine = check_mix(key, (uint64_t)check->rank, 1);
+    MPI_Request request;
+    MPI_Comm copy;
+    int done = 0;
+
+    MPI_Comm_idup(MPI_COMM_WORLD, &copy, &request);
+    for (unsigned i = 0; i < 8; i++) {
+        if (mine >> i & 1 && !done)
+            MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        blocking_between(check, &comms[0], check_mix(key, i, 2));
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    blocking_between(check, &(struct check_comm){"a copy", copy, comms[0].rank, comms[0].size},
+                     key);
+    MPI_Comm_free(&copy);
+}
+
 void check_nonblocking(struct check *check, const struct check_comm *comms, size_t count)
 {
     const int rounds = check->quick ? 15 : 120;
@@ -304,6 +324,8 @@ void check_nonblocking(struct check *check, const struct check_comm *comms, size
         in_flight(check, comms, count);
         if (i % 8 == 0)
             on_new_communicator(check);
+        if (i % 4 == 0)
+            around_idup(check, comms);
     }
 }
 

@@ -153,6 +153,7 @@ static int post_allgather(mca_coll_fabemu_module_t *module, ompi_communicator_t 
                           struct fabemu_group *group, struct coll_fabemu_call *call,
                           struct fabemu_req *reqs)
 {
+    size_t offset = 0; /* of the part in the packed copy */
     int err = 0;
 
     /* test two elements: one element of a type can be contiguous while a gap follows it */
@@ -164,12 +165,13 @@ static int post_allgather(mca_coll_fabemu_module_t *module, ompi_communicator_t 
     if (allgather_own(comm, call) != OMPI_SUCCESS)
         return -EINVAL;
     for (int part = 0; part < ompi_comm_size(comm) && !err; part++) {
-        void *buf = call->packed ? (char *)call->packed + part_offset(call, part)
+        void *buf = call->packed ? (char *)call->packed + offset
                                  : part_place(call, part) + call->dtype->super.true_lb;
 
         if (part_count(call, part))
             err = fabemu_broadcast(group, buf, part_bytes(call, part), module->nodes[part],
                                    &reqs[part]);
+        offset += part_bytes(call, part);
     }
     return err;
 }
@@ -191,9 +193,10 @@ static int post_reduce_scatter(mca_coll_fabemu_module_t *module, ompi_communicat
     }
     for (int part = 0; part < ompi_comm_size(comm) && !err; part++) {
         if (part_count(call, part))
-            err = fabemu_reduce(group, in + part_offset(call, part), part == rank ? out : NULL,
+            err = fabemu_reduce(group, in, part == rank ? out : NULL,
                                 (size_t)part_count(call, part), call->fab_op, call->fab_type,
                                 module->nodes[part], &reqs[part]);
+        in += part_bytes(call, part);
     }
     return err;
 }
@@ -224,10 +227,25 @@ int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
 
 /* --- the end ---------------------------------------------------------------------------- */
 
+int coll_fabemu_status(const struct fabemu_req *reqs, int parts)
+{
+    int err = 0;
+
+    for (int i = 0; i < parts; i++) {
+        int status = fabemu_req_status(&reqs[i]);
+
+        if (status == FABEMU_PENDING)
+            return status;
+        err = err ? err : status;
+    }
+    return err;
+}
+
 /* Copy the result from the packed copy to the user's buffer. */
 static int unpack(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
 {
     const int rank = ompi_comm_rank(comm);
+    char *packed = call->packed;
     int rc = OMPI_SUCCESS;
 
     if (call->coll == FABEMU_COLL_REDUCE_SCATTER) {
@@ -238,10 +256,12 @@ static int unpack(ompi_communicator_t *comm, const struct coll_fabemu_call *call
         return rank == call->root
                    ? OMPI_SUCCESS
                    : convert(false, call->out, call->count, call->dtype, call->packed);
-    for (int part = 0; part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++)
+    for (int part = 0; part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++) {
         if (part != rank || call->in != MPI_IN_PLACE)
-            rc = convert(false, part_place(call, part), part_count(call, part), call->dtype,
-                         (char *)call->packed + part_offset(call, part));
+            rc =
+                convert(false, part_place(call, part), part_count(call, part), call->dtype, packed);
+        packed += part_bytes(call, part);
+    }
     return rc;
 }
 

@@ -215,6 +215,12 @@ struct coll_fabemu_call {
 size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
                          const int *counts);
 
+/** coll_fabemu_is_empty - return whether @call moves no data. Such a call is not counted. Pure. */
+static inline bool coll_fabemu_is_empty(const struct coll_fabemu_call *call)
+{
+    return call->dtype && !call->bytes; /* a barrier has no data type */
+}
+
 /**
  * coll_fabemu_choose - decide where a call runs. Returns the group that executes it. Returns NULL
  * if the call runs over messages, and counts the call unless a component below has made it.
@@ -235,6 +241,12 @@ int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *
 int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, struct coll_fabemu_call *call,
                      struct fabemu_req *reqs);
+
+/**
+ * coll_fabemu_status - return the status of a call that was posted: FABEMU_PENDING until all of its
+ * parts are complete, then 0 or the status of the first part that has failed.
+ */
+int coll_fabemu_status(const struct fabemu_req *reqs, int parts);
 
 /**
  * coll_fabemu_finish - end a call that was posted: report an error, or store the result and count

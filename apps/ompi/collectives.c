@@ -239,37 +239,23 @@ struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_c
     return choose_slowly(module, comm, call->coll, why, call->bytes);
 }
 
-/* Wait for all parts of a call. Returns 0, or the status of a part that has failed. */
-static int parts_wait(const mca_coll_fabemu_module_t *module, struct fabemu_req *reqs, int parts)
-{
-    unsigned round = 1, idle = 0;
-    int err = 0;
-
-    for (int i = 0; i < parts; i++) {
-        int status;
-
-        while ((status = fabemu_req_status(&reqs[i])) == FABEMU_PENDING)
-            wait_round(module->fab, round++, &idle);
-        err = err ? err : status;
-    }
-    return err;
-}
-
 /* Run a collective in the network and wait for its end. */
 static int run(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                struct fabemu_group *group, struct coll_fabemu_call *call)
 {
     struct fabemu_req one = {0}, *reqs = &one;
-    int parts = coll_fabemu_parts(comm, call), err = 0;
+    unsigned round = 1, idle = 0;
+    int parts = coll_fabemu_parts(comm, call), err;
 
-    if (call->dtype && !call->bytes)
-        return OMPI_SUCCESS; /* an empty collective is not counted */
+    if (coll_fabemu_is_empty(call))
+        return OMPI_SUCCESS;
     if (parts > 1)
         reqs = calloc((size_t)parts, sizeof *reqs);
     err = reqs ? coll_fabemu_post(module, comm, group, call, reqs) : -ENOMEM;
     if (OPAL_UNLIKELY(err))
         return coll_fabemu_failed_alone(module, comm, call->coll, err);
-    err = parts_wait(module, reqs, parts);
+    while ((err = coll_fabemu_status(reqs, parts)) == FABEMU_PENDING)
+        wait_round(module->fab, round++, &idle);
     if (reqs != &one)
         free(reqs);
     return coll_fabemu_finish(module, comm, call, err);

@@ -96,21 +96,6 @@ static void request_finish(struct coll_fabemu_request *request)
         ompi_request_complete(base, true); /* from now on another thread may free the request */
 }
 
-/* Return the status of a request: FABEMU_PENDING until all parts are complete. */
-static int parts_status(const struct coll_fabemu_request *request)
-{
-    int err = 0;
-
-    for (int i = 0; i < request->parts; i++) {
-        int status = fabemu_req_status(&request->reqs[i]);
-
-        if (status == FABEMU_PENDING)
-            return status;
-        err = err ? err : status;
-    }
-    return err;
-}
-
 /* Move the requests whose operations have ended from the list of active ones. Returns them. */
 static struct coll_fabemu_request *finished_take(void)
 {
@@ -119,7 +104,7 @@ static struct coll_fabemu_request *finished_take(void)
     while (*at) {
         struct coll_fabemu_request *request = *at;
 
-        request->err = parts_status(request);
+        request->err = coll_fabemu_status(request->reqs, request->parts);
         if (request->err == FABEMU_PENDING) {
             at = &request->next;
             continue;
@@ -276,8 +261,8 @@ static int start(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 {
     struct coll_fabemu_request *request;
 
-    if (call->dtype && !call->bytes) {
-        *ret = &ompi_request_empty; /* an empty collective is not counted */
+    if (coll_fabemu_is_empty(call)) {
+        *ret = &ompi_request_empty;
         return OMPI_SUCCESS;
     }
     request = request_make(module, comm, group, call, false);
@@ -295,7 +280,7 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     struct fabemu_group *group = coll_fabemu_choose(module, comm, call);
     struct coll_fabemu_request *request;
 
-    if (!group || (call->dtype && !call->bytes))
+    if (!group || coll_fabemu_is_empty(call))
         return false;
     group = coll_fabemu_join_another(module, comm, group == module->wide);
     if (!group) {

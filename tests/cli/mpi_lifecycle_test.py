@@ -55,6 +55,39 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 """
+# A small message is complete as soon as it is sent. It is sent when the test has created argv[1].
+CUT = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    int rank, word = 1, flag;
+    double start;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (rank == 0)
+        MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    if (rank == 1)
+        MPI_Recv(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("connected\n");
+        fflush(stdout);
+    }
+    while (rank > 0)
+        pause(); /* until rank 0 ends the run */
+    while (access(argv[1], F_OK))
+        usleep(1000);
+    MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    for (start = MPI_Wtime(); MPI_Wtime() - start < 8; usleep(1000))
+        MPI_Iprobe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    printf("rank 0 survives\n");
+    fflush(stdout);
+    _exit(0);
+}
+"""
 LARGE = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -114,8 +147,10 @@ class MpiLifeTest(FabemuCase):
             f.write(QUITTER)
         with open(os.path.join(cls.build, "large.c"), "w") as f:
             f.write(LARGE)
+        with open(os.path.join(cls.build, "cut.c"), "w") as f:
+            f.write(CUT)
         for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"),
-                                ("large.c", "large"),
+                                ("large.c", "large"), ("cut.c", "cut"),
                                 (SPAWN, "spawn")):
             subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
@@ -184,6 +219,19 @@ class MpiLifeTest(FabemuCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"quitter\) died: exited (with status 0 )?without detaching")
         self.assertNotIn("killed", done.stderr)
+
+    def test_lost_message__does_not_crash_its_sender(self):
+        go = os.path.join(self.dir, "go")
+        run = self.start("run", "--topo", "kary:4,2", "--profile", "qsnet3", "--name", "cut",
+                         "--bound", "no-link=1s", "--", "mpirun", "-np", "3",
+                         os.path.join(self.build, "cut"), go)
+        self.assertEqual(run.stdout.readline(), "connected\n")
+        self.assertEqual(self.fabemu("fault", "cut", "link-down", "link=0:1").returncode, 0)
+        with open(go, "w", encoding="ascii"):
+            pass
+        out, err = run.communicate()
+        self.assertRegex(err, r", [1-9][0-9]* segments given up")
+        self.assertIn("rank 0 survives", out, err)
 
     def test_spawn__reaches_successors_on_a_node(self):
         for profile in ("oq2004", "qsnet3"):

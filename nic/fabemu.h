@@ -187,7 +187,7 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * so that a libfabric provider and an MPI component in one process share a node. The process
  * requests node $FABEMU_NODE (its number, or its name in the network's file), or else the node of
  * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
- * is taken, the process gets any free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
+ * is taken, the fabric assigns a free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
  * listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no
  * node of the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO,
  * the fabric has another version than this library.
@@ -287,9 +287,9 @@ FABEMU_API void fabemu_block(struct fabemu *fab);
 
 /**
  * fabemu_queue_open - open queue @id (0 to 65535) of the adapter. Messages that arrived before it
- * was opened for the first time are kept for it, up to 4096 from each node; a node that sends more
- * must wait. After a queue has closed, messages to it are dropped until it is opened again, and
- * sends that wait for the receiver end with -ECANCELED.
+ * was opened for the first time are kept for it. From each node, at most 4096 messages are kept for
+ * all queues that are not open; then that node must wait. After a queue has closed, messages to it
+ * are dropped until it is opened again, and sends that wait for the receiver end with -ECANCELED.
  * Errors: -EADDRINUSE, -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_queue **ret);
@@ -348,7 +348,7 @@ FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queu
  * @failed: a request with the status -EHOSTUNREACH, for fabemu_req_why(). The call is made about a
  * second after the drop, but only if no operation with the receiver has ended with an error that
  * says the same. One call may stand for several messages.
- * @lost: NULL: call nothing any more. It is called like a callback of a request.
+ * @lost: called like the callback of a request; NULL: report no more losses.
  */
 FABEMU_API void fabemu_queue_on_loss(struct fabemu_queue *queue,
                                      void (*lost)(struct fabemu_queue *queue,
@@ -834,17 +834,18 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * have joined, and may leave when its own operations are complete.
  *
  * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
- * call with the same key, nodes (in the same order) and window. After a member has left, it may use
- * the key again, even if others have not joined the group yet: then these join the groups of this
- * key one after the other.
+ * call with the same key, nodes (in the same order) and window. A member that has left may use the
+ * key for a new group, even if other members have not joined the old one yet. Each member joins the
+ * groups of a key in the order of their creation.
  * @wide: for operations of many segments (about 16 KB and more). The window of a group limits how
  * many bytes a member may send ahead of the others: 60 KB, or 480 KB if it is wide. With a wide
  * window, large operations are delayed less by members that have no core at the moment. Small
  * operations run better with a narrow window, because the switches' states for it stay in the
  * caches.
- * Errors: those of fabemu_group_create(), once for each member, even if the reason has gone
- * meanwhile; -ENOSPC also if only narrow windows are left; -EPIPE, the group broke before this
- * process joined it; -ENOMEM, -ENOTCONN, only this member has failed, and the group breaks.
+ * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
+ * same error once, even if its cause has gone in the meantime. -ENOSPC also if only narrow windows
+ * are left. -EPIPE, the group broke before this process joined it. -ENOTCONN, or -ENOMEM in this
+ * process: only this member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
@@ -892,9 +893,9 @@ FABEMU_API bool fabemu_group_why(const struct fabemu_group *group, char *text, s
 FABEMU_API void fabemu_group_name(struct fabemu_group *group, const char *name);
 
 /**
- * fabemu_group_queue - let the messages from and to @queue belong to the group: when the group
- * breaks, its pending and later receives and sends end with -ECANCELED, and messages to it are
- * refused. Lasts until this process leaves the group, but a broken queue stays broken.
+ * fabemu_group_queue - make @queue part of the group: when the group breaks, the queue's pending
+ * and later receives and sends end with -ECANCELED, and the queue refuses messages. This lasts
+ * until this process leaves the group, but a broken queue stays broken.
  */
 FABEMU_API void fabemu_group_queue(struct fabemu_group *group, struct fabemu_queue *queue);
 

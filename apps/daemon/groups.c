@@ -12,12 +12,16 @@
  * fails. Therefore no group waits for a process that does not know of it.
  *
  * Members may ask for a group by a key, so that they need not exchange its number. The first member
- * that asks creates the group, and the others are given the same one. A refusal is given to all
- * members, even if its reason has gone meanwhile. Otherwise some would wait in a group that the
- * others never join. For the same reason a member that had not joined a broken group gets an error
- * when it asks for this group. If the key is used again, each member gets all answers in order, and
- * each error once. A member *is owed* the error until it has asked or its process has ended.
- * Therefore refused and broken groups are kept while a member is owed their error.
+ * that asks creates the group, and the others get the same group. If the fabric refuses the group,
+ * all members get this error, even if its cause has gone in the meantime. (An error in the request
+ * itself, -EINVAL or -EPERM, goes only to the caller.) Otherwise some members would wait in a group
+ * that others never join. For the same reason, if a group breaks before a member has joined it, the
+ * member gets an error when it asks for the group. A key may be used for several groups. Each
+ * member then gets the answers for these groups in the order of their creation, and each error
+ * once.
+ *
+ * A member *is owed* an error until it has asked for the group or its process has ended. Until then
+ * the group is kept, unless more than KEPT_MAX ended groups are charged to one node.
  *
  * A group is charged to the process that created it. When that process leaves, the group is charged
  * to the first of the remaining members. No process may have more than its share of the groups
@@ -237,7 +241,7 @@ static void group_end(struct daemon *daemon, struct daemon_group *group)
     kept_limit(daemon, group->holder);
 }
 
-/* Free the groups that have no member and of which no member is owed the error. */
+/* Free each group that all members have left, unless a member is still owed its error. */
 static void groups_sweep(struct daemon *daemon)
 {
     struct daemon_group **at = &daemon->groups;
@@ -523,8 +527,8 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
 }
 
 /*
- * The fabric has refused a group to @client: owe the same error to all other members. Without
- * memory, the other members are not owed anything.
+ * Record that the fabric has refused a group to @client, so that all other members get the same
+ * error. If there is no memory for the record, they do not get it.
  */
 static void group_refuse(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                          uint32_t count, const struct group_key *key, int err, const char *why)

@@ -34,7 +34,7 @@ struct cm_message {
 };
 #define CM_HEAD_BYTES offsetof(struct cm_message, data)
 
-/* Return whether the sender of such a message must know that its receiver has not closed. */
+/* Return whether the sender of a message of this kind must learn that its receiver has closed. */
 static bool cm_begins(enum cm_kind kind)
 {
     return kind == CM_CONNECT || kind == CM_ACCEPT;

@@ -93,7 +93,8 @@ int ofi_cm_reject(struct ofi_cm *cm, const struct ofi_addr *own, const struct of
                   const void *data, size_t bytes);
 int ofi_cm_shutdown(struct ofi_cm *cm);
 /**
- * ofi_cm_refuse - receive no more messages, and refuse those that were not handled. @own: as above.
+ * ofi_cm_refuse - close the channel to new messages, and refuse each message that has arrived and
+ * was not handled. @own: as above.
  * Lock: none; the channel is in no event queue any more.
  * ofi_cm_drain - wait for the last messages that are being sent, for at most a second. Lock: none.
  */

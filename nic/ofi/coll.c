@@ -131,8 +131,8 @@ static int send_to(const struct coll_job *job, uint32_t rank, const char *from, 
 }
 
 /*
- * Callback of the adapter. A part that ends because the group breaks has another error in the
- * switches than as a message. The program gets the same error for both.
+ * Callback of the adapter. If the group breaks, a part in the switches and a part sent as a message
+ * end with different errors. The program gets the same error for both.
  */
 static void part_done(struct ofi_op *op)
 {

@@ -245,7 +245,7 @@ static void send_withdraw(struct ofi_mc *mc)
     notify(mc, 0, tag_of(JOIN_WITHDRAW, join->attempt), &join->hello, sizeof join->hello);
 }
 
-/* Another member than the leader: report an error while the leader may wait for this member. */
+/* A member that is not the leader reports an error. The leader may still wait for this member. */
 static void member_fail(struct ofi_mc *mc, int error)
 {
     send_withdraw(mc);

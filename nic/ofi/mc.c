@@ -122,9 +122,9 @@ static void mc_stop(struct ofi_mc *mc)
 }
 
 /*
- * End the collectives in flight. The break completes all their parts, except a message of which
- * some segments were sent. That one ends when the others are sent, or when its receiver is found
- * not to answer. A thread that is in a call for a collective sees the break, too.
+ * End the collectives in flight. To break the group completes all their parts, except a message
+ * that is partly sent. Such a message ends when its remaining segments are sent, or when its
+ * receiver does not answer. A thread that is in a call for a collective sees the break, too.
  * Errors: -FI_EBUSY, they have not ended within the bound `drain`.
  */
 static int mc_abandon(struct ofi_mc *mc)

@@ -426,9 +426,8 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
 extern struct fi_provider ofi_prov;
 
 /*
- * Protocol and limits that fi_getinfo() offers. The calls enforce the limits, which are below
- * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES if the provider has the name of one that
- * has lower limits.
+ * Protocol and limits that fi_getinfo() offers. The calls enforce the limits: OFI_INJECT_BYTES,
+ * OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or lower ones under the name of a provider that has them.
  */
 struct ofi_limits {
     const char *name;  /* of the provider */
@@ -1011,8 +1010,9 @@ static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, st
 }
 
 /*
- * Reference counts of open objects. Only the close functions read them. O6 pairs with O7: a thread
- * that finds no reference, and frees the object, sees that the others have used it last.
+ * Reference counts of open objects. Only the close functions read them. O6 pairs with O7: when a
+ * thread finds no reference, all accesses of other threads to the object have happened before, so
+ * the thread may free the object.
  */
 static inline void ofi_hold(_Atomic uint32_t *refs)
 {

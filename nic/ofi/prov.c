@@ -29,12 +29,11 @@
 #include <unistd.h>
 
 /*
- * Programs that accept only some names may also request the protocol that a provider of that name
- * has. Sources: the attributes of these providers in libfabric 1.17. For tcp: what its fi_getinfo()
- * returns in libfabric 2.0. For cxi: prov/cxi/src/cxip_info.c of libfabric 2.0.0 and 2.1.0, with
- * CXIP_EP_MAX_MSG_SZ and CXIP_INJECT_SIZE of cxip.h. The latter is C_MAX_IDC_PAYLOAD_UNR of
- * cassini_user_defs.h. Limits other than those of cxi depend on the hardware, or are not below
- * ours.
+ * Some programs accept only providers of certain names, and request the protocol of that provider.
+ * Sources: the attributes of these providers in libfabric 1.17; for tcp, those of libfabric 2.0;
+ * for cxi, prov/cxi/src/cxip_info.c of libfabric 2.0.0 and 2.1.0, with CXIP_EP_MAX_MSG_SZ and
+ * CXIP_INJECT_SIZE of cxip.h. The latter is C_MAX_IDC_PAYLOAD_UNR of cassini_user_defs.h. Limits
+ * other than those of cxi depend on the hardware, or are not below ours.
  */
 #define LIMITS_OWN OFI_INJECT_BYTES, OFI_IOV_MAX, OFI_MESSAGE_MAX_BYTES
 static const struct ofi_limits limits_of[] = {

@@ -311,8 +311,8 @@ static int work_queue(struct ofi_domain *domain, const struct fi_deferred_work *
 }
 
 /*
- * Lock: the domain's, so that the endpoint of work that has not ended is not freed: it takes this
- * lock when it closes. Errors: -FI_ENOENT, the work has started.
+ * Lock: the domain's. It keeps the work's endpoint alive, because an endpoint takes this lock when
+ * it closes. Errors: -FI_ENOENT, the work has started.
  */
 static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
 {

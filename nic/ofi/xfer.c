@@ -193,8 +193,8 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 }
 
 /*
- * Look up the source of a receive. The vector of a shared context is that of the endpoints that use
- * it, which come and go, so it is read under the context's lock. Errors: -FI_ENOAV, -FI_EINVAL.
+ * Look up the source of a receive. A shared context uses the address vector of its endpoints. This
+ * can change, so the context's lock is held. Errors: -FI_ENOAV, -FI_EINVAL.
  */
 static int xfer_peer(struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
 {

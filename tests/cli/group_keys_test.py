@@ -196,7 +196,7 @@ class GroupKeysTest(FabemuCase):
                     clients[1].close()
                     self.left(1)
                     clients[1] = self.attached(1)  # its successor is not a member of the old group
-                self.leave(clients[0], group)  # nobody is a member now
+                self.leave(clients[0], group)  # now the group has no member
                 self.assertEqual(self.ask(clients[2], range(3)), "EPIPE")
                 self.assertIn("broke before this process joined it", self.refusal)
                 new = self.ask(clients[2], range(3))

@@ -83,8 +83,8 @@ struct nic_peer {
 
     /* requests sent; requests that the peer has acknowledged */
     uint32_t tx_seq, tx_acked;
-    /* the queues of messages whose sends looked complete at once, by number modulo
-       NIC_ORDER_WINDOW; NULL until needed */
+    /* source queues of messages that get no FIN, so that their loss can be reported. Indexed by
+       request number modulo NIC_ORDER_WINDOW; NULL until needed */
     struct nic_sender *senders;
     /* bytes of charged messages sent; bytes that the peer has acknowledged */
     uint32_t tx_eager, tx_consumed;

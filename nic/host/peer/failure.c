@@ -69,7 +69,7 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = 0;
 }
 
-/* Mark the queues from which messages may be lost that no operation waits for. */
+/* Mark each queue that may have lost a message for which no operation is pending. */
 static void senders_mark(struct fabemu *fab, const struct nic_peer *peer)
 {
     for (uint32_t seq = peer->tx_acked; peer->senders && seq != peer->tx_seq; seq++) {
@@ -80,7 +80,7 @@ static void senders_mark(struct fabemu *fab, const struct nic_peer *peer)
     }
 }
 
-/* Report a loss to the owner of @queue, unless an operation has failed that says the same. */
+/* Report a loss to the owner of @queue, unless a failed operation has reported it already. */
 static void queue_report_loss(struct fabemu *fab, struct fabemu_queue *queue, uint64_t incarnation)
 {
     struct fabemu_req failed = {.status = -EHOSTUNREACH};

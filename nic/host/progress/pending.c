@@ -122,9 +122,9 @@ static void peers_scan(struct scan *scan)
 }
 
 /*
- * Count the queue's unexpected messages, and note the first. Messages of Open MPI's own
- * collectives, of ranks that are ahead of this one, would hide those of the program. They count
- * only if there are no others.
+ * Count the queue's unexpected messages, and note the first. Messages that faster ranks have sent
+ * in Open MPI's own collectives would hide the messages of the program. They count only if there
+ * are no others.
  */
 static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {

@@ -163,9 +163,9 @@ void nic_message_drop(struct fabemu *fab, struct fabemu_message *msg)
 /* --- unmatched ---------------------------------------------------------------------- */
 
 /*
- * Keep a message without a receive. Returns NULL if the queue has closed, there is no memory, or
- * too many messages are kept. A rejected message counts as refused, unless this process is
- * detaching or the queue has closed: in these cases no receive would have matched the message.
+ * Keep a message without a receive. Returns NULL if the queue has closed or is broken (counted as
+ * closed), or if there is no memory or too many messages are kept (counted as refused, unless this
+ * process is detaching).
  */
 static struct fabemu_message *message_keep(struct fabemu *fab, struct nic_peer *peer,
                                            struct fabemu_queue *queue,

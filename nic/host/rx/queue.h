@@ -12,8 +12,8 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 
-/* limit of the messages from one node that are kept for queues that were never open; more wait at
-   the sender, without holding up other senders */
+/* Most messages from one node that are kept for queues that are not open. Further messages wait at
+   that sender, without delaying other senders. */
 #define NIC_PARKED_MAX 4096u
 #define NIC_NUMBERS    65536u /* of queues to which peers can send */
 /* shared receive queues have the ids from NIC_NUMBERS up */
@@ -55,7 +55,7 @@ struct fabemu_queue {
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
     bool announced;     /* fabemu_queue_announce() was called */
     bool takes_notices; /* fabemu_recv_notice() was called for this queue */
-    /* the group to which the messages belong; NULL: none. Only group/ uses what it points to */
+    /* the group of fabemu_group_queue(); NULL: none. Only nic/host/group reads the group itself */
     const struct fabemu_group *group;
     bool broken; /* the group is broken: receives end, and messages are refused */
     /* of fabemu_queue_on_loss() */

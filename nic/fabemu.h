@@ -258,8 +258,14 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
  * fabemu_block - let the library's thread step the adapter from now on, until a thread of the
  * application steps it again. For a thread that is about to block until a completion callback wakes
  * it. Without this call the library's thread takes over within 10 ms. Does not block.
+ *
+ * fabemu_hand_over - let the library's thread do so from the time when the next segment arrives,
+ * unless a thread of the application steps the adapter before. For a thread that has posted a long
+ * operation and may compute while it runs. If the thread waits for the operation instead, this
+ * call costs almost nothing.
  */
 FABEMU_API void fabemu_block(struct fabemu *fab);
+FABEMU_API void fabemu_hand_over(struct fabemu *fab);
 
 /* --- incarnations ------------------------------------------------------------------- */
 

@@ -57,6 +57,9 @@
 #define EMU_HOSTIF_RING_DATA 1u /* ring the bell (an eventfd) when the up ring gains an entry */
 #define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
 
+#define EMU_HOSTIF_WAKE_SLEEPERS 1u /* wake the threads in emu_hostif_nic_sleep() */
+#define EMU_HOSTIF_WAKE_STANDBY  2u /* wake the thread in emu_hostif_nic_stand_by() */
+
 struct emu_hostif_slot {
     struct emu_seg seg;
 };
@@ -151,7 +154,8 @@ struct emu_hostif_shared {
     /* Set by the worker before it sleeps: EMU_HOSTIF_RING_* of the events that wake it. */
     alignas(EMU_LINE) _Atomic uint32_t bell_wanted;
 
-    /* Set to 1 by the adapter before it sleeps on this futex, and to 0 by the fabric to wake it. */
+    /* Futex: set of EMU_HOSTIF_WAKE_*, the threads that the fabric wakes when it has written a
+       segment. The fabric then sets it to 0. */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
     /* Written by the fabric, rarely. */
@@ -483,7 +487,21 @@ void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,
                           uint64_t timeout_ns);
 
-/** emu_hostif_nic_wake - wake a thread of this process from emu_hostif_nic_sleep(). */
+/**
+ * emu_hostif_nic_stand_by - wait until emu_hostif_nic_hand_over(), and then a segment, or for
+ * @timeout_ns. Returns whether the thread was woken; sometimes true without a reason. Thread: one
+ * at a time.
+ */
+bool emu_hostif_nic_stand_by(struct emu_hostif_shared *shared, uint64_t timeout_ns);
+
+/**
+ * emu_hostif_nic_hand_over - let the fabric wake the thread in emu_hostif_nic_stand_by() when it
+ * writes the next segment, unless `asleep` is set to 0 before. A segment that the fabric writes
+ * during this call may not wake the thread. Thread: any.
+ */
+void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared);
+
+/** emu_hostif_nic_wake - wake all threads of this process that sleep or stand by. */
 void emu_hostif_nic_wake(struct emu_hostif_shared *shared);
 
 #endif

@@ -4,10 +4,9 @@
  *
  *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE]
  *
- * Two communicators have the same members. Open MPI's tools interface (MPI_T) switches our
- * component off while the second one is created, so that its collectives use messages. Each round
- * times both, one after the other. A machine's speed drifts, so only ratios within one round are
- * used. Prints one line of JSON for each collective, size and pattern; scripts/slower makes
+ * Two communicators have the same members. The collectives of the second one use messages. Each
+ * round times both, one after the other. A machine's speed drifts, so only ratios within one round
+ * are used. Prints one line of JSON for each collective, size and pattern; scripts/slower makes
  * apps/ompi/slower.def from them.
  *
  * Patterns: "step" has a barrier over messages after each call, as in programs that work in steps.
@@ -93,23 +92,6 @@ static const struct collective {
     {"ALLGATHER", call_allgather, true, false, true},
     {"REDUCE_SCATTER", call_reduce_scatter, true, false, true},
 };
-
-/* The component decides when a communicator is created. */
-static void component_enable(int on)
-{
-    MPI_T_cvar_handle handle;
-    int provided, index, count;
-
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
-        MPI_T_cvar_get_index("coll_fabemu_enable", &index) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS ||
-        MPI_T_cvar_write(handle, &on) != MPI_SUCCESS) {
-        fprintf(stderr, "compare_bench: coll_fabemu_enable cannot be set: not over fabemu?\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_T_cvar_handle_free(&handle);
-    MPI_T_finalize();
-}
 
 /* Seconds that the slowest rank needs for @calls calls. */
 static double time_calls(const struct bench *b, const struct collective *coll,
@@ -216,9 +198,9 @@ int main(int argc, char **argv)
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[NETWORK]);
-    component_enable(0);
+    network_enable(false);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[MESSAGES]);
-    component_enable(1);
+    network_enable(true);
     measure_all(&b);
     MPI_Comm_free(&b.comm[MESSAGES]);
     MPI_Comm_free(&b.comm[NETWORK]);

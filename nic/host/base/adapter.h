@@ -192,8 +192,6 @@ struct fabemu {
     /* Read without the lock. */
     /* number of polls by the application; relaxed, because it is only a hint */
     alignas(EMU_LINE) _Atomic uint32_t polls;
-    /* a thread of the application blocks until a callback wakes it, and none polls; only a hint */
-    _Atomic bool blocked;
     _Atomic uint32_t steps; /* number of steps, modulo 2^32 */
     /* value of steps + polls when nic_watch() was last called */
     _Atomic uint32_t watched;

@@ -129,8 +129,6 @@ uint32_t nic_poll_app(struct fabemu *fab)
         return 0; /* a forked child must not use the host interface of its parent */
     /* concurrent threads may lose a count */
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed);
-    if (atomic_load_explicit(&fab->blocked, memory_order_relaxed))
-        atomic_store_explicit(&fab->blocked, false, memory_order_relaxed);
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
         /* this thread is awake, so the fabric need not wake one */
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed);

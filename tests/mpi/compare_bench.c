@@ -2,7 +2,7 @@
 /*
  * compare_bench.c - compare collectives in the network with the same collectives over messages.
  *
- *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE]
+ *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE] [--alone]
  *
  * Two communicators have the same members. The collectives of the second one use messages. Each
  * round times both, one after the other. A machine's speed drifts, so only ratios within one round
@@ -11,6 +11,8 @@
  *
  * Patterns: "step" has a barrier over messages after each call, as in programs that work in steps.
  * "flow" has none, and the next rank is the root of the next call.
+ *
+ * With --alone, both communicators use whatever Open MPI selects, for runs without fabemu.
  */
 #include "common.h"
 
@@ -27,6 +29,7 @@ struct bench {
     int rounds;
     int call_ms;      /* minimum time of all calls of one round */
     const char *only; /* NULL, or the name of the only collective to measure */
+    bool alone;       /* the program does not run over fabemu */
     int rank, size;
     MPI_Comm comm[TRANSPORTS];
     float *in, *out; /* MOST_BYTES each */
@@ -184,6 +187,7 @@ int main(int argc, char **argv)
         {"rounds", "N", OPTION_INT, &b.rounds},
         {"call-ms", "N", OPTION_INT, &b.call_ms},
         {"only", "COLLECTIVE", OPTION_TEXT, &b.only},
+        {"alone", NULL, OPTION_FLAG, &b.alone},
         {NULL, NULL, OPTION_FLAG, NULL},
     };
 
@@ -198,9 +202,11 @@ int main(int argc, char **argv)
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[NETWORK]);
-    network_enable(false);
+    if (!b.alone)
+        network_enable(false);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[MESSAGES]);
-    network_enable(true);
+    if (!b.alone)
+        network_enable(true);
     measure_all(&b);
     MPI_Comm_free(&b.comm[MESSAGES]);
     MPI_Comm_free(&b.comm[NETWORK]);

@@ -29,7 +29,7 @@
  * up when a program inserts it into an address vector or connects to it. Only ports that a program
  * has chosen itself are announced, because all processes get the same free ports.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/addr.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

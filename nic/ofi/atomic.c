@@ -10,7 +10,7 @@
  *
  * fabemu.h says with respect to what the changes are atomic. All local pieces have whole elements.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 /* libfabric's three kinds of atomic calls; bits. */
 enum atomic_call { ATOMIC_BASE = 1, ATOMIC_FETCH = 2, ATOMIC_COMPARE = 4 };

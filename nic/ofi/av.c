@@ -10,6 +10,7 @@
  * FI_AV_MAP and FI_AV_TABLE are treated alike. With FI_EVENT, too, an address is inserted before
  * the call returns, and the events are in the event queue then.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/table.h"
 #include "nic/ofi/unsupported.h"
 

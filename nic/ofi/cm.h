@@ -6,7 +6,7 @@
 #ifndef NIC_OFI_CM_H
 #define NIC_OFI_CM_H
 
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #define OFI_CM_DATA_BYTES 256 /* FI_OPT_CM_DATA_SIZE */
 /* requests for connections that the program has neither accepted nor rejected */

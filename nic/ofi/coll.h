@@ -9,7 +9,7 @@
 #ifndef NIC_OFI_COLL_H
 #define NIC_OFI_COLL_H
 
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
 #define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first address of a group; more follow */

@@ -8,6 +8,7 @@
  * reads in a row that found nothing, each further one calls fabemu_idle(), which lets other threads
  * run. Yielding in every read would make the latency of short messages up to three times as long.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>

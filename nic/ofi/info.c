@@ -16,7 +16,7 @@
  * enabled.
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
  * domain has FI_MR_RMA_EVENT, a region with FI_RMA_EVENT is registered with the adapter only by
  * fi_mr_enable(), so that its counters miss nothing.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * msg.c - libfabric's calls for messages. Untagged messages use the endpoint's untagged queue with
  * tag 0. Tagged messages use its tagged queue.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #define NO_TAG 0
 

@@ -10,7 +10,7 @@
  * A second pool has the operations for messages that arrive in a buffer for several messages. Its
  * operations are taken by callbacks under the adapter's lock, which may not take the endpoint's.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdlib.h>
 

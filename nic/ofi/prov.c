@@ -17,7 +17,7 @@
  * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
  * share one adapter.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/addr.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
  * does not read its completion queue. If no operation waits for notices (see ep_await_data() in
  * ep.c), the adapter refuses the write, which completes with FI_EOPNOTSUPP.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 /* The remote memory of a transfer, in pieces. */
 struct rma_remote {

@@ -10,6 +10,7 @@
  * the queues in the address, so that receivers recognise the scalable endpoint as the source.
  * Source: fi_endpoint(3), SCALABLE ENDPOINTS.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>

@@ -11,6 +11,7 @@
  * endpoint uses the context, they are not reported.
  * Source: fi_endpoint(3), SHARED CONTEXTS.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>

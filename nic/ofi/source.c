@@ -9,7 +9,7 @@
  * armed. Between its two steps, each of them executes a fence, so that one of the two notices the
  * other.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/cq.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

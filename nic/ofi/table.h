@@ -12,7 +12,7 @@
 
 #include <stdalign.h>
 
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/addr.h"
 
 #define OFI_TABLE_PEERS (UINT32_C(1) << 20) /* entries of a table */
 #define OFI_TABLE_CHUNK UINT32_C(1024)      /* entries that get their memory at the same time */

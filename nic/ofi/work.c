@@ -12,7 +12,7 @@
  * work when the list is twice as long as after the last sweep. So queueing takes constant time on
  * average. Source: fi_trigger(3).
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdlib.h>
 

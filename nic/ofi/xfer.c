@@ -5,7 +5,7 @@
  * As soon as an operation is posted, other threads may complete it, read its completion entry and
  * use it again. So these functions do not access an operation after they have posted it.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <string.h>
 

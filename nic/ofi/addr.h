@@ -5,7 +5,7 @@
 
 #include "nic/ofi/ofi.h"
 
-/* says that an address is a struct ofi_addr, which only this provider knows */
+/* the format of addresses that are a struct ofi_addr; only this provider knows it */
 #define OFI_ADDR_FORMAT (UINT32_C(1) << 31 | 0xfabu)
 #define OFI_QUEUE_NONE  UINT16_MAX
 #define OFI_NODE_SELF   (FABEMU_ANY_NODE - 1) /* in an address: this host, see addr.c */
@@ -15,11 +15,11 @@ enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
 
 /*
  * The address of an endpoint. It has a fixed length, so a program may use it as an address format.
- * The untagged queue is OFI_QUEUE_NONE in an address without queues. As a source address that means
- * any free queues.
+ * In an address without queues, the untagged queue is OFI_QUEUE_NONE. If such an address is the
+ * source of a new endpoint, the endpoint gets any free queues.
  */
 struct ofi_addr {
-    /* as a source, OFI_NODE_SELF and FABEMU_ANY_NODE mean the node of this process */
+    /* in a source address, OFI_NODE_SELF and FABEMU_ANY_NODE mean the node of this process */
     uint32_t node;
     uint16_t queue[OFI_KINDS];
     uint64_t fabric;      /* the fabric's id; 0: unknown */
@@ -27,7 +27,7 @@ struct ofi_addr {
 };
 static_assert(sizeof(struct ofi_addr) == 24, "no padding in an address");
 
-/* What an fi_addr_t names: an entry of an address vector. */
+/* An entry of an address vector, which an fi_addr_t names. */
 struct ofi_peer {
     uint32_t node; /* FABEMU_ANY_NODE: the entry was removed */
     uint16_t queue[OFI_KINDS];
@@ -41,13 +41,18 @@ struct ofi_peer {
 /* any node and any free queues */
 extern const struct ofi_addr ofi_addr_any;
 
-/** ofi_addr_has_queues - return whether the address names queues, rather than any free ones. */
+/**
+ * ofi_addr_has_queues - return whether the address names queues; if not, it means any free queues.
+ */
 static inline bool ofi_addr_has_queues(const struct ofi_addr *addr)
 {
     return addr->queue[OFI_UNTAGGED] != OFI_QUEUE_NONE;
 }
 
-/** ofi_addr_port, ofi_addr_set_port - the port that stands for the queues; 0: any free queues. */
+/**
+ * ofi_addr_port, ofi_addr_set_port - get or set the port, which stands for two queues; 0: any free
+ * queues.
+ */
 uint32_t ofi_addr_port(const struct ofi_addr *addr);
 void ofi_addr_set_port(struct ofi_addr *addr, uint32_t port);
 
@@ -58,8 +63,8 @@ void ofi_addr_set_port(struct ofi_addr *addr, uint32_t port);
 uint32_t ofi_addr_format(uint32_t format);
 
 /**
- * ofi_addr_read - read an address of @bytes in @format. Its size must be exactly that of the
- * format; that of a text includes the terminating zero.
+ * ofi_addr_read - read an address in @format. @bytes must be exactly the size of the address; a
+ * text is counted with its terminating zero.
  * ofi_addr_read_whole - read an address for which the caller gave no size.
  * ofi_addr_read_element - read an element of an array as fi_av_insert() takes it.
  * @format: a result of ofi_addr_format(). Errors: -FI_EINVAL.
@@ -69,17 +74,17 @@ int ofi_addr_read_whole(uint32_t format, const void *from, struct ofi_addr *ret)
 int ofi_addr_read_element(uint32_t format, const void *array, size_t index, struct ofi_addr *ret);
 
 /**
- * ofi_addr_copy - write an address as fi_getname() and fi_av_lookup() must: cut to *@bytes, which
- * is set to the full size. Errors: -FI_ETOOSMALL, it was cut; -FI_EADDRNOTAVAIL, the format has no
- * address for this node.
+ * ofi_addr_copy - write an address for fi_getname() or fi_av_lookup(). Writes at most *@bytes, and
+ * sets *@bytes to the full size. Errors: -FI_ETOOSMALL, it was cut; -FI_EADDRNOTAVAIL, the format
+ * has no address for this node.
  * ofi_addr_dup - replace *@ret by an address in new memory. Errors: also -FI_ENOMEM.
  */
 int ofi_addr_copy(uint32_t format, const struct ofi_addr *addr, void *to, size_t *bytes);
 int ofi_addr_dup(uint32_t format, const struct ofi_addr *addr, void **ret, size_t *bytes);
 
 /**
- * ofi_addr_text - print an address as fi_av_straddr() must, cut to @bytes. Returns the full size
- * with the zero.
+ * ofi_addr_text - print an address for fi_av_straddr(), at most @bytes of it. Returns the full
+ * size, with the terminating zero.
  */
 size_t ofi_addr_text(uint32_t format, const struct ofi_addr *addr, char *text, size_t bytes);
 
@@ -91,9 +96,10 @@ size_t ofi_addr_text(uint32_t format, const struct ofi_addr *addr, char *text, s
 int ofi_addr_parse(const char *node, const char *service, uint64_t flags, struct ofi_addr *ret);
 
 /**
- * ofi_addr_dest - check that messages can be sent to @addr, and replace OFI_NODE_SELF by the
- * process of this host that has opened an endpoint there, which waits for the fabric's reply.
- * Errors: -FI_EINVAL, it names no node or no queues; -FI_EHOSTUNREACH, it is no address of this
+ * ofi_addr_dest - check that messages can be sent to @addr. If its node is OFI_NODE_SELF, replace
+ * that by the node of the process of this host that has opened an endpoint with these queues. Then
+ * the call waits for a reply of the fabric.
+ * Errors: -FI_EINVAL, @addr names no node or no queues; -FI_EHOSTUNREACH, @addr belongs to another
  * fabric; -FI_ECONNREFUSED, no process of this host has such an endpoint.
  */
 int ofi_addr_dest(struct ofi_addr *addr, struct fabemu *fab);
@@ -111,9 +117,9 @@ uint64_t ofi_addr_hash(const struct fabemu_info *info);
 /* pep.c: addresses of passive endpoints */
 /**
  * ofi_is_pep - return whether @fid is a passive endpoint of this provider. ofi_pep_addr() - get the
- * address of a passive endpoint, which is fixed from now on. Errors: as fi_getname().
- * ofi_pep_addr_of() - as ofi_pep_addr(), for a handle that may be wrong. Errors: also -FI_EINVAL,
- * the fabric has no such passive endpoint.
+ * address of a passive endpoint. Afterwards the address does not change any more. Errors: as
+ * fi_getname(). ofi_pep_addr_of() - as ofi_pep_addr(), for a handle that may be wrong. Errors: also
+ * -FI_EINVAL, the fabric has no such passive endpoint.
  */
 bool ofi_is_pep(const struct fid *fid);
 int ofi_pep_addr(struct fid *fid, struct ofi_addr *ret);
@@ -127,15 +133,15 @@ struct ofi_av *ofi_av_of(struct fid *fid);
 void ofi_av_hold(struct ofi_av *av);
 void ofi_av_release(struct ofi_av *av);
 
-/** ofi_av_count - return an upper limit of the addresses: one more than the highest. */
+/** ofi_av_count - return 1 more than the highest index that was ever used. */
 fi_addr_t ofi_av_count(const struct ofi_av *av);
 const struct ofi_domain *ofi_av_domain(const struct ofi_av *av);
 /** ofi_av_is_table - return whether the type of the vector is FI_AV_TABLE. */
 bool ofi_av_is_table(const struct ofi_av *av);
 
 /**
- * ofi_av_peer - find the peer that @addr names. If @addr names a receive context of it (by
- * fi_rx_addr()), return the queues of that context. Lock-free. Errors: -FI_EINVAL, no such entry.
+ * ofi_av_peer - find the peer that @addr names. If @addr was made by fi_rx_addr(), return the
+ * queues of the peer's receive context. Lock-free. Errors: -FI_EINVAL, no such entry.
  */
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 

@@ -5,7 +5,7 @@
 
 #include "nic/ofi/source.h"
 
-/* how many reads in a row must find nothing before each further one calls fabemu_idle() */
+/* after so many reads in a row that found nothing, each further read calls fabemu_idle() */
 #define OFI_POLLS_BEFORE_IDLE 4
 
 struct ofi_ep;
@@ -16,16 +16,17 @@ struct ofi_stack {
 };
 
 /*
- * A counter is a tolerant event of the adapter. So the adapter itself can start operations that
- * wait for the counter. Whatever counts in it or is triggered by it holds a reference
- * (source.refs).
+ * A counter is an event of the adapter that also counts failures. So the adapter itself can start
+ * operations that wait for the counter. Endpoints and regions that count in it, and operations that
+ * wait for it, hold a reference each (source.refs).
  */
 struct ofi_cntr {
     struct fid_cntr cntr_fid;
     struct ofi_domain *domain;
     struct ofi_source source;
-    struct fabemu_event event; /* count: operations that completed; failures: those that failed */
-    _Atomic uint64_t seen;     /* sum of both when the program last read the counter */
+    /* count: operations that succeeded; failures: operations that failed */
+    struct fabemu_event event;
+    _Atomic uint64_t seen; /* sum of both when the program last read the counter */
 };
 
 struct ofi_cq {
@@ -34,7 +35,8 @@ struct ofi_cq {
     struct ofi_source source;
     size_t entry_bytes;     /* size of an entry in the requested format */
     _Atomic unsigned empty; /* reads in a row that found nothing; a lost update is harmless */
-    _Atomic bool signalled; /* fi_cq_signal() was called: the next fi_cq_sread() returns */
+    /* fi_cq_signal() was called, so the next fi_cq_sread() returns at once */
+    _Atomic bool signalled;
     /* completed operations, newest first; callbacks push, readers take all at once */
     struct ofi_stack arrived;
 

@@ -16,7 +16,10 @@ struct ofi_side {
     bool selective; /* only operations with FI_COMPLETION get an entry */
 };
 
-/* What the program has of an endpoint: the endpoint itself, or an alias with flags of its own. */
+/*
+ * A program's handle of an endpoint: of the endpoint itself, or of an alias, which has its own
+ * flags.
+ */
 struct ofi_handle {
     struct fid_ep ep_fid;
     struct ofi_ep *ep;
@@ -35,18 +38,18 @@ struct ofi_ep {
     bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
     struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */
     struct ofi_srx *srx;
-    /* protected by the lock of the shared receive context: the endpoints that began to use it just
-       before and after this one; whether this one uses it, which it does while it is enabled */
+    /* links of the list of endpoints that use the shared receive context, oldest first, and whether
+       this endpoint is in it (from enabling to closing); protected by the context's lock */
     struct ofi_ep *srx_previous, *srx_next;
     bool srx_joined;
-    struct ofi_sep *sep; /* of a context: its scalable endpoint; else NULL */
-    unsigned index;      /* of a context */
+    struct ofi_sep *sep; /* the scalable endpoint, if this is a context of one; else NULL */
+    unsigned index;      /* index of this context */
     uint64_t caps;
-    uint32_t addr_format; /* of the addresses that fi_setname() and others take and return */
+    uint32_t addr_format; /* the format of addresses for fi_setname() and similar calls */
     size_t message_max_bytes;
     /* the address that was requested for the endpoint; once it is enabled, its own address */
     struct ofi_addr source;
-    /* FI_EP_MSG: the address that fi_getname() returns, if it has queues. Its data uses others */
+    /* FI_EP_MSG: the address that fi_getname() returns, if it has queues; data uses other queues */
     struct ofi_addr name;
     bool enabled;
     _Atomic bool closing; /* the endpoint is being closed, so completions are dropped */
@@ -55,7 +58,7 @@ struct ofi_ep {
     struct ofi_side rx;
     struct ofi_cntr *cntr[OFI_COUNTS];
     struct fabemu_queue *queue[OFI_KINDS];
-    /* reports on the connection, or that the endpoint has joined groups; NULL: none is bound */
+    /* gets events about the connection and about joined groups; NULL: none is bound */
     struct fid_eq *eq;
     /* FI_EP_MSG, else NULL: the connection, and the request of a client that this endpoint may
        accept */
@@ -69,7 +72,8 @@ struct ofi_ep {
 
     struct ofi_lock lock; /* protects the fields below; never taken by a callback */
     struct ofi_pool pool; /* operations for the application's calls */
-    /* operations that keep a claimed message until it is received; found by their context */
+    /* the claims: operations that keep a claimed message until it is received; found by their
+       context */
     struct ofi_op *claims;
     /* the groups of the endpoint, found by their addresses; NULL where an address is free */
     struct ofi_mc **mcs;
@@ -77,14 +81,14 @@ struct ofi_ep {
 };
 
 /* ep.c */
-/** ofi_ep_check - check what a new endpoint requires, and read its address. */
+/** ofi_ep_check - check the attributes of a new endpoint, and read its address. */
 int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source);
 /** ofi_ep_init - initialise a zeroed endpoint. It holds a reference to the domain. */
 void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_info *info,
                  size_t class, void *context);
 /**
- * ofi_ep_queues_open - open two queues for each of @contexts, at the source address of @ep or
- * anywhere, and complete that address.
+ * ofi_ep_queues_open - open two queues for each of @contexts contexts. If the source address of @ep
+ * names no queues, use free ones and store them in the address.
  */
 int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue **queue);
 int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags);
@@ -121,23 +125,27 @@ int ofi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
                  void *context);
 int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
                  void *context);
-/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context, or none any more. */
+/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context; end this. */
 int ofi_share_bind(struct ofi_ep *ep, struct fid *fid, uint64_t flags);
 void ofi_share_unbind(struct ofi_ep *ep);
 /**
- * ofi_srx_join - receive the messages to the queues of @ep, which are open, by the shared context.
+ * ofi_srx_join - let the receives of the shared context match the messages to the open queues of
+ * @ep.
  * Errors: -FI_EINVAL, the context is used with another address vector.
- * ofi_srx_leave - report nothing at @ep any more. Then close the queues, so that no callback still
- * reports at @ep.
+ * ofi_srx_leave - undo ofi_srx_join(). Callbacks that are running may still report at @ep until the
+ * caller has closed the queues.
  */
 int ofi_srx_join(struct ofi_ep *ep);
 void ofi_srx_leave(struct ofi_ep *ep);
-/** ofi_srx_of - return the shared context of which @ep is the endpoint; NULL: it is another one. */
+/**
+ * ofi_srx_of - return the shared receive context whose endpoint is @ep; NULL: @ep is another kind
+ * of endpoint.
+ */
 struct ofi_srx *ofi_srx_of(struct ofi_ep *ep);
 /**
- * ofi_srx_assign - choose the endpoint at which @op is reported: the one to which the message was
- * sent or, without a message, the one that has used the shared context longest. Returns false if
- * that endpoint is closing, or there is none.
+ * ofi_srx_assign - choose the endpoint at which @op is reported: the endpoint to which the message
+ * was sent or, if @op has no message, the endpoint that has used the shared context longest.
+ * Returns false if there is no such endpoint, or it is closing.
  * Lock: the adapter's, or that of the shared context.
  */
 bool ofi_srx_assign(struct ofi_op *op);
@@ -149,11 +157,17 @@ int ofi_tx_context(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struc
                    void *context);
 int ofi_rx_context(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **rx,
                    void *context);
-/** ofi_sep_share_av - let a context use the address vector of its endpoint, if that has one. */
+/**
+ * ofi_sep_share_av - let a context use the address vector of its scalable endpoint, if that has
+ * one.
+ */
 void ofi_sep_share_av(struct ofi_ep *context);
-/** ofi_sep_queues - let a context use queues of its endpoint, which are opened if necessary. */
+/**
+ * ofi_sep_queues - give a context its queues, which belong to the scalable endpoint; open these if
+ * necessary.
+ */
 int ofi_sep_queues(struct ofi_ep *context);
-/** ofi_sep_forget - the context is being closed. */
+/** ofi_sep_forget - remove a context that is being closed from its scalable endpoint. */
 void ofi_sep_forget(struct ofi_ep *context);
 
 /* atomic.c, msg.c, rma.c */

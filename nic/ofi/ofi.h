@@ -11,10 +11,10 @@
  *
  * A posted operation is a struct ofi_op from its endpoint's pool. When the adapter completes it,
  * the same struct becomes the completion entry: it is pushed to its completion queue, and returns
- * to the pool when the entry is read. So a completion queue cannot overflow, and a callback neither
- * allocates nor locks, except that the callback for a message that arrives in a buffer for several
- * messages (multi.c) may make its pool grow. Rejected: a ring of entries in each completion queue.
- * It would have to grow under the adapter's lock, or drop entries.
+ * to the pool when the entry is read. So a completion queue cannot overflow, and callbacks neither
+ * allocate memory nor take locks. There is one exception: for messages that arrive in a buffer for
+ * several messages (multi.c), the callback may make a pool grow. Rejected: a ring of entries in
+ * each completion queue. It would have to grow under the adapter's lock, or drop entries.
  */
 #ifndef NIC_OFI_OFI_H
 #define NIC_OFI_OFI_H
@@ -49,17 +49,17 @@
 #define OFI_NAME              PROVIDER_NAME
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
-#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* elements of one call, so any can be injected */
+#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* of one call, so every call can be injected */
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 /* longest datagram; the adapter sends it without waiting for a receive */
 #define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
 #define OFI_CQ_DATA_BYTES      8
-#define OFI_HAS_DATA           1u  /* the mark of messages with completion data */
+#define OFI_HAS_DATA           1u  /* marks a message with completion data */
 #define OFI_CONTEXTS_MAX       256 /* in each direction of a scalable endpoint */
 
 /* Capabilities of the provider, as offered by fi_getinfo(). */
 #define OFI_CAPS_SIDE   (FI_SEND | FI_RECV)
-#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* they need memory keys */
+#define OFI_CAPS_MEMORY (FI_RMA | FI_ATOMIC) /* these need memory keys */
 #define OFI_CAPS_ACCESS (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define OFI_CAPS_COMM   (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define OFI_CAPS_DOMAIN (OFI_CAPS_COMM | FI_SHARED_AV)
@@ -113,14 +113,14 @@ struct ofi_domain {
     bool by_address;      /* peers name memory by its address, not by its offset */
     bool chosen_keys;     /* the application chooses the keys of regions */
     bool cq_data;         /* FI_REMOTE_CQ_DATA may be used, because cq_data_size was not 0 */
-    /* regions with FI_RMA_EVENT cannot be accessed before fi_mr_enable() (FI_MR_RMA_EVENT) */
+    /* peers cannot access a region with FI_RMA_EVENT before fi_mr_enable() (FI_MR_RMA_EVENT) */
     bool enables_regions;
     _Atomic uint32_t refs; /* number of objects opened on this domain */
 
     struct ofi_lock lock;   /* protects the fields below; taken before the lock of an endpoint */
-    struct ofi_work *works; /* deferred work, newest first; some of it may have ended */
+    struct ofi_work *works; /* deferred work, newest first; some of it may be complete */
     uint32_t work_count;    /* length of the list */
-    uint32_t work_sweep_at; /* length at which the ended work is freed */
+    uint32_t work_sweep_at; /* length at which complete work is freed */
 };
 
 static inline void ofi_lock_init(struct ofi_lock *lock, const struct ofi_domain *domain)
@@ -150,12 +150,13 @@ static inline void ofi_unlock(struct ofi_lock *lock)
 extern struct fi_provider ofi_prov;
 
 /*
- * Protocol and limits that fi_getinfo() offers. The calls enforce the limits: OFI_INJECT_BYTES,
- * OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or lower ones under the name of a provider that has them.
+ * Protocol and limits that fi_getinfo() offers and all calls enforce. The limits are
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or those of the provider whose name this
+ * one has (prov.c).
  */
 struct ofi_limits {
     const char *name;  /* of the provider */
-    uint32_t protocol; /* of its endpoints, a number of FI_PROTO_*, or OFI_ADDR_FORMAT */
+    uint32_t protocol; /* protocol of its endpoints: one of FI_PROTO_*, or OFI_ADDR_FORMAT */
     size_t inject_bytes;
     size_t iovs; /* pieces of a message, or of memory */
     size_t message_bytes;
@@ -178,8 +179,8 @@ int ofi_socket_check(void);
 
 /* info.c */
 /**
- * ofi_check_tx, ofi_check_rx - check that the provider offers these attributes, if not NULL, to an
- * endpoint with the capabilities @caps. Errors: -FI_ENODATA.
+ * ofi_check_tx, ofi_check_rx - check that an endpoint with the capabilities @caps can have these
+ * attributes. NULL: no attributes are requested. Errors: -FI_ENODATA.
  */
 int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps);
 int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps);
@@ -197,7 +198,7 @@ static inline struct ofi_domain *ofi_domain_of(struct fid_domain *domain)
     return container_of(domain, struct ofi_domain, domain_fid);
 }
 
-/** ofi_fid_init - initialise the part that all objects have. */
+/** ofi_fid_init - initialise the part that is common to all objects. */
 static inline void ofi_fid_init(struct fid *fid, size_t class, void *context, struct fi_ops *ops)
 {
     fid->fclass = class;

@@ -6,12 +6,12 @@
 #include "nic/ofi/addr.h"
 #include "nic/ofi/cq.h"
 
-#define OFI_SLAB_OPS  128  /* operations by which a pool grows */
+#define OFI_SLAB_OPS  128  /* number of operations by which a pool grows */
 #define OFI_SLABS_MAX 8192 /* about a million operations; then -FI_EAGAIN */
 
 #define OFI_MULTI_MIN_BYTES 64 /* default of FI_OPT_MIN_MULTI_RECV */
 
-/* Which counter counts an operation. fi_ep_bind() accepts no counter for OFI_COUNT_NOTICE. */
+/* Selects the counter that counts an operation. No counter can be bound for OFI_COUNT_NOTICE. */
 enum ofi_count {
     OFI_COUNT_SEND,
     OFI_COUNT_RECV,
@@ -30,10 +30,10 @@ enum ofi_count {
 struct ofi_slab;
 struct ofi_srx;
 
-/* Operations that can be used, and those in use. */
+/* Memory for operations, and its free operations. */
 struct ofi_pool {
     struct ofi_stack spare; /* operations returned to the pool; any thread may push */
-    struct ofi_op *free;    /* operations that can be used; filled from spare when empty */
+    struct ofi_op *free;    /* free operations; when there are none, all of `spare` become free */
     struct ofi_slab *slabs; /* the memory of all operations */
     uint32_t slab_count;
 };
@@ -42,39 +42,38 @@ struct ofi_pool {
 struct ofi_trigger {
     struct ofi_cntr *cntr; /* NULL: none, it starts at once */
     uint64_t threshold;
-    const void *context; /* of the call, by which the operation can be cancelled */
+    const void *context; /* context of the call, by which the operation can be cancelled */
     /* the deferred work that the operation executes; NULL: it was posted with FI_TRIGGER */
     struct ofi_work *work;
 };
 
 /* An operation. It is free, then in flight, then an entry of a completion queue. */
 struct ofi_op {
-    struct fabemu_req req; /* req.context is the one that the user passed */
+    struct fabemu_req req; /* req.context is the context that the program passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
     /* the endpoint at which it was posted; once completed, the one at which it is reported */
     struct ofi_ep *ep;
     /* a pending receive of a shared context, which has no endpoint yet; else NULL */
     struct ofi_srx *srx;
     struct ofi_pool *pool;
-    struct ofi_cq *cq;              /* where it is reported; NULL: nowhere */
-    struct ofi_cntr *cntr;          /* what counts it; NULL: nothing */
-    _Atomic uint32_t *hold;         /* a reference that the operation releases; NULL: none */
-    void *buf;                      /* receives: the buffer, which the entry reports */
-    size_t room;                    /* receives: size of the buffer */
-    uint64_t expected;              /* parts of collectives: the data that a message must have */
-    uint64_t flags;                 /* flags of the entry, such as FI_SEND | FI_TAGGED */
+    struct ofi_cq *cq;      /* the queue that reports it; NULL: none */
+    struct ofi_cntr *cntr;  /* the counter that counts it; NULL: none */
+    _Atomic uint32_t *hold; /* a reference count that the completion decrements; NULL: none */
+    void *buf;              /* receives: the buffer, which the entry reports */
+    size_t room;            /* receives: size of the buffer */
+    uint64_t expected; /* parts of collectives: the completion data that the message must carry */
+    uint64_t flags;    /* flags of the entry, such as FI_SEND | FI_TAGGED */
     struct fabemu_message *message; /* the claimed message, while the operation is in the claims */
     int error;                      /* positive FI_E number; 0: success */
-    bool wanted;                    /* success must be reported, too, not only an error */
+    bool wanted;                    /* success gets an entry, too; an error always gets one */
     /* called when the adapter has completed the request and `error` is set */
     void (*done)(struct ofi_op *op);
-    /* a part: the operation that it belongs to; a message in a buffer for several messages: the
+    /* of a part: the operation in parts; of a message in a buffer for several messages: the
        operation of the buffer */
     struct ofi_op *whole;
-    /* pending operations that belong to this one, and 1 for itself; see ofi_op_split() and
-       multi.c */
+    /* of such an operation: how many of its parts or messages are pending, plus 1 for itself */
     _Atomic uint32_t parts;
-    /* when the operation starts; none in all operations in the pool */
+    /* condition for the start; empty (cntr is NULL) while the operation is in the pool */
     struct ofi_trigger trigger;
     enum ofi_kind kind;
     /* a posted receive or a triggered operation, which fi_cancel() may cancel */
@@ -99,12 +98,12 @@ struct ofi_xfer {
     uint64_t data; /* completion data, with FI_REMOTE_CQ_DATA */
     uint64_t flags;
     void *context;
-    bool silent; /* fi_inject(): it gets no completion entry */
+    bool silent; /* fi_inject(): success gets no completion entry */
 };
 
 /*
- * S1 pairs with S2: a thread that takes the stack sees everything that was written by the threads
- * that pushed, including the links. Stacks are only taken as a whole, so there is no ABA problem.
+ * S1 pairs with S2: a thread that takes the stack sees all that the pushing threads have written,
+ * including the links. Stacks are only taken as a whole, so there is no ABA problem.
  */
 static inline void ofi_stack_push(struct ofi_stack *stack, struct ofi_op *op)
 {
@@ -130,41 +129,46 @@ static inline struct ofi_op *ofi_stack_take(struct ofi_stack *stack)
 struct ofi_op *ofi_op_get(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count);
 
 /**
- * ofi_op_begin - as ofi_op_get(), for an operation that a call with FI_TRIGGER arms on a counter.
+ * ofi_op_begin - as ofi_op_get(), but with FI_TRIGGER the operation will wait for a counter.
  * Errors: -FI_EAGAIN, ofi_op_get() would return NULL; others of ofi_trigger_of().
  */
 int ofi_op_begin(struct ofi_ep *ep, const struct ofi_xfer *xfer, enum ofi_count count,
                  struct ofi_op **ret);
 
-/** ofi_op_drop - return an operation to the pool that could not be posted. */
+/** ofi_op_drop - return an operation that could not be posted to the pool. */
 void ofi_op_drop(struct ofi_op *op);
 
 /**
- * ofi_op_arrival - take an operation for a message that arrives in the buffer of @multi, from the
- * pool for such messages. The caller initialises it. NULL: as ofi_op_get(). Thread: the one that
- * steps the adapter, under its lock.
+ * ofi_op_arrival - take an operation from the pool for messages that arrive in buffers for several
+ * messages. @multi: the operation of the buffer. The caller initialises it. NULL: as ofi_op_get().
+ * Thread: the one that steps the adapter, under its lock.
  */
 struct ofi_op *ofi_op_arrival(struct ofi_op *multi);
 
 /** ofi_op_put - return an operation to the pool. Thread: any. */
 void ofi_op_put(struct ofi_op *op);
 
-/** ofi_op_read - after its entry was read, return @op to the pool. Thread: the application's. */
+/**
+ * ofi_op_read - return @op to the pool after the program has read its entry. Thread: the
+ * application's.
+ */
 void ofi_op_read(struct ofi_op *op);
 
 /**
- * ofi_op_split - begin to execute @whole as @parts operations. The caller starts each of them with
- * ofi_op_part(). @whole completes when all parts have completed; if one failed, with its error.
- * ofi_op_split_end - call it after the last part was started, or with the @error (positive) of the
- * first part that could not be started and the number of those that were not. Afterwards the caller
- * must not use @whole.
+ * ofi_op_split - begin to execute @whole as @parts operations. The caller takes each of them by
+ * ofi_op_part(). @whole completes when all parts have completed. If a part failed, @whole gets its
+ * error.
+ * ofi_op_split_end - call it after the last part was started. If parts could not be started,
+ * @missing is their number, and @error (positive) the reason. Afterwards the caller must not use
+ * @whole.
  */
 void ofi_op_split(struct ofi_op *whole, uint32_t parts);
 void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error);
 
 /**
  * ofi_op_part - take an operation for a part of @whole from the pool. NULL: as ofi_op_get().
- * ofi_op_part_done - op->done of a part. A caller that sets another function calls it from there.
+ * ofi_op_part_done - the function op->done of a part. If a caller sets another function, that must
+ * call this one.
  */
 struct ofi_op *ofi_op_part(struct ofi_op *whole);
 void ofi_op_part_done(struct ofi_op *op);
@@ -187,10 +191,10 @@ void ofi_op_finish(struct ofi_op *op);
 void ofi_op_finish_here(struct ofi_op *op);
 
 /**
- * ofi_op_lost - report at @ep, by an error entry without a context, that the network has dropped a
- * message of a send that was complete, or was injected. @failed: describes the error. Thread: the
- * one that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated for
- * all operations, including those for which no completion was requested.
+ * ofi_op_lost - report at @ep that the network has dropped a message whose send was complete, or
+ * that was injected. The error entry has no context. @failed describes the error. Thread: the one
+ * that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated for all
+ * operations, including those for which no completion was requested.
  */
 void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed);
 
@@ -204,7 +208,8 @@ bool ofi_op_sends_pending(struct ofi_ep *ep);
 void ofi_op_abort_all(struct ofi_ep *ep);
 
 /**
- * ofi_op_disarm - cancel the operations that wait for a counter: those with this context, or all.
+ * ofi_op_disarm - cancel the operations with this context that wait for a counter or, with @all,
+ * all that wait.
  * Errors: -FI_ENOENT, there is none, or they have started.
  */
 int ofi_op_disarm(struct ofi_ep *ep, bool all, const void *context);
@@ -214,11 +219,14 @@ ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context);
 
 void ofi_op_pool_free(struct ofi_ep *ep);
 
-/** ofi_op_claim - keep the claimed @message in @op, to be found by the context of @op. */
+/**
+ * ofi_op_claim - keep the claimed @message in @op until ofi_op_claimed() finds it by the context of
+ * @op.
+ */
 void ofi_op_claim(struct ofi_op *op, struct fabemu_message *message);
 /**
- * ofi_op_claimed - return, and forget, the operation with this context that keeps a claimed
- * message; NULL: there is none.
+ * ofi_op_claimed - find the operation with this context that keeps a claimed message, and remove it
+ * from the claims. NULL: there is none.
  */
 struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
 
@@ -247,8 +255,8 @@ void ofi_discard_claims(struct ofi_ep *ep);
 
 /**
  * ofi_iov - convert the pieces of @xfer to those of fabemu.h: at least one, which may be empty.
- * Errors: -FI_EINVAL, there are too many; -FI_EFAULT, one is at address 0, and the pieces before it
- * were converted; -FI_EMSGSIZE, their sum is above SIZE_MAX.
+ * Errors: -FI_EINVAL, there are too many pieces; -FI_EFAULT, a piece is at address 0, and the
+ * pieces before it were converted; -FI_EMSGSIZE, the sum of their sizes is above SIZE_MAX.
  */
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes);
 
@@ -262,8 +270,8 @@ int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
 /**
- * ofi_iov_slice - store in @to (OFI_IOV_MAX) the @bytes at @offset of the pieces @from. Returns the
- * number of pieces, at least 1.
+ * ofi_iov_slice - describe in @to (OFI_IOV_MAX elements) the range of @bytes that begins at @offset
+ * of the pieces @from. Returns the number of pieces, at least 1.
  */
 unsigned ofi_iov_slice(const struct fabemu_iov *from, unsigned pieces, size_t offset, size_t bytes,
                        struct fabemu_iov *to);
@@ -276,9 +284,9 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
 
 /* rma.c */
 /**
- * ofi_notice_await - let @op wait for the next write to its endpoint that carries completion data,
- * and become the entry that reports it. @op is of kind OFI_COUNT_NOTICE; the endpoint's queues are
- * open.
+ * ofi_notice_await - let @op wait for a peer's next write with completion data to the endpoint. @op
+ * then becomes the completion entry of that write. @op was taken for OFI_COUNT_NOTICE; the
+ * endpoint's queues are open.
  */
 void ofi_notice_await(struct ofi_op *op);
 
@@ -297,27 +305,27 @@ int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_o
  */
 int ofi_trigger_of(const struct ofi_ep *ep, const struct ofi_xfer *xfer, struct ofi_trigger *ret);
 
-/** ofi_work_apply - set in @op how an operation that executes deferred work is reported. */
+/** ofi_work_apply - let @op be reported and counted as its deferred work requests. */
 void ofi_work_apply(struct ofi_op *op);
 
 /**
- * ofi_work_complete - set the context that the completion entry of @op reports. If the work was
- * cancelled, let nothing count or report @op.
+ * ofi_work_complete - give @op the context that the program passed with the deferred work. If the
+ * work was cancelled, no counter counts @op and no queue reports it.
  */
 void ofi_work_complete(struct ofi_op *op);
 
-/** ofi_work_end - the last use of the work by its operation, which is complete. */
+/** ofi_work_end - mark the work as complete; its operation does not use it any more. */
 void ofi_work_end(struct ofi_work *work);
 
 /** ofi_work_control - implement fi_control() of a domain for deferred work. */
 int ofi_work_control(struct ofi_domain *domain, int command, void *arg);
 
-/** ofi_work_free - free all work of a domain that is being closed. It has ended. */
+/** ofi_work_free - free all work of a domain that is being closed; all of it is complete. */
 void ofi_work_free(struct ofi_domain *domain);
 
 /**
- * ofi_op_target - let @op take place with @peer. Its endpoint's counters count @op if it is the
- * @last part of its call.
+ * ofi_op_target - set the peer of @op. The counters of the peer's endpoint count only the @last
+ * part of a call.
  */
 static inline void ofi_op_target(struct ofi_op *op, const struct ofi_peer *peer, bool last)
 {

@@ -5,36 +5,36 @@
 
 #include "nic/ofi/ofi.h"
 
-/* how many polls of a blocking call must find nothing before each further one sleeps */
+/* after so many polls in a row that found nothing, each further poll of a blocking call sleeps */
 #define OFI_POLLS_BEFORE_SLEEP 4096
 #define OFI_SLEEP_NS           50000
 
-/* Wakes threads that wait for a file descriptor. */
+/* A file descriptor that wakes threads. */
 struct ofi_signal {
     int fd;             /* an eventfd; -1: none */
-    _Atomic bool armed; /* a thread may wait, so the next event must write to fd */
+    _Atomic bool armed; /* a thread may be waiting, so the next event must write to fd */
 };
 
 struct ofi_wait_set;
 
-/* The part that all objects have for which a program can wait: queues, counters and wait sets. */
+/* The common part of the objects for which a program can wait: queues, counters and wait sets. */
 struct ofi_source {
     struct fid *fid;
-    /* the adapter whose steps lead to events of this object; NULL: ready() steps all adapters */
+    /* the adapter that ofi_source_step() steps; NULL: ready() steps the adapters itself */
     struct fabemu *fab;
     /* returns whether there is an event that the program has not read */
     bool (*ready)(struct ofi_source *source);
-    /* without fab: as fabemu_block(), for all adapters */
+    /* if fab is NULL: calls fabemu_block() for all adapters */
     void (*block)(struct ofi_source *source);
     enum fi_wait_obj wait_obj;
-    struct ofi_signal own_signal, *signal; /* own_signal, or that of a wait set */
+    struct ofi_signal own_signal, *signal; /* &own_signal, or the signal of a wait set */
     struct ofi_wait_set *set;              /* NULL: none */
     _Atomic uint32_t refs;                 /* endpoints and poll sets that use it */
 };
 
 /* source.c */
 /**
- * ofi_source_open - initialise @source for an object that is opened. fid, fab and ready are set.
+ * ofi_source_open - initialise the source of a new object. The caller has set fid, fab and ready.
  * @wait_set: with FI_WAIT_SET, the set of which the object becomes a member.
  * Errors: -FI_ENOSYS, this kind of waiting is not supported; -FI_EINVAL; others of eventfd().
  */
@@ -42,16 +42,19 @@ int ofi_source_open(struct ofi_source *source, enum fi_wait_obj wait_obj,
                     struct fid_wait *wait_set);
 void ofi_source_close(struct ofi_source *source);
 
-/** ofi_source_of - return the source of @fid. NULL: @fid is NULL, or one cannot wait for it. */
+/**
+ * ofi_source_of - return the source of @fid. NULL: @fid is NULL, or a program cannot wait for this
+ * object.
+ */
 struct ofi_source *ofi_source_of(struct fid *fid);
 
-/** ofi_source_control - implement fi_control() of these objects. */
+/** ofi_source_control - implement fi_control() for objects with a source. */
 int ofi_source_control(struct ofi_source *source, int command, void *arg);
 
 /** ofi_source_step - step the source's adapter, and return whether there is an event. */
 bool ofi_source_step(struct ofi_source *source);
 
-/** ofi_source_block - as fabemu_block(), for the source's adapters. */
+/** ofi_source_block - call fabemu_block() for the source's adapters. */
 void ofi_source_block(struct ofi_source *source);
 
 /** ofi_source_wake - wake the threads that wait for an event. Thread: any, callbacks too. */
@@ -62,7 +65,7 @@ int ofi_trywait(struct fid_fabric *fabric, struct fid **fids, int count);
 /* set.c */
 int ofi_wait_set_open(struct fid_fabric *fabric, struct fi_wait_attr *attr, struct fid_wait **set);
 int ofi_poll_set_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_poll **set);
-/** ofi_wait_set_add, ofi_wait_set_remove - enter or remove a source. Errors: -FI_ENOMEM. */
+/** ofi_wait_set_add, ofi_wait_set_remove - add or remove a member. Errors: -FI_ENOMEM. */
 int ofi_wait_set_add(struct ofi_wait_set *set, struct ofi_source *source);
 void ofi_wait_set_remove(struct ofi_wait_set *set, struct ofi_source *source);
 
@@ -84,9 +87,9 @@ int ofi_eq_report(struct fid_eq *eq, uint32_t code, const void *entry, size_t by
 int ofi_eq_report_error(struct fid_eq *eq, const struct fi_eq_err_entry *err);
 
 /* wait.c */
-/* State of a call that blocks. */
+/* The state of a blocking call. */
 struct ofi_wait {
-    struct fabemu *fab; /* NULL: the caller steps */
+    struct fabemu *fab; /* NULL: the caller steps its adapters */
     int64_t until_ms;   /* INT64_MAX: no limit */
     unsigned rounds;    /* calls of fabemu_progress() in a row that moved nothing */
     bool stepped;       /* ofi_wait_step() was called */
@@ -94,7 +97,10 @@ struct ofi_wait {
 
 /** ofi_wait_begin - begin to wait for at most @timeout_ms; below 0: without limit. */
 struct ofi_wait ofi_wait_begin(struct fabemu *fab, int timeout_ms);
-/** ofi_wait_drain - begin to wait for operations that end when an object closes: bound `drain`. */
+/**
+ * ofi_wait_drain - begin to wait, for at most the bound `drain`, until operations of a closing
+ * object have ended.
+ */
 struct ofi_wait ofi_wait_drain(struct fabemu *fab);
 
 /**

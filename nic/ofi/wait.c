@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait.c - waiting in blocking calls, with a time limit */
+/* wait.c - time limits of blocking calls */
 #include "nic/ofi/source.h"
 
 #include <limits.h>

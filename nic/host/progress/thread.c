@@ -27,8 +27,8 @@ struct nic_thread {
 };
 
 /*
- * Sleep for @ns (0: do not), or until the thread must stop or fabemu_block() wakes it. Returns
- * whether it must stop.
+ * Sleep for @ns (0: not at all), but only until the thread must stop or fabemu_block() wakes it.
+ * Returns whether the thread must stop.
  */
 static bool thread_stops(struct nic_thread *t, uint64_t ns)
 {
@@ -93,7 +93,7 @@ void fabemu_block(struct fabemu *fab)
     atomic_store_explicit(&fab->blocked, true, memory_order_relaxed);
     pthread_cond_signal(&t->stopped);
     pthread_mutex_unlock(&t->lock);
-    /* the thread may be asleep in nic_sleep(); the application's polls since then have told the
+    /* wake the thread, which may be asleep in nic_sleep(): the application's polls have told the
        fabric not to wake it */
     emu_hostif_nic_wake(fab->hostif.shared);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* place.c - which host has which switches, and which ports connect two hosts. */
+/* place.c - assigns the switches to hosts, and finds the ports that connect two hosts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

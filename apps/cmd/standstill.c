@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* standstill.c - print which process waits for which. */
+/* standstill.c - print which processes wait for which others. */
 #include "apps/cmd/standstill.h"
 
 #include <json-c/json.h>
@@ -16,8 +16,8 @@
 
 #define STARVED_NS 500000000  /* shorter times without a core are not printed */
 #define OLD_NS     1000000000 /* younger operations are not printed */
-#define RANGES     8          /* limit of the ranges or items that are printed of a list */
-#define LINES_MAX  24         /* limit of the processes that are printed */
+#define RANGES     8          /* most ranges or items of a list that are printed */
+#define LINES_MAX  24         /* most processes that are printed */
 
 /* A line of text to which parts are appended. Text that does not fit is cut off. */
 struct line {
@@ -174,7 +174,9 @@ static void add_for(struct line *line, struct json_object *of)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Append that a process is stopped or has reported nothing. Returns false if neither is true. */
+/*
+ * Append that a process is stopped or has reported nothing. Returns false if neither is the case.
+ */
 static bool add_absence(struct line *line, struct json_object *process)
 {
     if (emu_json_true(process, "stopped"))
@@ -359,7 +361,7 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
-/* Append unmatched messages, because the receive that waits may be meant for one of them. */
+/* Append unmatched messages, because the waiting receive may be meant for one of them. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
 {
@@ -375,7 +377,10 @@ static void add_unexpected(struct line *line, const struct printing *to,
     add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
 }
 
-/* Append that @process waits in @op. If it was silent for a while, @op is from its last report. */
+/*
+ * Append that @process waits in @op. If the process has been silent, say that @op is from its last
+ * report.
+ */
 static void add_op(struct line *line, const struct printing *to, struct json_object *process,
                    struct json_object *op)
 {
@@ -550,7 +555,7 @@ static void build_graph(struct cycle_graph *graph, const struct printing *to,
         int64_t node = emu_json_number(process, "node", -1);
 
         vertex = node >= vertex ? node + 1 : vertex;
-        /* a stopped process waits for nothing; its last report is outdated */
+        /* skip a stopped process, because its last report is outdated */
         for (size_t f = 0; f < 2 && !emu_json_true(process, "stopped"); f++)
             add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
     }

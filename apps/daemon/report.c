@@ -2,7 +2,7 @@
 /*
  * report.c - the run report: the fabric's process builds it, the command prints it.
  *
- * Other programs rely on the JSON fields (docs/manual.md): only add fields.
+ * Other programs rely on the JSON fields (docs/manual.md), so add fields but do not change them.
  */
 #include "apps/daemon/report.h"
 
@@ -34,7 +34,7 @@ static const char *const why_names[FABEMU_WHYS] = {
 
 /* The mechanism by which the network executes a collective. */
 struct mechanism {
-    bool in_adapter; /* adapters combine; false: switches do */
+    bool in_adapter; /* adapters combine the contributions; false: switches do */
     const char *name;
 };
 
@@ -242,7 +242,10 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
                            add_totals(json_object_new_object(), IN_COMBINED, totals));
 }
 
-/* Build the summary of processes whose MPI messages use another transport. NULL: there are none. */
+/*
+ * Build the summary of processes whose MPI messages use another transport. NULL: there are no such
+ * processes.
+ */
 static struct json_object *outside(const struct daemon_record *record)
 {
     if (!record->outside)
@@ -603,7 +606,7 @@ static void print_host(FILE *out, struct json_object *host)
     struct json_object *links = member(host, "links");
 
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
-    if (number(host, "attached")) /* at the end of a run it is 0 */
+    if (number(host, "attached")) /* not at the end of a run, when it is 0 */
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
             number(host, "attached") ? " attached" : "");

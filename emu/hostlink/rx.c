@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rx.c - receive entries from another host. If the counts of its cable (cable.c) allow an entry, it
- * goes to our switch (the one on this host to which the cable leads), with its times converted to
- * our clock. If no pool buffer is free, the entry's record waits here.
+ * goes to our switch (the switch on this host to which the cable leads), with its times converted
+ * to our clock. If no pool buffer is free, the entry's record waits here.
  */
 #include "emu/hostlink/device.h"
 

@@ -177,9 +177,10 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event. Returns NULL, or why it is impossible. It must not be later
- * than the earliest entry or credit that the host has sent: the next window begins at the earliest
- * event of all hosts, and otherwise could begin after that entry or credit is due.
+ * Read the time of @host's next event. Returns NULL, or the reason why the time is impossible. It
+ * must not be later than the earliest entry or credit that the host has sent. The next window
+ * begins at the earliest event of all hosts, so it could otherwise begin after that entry or credit
+ * is due.
  */
 static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *its_ps)
 {
@@ -198,8 +199,8 @@ static const char *virtual_next(const struct emu_virtual *link, uint32_t host, u
 }
 
 /*
- * Forget the times of entries and credits that arrived before a window that has run since. They are
- * now events of this host's own devices.
+ * Forget the times of entries and credits if a window has run since they arrived. They are now
+ * events of this host's own devices.
  */
 static void virtual_follow_window(struct emu_virtual *link)
 {

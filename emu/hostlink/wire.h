@@ -19,14 +19,14 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* sent before READY: how many segments of a channel the sender of this record received before
-       the session went down, and whose credits its switch has not returned yet */
+    /* sent before READY: number of segments of a channel that the sender of this record received
+       before the session went down, if its switch has not returned their credits yet */
     EMU_HOSTLINK_OLD,
-    EMU_HOSTLINK_READY,   /* the sender has reset its counts, so that it can receive entries */
-    EMU_HOSTLINK_CONTROL, /* bytes of the control channel, in order; 0 bytes: end of file */
+    EMU_HOSTLINK_READY, /* the sender of the record has reset its counts, and can receive entries */
+    EMU_HOSTLINK_CONTROL,       /* bytes of the control channel, in order; 0 bytes: end of file */
     EMU_HOSTLINK_CONTROL_TAKEN, /* how many control bytes the receiver has written to its socket */
     EMU_HOSTLINK_CLOCK,         /* a query of the other host's clock, or the answer */
-    /* the rest are only for clock virtual (barrier.h), which otherwise uses only ENTRY */
+    /* the following kinds are only for clock virtual (barrier.h), which uses these and ENTRY */
     EMU_HOSTLINK_CREDIT_AT, /* credits of a cable, and the simulated time of their arrival */
     EMU_HOSTLINK_STEP,      /* bytes for all hosts, and whether the superstep ends */
     EMU_HOSTLINK_KINDS
@@ -40,7 +40,7 @@ struct emu_hostlink_record {
      * emu_step.
      */
     uint8_t channel;
-    uint32_t cable; /* index of the cable in the session; both hosts use the same */
+    uint32_t cable; /* index of the cable in the session, which is the same on both hosts */
     union {
         struct {                    /* ENTRY */
             struct emu_entry entry; /* `buf` and `time_ps` are unused */

@@ -15,11 +15,11 @@
  * segment's header in its seg.hdr. A packet therefore never has more host segments than segments on
  * the wire. Only the number of bytes on the wire is modelled: emu_packet_wire_bytes(). The crc of
  * the last segment is the CRC-32 of the payload, then of the packet's tag and destination, so that
- * a receiver refuses a packet that has a wrong tag or arrives at a wrong destination.
+ * a receiver refuses a packet with a wrong tag, or one that arrives at a wrong destination.
  *
  * A *tag* identifies one try of a packet by its source, destination, sequence number and number of
- * the try (flow.h). A source recognises replies to earlier tries by the tag, and a receiver gets
- * the sequence number from it.
+ * the try (flow.h). By the tag, a source recognises replies to earlier tries, and a receiver finds
+ * the sequence number.
  */
 #ifndef NIC_ENGINE_H
 #define NIC_ENGINE_H
@@ -37,7 +37,7 @@
 #define ENGINE_LINKS_MAX 4u
 #define ENGINE_HOST      ENGINE_LINKS_MAX /* the host's port; link i is port i */
 #define ENGINE_NODES_MAX 65536u           /* a packet's destination has 16 bits */
-/* limit of doublings of profile->retry_ps, the backoff before a packet is tried again */
+/* profile->retry_ps, the backoff before the next try of a packet, is doubled at most so often */
 #define ENGINE_DOUBLINGS 16u
 
 #define ENGINE_HOSTIF_CREDITS 16u /* credits of a host interface for segments to the engine */
@@ -141,7 +141,7 @@ uint32_t engine_combine_waiting(struct engine *engine,
 
 /**
  * engine_combine_out - drop all results of an engine that is a combine unit (@out), or stop doing
- * so. Each group that loses a result has failed here, and the engine drops its later contributions.
+ * so. Each group that loses a result fails here, and the engine drops its later contributions.
  * Thread: as engine_stick().
  * engine_combine_stands - return whether a result waits although there are free packets to send it.
  */
@@ -157,7 +157,7 @@ void engine_give_up(struct engine *engine, uint64_t at_ps);
 /**
  * engine_cut - limit the tries of packets to @dst, a node or a group's address, which the manager
  * has found unreachable for too long. The limit ends when a packet to @dst is acknowledged. Without
- * it, each packet to @dst could hold up all other traffic until its last try. Thread: as
+ * the limit, each packet to @dst could hold up all other traffic until its last try. Thread: as
  * engine_stick().
  */
 void engine_cut(struct engine *engine, uint32_t dst, bool group);
@@ -214,11 +214,11 @@ struct engine_group_config {
     uint32_t link; /* the link that connects the node to the group's tree of switches */
     /* the group has words, conditionals and reductions; otherwise only multicasts */
     bool combines;
-    /* belongs to a combine unit of a switch, which contributes nothing of its own */
+    /* this engine is a combine unit of a switch, which has no contribution of its own */
     bool unit;
     bool by_link;     /* contributions must use `link`, as multicasts always do */
     bool in_order;    /* reductions are combined in a fixed order, with bitwise equal results */
-    uint32_t sources; /* limit of the number of adapters and units that send packets to the group */
+    uint32_t sources; /* most adapters and units that send packets to the group */
     /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE at the root */
     uint32_t parent;
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
@@ -229,9 +229,10 @@ struct engine_group_config {
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config);
 
 /**
- * engine_group_destroy - free @group and the buffers that it holds. It must be in no engine's table
- * any more. @stopped: the engine's worker has ended. Returns false, and frees nothing, if one of
- * the group's results still waits to be sent; the caller tries again later. Thread: manager.
+ * engine_group_destroy - free @group and the buffers that it holds. The caller has removed it from
+ * all engines' tables. @stopped: the engine's worker has ended. Returns false, and frees nothing,
+ * if one of the group's results still waits to be sent; then the caller tries again later. Thread:
+ * manager.
  */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped);
 
@@ -281,7 +282,7 @@ bool engine_group_failed(const struct engine_group *group);
 /**
  * engine_group_gave_up - return whether the engine has dropped for good a segment for which other
  * members may wait. If the engine is a combine unit, the group has failed there, because the unit
- * has no host that could be notified. A node's host is notified, unless it has left the group.
+ * has no host that can be notified. A node's host is notified, unless it has left the group.
  * @group may be NULL. Thread: as engine_group_held().
  */
 bool engine_group_gave_up(const struct engine_group *group);
@@ -289,7 +290,7 @@ bool engine_group_gave_up(const struct engine_group *group);
 /**
  * engine_groups_set, engine_groups_clear - put a group into the engine's table, or remove it, as
  * switch_groups_set() and switch_groups_clear() do for a switch. An engine must have every group of
- * its node in its table, because the packets to each group have sequence numbers of their own.
+ * its node in its table, because the packets to each group have separate sequence numbers.
  */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.c - an adapter's view of its groups: its position in them, words, and answers to
+ * group.c - the groups of an adapter: its position in their trees, its words, and its answers to
  * conditionals.
  *
  * A conditional is a packet to a group that asks each member's adapter whether one of its words has
  * a value. An adapter answers ACK or NACK, the switches merge the answers, and the source receives
- * one. A NACK may also mean that a segment was lost. So the answer "true" is always right, but
- * "false" only means that the condition may not be true yet. A conditional changes nothing, so it
- * needs no sequence number.
+ * one. A NACK may also mean that a segment was lost. So an ACK always means that the condition is
+ * true, but a NACK only means that it may not be true yet. A conditional changes nothing at its
+ * receivers, so it needs no sequence number.
  * Source: QsNet III §IV-A.
  *
  * A barrier by conditional does not test a word, but whether the member's host has posted an
@@ -29,7 +29,7 @@ size_t engine_group_bytes(uint32_t sources)
     return sizeof(struct engine_group) + sources * sizeof(struct engine_history);
 }
 
-/* Each number of the window may need a buffer for what is combined so far, and one for a result. */
+/* Each number of the window may need a buffer for the partial result, and one for the result. */
 uint32_t engine_group_bufs(uint32_t id)
 {
     return 2 * emu_window(id);
@@ -86,7 +86,7 @@ static struct engine_tree *tree_create(struct engine_group *group,
     return tree;
 }
 
-/* Allocate what a group needs for combining. False: no memory. */
+/* Allocate the memory that a group needs for combining. Returns false if there is no memory. */
 static bool group_combine(struct engine_group *group, const struct engine_group_config *config)
 {
     struct engine_tree *tree = group->tree = tree_create(group, config);

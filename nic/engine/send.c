@@ -12,7 +12,7 @@
 #include "emu/util/random.h"
 #include "nic/engine/internal.h"
 
-/* Limit of the counter of tries, which would overflow with EMU_RETRIES_ENDLESS. */
+/* The counter of tries stops here; it would overflow with EMU_RETRIES_ENDLESS. */
 #define TRIES_COUNTED (1u << 15)
 static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0,
               "tags use the lowest bits of tries");
@@ -83,7 +83,10 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     engine_posts_again(e, at_ps);
 }
 
-/* Insert packet @i into a list ordered by due times. Search from the end: most are due last. */
+/*
+ * Insert packet @i into a list ordered by due times. Search from the end, because most packets are
+ * due last.
+ */
 static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 {
     uint16_t prev = list->last;

@@ -4,19 +4,19 @@
  *
  * There is one fi_info for each kind of endpoint: FI_EP_RDM, FI_EP_MSG and FI_EP_DGRAM. Datagrams
  * are reliable, too. For all kinds:
- * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
- * FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are always
- * acknowledged.
+ * - When a send is complete, its buffer may be reused. With FI_TRANSMIT_COMPLETE or
+ * FI_DELIVERY_COMPLETE, the message is then also in the peer's memory. RMA writes and atomics are
+ * always acknowledged.
  * - Progress is automatic: if no thread of the program steps the adapter for 10 ms, a thread of the
  * library does.
  * - The adapter chooses the keys of regions for programs that set FI_MR_PROV_KEY or accept
- * FI_MR_BASIC. Others choose keys themselves. A program accepts FI_MR_BASIC by setting it, or by
- * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)). Programs that request
- * FI_RMA_EVENT choose keys, too, because peers may know the key of a region before the region is
- * enabled.
+ * FI_MR_BASIC. Other programs choose keys themselves. A program accepts FI_MR_BASIC if it sets this
+ * bit, or if it requests a version below 1.5 and leaves mr_mode FI_MR_UNSPEC (fi_mr(3)). Programs
+ * that request FI_RMA_EVENT choose keys, too, because peers may know the key of a region before the
+ * region is enabled.
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@
 #define INFO_ENDPOINTS   32639 /* each uses two of the queues from 256 to 65533 */
 #define INFO_REGIONS     65536
 /*
- * A flag with which libfabric's utility providers, such as ofi_rxm, look for a provider below them.
- * No public header defines it. libfabric lists utility providers first, so if they found this one,
- * a program that asks for reliable datagrams would get them over connections.
+ * libfabric's utility providers, such as ofi_rxm, set this flag when they look for a provider below
+ * them. No public header defines it. This provider refuses it: libfabric lists utility providers
+ * first, so a program that asks for FI_EP_RDM would get ofi_rxm over connections of this provider.
  */
 #define INFO_CORE_PROV_ONLY (UINT64_C(1) << 59)
 
-/* What an endpoint of each kind can do. */
+/* The properties of each kind of endpoint. */
 static const struct info_kind {
     enum fi_ep_type type;
     uint64_t caps;
@@ -57,7 +57,7 @@ static size_t kind_message_bytes(const struct info_kind *kind)
     return kind->message_bytes < most ? kind->message_bytes : most;
 }
 
-/* What the current call of fi_getinfo() has refused last; "": nothing. */
+/* The hint that the current call of fi_getinfo() has refused last; "": none. */
 static _Thread_local char refused[96];
 
 static int info_refuse(const char *what)
@@ -77,7 +77,7 @@ static int info_refuse_caps(uint64_t caps, const char *where)
     return info_refuse(what);
 }
 
-/* A property of the hints, and whether the provider does not support it. */
+/* A property that hints may request, and whether it is refused. */
 struct info_limit {
     const char *what; /* names the property; NULL ends a list */
     bool exceeded;
@@ -92,10 +92,11 @@ static int info_check(const struct info_limit *limit)
 }
 
 /*
- * Return the mr_mode for a program of @version with these hints. If the program leaves it open, the
- * adapter chooses keys, because peers cannot guess those. With FI_MR_RMA_EVENT, peers cannot access
- * a region before its counters are bound. The provider does not need that, so it keeps the bit only
- * if the program has set it and requests FI_RMA_EVENT. Source: fi_mr(3), fi_domain(3).
+ * Return the mr_mode for a program of @version with these hints. If the program makes no choice,
+ * the adapter chooses keys, because peers cannot guess such keys. With FI_MR_RMA_EVENT, peers
+ * cannot access a region before its counters are bound. The provider does not need this bit, so it
+ * keeps the bit only if the program has set it and requests FI_RMA_EVENT. Source: fi_mr(3),
+ * fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -112,8 +113,8 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 }
 
 /*
- * Return the capabilities that the hints request or imply. Without a request, return all that can
- * be offered.
+ * Return the capabilities that the hints request or imply. If they request none, return all
+ * capabilities of the provider.
  */
 static uint64_t info_caps(const struct fi_info *hints)
 {
@@ -162,7 +163,10 @@ int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
     });
 }
 
-/* Return whether an endpoint that may have @max contexts can have @count, or a shared one. */
+/*
+ * Return whether @count contexts, or a shared context, are possible if an endpoint may have @max
+ * contexts.
+ */
 static bool contexts_fit(size_t count, size_t max)
 {
     return count <= max || count == FI_SHARED_CONTEXT;
@@ -246,9 +250,9 @@ static bool names_exist(const struct ofi_names *names)
 }
 
 /*
- * Set the address for the program's endpoints: the one that the caller named as a source, or else
- * that of the hints, or else that of the passive endpoint in the hints, or else any node and
- * queues.
+ * Set the address for the program's endpoints. In this order of preference: the source that the
+ * caller named, the source in the hints, the address of the passive endpoint in the hints, any node
+ * and queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
                          const struct fi_info *hints)
@@ -268,9 +272,9 @@ static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
 }
 
 /*
- * Set the destination address: the one that the caller named, or else that of the hints. If the
- * caller named a node without a service, its queues are unknown. A service without a node is one of
- * this host, as with getaddrinfo(3).
+ * Set the destination address: the destination that the caller named, or else the destination in
+ * the hints. If the caller named a node without a service, the queues are unknown. A service
+ * without a node means this host, as with getaddrinfo(3).
  */
 static int info_dest_addr(struct fi_info *info, const struct ofi_names *names,
                           const struct fi_info *hints)
@@ -292,7 +296,7 @@ static int info_dest_addr(struct fi_info *info, const struct ofi_names *names,
     return ofi_addr_dup(info->addr_format, &addr, &info->dest_addr, &info->dest_addrlen);
 }
 
-/* Set both addresses. Sources: fi_getinfo(3), which says when the addresses of hints count. */
+/* Set both addresses. Source: fi_getinfo(3). */
 static int info_addrs(struct fi_info *info, const struct ofi_names *names,
                       const struct fi_info *hints)
 {
@@ -340,8 +344,8 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
 }
 
 /*
- * Fill in the domain's attributes. Options that make no difference to the provider are set as the
- * program wants.
+ * Fill in the domain's attributes. An option that makes no difference to the provider gets the
+ * value in the hints.
  */
 static void info_fill_domain(struct fi_info *info, uint32_t version, const struct fi_info *hints)
 {

@@ -6,13 +6,13 @@
  * The provider only names the counter and the threshold in the request.
  *
  * A data transfer that is deferred work is posted by the same functions as any other. The provider
- * replaces its context by the one in struct ofi_work, which has an event_type of its own, by which
- * ofi_trigger_of() recognises it. A domain keeps its deferred work in a list, from which it can be
- * cancelled. Callbacks take no lock, so they only mark work as ended. work_queue() frees the ended
- * work when the list is twice as long as after the last sweep. So queueing takes constant time on
- * average. Source: fi_trigger(3).
+ * replaces its context by the context in struct ofi_work. That has a special event_type, by which
+ * ofi_trigger_of() recognises deferred work. A domain keeps its deferred work in a list, from which
+ * it can be cancelled. Callbacks take no lock, so they only mark work as complete (`ended`).
+ * work_queue() frees complete work when the list has become twice as long as after the last sweep.
+ * So adding work takes constant time on average. Source: fi_trigger(3).
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdlib.h>
 
@@ -21,21 +21,22 @@
 #define WORK_SWEEP_MIN 64
 
 struct ofi_work {
-    struct ofi_work *next;                  /* in the domain's list */
-    const struct fi_deferred_work *request; /* by it, the program says which work to cancel */
+    struct ofi_work *next; /* next in the domain's list */
+    /* the pointer by which the program names work that it cancels */
+    const struct fi_deferred_work *request;
     struct ofi_trigger trigger;
     _Atomic bool cancelled; /* the program has cancelled it, so no counter counts it */
-    _Atomic bool ended;     /* nothing uses it any more; W1 pairs with W2 */
+    _Atomic bool ended;     /* it is complete and no longer used; W1 pairs with W2 */
 
     /* Only for data transfers: */
     struct ofi_ep *ep;
     struct fi_triggered_context context; /* replaces the program's context in the call */
     void *user_context;                  /* the program's context, which the entry reports */
-    struct ofi_cntr *completion;         /* counts the completion; NULL: none */
-    bool reported;                       /* success gets a completion entry, too */
+    struct ofi_cntr *completion;         /* the counter that counts the completion; NULL: none */
+    bool reported; /* success gets a completion entry, too; an error always gets one */
 
     /* Only for operations on a counter: */
-    struct fabemu_req req; /* waits for the trigger */
+    struct fabemu_req req; /* request of the adapter that waits for the trigger */
     struct ofi_cntr *target;
     enum fabemu_event_change change;
     uint64_t value;
@@ -98,7 +99,7 @@ void ofi_work_end(struct ofi_work *work)
     atomic_store_explicit(&work->ended, true, memory_order_release); /* W1 */
 }
 
-/* W2: a thread that sees the mark may free the work, because its operation has used it last. */
+/* W2: a thread that sees the mark may free the work, because its operation no longer uses it. */
 static bool work_ended(const struct ofi_work *work)
 {
     return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
@@ -226,7 +227,7 @@ static int work_counter(struct ofi_domain *domain, struct ofi_work *work,
 static int work_start(struct ofi_domain *domain, struct ofi_work *work,
                       const struct fi_deferred_work *request)
 {
-    if (!request->op.msg) /* `op` is a union of pointers to the arguments of an operation */
+    if (!request->op.msg) /* `op` is a union of pointers, one of which points to the arguments */
         return -FI_EINVAL;
     switch (request->op_type) {
     case FI_OP_SEND:
@@ -311,8 +312,8 @@ static int work_queue(struct ofi_domain *domain, const struct fi_deferred_work *
 }
 
 /*
- * Lock: the domain's. It keeps the work's endpoint alive, because an endpoint takes this lock when
- * it closes. Errors: -FI_ENOENT, the work has started.
+ * Lock: the domain's. The work's endpoint exists while the lock is held, because an endpoint takes
+ * the lock when it closes. Errors: -FI_ENOENT, the work has started.
  */
 static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
 {
@@ -328,10 +329,10 @@ static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
     return err;
 }
 
-/* Which work to cancel. Work must match both fields. */
+/* Selects the work to cancel: both fields must match. */
 struct work_filter {
     const struct fi_deferred_work *request; /* NULL: any */
-    const struct fid_cntr *trigger;         /* the counter that it waits for; NULL: any */
+    const struct fid_cntr *trigger;         /* the counter for which the work waits; NULL: any */
 };
 
 /*

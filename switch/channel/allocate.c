@@ -2,7 +2,7 @@
 /* allocate.c - virtual channel allocation (allocate.h). */
 #include "switch/channel/allocate.h"
 
-/* Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. */
+/* Take the credits of output @o that have returned by @at_ps; on clock raw, all credits. */
 static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -156,8 +156,9 @@ static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_
 
 /*
  * Return the packet that gets the next channel of output @o, or CHANNEL_NONE if no packet may have
- * one. Within a priority, packets that collect slots alternate with the others. A packet that may
- * not collect yet, because another packet does, keeps its turn while others go first.
+ * one. Within a priority, packets that collect slots alternate with the others. If the next packet
+ * may not collect yet, because another packet is collecting, it keeps its turn, and packets that do
+ * not collect go first.
  */
 static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
 {

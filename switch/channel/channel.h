@@ -2,8 +2,8 @@
 /*
  * channel.h - state of the router of QsNet III, with virtual channels and acknowledgments.
  *
- * These files implement the router. Each calls only functions of files further down this list;
- * stages.h declares the functions that they offer each other.
+ * These files implement the router. Each file calls only functions of files further down this list.
+ * stages.h declares the functions that the files share.
  *
  *   kind.c       creates and frees the switch; defines its struct switch_kind
  *   check.c      counts all state again and compares
@@ -40,7 +40,7 @@
 
 #define CHANNEL_NONE  UINT16_MAX
 #define CHANNEL_TICKS 8u /* ticks per time-out */
-/* limit of segments in a switch that took no credit; only faults cause such segments */
+/* most segments without a credit in a switch; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
 
 /* The state of an input's channel and of its packet. */
@@ -54,7 +54,8 @@ enum switch_channel_state {
 
 /* A channel of an input. */
 struct switch_channel_in {
-    /* outputs at which it waits for a channel: a unicast needs one of them, a broadcast all */
+    /* outputs at which the packet waits for a channel: a unicast needs one of them, a broadcast all
+       */
     emu_ports wants;
     struct switch_list queue; /* its segments in the input's buffer */
     uint32_t tag;
@@ -91,9 +92,10 @@ struct switch_channel_port {
     /* The output; only `onward` belongs to the input. */
     alignas(EMU_LINE) struct emu_tx tx;
     emu_ports waiters; /* inputs with a packet that waits for a channel of this output */
-    emu_ports onward;  /* outputs that packets from this input may take: route.c */
+    emu_ports onward;  /* outputs that packets from this input may take (route.c) */
     struct emu_vcs vcs;
-    /* set of open channels whose packets have ever requested to send from the buffer: requests.h */
+    /* set of open channels whose packets have ever requested to send from the buffer (requests.h)
+       */
     uint32_t stopped;
     uint8_t pending; /* number of open channels; any thread may read it */
 
@@ -199,7 +201,8 @@ struct switch_channels {
     /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /* raw: bits of a continuation's first word: those that depend on its index, or mark the last */
+    /* raw: bits of a continuation's first word that depend on its index, or that mark the last one
+       */
     uint32_t cont_index[EMU_INDEXES];
     uint32_t cont_last;
 };
@@ -267,9 +270,9 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
 }
 
 /*
- * Initialize @in for a packet whose head has arrived. The fields are written one by one. The
- * compiler would store a struct literal in small pieces and copy it in larger ones, for which the
- * processor must wait (5 % of the time of a hop of packets of five segments).
+ * Initialize @in for a packet whose head has arrived. The fields are written one by one. For a
+ * struct literal, the compiler would store small pieces and then copy larger ones, and the
+ * processor would have to wait (5 % of the time of a hop, for packets of five segments).
  */
 static inline void switch_channel_new(const struct switch_channels *ch,
                                       struct switch_channel_in *in, const struct emu_head *head,

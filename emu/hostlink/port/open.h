@@ -2,8 +2,8 @@
 /*
  * open.h - open a DPDK device as an Ethernet port.
  *
- * DPDK is linked into a library of its own (emu/hostlink/dpdk), which is loaded when the first port
- * is opened. So a fabric on a single host has nothing of DPDK in its memory.
+ * DPDK is linked into a separate library (emu/hostlink/dpdk), which is loaded when the first port
+ * is opened. So a fabric on a single host does not load DPDK.
  */
 #ifndef EMU_HOSTLINK_OPEN_H
 #define EMU_HOSTLINK_OPEN_H
@@ -55,8 +55,8 @@ typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
                                  size_t error_bytes);
 
 /*
- * To be called before munmap(). Returns when no port uses rings that DPDK's interrupt thread is
- * about to unmap.
+ * Called before munmap(). Returns when no port uses rings that DPDK's interrupt thread is about to
+ * unmap.
  */
 typedef void emu_hostport_unmaps_fn(void);
 

@@ -4,8 +4,8 @@
  * handshake begins an *incarnation* of the session, with its own keys.
  *
  * Rejected: one key for all incarnations with random nonces, because nonces of 96 bits could repeat
- * in a long run. Rejected: encryption, because messages between programs on one host are not hidden
- * either.
+ * in a long run. Rejected: encryption, because messages between programs on one host are not
+ * encrypted either.
  */
 #include "emu/hostlink/session/auth.h"
 
@@ -256,7 +256,7 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
     auth_tag(auth, false, check, packet, data, bytes, tag);
-    /* a CRC is no secret, so the comparison need not take constant time */
+    /* a CRC is not secret, so the comparison may take variable time */
     if (check == EMU_AUTH_CRC)
         return memcmp(tag, data + bytes, sizeof tag) == 0;
     return same_tag(tag, data + bytes);

@@ -2,8 +2,9 @@
 /*
  * attach.c - attach to fabrics, detach from them, and handle the events that a fabric sends.
  *
- * The list of attached adapters is the library's only mutable global. A libfabric provider and an
- * MPI component in one process do not know of each other and must share one adapter per fabric.
+ * The list of attached adapters is the library's only mutable global. The libfabric provider and
+ * the Open MPI component of one process do not know of each other, but must share one adapter for
+ * each fabric.
  */
 #include "nic/fabemu.h"
 
@@ -23,7 +24,7 @@
 #include "nic/host/peer/handshake.h"
 #include "nic/host/progress/progress.h"
 
-/* longer than any valid socket path, so that a path cut to this length is still refused */
+/* longer than any valid socket path, so that a path truncated to this length is still refused */
 #define PATH_BYTES 512
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,7 +52,10 @@ static void registry_in_child(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-/* Notify the fabric that this process exits while it is attached, and does not crash. */
+/*
+ * Tell the fabric that this process exits while it is attached, so that it does not count as a
+ * crash.
+ */
 __attribute__((destructor)) static void registry_at_exit(void)
 {
     if (pthread_mutex_trylock(&registry_lock))
@@ -100,7 +104,7 @@ static void event_groups_broken(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* A process died. nic_step() finds out which one from the host interface. */
+/* A process died. nic_step() reads in the host interface which process it was. */
 static void event_node_died(struct fabemu *fab, struct json_object *event)
 {
     nic_lock(fab);
@@ -361,12 +365,13 @@ void fabemu_detach(struct fabemu *fab)
         return;
     goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    /* from here on the fabric may deliver segments for a later process of this node */
+    /* from now on the fabric may deliver segments for a later process of this node */
     emu_hostif_nic_leave(&fab->hostif);
     nic_unlock(fab);
     /*
-     * Stop the adapter's thread only after the detach. At the detach the fabric reads how long each
-     * thread of this process has waited for a core, and it cannot read that of an ended thread.
+     * Stop the adapter's thread only after the detach. At the detach, the fabric reads how long
+     * each thread of this process has waited for a core, which is impossible for a thread that has
+     * ended.
      */
     nic_control_detach(fab->control, goodbyes_late);
     nic_thread_stop(fab->thread);

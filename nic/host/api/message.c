@@ -21,7 +21,7 @@
 #define ANY_FIRST 256u
 #define ANY_END   65534u /* the libfabric provider uses 65535 to mean "no queue" */
 
-/* Open the queue. Messages that arrived for it before become ordinary unexpected messages. */
+/* Open the queue. Messages that arrived for it earlier become ordinary unexpected messages. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
 {
     emu_each_listed (const struct fabemu_message, msg, &queue->unexpected, link)
@@ -89,7 +89,7 @@ static bool queues_are_free(const struct fabemu *fab, uint32_t first, uint32_t c
     return true;
 }
 
-/* Open @count queues, and drop the messages that arrived for their numbers before. */
+/* Open @count queues, and drop the messages that arrived for their numbers earlier. */
 static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
                        struct fabemu_queue **ret)
 {
@@ -106,8 +106,8 @@ static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
 }
 
 /*
- * Open free queues. Their ids are chosen round robin, so that each id is reused as late as
- * possible, because a message for the previous owner of an id must not reach the next owner.
+ * Open free queues. Choose their ids round robin, so that an id is used again as late as possible:
+ * a message for the previous owner of an id must not reach the next owner.
  */
 static int queues_open_next(struct fabemu *fab, uint32_t count, struct fabemu_queue **ret)
 {
@@ -293,10 +293,10 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * Prepare for another call of fabemu_inject(), because this message cannot be sent now and is not
- * queued. Connect to a peer that is not open. If the window is full, check once a second whether
- * the peer still answers, as nic_watch() does for operations. Record the message so that the fabric
- * can report it.
+ * The message cannot be sent now and is not queued, so the caller must call fabemu_inject() again:
+ * prepare for that. Connect to a peer that is not open. If the window is full, check once a second
+ * whether the peer still answers, as nic_watch() does for operations. Record the message, so that
+ * the fabric can report it as pending.
  */
 static void inject_prepare_retry(struct fabemu *fab, struct nic_peer *peer,
                                  const struct nic_send *send)
@@ -382,8 +382,8 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
 }
 
 /*
- * Post a receive from one node. If that node's process has ended, or there never was one, connect
- * to its next process, because the receive must fail if none attaches.
+ * Post a receive from one node. If no process is attached to the node, connect to its next process,
+ * because the receive must fail if no process attaches.
  */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
@@ -398,7 +398,10 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_r
         nic_peer_connect(fab, peer);
 }
 
-/* Check the source of a receive, and prepare all of the receive but the limits of a multi one. */
+/*
+ * Check the source of a receive, and prepare the receive, except the limits of a receive for
+ * several messages.
+ */
 static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req)
@@ -411,7 +414,7 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
         return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
                         fab->info.nodes);
-    if (!iovs) { /* receive into an empty buffer, which truncates any longer message */
+    if (!iovs) { /* an empty buffer, which truncates every message with data */
         iov = &nothing;
         iovs = 1;
     }
@@ -425,7 +428,7 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     return 0;
 }
 
-/* Wait for a message, because no unexpected message matches the receive. */
+/* No unexpected message matches the receive, so let it wait for a message. */
 static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
 {
     if (recv->queue->broken)

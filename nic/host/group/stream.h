@@ -23,7 +23,7 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most);
 /** nic_stream_needs - return whether the stream still needs our segment @seg, which was dropped. */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg);
-/** nic_stream_what - describe @c, so that it can be compared with the other members' operations. */
+/** nic_stream_what - describe @c, for the comparison with other members' operations. */
 struct emu_pending_what nic_stream_what(const struct nic_coll *c);
 /** nic_stream_awaits - return the number on the wire of the segment that @c must complete next. */
 uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c);

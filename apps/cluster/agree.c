@@ -70,7 +70,6 @@ static void print_counter(void *to, const char *part, const char *name)
     fprintf(to, "counter %s %s\n", part, name);
 }
 
-/* Print everything that hosts must agree on. */
 static int print_all(const struct cluster *cluster, const struct fabric_config *config, FILE *to)
 {
     cluster_print(cluster, to);

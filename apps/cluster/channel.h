@@ -19,7 +19,7 @@
 /*
  * Have @epoll report @what when @conn is readable (if @reads), and when it is writable while output
  * is queued. If neither applies, @epoll reports nothing, not even the end of the connection. @had:
- * the events that were requested; 0 at first; updated.
+ * the events that are requested now (0 at first), which this function updates.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
                                     void *what)

@@ -271,7 +271,6 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
     return peer_control(links, pair, peer);
 }
 
-/* Add the pairs that connect this host's port @p with ports of @host. */
 static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8_t *digest)
 {
     struct pair pair = {.host = host, .of = cluster_links(links->cluster, links->hosts.self, host)};

@@ -159,7 +159,6 @@ static int read_share(const struct parse *p, const char *word, uint32_t *ret)
     return 0;
 }
 
-/* Check that the last host in the file so far has a port. */
 static int host_end(const struct parse *p)
 {
     const struct cluster_host *host = host_last(p);

@@ -33,7 +33,6 @@ uint64_t cluster_fabric(const struct cluster *cluster)
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* Return whether @join joins ports of hosts @a and @b. */
 static bool joins(const struct cluster_join *join, uint32_t a, uint32_t b)
 {
     return (join->host[0] == a && join->host[1] == b) || (join->host[0] == b && join->host[1] == a);

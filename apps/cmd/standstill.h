@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.h - print which processes wait for which others, from the JSON of daemon/standstill.h.
- * A *standstill* is a time in which no segment moves while processes wait for the fabric.
+ * standstill.h - the supervisor's reports of standstills. A *standstill* is a time in which no
+ * segment moves while processes wait for the fabric.
  */
 #ifndef APPS_CMD_STANDSTILL_H
 #define APPS_CMD_STANDSTILL_H
@@ -34,22 +34,5 @@ void standstill_release(struct standstill *standstill);
 void standstill_report(const struct standstill *standstill, struct json_object *report);
 /** standstill_disagreement - print one line for the event "disagreement". */
 void standstill_disagreement(struct json_object *event);
-
-/** standstill_for_ns - return the time without movement, or 0. @message: a status or event. */
-int64_t standstill_for_ns(struct json_object *message);
-
-/**
- * standstill_print_time - print a line with the time without movement, and the part of it in which
- * threads of this host waited for a core.
- */
-void standstill_print_time(struct json_object *message, void (*print)(const char *line));
-
-/**
- * standstill_print - print lines about each collective that waits for members, each process whose
- * operation is pending for a second or more, and each link that waits.
- * @message: a status or an event, with the fields "attached" and "standstill".
- * @print: called with each line, which has no newline.
- */
-void standstill_print(struct json_object *message, void (*print)(const char *line));
 
 #endif

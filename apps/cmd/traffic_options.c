@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* traffic_options.c - the options of `fabemu traffic`, and the configuration made of them. */
+/* traffic_options.c - the options of `fabemu traffic`, and the configuration made from them. */
 #include "apps/cmd/traffic.h"
 
 #include <assert.h>

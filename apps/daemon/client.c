@@ -76,7 +76,7 @@ void daemon_accept(struct daemon *daemon)
         admission_reject(fd, -ENOMEM, ADMISSION_NO_MEMORY);
     } else if (cred.uid != geteuid()) {
         daemon_reply_error(daemon, client, -EACCES, ADMISSION_NOT_YOURS);
-        client->closing = true; /* it is closed at its first request */
+        client->closing = true; /* the client is closed at its first request */
     }
 }
 

@@ -23,7 +23,7 @@
 /* A connection. In its fields, "the process" is the process at the other end. */
 struct client {
     struct conn conn;
-    struct emu_list link; /* in daemon->clients, later in daemon->exiting */
+    struct emu_list link; /* entry in daemon->clients, later in daemon->exiting */
     /* from SO_PEERCRED; for a process of another host, reported by that host */
     pid_t pid;
     struct coordinator_process *remote; /* the process, if it is on another host; else NULL */
@@ -41,8 +41,8 @@ struct client {
     bool has_lines;      /* there may be received requests to handle */
     bool at_end;         /* the peer sends no more: close when has_lines is false */
     bool closing;        /* close when all queued bytes are sent */
-    bool gone;           /* to be closed at the end of this round */
-    bool unread;         /* set with `gone`: the peer did not read what was sent to it */
+    bool gone;           /* close at the end of this round */
+    bool unread;         /* set with `gone`: the peer did not read the bytes that were sent to it */
     size_t excess;       /* conn_excess(), as included in daemon->excess */
     uint32_t groups;     /* number of groups that are charged to the process */
     bool subscribed;     /* the peer receives all events */
@@ -106,7 +106,7 @@ struct daemon {
     struct client **by_node; /* by node: the attached process, or NULL */
     int64_t *last_rank;      /* by node: rank of the process that attached last; -1: none */
     struct daemon_record record;
-    struct procs_frozen frozen; /* processes of this host that a fault has stopped at any time */
+    struct procs_frozen frozen; /* processes of this host that faults have ever stopped */
     /* faults.c; NULL: there has been no fault, and no lost link between hosts */
     struct daemon_faults *faults;
     struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
@@ -187,10 +187,11 @@ void daemon_client_command(const struct client *client, char *ret, size_t ret_by
 /** daemon_connections_of - number of connections of process @pid on @host. @ctx: the daemon. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
 
-/** daemon_send - queue @message, json_object_put() it, and send what the socket takes. */
+/**
+ * daemon_send - queue @message, json_object_put() it, and send as many bytes as the socket takes.
+ */
 void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
 
-/** daemon_send_line - call conn_put_line(), and send what the socket takes. */
 void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
 
 /** daemon_send_with - as daemon_send(), and also pass the descriptors @pass to the client. */
@@ -211,7 +212,6 @@ bool daemon_signal(const struct client *client, int signal);
  */
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands);
 
-/** daemon_subscribe - handle a request for all events. */
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 
 /** daemon_notify_owner - send @event to the supervisor, if its connection is open, and put it. */
@@ -232,7 +232,6 @@ struct json_object *daemon_event(const struct daemon *daemon, const char *what, 
  */
 bool daemon_has_subscribers(const struct daemon *daemon);
 
-/** daemon_now_ps - the time of the host's monotonic clock. */
 static inline uint64_t daemon_now_ps(void)
 {
     return emu_now_ns() * 1000u;

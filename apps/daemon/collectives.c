@@ -109,9 +109,10 @@ struct member_view {
 struct group_view {
     uint32_t id, count;
     struct member_view *member;
-    const struct emu_pending_group *waits; /* that collective, as a member reports it */
-    bool is_awaited;                     /* a member that is not absent waits for the collective */
-    const struct emu_mismatch *mismatch; /* of two contributions, found by a switch; NULL: none */
+    const struct emu_pending_group *waits; /* a member's report of that collective */
+    bool is_awaited; /* a member that is not absent waits for the collective */
+    /* two contributions that do not match, found by a switch; NULL: none */
+    const struct emu_mismatch *mismatch;
     uint64_t now_ns;
 };
 
@@ -235,7 +236,6 @@ static struct json_object *missing_build(const struct topo_graph *graph,
     return one;
 }
 
-/* Build the description of one of two contributions that do not match. */
 static struct json_object *mismatch_side(const struct daemon *daemon, const struct emu_hdr *hdr)
 {
     struct emu_pending_what what = {.bytes = hdr->len,
@@ -357,7 +357,6 @@ struct collectives {
     uint64_t now_ns;
 };
 
-/* Find the network's record of each member's contribution. */
 static void parts_find(const struct daemon *daemon, struct group_view *group,
                        struct fabric_contribution *part)
 {

@@ -31,7 +31,6 @@ static const char *network_name(const struct emu_profile *profile, uint32_t kind
     return adapters ? "adapters" : "switches";
 }
 
-/* Build the sum, mean and maximum of the times of calls. */
 static struct json_object *times(double sum_ns, double calls, uint64_t longest_ns)
 {
     struct json_object *ret = json_object_new_object();

@@ -163,7 +163,6 @@ static void client_serve(struct daemon *daemon, struct client *client)
         client_end(daemon, client);
 }
 
-/* Serve the clients that had more requests than the last round has handled. */
 static void serve_left(struct daemon *daemon)
 {
     if (!daemon->busy)
@@ -270,7 +269,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
             if (client->conn.out.bytes)
                 daemon_client_flush(daemon, client);
             if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
-                daemon_client_gone(daemon, client); /* it has closed while it waited for a query */
+                daemon_client_gone(daemon, client); /* closed while it waited for a query */
             if (!client->gone && !client->has_lines && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_serve(daemon, client);
         }

@@ -82,7 +82,6 @@ struct daemon_drops {
 /** daemon_drops_step - if a check is due, look for new drops and notify the processes concerned. */
 void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64_t now_ps);
 
-/** daemon_drops_report - add "unrecoverable" to @report. */
 void daemon_drops_report(const struct daemon *daemon, const struct daemon_drops *drops,
                          struct json_object *report);
 

@@ -84,7 +84,6 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/* Return the group of the fabric that has this number, or NULL. */
 static struct daemon_group *find_group(const struct daemon *daemon, int64_t id)
 {
     struct daemon_group *group = daemon->groups;
@@ -301,7 +300,6 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     return lists;
 }
 
-/* Return whether two members, joined or invited, cannot reach each other. */
 static bool group_is_partitioned(const struct daemon *daemon, const struct daemon_group *group)
 {
     if (fabric_group_is_severed(daemon->fabric, group->id))
@@ -504,7 +502,6 @@ static void group_list_first(struct daemon *daemon, struct daemon_group *group)
     daemon->groups = group;
 }
 
-/* Create a group and invite all members, including the creator. */
 static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                       uint32_t count, const struct group_key *key, uint32_t *ret, char *error,
                       size_t error_bytes)
@@ -588,7 +585,6 @@ static struct member *find_answer(struct daemon *daemon, const struct client *cl
     return found;
 }
 
-/* Find the group of this key and these nodes, or make it. */
 static int group_find_or_make(struct daemon *daemon, const struct client *client,
                               const uint32_t *nodes, uint32_t count, const struct group_key *key,
                               uint32_t *ret, char *error, size_t error_bytes)

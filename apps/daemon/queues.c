@@ -13,7 +13,6 @@
 
 #define QUEUES 65536u
 
-/* The queues that a process has announced. */
 struct daemon_queues {
     uint8_t bit[QUEUES / 8];
 };

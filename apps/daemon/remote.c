@@ -320,7 +320,6 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
     return err;
 }
 
-/* Report each admitted host whose links are all up. */
 static void settle_joins(struct daemon *daemon)
 {
     uint64_t joins = daemon->remote.joins;

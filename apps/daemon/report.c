@@ -476,7 +476,6 @@ static void print_outside(FILE *out, struct json_object *one)
                 text(one, "why"));
 }
 
-/* Print a line for each kind of request that was refused. */
 static void print_refusals(FILE *out, struct json_object *list)
 {
     for (size_t i = 0; i < emu_json_count(list); i++) {
@@ -606,7 +605,7 @@ static void print_host(FILE *out, struct json_object *host)
     struct json_object *links = member(host, "links");
 
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
-    if (number(host, "attached")) /* not at the end of a run, when it is 0 */
+    if (number(host, "attached")) /* at the end of a run there are none */
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
             number(host, "attached") ? " attached" : "");

@@ -63,7 +63,6 @@ struct json_object *daemon_process_build(const struct daemon *daemon, const stru
     return json_add_text(one, "command", client->command);
 }
 
-/* Build the fields that identify @node in a line of text. */
 static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
 {
     struct json_object *who = NULL;

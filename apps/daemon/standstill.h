@@ -18,7 +18,6 @@
  */
 #define STANDSTILL_AGE_NS 1000000000u
 
-/* The daemon's last sample of a process. */
 struct standstill_sample {
     struct emu_pending pending; /* the process's last report; written_ns 0: none yet */
     uint64_t attached_ns;

@@ -193,7 +193,6 @@ static int sampler_open(struct daemon *daemon)
     return err;
 }
 
-/* Free the sampler, because the last reader has left. */
 static void sampler_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;

@@ -15,7 +15,6 @@ struct daemon;
 struct coordinator_piece;
 struct json_object;
 
-/* The option --timeline. */
 struct timeline_plan {
     int fd;                          /* the file; -1: no timeline is recorded */
     char *path;                      /* name of the file; owned */
@@ -26,7 +25,6 @@ struct timeline_plan {
 int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan, char *error,
                         unsigned long error_bytes);
 
-/** timeline_serve_attach - record that a process has attached. */
 void timeline_serve_attach(struct daemon *daemon, const struct client *client);
 
 /**
@@ -54,7 +52,6 @@ void timeline_serve_host_back(struct daemon *daemon);
 /** timeline_serve_report - add "timeline" to @report, after a last collection from all hosts. */
 void timeline_serve_report(struct daemon *daemon, struct json_object *report);
 
-/** timeline_serve_close - complete the file. */
 void timeline_serve_close(struct daemon *daemon);
 
 #endif

@@ -40,7 +40,7 @@ struct manager {
     struct link *link;                /* by cable */
     bool *routed;                     /* by cable: whether its link is in use */
     uint64_t *trapped;                /* by switch: packets without a route, at the last scan */
-    struct fabric_scan_result remote; /* the last scan of other hosts; all NULL on one host */
+    struct fabric_scan_result remote; /* last scan of other hosts; all fields NULL on one host */
     struct fabric_test *test; /* other hosts' results for the links that this step tests, or NULL */
     uint32_t tests;           /* used elements of `test` */
 
@@ -49,7 +49,7 @@ struct manager {
     uint64_t no_link_ps;     /* the earliest time in no_link[] */
     uint64_t cut_off_ps;     /* next fabric_cut_off() */
     uint64_t links_ps;       /* the earliest link.due_ps */
-    uint64_t tables_ps;      /* new tables */
+    uint64_t tables_ps;      /* publish new tables */
     uint64_t scan_ps;        /* next scan (scan.c), done only if cables can have faults */
     uint64_t in_flight_ps;   /* next rerouting in flight */
     uint64_t partitioned_ps; /* next drop and report of segments of partitioned pairs */
@@ -106,13 +106,11 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
                          uint64_t *errors);
 
-/* Begin to count the packets and errors of a link. */
 void manager_link_begin(struct manager *m, uint32_t i);
 
 /* Return the link's limit of errors in MANAGER_ERRORS_OF packets. */
 uint32_t manager_link_most(const struct manager *m, uint32_t i);
 
-/* Do the step of each link that is due. */
 void manager_links_step(struct manager *m);
 
 /* Return whether a link is in its bring-up, without a failed test and for less than no_link_ps. */

@@ -107,7 +107,6 @@ struct manager_config {
     void *ctx;
 };
 
-/** manager_defaults - return the default configuration. Pure. */
 struct manager_config manager_defaults(void);
 
 /**

@@ -37,7 +37,6 @@
 #define BARRIER_LINGER_NS    UINT64_C(1000000000)
 #define BARRIER_STOP_POLL_NS UINT64_C(100000000) /* interval between calls of config.stops() */
 
-/* A growing array of bytes. */
 struct byte_array {
     uint8_t *at;
     size_t bytes, room;
@@ -207,7 +206,6 @@ static void peer_check(struct barrier_peer *peer)
     peer->lost |= peer->incarnation && (!up || incarnation != peer->incarnation);
 }
 
-/* Receive and send frames once. Return the number of received frames. */
 static uint32_t barrier_pass(struct emu_barrier *barrier)
 {
     uint64_t now_ns = barrier_now_ns(barrier);
@@ -249,7 +247,7 @@ static void barrier_sleep(struct emu_barrier *barrier)
 
 /*
  * End the wait with an error if config.stops() returns true. Otherwise the wait might never end,
- * because a live host may never end its superstep, or never read what this host sends.
+ * because a live host may never end its superstep, or never read the records of this host.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {
@@ -454,7 +452,6 @@ static int barrier_receive(struct emu_barrier *barrier)
     return err;
 }
 
-/* Send a FAIL record to every host that can still receive it. */
 static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *why)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP, .channel = EMU_STEP_FAIL};
@@ -616,7 +613,6 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
     return err;
 }
 
-/* Set the error for a host that did not connect in time. */
 static int barrier_late(struct emu_barrier *barrier)
 {
     for (uint32_t i = 0; i < barrier->peers; i++) {
@@ -750,7 +746,6 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     return 0;
 }
 
-/* Return whether all connected hosts have received all records. */
 static bool barrier_is_idle(struct emu_barrier *barrier)
 {
     bool idle = true;

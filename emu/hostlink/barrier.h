@@ -8,9 +8,9 @@
  * when every other host has ended the superstep, too, and all records of these hosts have arrived.
  * So a host waits only once per superstep, for one frame from the slowest host.
  *
- * Each pair of hosts is connected by one session (session.h), or by several over as many pairs of
- * ports. A session delivers all records, once and in order, or it goes down. If it goes down, the
- * other host is lost for good. A host is also lost if nothing arrives from it for the session's
+ * Each pair of hosts is connected by one session (session.h), or by several, each over its own pair
+ * of ports. A session delivers all records, once and in order, or it goes down. If it goes down,
+ * the other host is lost for good. A host is also lost if nothing arrives from it for the session's
  * silent_ns. Every later put or sync returns an error; the first of them also notifies the other
  * hosts.
  *
@@ -84,7 +84,6 @@ struct emu_barrier_config {
     void *now_ctx;
 };
 
-/* The receiver of cable records. */
 struct emu_barrier_taker {
     /* Returns NULL if the record is valid, else a text about the violation of the protocol. */
     const char *(*record)(void *ctx, uint32_t peer, const struct emu_hostlink_record *record);
@@ -151,7 +150,6 @@ const char *emu_barrier_why(const struct emu_barrier *barrier);
 /** emu_barrier_config - return the configuration, without `port` and `peer`. */
 const struct emu_barrier_config *emu_barrier_config(const struct emu_barrier *barrier);
 
-/** emu_barrier_host - return the host number of session @peer. */
 uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer);
 
 #endif

@@ -6,9 +6,9 @@
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
  * them. The peer sends at most so many bytes more than the host has reported as written to the
- * socket (CONTROL_TAKEN). Therefore a socket that nobody reads blocks its control channel, but
- * nothing else. When the session ends the host link closes the socket, so that its user notices.
- * When the session comes up again, it needs a new socket.
+ * socket (CONTROL_TAKEN). Therefore an unread socket blocks only its own control channel. When the
+ * session ends the host link closes the socket, so that its user notices. When the session comes up
+ * again, it needs a new socket.
  *
  * Owner: the host link's device, except for `next`.
  */
@@ -46,7 +46,6 @@ void hostlink_control_none(struct hostlink_control *control);
 /** hostlink_control_init - allocate the receive buffer. Errors: -ENOMEM. */
 int hostlink_control_init(struct hostlink_control *control);
 
-/** hostlink_control_free - close the sockets and free the buffer. */
 void hostlink_control_free(struct hostlink_control *control);
 
 /**

@@ -144,7 +144,6 @@ struct emu_hostlink {
 
 /* --- cable.c ------------------------------------------------------------------------ */
 
-/* Result of serving a cable. */
 enum hostlink_sent {
     HOSTLINK_SENT_MORE, /* it used up its quantum and has more */
     HOSTLINK_SENT_NONE, /* it has nothing that may be sent now */

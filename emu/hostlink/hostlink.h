@@ -81,11 +81,10 @@ struct emu_replay;
 
 /* The host link's ends of a local cable. */
 struct emu_hostlink_cable {
-    struct emu_tx tx; /* to our switch */
-    struct emu_rx rx; /* from our switch */
+    struct emu_tx tx; /* sends to our switch */
+    struct emu_rx rx; /* receives from our switch */
 };
 
-/* A peer, to be reached over the port. */
 struct emu_hostlink_peer {
     struct emu_session_config session; /* all but `port`, which the host link sets */
     uint32_t cables;                   /* number of cables to this peer over this port */
@@ -98,7 +97,6 @@ struct emu_hostlink_peer {
     int control_fd;
 };
 
-/* State of all cables of a peer. */
 enum emu_hostlink_phase {
     EMU_HOSTLINK_DOWN,        /* entries are dropped; set by the host link or by any caller */
     EMU_HOSTLINK_TO_BRING_UP, /* entries are dropped until both hosts are ready; initial state */
@@ -140,7 +138,6 @@ struct emu_hostlink_port_counts {
     _Atomic uint64_t malformed; /* frames with our EtherType that are not in our format */
 };
 
-/* An estimate of the peer's clock. */
 struct emu_hostlink_clock {
     bool known;
     int64_t offset_ns; /* the peer's monotonic clock minus ours */

@@ -23,7 +23,6 @@ void hostlink_offset_reset(struct hostlink_offset *offset)
     atomic_store_explicit(&offset->known, false, memory_order_relaxed);
 }
 
-/* Return the largest error of a sample's offset at @now_ns. */
 static uint64_t offset_error_ns(const struct hostlink_offset *offset,
                                 const struct hostlink_sample *sample, uint64_t now_ns)
 {

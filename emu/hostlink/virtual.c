@@ -11,10 +11,9 @@
 #include "emu/util/alloc.h"
 #include "emu/worker/worker.h"
 
-/* The device's ends of a local cable. */
 struct virtual_cable {
-    struct emu_tx tx; /* to the switch or link engine on this host */
-    struct emu_rx rx; /* from that switch or link engine */
+    struct emu_tx tx; /* sends to the switch or link engine on this host */
+    struct emu_rx rx; /* receives from that switch or link engine */
     bool joined;
     bool channels;
     uint32_t peer, number;
@@ -194,7 +193,7 @@ static const char *virtual_next(const struct emu_virtual *link, uint32_t host, u
         return "the next event of a host is in the past";
     for (uint32_t p = 0; p < link->peers; p++)
         if (emu_barrier_host(link->barrier, p) == host && *its_ps > link->peer[p].first_ps)
-            return "the next event of a host is later than what it has sent";
+            return "the next event of a host is later than an entry or credit from it";
     return NULL;
 }
 
@@ -301,7 +300,6 @@ void emu_virtual_destroy(struct emu_virtual *link)
     free(link);
 }
 
-/* Allocate cable @number, and extend the array if necessary. */
 static struct virtual_cable *cable_new(struct virtual_peer *peer, uint32_t number)
 {
     struct virtual_cable **more = peer->cable;

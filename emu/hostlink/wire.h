@@ -73,7 +73,6 @@ struct emu_hostlink_record {
     };
 };
 
-/* The kinds of STEP records. */
 enum emu_step {
     EMU_STEP_MORE, /* more bytes of this superstep follow */
     EMU_STEP_LAST, /* the superstep ends here */
@@ -85,10 +84,8 @@ enum emu_step {
 #define EMU_HOSTLINK_COUNT_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 8u)  /* a record with a count */
 #define EMU_HOSTLINK_ENTRY_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 32u) /* an entry without a payload */
 #define EMU_HOSTLINK_CONTROL_BYTES 1024u /* most payload bytes of CONTROL and STEP */
-/* the largest record */
-#define EMU_HOSTLINK_RECORD_BYTES (EMU_HOSTLINK_HEAD_BYTES + EMU_HOSTLINK_CONTROL_BYTES)
-/* the largest entry */
-#define EMU_HOSTLINK_ENTRY_MOST (EMU_HOSTLINK_ENTRY_BYTES + EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
+#define EMU_HOSTLINK_RECORD_BYTES  (EMU_HOSTLINK_HEAD_BYTES + EMU_HOSTLINK_CONTROL_BYTES)
+#define EMU_HOSTLINK_ENTRY_MOST    (EMU_HOSTLINK_ENTRY_BYTES + EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
 
 /** emu_hostlink_bytes - return the number of bytes of the record on the wire. Pure. */
 uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record);

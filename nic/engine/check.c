@@ -71,7 +71,6 @@ static const char *check_link(const struct engine *e, const struct engine_link *
     return pool == e->profile->pool_slots ? NULL : "the pool slots of a cable do not add up";
 }
 
-/* Check the numbers of conditionals in backoff, in packets, and free. */
 static const char *check_queries(const struct engine *e)
 {
     uint32_t backing_off = 0, testing = 0, used = 0;
@@ -143,7 +142,6 @@ bool engine_idle(const struct engine *e)
            engine_queue_empty(&e->tree.results);
 }
 
-/* Return how many buffers the packets in a list hold. */
 static uint32_t list_held(const struct engine *e, const struct engine_list *list)
 {
     uint32_t held = 0;

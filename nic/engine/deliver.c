@@ -70,7 +70,6 @@ static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice 
     return to;
 }
 
-/* Begin to deliver the report on packet @i of this engine. */
 static void deliver_back(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
@@ -168,7 +167,7 @@ static void deliver_skip(struct engine *e)
  * delivered, because the node's next process could take it for an answer to one of its own
  * operations.
  */
-static bool deliver_void(const struct engine *e)
+static bool report_is_stale(const struct engine *e)
 {
     const struct engine_delivery *from = &e->host.delivery;
     const struct emu_hostif *hostif = e->host.out.kind == EMU_LINK_HOSTIF ? e->host.out.plug.plugged
@@ -183,7 +182,7 @@ static bool deliver_void(const struct engine *e)
  * there are no indirect calls.
  */
 struct deliver_how {
-    void (*begin)(struct engine *e); /* at the beginning of a delivery */
+    void (*begin)(struct engine *e); /* called at the beginning of a delivery */
     /* returns how many segments the host accepts now */
     uint32_t (*room)(struct engine *e, uint64_t at_ps);
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
@@ -254,7 +253,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
             emu_count(&e->host.out.counts.stalls, 1);
             return false;
         }
-        if (deliver_void(e)) {
+        if (report_is_stale(e)) {
             emu_pool_drop(engine_cache(e), from->buf[from->at++]);
             (*room)++;
             continue;
@@ -407,7 +406,7 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
-/* Hand over nothing, because on these clocks each segment needs a time of its own. */
+/* Hand over nothing, because on these clocks each segment needs its own time. */
 static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     (void)e;

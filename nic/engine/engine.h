@@ -60,7 +60,7 @@ struct engine_config {
     uint32_t nodes;     /* nodes of the fabric plus combine units: at most ENGINE_NODES_MAX */
     uint32_t links;     /* 1 to ENGINE_LINKS_MAX */
     uint32_t cut;       /* bit per link: no cable is connected */
-    uint64_t seed;      /* for the jitter of retries */
+    uint64_t seed;      /* seed for the jitter of retries */
     uint32_t first_seq; /* first sequence number; tests choose it so that numbers wrap */
 };
 
@@ -225,7 +225,6 @@ struct engine_group_config {
     const uint32_t *child; /* nodes; borrowed for the call */
 };
 
-/** engine_group_create - create a group. Errors: -ENOMEM, -EINVAL. */
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config);
 
 /**

@@ -154,7 +154,6 @@ static void history_advance(struct engine_history *history, uint32_t seq, uint32
     history->last = seq;
 }
 
-/* Return whether @seq is new in this flow, and mark it as received. */
 static bool history_first(struct engine_history *history, uint32_t src, uint32_t seq)
 {
     uint32_t ahead = (seq - history->last) & SEQ_MASK, behind = (history->last - seq) & SEQ_MASK;

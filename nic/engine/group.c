@@ -11,8 +11,8 @@
  * Source: QsNet III §IV-A.
  *
  * A barrier by conditional does not test a word, but whether the member's host has posted an
- * EMU_BARRIER with the barrier's number. Each number in the window has a state of its own, so
- * several barriers may be in progress.
+ * EMU_BARRIER with the barrier's number. Each number in the window has its own state, so several
+ * barriers may be in progress.
  */
 #include "nic/engine/group.h"
 

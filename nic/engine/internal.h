@@ -49,10 +49,9 @@ struct engine {
 
     struct engine_counts counts;
     struct engine_link *link;
-    struct engine_queries queries; /* at the end, because it is rarely used */
+    struct engine_queries queries; /* last, because it is rarely used */
 };
 
-/* The implementation for one kind of clock. */
 struct engine_impl {
     size_t bytes; /* size of the implementation's struct, which begins with a struct engine */
     emu_step_fn step;
@@ -100,7 +99,6 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
     return emu_pool_note(engine_cache(e)->pool, buf);
 }
 
-/* Return the segment's kind without flags. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
@@ -116,7 +114,7 @@ static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_h
     struct emu_hdr asked = *hdr;
 
     engine_set_length_only(&asked, false);
-    if (asked.kind == EMU_SET) /* only from a host to its own adapter */
+    if (asked.kind == EMU_SET) /* a host sends EMU_SET only to its own adapter */
         return false;
     if (asked.kind == EMU_TEST && asked.op == ENGINE_TEST_BARRIER)
         return !asked.len;
@@ -164,7 +162,6 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
     return emu_crc32(payload, where, sizeof where);
 }
 
-/** engine_wake_all - let all links check for something to send. */
 static inline void engine_wake_all(struct engine *e, uint64_t at_ps)
 {
     emu_each_bit (i, emu_bits_below(e->links) & ~e->cut)

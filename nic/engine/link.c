@@ -90,7 +90,6 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
     l->replies &= l->replies - 1;
 }
 
-/* Return the second word of the header of segment @s of packet @p. */
 static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, uint32_t c)
 {
     bool last = s + 1 == p->segs;
@@ -238,7 +237,6 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     engine_await(e, i);
 }
 
-/* Take packet @i off its waiting list and start its next try. */
 static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
 {
     e->send.packet[i].more = packet_follows(e, i);

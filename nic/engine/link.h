@@ -44,7 +44,6 @@ struct engine_link {
     uint32_t reply_tag[EMU_VCS];
 };
 
-/* Result of an attempt to send. */
 enum engine_sent {
     /* nothing to send, no space at the remote end or in the ring, or a packet that is held back */
     ENGINE_SENT_NOTHING,
@@ -88,7 +87,6 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l);
  */
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 
-/** engine_link_reply - handle a reply that arrived on link @l. */
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
                        uint64_t at_ps);
 

@@ -5,8 +5,8 @@
  *
  * A packet grows while it waits for a channel. So segments that are posted at the same time, or
  * faster than the links send them, form one packet. No packet is delayed in order to grow. A host
- * segment that, with its header, fits into one wire segment is a packet of its own, because packets
- * of one wire segment have a higher priority.
+ * segment that, with its header, fits into one wire segment becomes a separate packet, because
+ * packets of one wire segment have a higher priority.
  *
  * A contribution to a collective usually needs a *state* (group.h), in which it is combined with
  * those of other members. A contribution *passes without a state* if nothing is combined with it
@@ -307,7 +307,6 @@ void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, str
     engine_ready(e, i, false, 0);
 }
 
-/* Mark the time at which these segments were posted as unknown. */
 static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32_t run)
 {
     for (uint32_t i = 0; i < run; i++)

@@ -28,12 +28,11 @@ struct engine_query {
     struct engine_queued at; /* first: engine_query_of() */
     /* the barrier's state; NULL: the host has posted the conditional, see engine_host_query_of() */
     struct engine_coll *barrier;
-    uint64_t due_ps;  /* in backoff: when it is tested again */
+    uint64_t due_ps;  /* when it is tested again, while in backoff */
     uint32_t process; /* engine_host.process when it was posted */
     uint16_t tries;
 };
 
-/* A conditional of the host. */
 struct engine_host_query {
     struct engine_query query; /* first */
     uint32_t buf;              /* its segment */

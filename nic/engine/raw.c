@@ -25,7 +25,7 @@ struct engine_raw {
     uint64_t more;      /* bit per port: it has input that was left for the next iteration */
     /* bit per link: credits were returned there, and the other end is not notified yet */
     uint64_t credited;
-    uint64_t rest_ps; /* for how long the worker was allowed to sleep after the last step */
+    uint64_t rest_ps; /* longest sleep that was allowed after the last step */
     uint32_t passes;  /* iterations since the clock was read */
 };
 
@@ -49,7 +49,6 @@ static void raw_clock(struct engine_raw *r)
         engine_rebase_timers(e, EMU_REBASE_BY_PS);
 }
 
-/* Check time-outs, after all input was processed. */
 static void raw_timers(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -206,7 +205,6 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     return taken == most;
 }
 
-/* Return whether the host has posted a segment that was not taken. */
 static bool raw_host_has(struct engine *e)
 {
     struct emu_hostif *hostif = raw_hostif(e);

@@ -274,7 +274,6 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
 
 /* --- segments ----------------------------------------------------------------------- */
 
-/* Return whether the header is valid for the next segment of packet @in. */
 static bool segment_good(const struct engine *e, struct engine_incoming *in,
                          const struct emu_packet_hdr *hdr)
 {
@@ -321,7 +320,6 @@ static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *e
     engine_list_add(&e->receive.parts, e->receive.join, (uint16_t)i);
 }
 
-/* Add a segment, which may be the head, to an incomplete packet. */
 static void packet_add(struct engine *e, uint32_t i, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];

@@ -37,7 +37,6 @@ enum engine_class {
     ENGINE_TEST
 } __attribute__((packed));
 
-/* Destination of a packet. */
 struct engine_to {
     uint32_t dst; /* node, or a group's address */
     enum engine_class class;
@@ -83,7 +82,7 @@ struct engine_packet {
     uint8_t only; /* 1 + the link that it must use; 0: any */
     /* in state ENGINE_BACK: the notice for the host; before that: the notice for it after an ACK */
     enum engine_notice back;
-    uint8_t answer; /* to a conditional: enum emu_test_answer */
+    uint8_t answer; /* answer to a conditional: enum emu_test_answer */
     bool bulk;      /* has the lowest priority even if it has one segment */
     uint8_t priority;
     uint8_t count;   /* host segments */
@@ -124,7 +123,6 @@ static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
     return 2 * links * channels + ENGINE_QUEUE;
 }
 
-/** engine_sending_init - put all packets into the free list. */
 void engine_sending_init(struct engine_sending *send);
 
 /** engine_ready - let packet @i wait for a channel; @first: before all of its priority. */
@@ -135,7 +133,6 @@ void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
  */
 void engine_waiting_drop(struct engine *e, uint16_t i);
 
-/** engine_await - let packet @i await its reply. */
 void engine_await(struct engine *e, uint16_t i);
 
 /**

@@ -127,7 +127,6 @@ static inline uint32_t run_result(struct engine *e, const struct vector_run *run
     return buf;
 }
 
-/* Send @count results of the run. */
 static void run_leave(struct engine *e, const struct vector_run *run, const uint32_t *bufs,
                       uint32_t count)
 {

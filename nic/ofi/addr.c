@@ -169,7 +169,6 @@ static int text_parse(const char *text, struct ofi_addr *ret)
 
 /* --- IPv4 --------------------------------------------------------------------------- */
 
-/* Return whether an interface of this host has this address. */
 static bool ipv4_is_of_host(uint32_t ipv4)
 {
     struct ifaddrs *list, *at;
@@ -189,7 +188,6 @@ static bool ipv4_is_of_host(uint32_t ipv4)
     return found;
 }
 
-/* Find the node that an IPv4 address stands for. */
 static int ipv4_to_node(uint32_t ipv4, uint32_t *ret)
 {
     if (ipv4 - IPV4_FIRST < IPV4_NODES)

@@ -38,7 +38,6 @@ struct ofi_peer {
 /* room for the longest text of an address, with the terminating zero */
 #define OFI_ADDR_TEXT_BYTES 64
 
-/* any node and any free queues */
 extern const struct ofi_addr ofi_addr_any;
 
 /**
@@ -136,7 +135,6 @@ void ofi_av_release(struct ofi_av *av);
 /** ofi_av_count - return 1 more than the highest index that was ever used. */
 fi_addr_t ofi_av_count(const struct ofi_av *av);
 const struct ofi_domain *ofi_av_domain(const struct ofi_av *av);
-/** ofi_av_is_table - return whether the type of the vector is FI_AV_TABLE. */
 bool ofi_av_is_table(const struct ofi_av *av);
 
 /**
@@ -158,7 +156,6 @@ int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret);
 fi_addr_t ofi_av_find(struct ofi_av *av, enum ofi_kind kind, const struct ofi_peer *from);
 
 /* av_set.c */
-/** ofi_av_set_open - implement fi_av_set(). */
 int ofi_av_set_open(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set,
                     void *context);
 

@@ -16,13 +16,11 @@
 /* libfabric's three kinds of atomic calls; bits. */
 enum atomic_call { ATOMIC_BASE = 1, ATOMIC_FETCH = 2, ATOMIC_COMPARE = 4 };
 
-/* Local elements, in pieces. */
 struct atomic_local {
     const struct fi_ioc *ioc;
     size_t pieces;
 };
 
-/* Arguments of a call. */
 struct atomic {
     enum atomic_call call;
     struct atomic_local operand, compare, result;
@@ -36,15 +34,13 @@ struct atomic {
     bool silent;
 };
 
-/* Checked local elements. */
 struct atomic_array {
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
 };
 
-/* A checked call. */
 struct atomic_job {
-    unsigned op, type; /* of fabemu.h */
+    unsigned op, type; /* those of fabemu.h */
     size_t element;    /* bytes */
     size_t count;      /* elements */
     size_t most;       /* most elements of one operation */
@@ -63,7 +59,7 @@ struct atomic_remote {
 /* --- supported operations ----------------------------------------------------------- */
 
 static const struct {
-    uint8_t type; /* of fabemu.h */
+    uint8_t type; /* the type of fabemu.h */
     uint8_t bytes;
 } types[] = {
     [FI_INT8] = {FABEMU_I8, sizeof(int8_t)},
@@ -197,7 +193,6 @@ static int atomic_local_more(const struct atomic_local *from, const struct atomi
     return err || count == job->count ? err : -FI_EINVAL;
 }
 
-/* Check that the remote pieces have all elements. */
 static int atomic_remote_check(const struct atomic *a, struct atomic_job *job)
 {
     size_t left = job->count;
@@ -346,7 +341,6 @@ static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
     return 0;
 }
 
-/* Return whether one operation is enough. */
 static bool atomic_is_one(const struct atomic_job *job)
 {
     struct fabemu_atomic what = {0};

@@ -81,7 +81,7 @@ int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     unsigned bits = av->context_bits;
-    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* of its queues */
+    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* that of the context */
     int err = ofi_av_endpoint(av, addr, ret);
 
     for (unsigned kind = 0; kind < OFI_KINDS && !err; kind++) {
@@ -122,7 +122,6 @@ struct av_list {
     size_t ports;          /* number of ports of each node of the range */
 };
 
-/* Find the address @index of the list. Errors: -FI_EINVAL. */
 static int list_at(const struct ofi_av *av, const struct av_list *list, size_t index,
                    struct ofi_addr *ret)
 {
@@ -161,7 +160,6 @@ static int av_insert_one(struct ofi_av *av, const struct av_list *list, size_t i
                            ret);
 }
 
-/* Report the error of an insertion. Errors: -FI_ENOMEM. */
 static int report_error(struct ofi_av *av, size_t index, int err, void *context)
 {
     return ofi_eq_report_error(av->eq, &(struct fi_eq_err_entry){

@@ -101,7 +101,6 @@ static int set_remove(struct fid_av_set *fid, fi_addr_t addr)
     return err;
 }
 
-/* The operations of set_combine(). */
 enum set_how { SET_UNION, SET_INTERSECT, SET_DIFF };
 
 static bool list_has(const fi_addr_t *list, uint32_t count, fi_addr_t addr)

@@ -39,12 +39,11 @@ static bool cm_begins(enum cm_kind kind)
     return kind == CM_CONNECT || kind == CM_ACCEPT;
 }
 
-/* A message that is sent or received. */
 struct cm_op {
     struct fabemu_req req;
     struct ofi_cm *cm;
-    struct cm_op *next;      /* in cm->ops */
-    struct cm_op *next_done; /* in cm->done */
+    struct cm_op *next;      /* next in cm->ops */
+    struct cm_op *next_done; /* next in cm->done */
     bool sent;
     struct cm_message message;
 };
@@ -255,7 +254,6 @@ static bool message_is_valid(const struct cm_op *op)
            message->addr.incarnation == op->req.src_incarnation;
 }
 
-/* Return whether the message comes from the peer of the connection. */
 static bool is_from_peer(const struct ofi_cm *cm, const struct cm_op *op)
 {
     return op->req.src_node == cm->peer.node &&

@@ -29,9 +29,9 @@ struct ofi_cm {
     struct fid *fid;   /* the endpoint or passive endpoint */
     struct fid_eq *eq; /* NULL: not bound yet */
     struct fabemu_queue *queue;
-    struct ofi_cm *next; /* in the list of the event queue */
+    struct ofi_cm *next; /* next in the list of the event queue */
     enum ofi_cm_state state;
-    struct ofi_addr addr;   /* of the endpoint */
+    struct ofi_addr addr;   /* address of the endpoint */
     struct ofi_peer peer;   /* the endpoint's peer; does not change while `connected` is set */
     uint16_t peer_channel;  /* queue of the peer's channel */
     _Atomic bool connected; /* data may be sent; read without a lock */
@@ -57,7 +57,7 @@ struct ofi_request {
     uint32_t refs;
     bool answered;            /* a thread accepts or rejects it, or has done so */
     struct ofi_pep *pep;      /* the passive endpoint, while it is not answered; then NULL */
-    struct ofi_request *next; /* in the list of the fabric */
+    struct ofi_request *next; /* next in the list of the fabric */
     struct ofi_addr addr;     /* address of the client's endpoint */
     uint16_t channel;         /* queue of the client's channel */
 };

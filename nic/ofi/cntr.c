@@ -135,7 +135,7 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 
     if (attr->events != FI_CNTR_EVENTS_COMP)
         return -FI_ENOSYS;
-    if (attr->flags) /* such as FI_PEER */
+    if (attr->flags) /* flags such as FI_PEER are not supported */
         return -FI_EINVAL;
     cntr = calloc(1, sizeof *cntr);
     if (!cntr)

@@ -24,7 +24,6 @@
 
 #define COLL_FLAGS (FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | OFI_DELIVERED)
 
-/* The arguments of a call for a collective. */
 struct coll {
     enum fi_collective_op kind;
     const void *buf;
@@ -37,13 +36,12 @@ struct coll {
     void *context;
 };
 
-/* A call whose arguments were checked. */
 struct coll_job {
     enum fi_collective_op kind;
     struct ofi_mc *mc;
     const char *in;
     char *out;
-    unsigned op, type; /* of fabemu.h */
+    unsigned op, type; /* those of fabemu.h */
     size_t count;
     size_t bytes; /* size of @count elements */
     uint32_t root;
@@ -103,7 +101,6 @@ static int post_reduce_scatter(const struct coll_job *job, uint32_t part, struct
                          node_of(job, part), &op->req);
 }
 
-/* Broadcast the elements of member @part. */
 static int post_allgather(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
     return fabemu_broadcast(job->mc->group, job->out + part * job->bytes, job->bytes,
@@ -204,7 +201,6 @@ enum coll_parts {
     PARTS_PAIRS    /* two parts for each other member */
 };
 
-/* Size of a buffer. */
 enum coll_size {
     SIZE_NONE, /* there is no buffer */
     SIZE_ONE,  /* @count elements */
@@ -408,7 +404,6 @@ static int coll_check(const struct ofi_ep *ep, const struct coll *coll, struct c
 
 /* --- posting ------------------------------------------------------------------------ */
 
-/* Return unused parts to the pool. */
 static void parts_drop(struct ofi_op *part)
 {
     while (part) {

@@ -39,7 +39,7 @@ struct ofi_join;
 struct ofi_mc {
     struct fid_mc mc_fid;
     struct ofi_ep *ep;
-    struct ofi_mc *next;        /* in the event queue's list of groups that are joining */
+    struct ofi_mc *next;        /* next in the event queue's list of groups that are joining */
     uint32_t members, rank;     /* number of members; position of this member */
     struct ofi_peer *peer;      /* the members, in the order of the set */
     uint16_t *queue_of;         /* each member's queue for messages of this group */
@@ -57,7 +57,6 @@ struct ofi_mc {
 };
 
 /* mc.c */
-/** ofi_join - implement fi_join(). */
 int ofi_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
              void *context);
 /**
@@ -88,7 +87,6 @@ void ofi_eq_remove_join(struct ofi_mc *mc);
 
 /* coll.c */
 extern struct fi_ops_collective ofi_coll_ops;
-/** ofi_coll_query - implement fi_query_collective(). */
 int ofi_coll_query(struct fid_domain *domain, enum fi_collective_op coll,
                    struct fi_collective_attr *attr, uint64_t flags);
 

@@ -40,7 +40,6 @@ int ofi_conn_enable(struct ofi_ep *ep)
     return err;
 }
 
-/* Tell the peer that the endpoint closes. */
 void ofi_conn_close(struct ofi_ep *ep)
 {
     if (!ep->cm)

@@ -40,11 +40,11 @@ struct ofi_cq {
     /* completed operations, newest first; callbacks push, readers take all at once */
     struct ofi_stack arrived;
 
-    struct ofi_lock lock;  /* for the threads that read entries; protects oldest and newest */
+    struct ofi_lock lock;  /* taken by threads that read entries; protects oldest and newest */
     struct ofi_op *oldest; /* operations taken from arrived, in the order of arrival */
     struct ofi_op *newest;
 
-    /* for fi_cq_strerror(): text of the error that was read last */
+    /* text of the last error that was read, for fi_cq_strerror() */
     char why[96];
     int why_of; /* prov_errno of that error */
 };

@@ -239,7 +239,6 @@ static int ep_join_open(struct ofi_ep *ep)
     return -ofi_errno(err);
 }
 
-/* Check that all objects that the endpoint needs are bound. */
 static int ep_check_bound(struct ofi_ep *ep)
 {
     if (ep->sep && !ep->av)

@@ -23,7 +23,7 @@ struct ofi_side {
 struct ofi_handle {
     struct fid_ep ep_fid;
     struct ofi_ep *ep;
-    uint64_t tx_flags, rx_flags; /* for the calls that have no flags argument */
+    uint64_t tx_flags, rx_flags; /* flags of calls without a flags argument */
 };
 
 /*
@@ -94,7 +94,6 @@ int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue
 int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags);
 /** ofi_ep_drain - end all operations, then close the endpoint's queues. */
 void ofi_ep_drain(struct ofi_ep *ep);
-/** ofi_ep_free - free an endpoint to which nothing is bound. */
 void ofi_ep_free(struct ofi_ep *ep);
 /** ofi_ep_control - implement fi_control() of an endpoint or alias. */
 int ofi_ep_control(struct fid *fid, int command, void *arg);
@@ -117,7 +116,6 @@ void ofi_conn_close(struct ofi_ep *ep);
 int ofi_conn_peer(const struct ofi_ep *ep, struct ofi_peer *ret);
 
 /* alias.c */
-/** ofi_alias_open - implement FI_ALIAS for an endpoint or an alias. */
 int ofi_alias_open(struct ofi_handle *of, struct fi_alias *alias);
 
 /* share.c: shared contexts */

@@ -17,7 +17,7 @@ struct eq_event {
     struct fi_eq_err_entry err; /* err.err 0: the event is no error */
     /* the object that the event concerns; NULL: the program wrote the event */
     const struct fid *fid;
-    /* of FI_CONNREQ; belongs to the program once the program has read the event */
+    /* information of FI_CONNREQ; the program owns it after it has read the event */
     struct fi_info *info;
     size_t bytes;
     /* struct fi_eq_entry, struct fi_eq_cm_entry, or a structure of the program; of an error: its
@@ -161,7 +161,7 @@ static void eq_step(struct ofi_eq *eq)
         ofi_cm_step(cm);
     for (struct ofi_mc **at = &eq->joins; *at;)
         if (ofi_join_step(*at))
-            *at = (*at)->next; /* it has joined */
+            *at = (*at)->next; /* remove a group that has joined */
         else
             at = &(*at)->next;
     pthread_mutex_unlock(&eq->cm_lock);
@@ -192,7 +192,6 @@ static void eq_block(struct ofi_source *source)
     pthread_mutex_unlock(&eq->cm_lock);
 }
 
-/* Return a new event with a copy of @entry; NULL: there is no memory. */
 static struct eq_event *event_new(uint32_t code, const void *entry, size_t bytes)
 {
     struct eq_event *event = calloc(1, sizeof *event + bytes);

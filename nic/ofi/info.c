@@ -32,7 +32,6 @@
  */
 #define INFO_CORE_PROV_ONLY (UINT64_C(1) << 59)
 
-/* The properties of each kind of endpoint. */
 static const struct info_kind {
     enum fi_ep_type type;
     uint64_t caps;
@@ -67,7 +66,6 @@ static int info_refuse(const char *what)
     return -FI_ENODATA;
 }
 
-/* Refuse capabilities, and name them. */
 static int info_refuse_caps(uint64_t caps, const char *where)
 {
     char names[64] = "", what[96];
@@ -238,7 +236,6 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
     return err;
 }
 
-/* Arguments of fi_getinfo(). */
 struct ofi_names {
     const char *node, *service;
     uint64_t flags;
@@ -401,7 +398,6 @@ static int info_create(uint32_t version, const struct info_kind *kind, const str
     return 0;
 }
 
-/* Return whether this kind of endpoint satisfies the hints. */
 static bool kind_fits(const struct info_kind *kind, const struct fi_info *hints)
 {
     enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
@@ -449,7 +445,7 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
     int err;
 
     *refused = '\0';
-    err = below ? info_refuse("place below a utility provider") : check_hints(hints, caps);
+    err = below ? info_refuse("use below a utility provider") : check_hints(hints, caps);
     if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();
     for (unsigned i = 0; i < INFO_KINDS && !err; i++)

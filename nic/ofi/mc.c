@@ -114,7 +114,6 @@ static void mc_free(struct ofi_mc *mc)
     free(mc);
 }
 
-/* Close the group to further calls. */
 static void mc_stop(struct ofi_mc *mc)
 {
     ofi_lock(&mc->ep->lock);

@@ -49,13 +49,13 @@
 #define OFI_NAME              PROVIDER_NAME
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
-#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* of one call, so every call can be injected */
+#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* of operands, so any call can be injected */
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 /* longest datagram; the adapter sends it without waiting for a receive */
 #define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
 #define OFI_CQ_DATA_BYTES      8
 #define OFI_HAS_DATA           1u  /* marks a message with completion data */
-#define OFI_CONTEXTS_MAX       256 /* in each direction of a scalable endpoint */
+#define OFI_CONTEXTS_MAX       256 /* most contexts in each direction of a scalable endpoint */
 
 /* Capabilities of the provider, as offered by fi_getinfo(). */
 #define OFI_CAPS_SIDE   (FI_SEND | FI_RECV)
@@ -100,14 +100,14 @@ struct ofi_fabric {
 
     pthread_mutex_t request_lock; /* protects the two lists below; taken last */
     struct ofi_pep *peps;         /* all passive endpoints */
-    struct ofi_request *requests; /* for connections; see cm.h */
+    struct ofi_request *requests; /* all requests for connections; see cm.h */
 };
 
 struct ofi_domain {
     struct fid_domain domain_fid;
     struct ofi_fabric *fabric;
     struct fabemu *fab;   /* the domain's reference to the adapter */
-    uint32_t addr_format; /* of the addresses in address vectors */
+    uint32_t addr_format; /* format of the addresses in address vectors */
     uint64_t fabric_hash; /* identifies the fabric in a struct ofi_addr */
     bool serial;          /* the application serializes its calls on this domain */
     bool by_address;      /* peers name memory by its address, not by its offset */
@@ -155,7 +155,7 @@ extern struct fi_provider ofi_prov;
  * one has (prov.c).
  */
 struct ofi_limits {
-    const char *name;  /* of the provider */
+    const char *name;  /* name of the provider */
     uint32_t protocol; /* protocol of its endpoints: one of FI_PROTO_*, or OFI_ADDR_FORMAT */
     size_t inject_bytes;
     size_t iovs; /* pieces of a message, or of memory */

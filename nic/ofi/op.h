@@ -38,7 +38,6 @@ struct ofi_pool {
     uint32_t slab_count;
 };
 
-/* The condition for the start of an operation. */
 struct ofi_trigger {
     struct ofi_cntr *cntr; /* NULL: none, it starts at once */
     uint64_t threshold;
@@ -79,7 +78,7 @@ struct ofi_op {
     /* a posted receive or a triggered operation, which fi_cancel() may cancel */
     _Atomic bool cancellable;
     void *large_copy; /* NULL, or OFI_INJECT_BYTES for injected data; kept for the next use */
-    unsigned char copy[FABEMU_INJECT_BYTES]; /* for injected data that fits */
+    unsigned char copy[FABEMU_INJECT_BYTES]; /* memory for injected data that fits */
 };
 
 struct ofi_slab {
@@ -214,7 +213,6 @@ void ofi_op_abort_all(struct ofi_ep *ep);
  */
 int ofi_op_disarm(struct ofi_ep *ep, bool all, const void *context);
 
-/** ofi_op_cancel - implement fi_cancel(). */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context);
 
 void ofi_op_pool_free(struct ofi_ep *ep);
@@ -238,7 +236,6 @@ struct ofi_op *ofi_op_claimed(struct ofi_ep *ep, void *context);
  */
 ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
-/** ofi_recv - post a receive. */
 ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer);
 
 /** ofi_peek - execute a receive call with FI_PEEK, alone or with FI_CLAIM or FI_DISCARD. */
@@ -266,7 +263,6 @@ int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces
  */
 int ofi_data_check(const struct ofi_ep *ep, uint64_t flags);
 
-/** ofi_iov_copy - copy all pieces into one buffer. */
 void ofi_iov_copy(void *to, const struct fabemu_iov *iov, unsigned pieces);
 
 /**
@@ -294,7 +290,6 @@ void ofi_notice_await(struct ofi_op *op);
 /** ofi_type_find - find the type of fabemu.h and the size of an element. Errors: -FI_EOPNOTSUPP. */
 int ofi_type_find(enum fi_datatype type, unsigned *ret, size_t *bytes);
 
-/** ofi_atomic_query - implement fi_query_atomic(). */
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,
                      struct fi_atomic_attr *attr, uint64_t flags);
 
@@ -317,7 +312,6 @@ void ofi_work_complete(struct ofi_op *op);
 /** ofi_work_end - mark the work as complete; its operation does not use it any more. */
 void ofi_work_end(struct ofi_work *work);
 
-/** ofi_work_control - implement fi_control() of a domain for deferred work. */
 int ofi_work_control(struct ofi_domain *domain, int command, void *arg);
 
 /** ofi_work_free - free all work of a domain that is being closed; all of it is complete. */

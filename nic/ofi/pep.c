@@ -187,7 +187,6 @@ static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     return ofi_eq_bind(other, &pep->eq);
 }
 
-/* Open the channel, unless it is open. */
 static int pep_open_channel(struct ofi_pep *pep)
 {
     const struct fabemu_info *info = fabemu_info(pep->fab);

@@ -78,7 +78,6 @@ const struct ofi_limits *ofi_limits(void)
     return prov_limits;
 }
 
-/* Give the provider the name in FABEMU_PROVIDER_NAME. */
 static void prov_rename(void)
 {
     const char *name = getenv(PROVIDER_NAME_VARIABLE);

@@ -13,13 +13,12 @@
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
  * queue. At the target, one operation of each endpoint waits for notices. When a notice arrives,
  * the operation becomes a completion entry. When the entry is read, the operation waits for the
- * next notice. The adapter keeps notices that arrive meanwhile, so no notice is lost if a program
+ * next notice. The adapter keeps notices that arrive before that, so no notice is lost if a program
  * does not read its completion queue. If no operation waits for notices (see ep_await_data() in
  * ep.c), the adapter refuses the write, which completes with FI_EOPNOTSUPP.
  */
 #include "nic/ofi/ep.h"
 
-/* The remote memory of a transfer, in pieces. */
 struct rma_remote {
     fi_addr_t addr;
     const struct fi_rma_iov *iov;

@@ -15,7 +15,6 @@
 
 #include <stdlib.h>
 
-/* The contexts of one direction. */
 struct sep_side {
     size_t count;
     struct ofi_ep *context[OFI_CONTEXTS_MAX]; /* NULL: not open */

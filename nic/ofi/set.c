@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-/* The sources of a set. */
 struct members {
     pthread_mutex_t lock; /* protects the fields below */
     struct ofi_source **source;

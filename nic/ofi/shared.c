@@ -81,7 +81,6 @@ static int shared_path(struct ofi_shared *shared, const char *name)
 
 /* --- the file ----------------------------------------------------------------------- */
 
-/* Return whether the path still names the open file. */
 static bool is_named(int fd, const char *path)
 {
     struct stat opened, named;
@@ -151,7 +150,6 @@ static int file_check(struct ofi_shared *shared, uint64_t fabric)
 
 /* --- locks -------------------------------------------------------------------------- */
 
-/* Wait between two attempts. */
 static void shared_pause(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

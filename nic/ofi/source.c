@@ -33,7 +33,6 @@ static int signal_open(struct ofi_signal *signal, enum fi_wait_obj wait_obj)
     }
 }
 
-/* Clear the descriptor, and arm the signal. */
 static void signal_arm(struct ofi_signal *signal)
 {
     eventfd_t ignored;

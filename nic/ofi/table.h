@@ -53,7 +53,7 @@ struct ofi_entries {
        contain the number of the next link plus 1; 0 ends a chain. A chain may contain entries that
        were removed later, so a search compares each entry. */
     uint32_t *bucket;
-    uint32_t *link;       /* in the memory of bucket */
+    uint32_t *link;       /* points into the memory of bucket */
     uint32_t buckets;     /* a power of two; there are as many links */
     uint32_t indexed;     /* the hash table contains the entries below this one */
     uint32_t reused_seen; /* value of `reused` when the hash table was made */
@@ -81,7 +81,6 @@ int ofi_entries_add(struct ofi_entries *entries, const struct ofi_peer *peer, fi
 void ofi_entries_resolve(struct ofi_entries *entries, fi_addr_t addr, const struct ofi_peer *peer);
 /** ofi_entries_remove - free an entry. Errors: -FI_EINVAL, there is no such entry; -FI_EACCES. */
 int ofi_entries_remove(struct ofi_entries *entries, fi_addr_t addr);
-/** ofi_entries_find - implement ofi_av_find(). */
 fi_addr_t ofi_entries_find(struct ofi_entries *entries, enum ofi_kind kind,
                            const struct ofi_peer *from);
 

@@ -84,7 +84,7 @@ void ofi_work_complete(struct ofi_op *op)
 {
     const struct ofi_work *work = op->trigger.work;
 
-    /* atomic, because a thread that cancels work may compare it meanwhile */
+    /* atomic, because a thread that cancels work may compare it at the same time */
     __atomic_store_n(&op->req.context, work->user_context, __ATOMIC_RELAXED);
     if (op->error == FI_ECANCELED && atomic_load_explicit(&work->cancelled, memory_order_relaxed)) {
         op->cq = NULL;

@@ -49,7 +49,6 @@ static bool allocate_may_open(const struct switch_channels *ch, uint32_t v, uint
 
 /* --- a packet has arrived ----------------------------------------------------------- */
 
-/* Make packet @v wait for a channel of @outs. */
 static void allocate_wait(struct switch_channels *ch, uint32_t v, emu_ports outs)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;

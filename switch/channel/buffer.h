@@ -48,7 +48,6 @@ void switch_channel_flush_credits(struct switch_channels *ch);
  */
 bool switch_channel_has_slot(const struct switch_channels *ch, uint32_t p, enum emu_fate fate);
 
-/* Append a segment of the open packet @v to its queue. Returns its slot. */
 uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
                                const struct emu_entry *entry, enum emu_fate fate);
 

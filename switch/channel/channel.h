@@ -52,7 +52,6 @@ enum switch_channel_state {
     CHANNEL_REPLIED /* all copies have their replies; the packet's own reply waits for the wire */
 };
 
-/* A channel of an input. */
 struct switch_channel_in {
     /* outputs at which the packet waits for a channel: a unicast needs one of them, a broadcast all
        */
@@ -76,7 +75,6 @@ struct switch_channel_in {
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32,
               "two fit into a cache line");
 
-/* A channel of an output. */
 struct switch_channel_out {
     uint16_t from; /* channel of the input; CHANNEL_NONE: the packet has ended there */
     uint16_t next; /* next copy of the same packet */
@@ -207,13 +205,11 @@ struct switch_channels {
     uint32_t cont_last;
 };
 
-/* The device on timed clocks (sw.dev.timed). */
 struct switch_channels_timed {
     struct switch_channels ch;
     struct switch_channel_timing timing;
 };
 
-/* The device on clock raw. */
 struct switch_channels_raw {
     struct switch_channels ch;
     uint64_t swept_ps; /* when time-outs were last checked, by the host's clock */

@@ -116,7 +116,6 @@ static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool 
     return false;
 }
 
-/* Return whether copy @w has not sent its head yet. */
 static bool check_unsent(const struct switch_channels *ch, uint32_t w)
 {
     uint32_t slot = ch->out[w].cursor;

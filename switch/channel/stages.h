@@ -49,7 +49,6 @@ emu_ports switch_channel_route(struct switch_channels *ch, uint32_t v, const str
 
 /* --- reply.c ------------------------------------------------------------------------ */
 
-/* Process a reply that arrived at port @p. */
 void switch_channel_replied(struct switch_channels *ch, uint32_t p,
                             const struct emu_packet_hdr *reply, uint64_t at_ps);
 

@@ -29,7 +29,6 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     switch_agenda_add(agenda, o, at_ps);
 }
 
-/* Schedule the outputs that received requests at @at_ps. */
 static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
 {
     emu_ports outs = ch->news;

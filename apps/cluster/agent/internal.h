@@ -18,7 +18,6 @@
 #include "apps/telemetry/telemetry.h"
 #include "emu/util/list.h"
 
-/* A process of this host. */
 struct agent_process {
     struct emu_list link;
     struct conn conn;
@@ -126,7 +125,6 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client);
 /* Begin a message about the process: {"client":C}. */
 struct json_object *agent_process_message(const struct agent_process *process);
 
-/* Handle an event of its socket. */
 void agent_process_event(struct agent *agent, struct agent_process *process);
 
 /*

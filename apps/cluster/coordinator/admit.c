@@ -198,7 +198,8 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
         return err;
     }
     if (agent->kept_lines)
-        eventfd_write(coord->kept_fd, 1); /* serve the messages that the host sent meanwhile */
+        /* serve the messages that the host has sent during this */
+        eventfd_write(coord->kept_fd, 1);
     coordinator_rejoin_soon(coord);
     return 0;
 }

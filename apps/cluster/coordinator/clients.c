@@ -198,7 +198,6 @@ static void process_forward(struct coordinator_process *process)
     process_listen(process);
 }
 
-/* Handle events of the socket that is connected to the daemon. */
 static void process_serve(struct coordinator_process *process)
 {
     int err = conn_flush(&process->conn);

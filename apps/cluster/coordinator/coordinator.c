@@ -39,7 +39,7 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
     agent->back = false;
     conn_close(&agent->conn);
     hosts_forget_kept(agent);
-    json_object_put(agent->links); /* it describes the former incarnation */
+    json_object_put(agent->links); /* the links of the former incarnation */
     agent->links = NULL;
     coordinator_hits_keep(&agent->hits);
     memset(agent->sample, 0, sizeof agent->sample); /* its next incarnation counts from 0 */

@@ -36,7 +36,7 @@ struct coordinator_hits {
 #define COORDINATOR_FAULTS_MOST 131072 /* largest fault number accepted from a host */
 
 struct coordinator_process {
-    struct emu_list link; /* in agent->processes */
+    struct emu_list link; /* entry in agent->processes */
     struct coordinator_agent *host;
     int64_t client; /* number that its host gave to this client */
     struct conn conn;
@@ -87,7 +87,6 @@ struct coordinator_query {
     int err;          /* first error of a reply */
 };
 
-/* The sum of the audits of all hosts. */
 struct coordinator_audits {
     struct coordinator *coord;
     struct fabric_audit *sum;
@@ -115,7 +114,7 @@ struct coordinator {
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
     uint64_t asked_ns; /* emu_now_ns() when pending operations were last queried */
     struct coordinator_query query[COORDINATOR_QUERIES];
-    struct coordinator_audits audits; /* for COORDINATOR_AUDIT */
+    struct coordinator_audits audits; /* used by COORDINATOR_AUDIT */
     struct coordinator_agent agent[HOSTS_MAX];
 };
 
@@ -283,7 +282,6 @@ void coordinator_mirror_no_link(void *ctx, uint32_t node);
 void coordinator_mirror_failed(void *ctx, uint32_t group);
 void coordinator_mirror_unit_out(void *ctx, uint32_t sw);
 
-/* Add @count hits of @fault to hits->link_down. */
 void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t count);
 
 /*
@@ -294,7 +292,6 @@ void coordinator_hits_keep(struct coordinator_hits *hits);
 
 /* --- samples.c --- */
 
-/* Handle a piece of a sample. */
 void coordinator_message_of_sample(struct coordinator_agent *agent, struct json_object *message);
 
 /* --- mirror.c --- */

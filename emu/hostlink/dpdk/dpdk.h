@@ -37,7 +37,6 @@ struct dpdk_error {
 int dpdk_fail(const struct dpdk_error *error, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A network interface of the kernel. */
 struct dpdk_interface {
     char name[IFNAMSIZ]; /* "": the device has no interface */
     uint32_t mtu;
@@ -58,7 +57,6 @@ struct dpdk_device {
     uint32_t ring_bytes;  /* af_packet: size of a frame slot in the kernel's ring; others: 0 */
 };
 
-/* Properties of a kind of device. */
 struct dpdk_kind {
     const char *name; /* prefix of the device names; NULL: any other device */
     /* argument iface= names an interface of the kernel, which must exist and be up */
@@ -82,7 +80,6 @@ struct dpdk_kind {
     const char *hint; /* likely cause if the device cannot be opened; NULL: unknown */
 };
 
-/** dpdk_kind_of - return the kind of device @name. Pure. */
 const struct dpdk_kind *dpdk_kind_of(const char *name);
 
 /** dpdk_is_address - return whether @name is the PCI address of an adapter. Pure. */
@@ -148,7 +145,6 @@ const char *dpdk_log_kept(void);
  */
 void dpdk_log_libraries(void);
 
-/* The open descriptors of this process. */
 struct dpdk_open {
     uint32_t count;
     int fds[32768];

@@ -36,7 +36,6 @@ EXPORTED emu_hostport_open_fn emu_hostport_dpdk_open;
 EXPORTED extern const char emu_hostport_dpdk_built[];
 const char emu_hostport_dpdk_built[] = FABEMU_VERSION;
 
-/* Arguments and result of the thread that opens a device. */
 struct opening {
     const struct emu_hostport_options *options;
     const struct dpdk_error *error;

@@ -20,7 +20,7 @@ struct emu_hostport_options {
     uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
 
     /* For the whole process, taken from the first port that is opened. */
-    uint32_t memory_mib; /* for all frames; 0: 256, or with huge pages as much as needed */
+    uint32_t memory_mib; /* memory for all frames; 0: 256, or with huge pages as much as needed */
     bool huge_pages;     /* use huge pages if some are free */
 };
 

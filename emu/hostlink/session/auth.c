@@ -23,7 +23,6 @@
 #ifdef EMU_HAS_SODIUM
 #include <sodium.h>
 
-/* The keys of one direction in an incarnation. */
 struct auth_direction {
     alignas(64) crypto_aead_aes256gcm_state aes; /* expanded key, for AES only */
     uint8_t key[EMU_AUTH_KEY_BYTES];
@@ -136,7 +135,6 @@ void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *in
     direction_begin(auth, &auth->in, incarnation, false);
 }
 
-/* Compute the tag of a frame that we send (@out) or have received. */
 static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
                      const uint8_t *data, uint32_t bytes, uint8_t *tag)
 {
@@ -163,7 +161,7 @@ static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint6
 
 static bool same_tag(const uint8_t *a, const uint8_t *b)
 {
-    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* in constant time */
+    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* takes constant time */
 }
 
 #else

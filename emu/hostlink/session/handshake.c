@@ -197,7 +197,7 @@ static void handshake_reply(struct emu_session *s, const struct emu_frame *heade
         handshake_fresh(s, header, offer, now_ns);
     else if (up && !s->handshake.heard && header->yours == s->handshake.mine &&
              header->mine != s->handshake.yours)
-        handshake_fresh(s, header, offer, now_ns); /* the peer has changed its number meanwhile */
+        handshake_fresh(s, header, offer, now_ns); /* the peer has changed its number since then */
     else if (!handshake_is_current(s, header))
         emu_count(&s->counts.foreign, 1);
 }

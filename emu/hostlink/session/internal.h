@@ -213,7 +213,6 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
 
 void session_handshake_init(struct emu_session *s);
 
-/** session_handshake_restart - begin a handshake at once. */
 void session_handshake_restart(struct emu_session *s);
 
 /** session_handshake - process a handshake frame, whose tag was verified. */
@@ -252,7 +251,6 @@ void session_loss_begin(struct emu_session *s);
 
 void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/** session_loss_trip - adapt the time-out to a measured round trip. */
 void session_loss_trip(struct emu_session *s, uint64_t trip_ns);
 
 /** session_loss_has - remove a frame from its list, because the peer has received it. */

@@ -71,7 +71,6 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
     return ours && header.fabric == fabric;
 }
 
-/* Return whether the numbers in the header match this session. */
 static bool receive_is_ours(const struct emu_session *s, const struct emu_frame *header)
 {
     if (header->fabric != s->config.fabric || header->from != s->config.peer ||

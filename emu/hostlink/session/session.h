@@ -67,7 +67,7 @@ struct emu_session_config {
     uint32_t first_seq; /* sequence number of the first data frame */
     /* number of the first packet; when the numbers run out, the incarnation ends */
     uint64_t first_packet;
-    uint32_t checks; /* with a key: allowed kinds of enum emu_auth_check, by bit; 0: all */
+    uint32_t checks; /* allowed kinds of enum emu_auth_check with a key, by bit; 0: all */
 };
 
 enum emu_session_state {

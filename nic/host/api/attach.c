@@ -168,7 +168,6 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
 
 /* --- attach and detach -------------------------------------------------------------- */
 
-/* Return a decimal number from the environment, or -1 if there is none. */
 static int env_decimal(const char *name)
 {
     const char *text = getenv(name);

@@ -37,7 +37,7 @@
 #define NIC_GROUP_BUCKETS 256u
 /* how many broken groups that this process has left it remembers, to recognise late segments */
 #define NIC_BROKEN_GROUPS 1024u
-/* how many groups may send segments to this process before it joins them: all of a fabric */
+/* most groups that may send segments before this process joins them: all groups of a fabric */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 /* size of a line with the reason why an operation ended or a group broke */
@@ -188,7 +188,7 @@ struct fabemu {
 
     uint32_t completions; /* number of completed requests, free-running */
     uint32_t completed;   /* value of completions when the lock was last released */
-    bool locked;          /* for assertions */
+    bool locked;          /* read by assertions */
     struct nic_counts counts;
 
     /* Read without the lock. */

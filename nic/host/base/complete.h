@@ -13,7 +13,7 @@
 
 /* The first member of every operation that the application posts. */
 struct nic_post {
-    struct emu_list link; /* in the event's armed list */
+    struct emu_list link; /* entry in the event's armed list */
     struct fabemu_req *req;
     /* starts the operation; if it returns an error, nothing was started */
     int (*begin)(struct fabemu *fab, struct nic_post *post);

@@ -31,10 +31,10 @@ enum nic_op_state {
 enum nic_op_kind {
     NIC_OP_SEND,
     NIC_OP_RECV,
-    NIC_OP_PUT, /* to a peer's memory */
+    NIC_OP_PUT, /* a put to a peer's memory */
     NIC_OP_GET,
     NIC_OP_ATOMIC,
-    NIC_OP_SERVE_PUT, /* of a peer, into our memory */
+    NIC_OP_SERVE_PUT, /* serves a peer's put into our memory */
     NIC_OP_SERVE_GET,
     NIC_OP_WHEN,   /* does nothing but wait for its event */
     NIC_OP_NOTICE, /* receives a notice of a put; a struct nic_recv */
@@ -207,7 +207,7 @@ static inline bool nic_watched_bytes(const struct fabemu *fab, uint64_t bytes)
     return from && bytes >= from - 1;
 }
 
-/** nic_watched_begin - return what to store in a message of @bytes that is posted now. */
+/** nic_watched_begin - return the struct nic_watched of a message of @bytes that is posted now. */
 static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uint64_t bytes)
 {
     if (__builtin_expect(!nic_watched_bytes(fab, bytes), 1))

@@ -61,8 +61,8 @@ struct nic_peer {
     bool vacated;
     bool unanswered; /* our last hellos were not answered; fabemu_inject() and stderr report that */
     bool reported;   /* stderr has reported that the peer cannot be reached */
-    _Atomic uint64_t breaks; /* for fabemu_breaks() */
-    _Atomic uint64_t drops;  /* for fabemu_drops() */
+    _Atomic uint64_t breaks; /* result of fabemu_breaks() */
+    _Atomic uint64_t drops;  /* result of fabemu_drops() */
     /* enum nic_broke: why operations with the peer last ended with an error */
     uint8_t broke;
     uint64_t broke_ns; /* when operations with the peer last ended with an error; 0: never */
@@ -109,7 +109,7 @@ struct nic_peer {
     /* time without a core since the first hello, which does not count as silence */
     uint64_t hello_away_ns;
     uint32_t hello_at;    /* position of our first hello in the up ring */
-    uint32_t hello_taken; /* how far the fabric had read the up ring at the last check */
+    uint32_t hello_taken; /* the fabric had read the up ring up to here at the last check */
     uint64_t debt_ns;     /* rate limit for answers to hellos: nic_peer_may_answer() */
 
     /* Disconnecting: peer/disconnect.c, api/leave.c. A query is a NIC_DISCONNECT_ASK. Counts of
@@ -142,7 +142,6 @@ struct nic_peer {
     uint64_t disconnect_debt_ns;
 };
 
-/* Why operations with a peer ended with an error. */
 enum nic_broke {
     NIC_BROKE_NOT,
     NIC_BROKE_SILENT,      /* the peer did not answer within the bound */

@@ -74,7 +74,7 @@ struct nic_wire_msg {
     uint32_t id;
     uint64_t tag;
     uint64_t data;
-    uint64_t bytes; /* of the whole message */
+    uint64_t bytes; /* size of the whole message */
 };
 
 /*
@@ -96,7 +96,7 @@ struct nic_wire_mem {
     uint32_t id; /* the requester's id of the transfer */
     uint32_t spare;
     uint64_t key;
-    uint64_t offset; /* in the region, bytes */
+    uint64_t offset; /* position in the region, in bytes */
     uint64_t bytes;
 };
 

@@ -468,7 +468,6 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Send a request, and wait for the reply for at most @limit_ms. */
 static int control_request(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
                            struct json_object **reply)
 {

@@ -65,7 +65,6 @@ void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
  * request is in progress.
  */
 void nic_control_exits(struct nic_control *control);
-/** nic_control_forked - close the socket in a forked child. */
 void nic_control_forked(struct nic_control *control);
 
 #endif

@@ -42,7 +42,6 @@ bool nic_broadcast_due(const struct fabemu_group *g);
  * Returns the group, which may be able to send more now, or NULL.
  */
 struct fabemu_group *nic_broadcast_delivered(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_broadcast_receive - handle another member's segment. */
 void nic_broadcast_receive(struct fabemu *fab, const struct emu_seg *seg);
 /**
  * nic_broadcast_abandon - stop counting the put's segments as in flight, because the put is about

@@ -62,7 +62,6 @@ uint32_t nic_group_transmit(struct fabemu *fab)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* Receive a multicast that is not part of the group's stream. */
 static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
     if (!fab->transport.has_engine || seg->hdr.op > NIC_MULTICAST_PROBE)

@@ -163,7 +163,7 @@ static uint32_t broken_kept(const struct fabemu *fab)
     return fab->broken_count < NIC_BROKEN_GROUPS ? fab->broken_count : NIC_BROKEN_GROUPS;
 }
 
-void nic_group_known(struct fabemu *fab, uint32_t id)
+void nic_group_forget_broken(struct fabemu *fab, uint32_t id)
 {
     for (uint32_t i = 0; i < broken_kept(fab); i++)
         if (fab->broken_ids[i] == id)

@@ -18,7 +18,7 @@
 
 /* A collective operation, in req->opaque. */
 struct nic_coll {
-    struct nic_post post; /* in the armed list of its event, or in the group's ops */
+    struct nic_post post; /* linked in the armed list of its event, or in the group's ops */
     struct fabemu_group *group;
     /* this member's contribution, or the root's data to broadcast; NULL: none */
     const uint8_t *in;
@@ -49,7 +49,6 @@ struct nic_coll {
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
-/* State of the alarm (break.h). */
 enum nic_alarm {
     NIC_ALARM_NONE, /* nothing to send, or all members have received it */
     NIC_ALARM_DUE,  /* must be sent */
@@ -109,7 +108,7 @@ struct fabemu_group {
     struct nic_coll **owner;
     /* segments that arrived early, by number modulo window; NULL until needed */
     struct emu_seg *reorder_buf;
-    /* whether reorder_buf contains such a segment, by number modulo window */
+    /* reorder_buf contains a segment; by number modulo window */
     bool *reorder_used;
     uint32_t reorder_count; /* number of segments in reorder_buf */
 
@@ -164,10 +163,10 @@ void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - free a group that this process has not joined. */
 void nic_group_drop_early(struct fabemu_group *g);
 /**
- * nic_group_known - forget that group @id was broken, because this process has joined a new group
- * with this id.
+ * nic_group_forget_broken - forget that group @id was broken, because this process has joined a new
+ * group with this id.
  */
-void nic_group_known(struct fabemu *fab, uint32_t id);
+void nic_group_forget_broken(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_remember_broken - note that group @id is broken, so that its segments are counted as
  * late.
@@ -180,7 +179,6 @@ void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req);
 void nic_group_release(struct fabemu *fab);
 
-/** nic_group_find - return the group with this id, or NULL. */
 static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id)
 {
     struct fabemu_group *g = fab->groups[id % NIC_GROUP_BUCKETS];

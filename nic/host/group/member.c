@@ -134,7 +134,7 @@ static void group_end_join(struct fabemu_group *g, uint32_t members, bool joined
         fab->early_groups--;
         g->members = members;
         g->joined = true;
-        nic_group_known(fab, g->id);
+        nic_group_forget_broken(fab, g->id);
     } else {
         nic_group_drop_early(g);
     }

@@ -48,7 +48,10 @@ static uint32_t usable(const struct fabemu_group *g)
     return half_numbers(g) - 1;
 }
 
-/* Return the half window of segment @index. Division by constants compiles to multiplication. */
+/*
+ * Return the half window of segment @index. Divides by constants, which compiles to
+ * multiplications.
+ */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
     return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1)
@@ -276,7 +279,6 @@ static void group_reorder(struct fabemu_group *g, const struct emu_seg *seg)
     g->reorder_buf[at] = *seg;
 }
 
-/* Receive a segment whose index is bound. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
     struct nic_coll **owner = &g->owner[slot_of(g, seg->hdr.seq)];

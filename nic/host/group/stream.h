@@ -8,11 +8,9 @@
 
 #include "nic/host/group/group.h"
 
-/** nic_stream_add - append @c to the stream. */
 void nic_stream_add(struct fabemu_group *g, struct nic_coll *c);
 /** nic_stream_send - send a burst of segments and the tokens that are due. Returns their number. */
 uint32_t nic_stream_send(struct fabemu_group *g);
-/** nic_stream_receive - handle a segment of the stream. */
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
 /**
  * nic_stream_receive_run - receive @seg, which is the first segment in the ring from the fabric,
@@ -29,7 +27,6 @@ struct emu_pending_what nic_stream_what(const struct nic_coll *c);
 uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c);
 /** nic_stream_break - end all operations of the stream with -EPIPE. */
 void nic_stream_break(struct fabemu_group *g);
-/** nic_coll_end - end @c with its status. */
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c);
 
 #endif

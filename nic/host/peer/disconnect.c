@@ -55,7 +55,6 @@ bool nic_disconnect_send(struct fabemu *fab, struct nic_peer *peer,
     return nic_answer(fab, peer, disconnect, sizeof *disconnect);
 }
 
-/* Send an answer. Returns false if there is no space now. */
 static bool disconnect_send_answer(struct fabemu *fab, struct nic_peer *peer,
                                    struct nic_wire_disconnect *disconnect)
 {

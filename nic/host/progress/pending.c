@@ -18,7 +18,6 @@
 
 #define SCAN_MAX 64u /* operations examined per list */
 
-/* State of one sample of all pending operations. */
 struct scan {
     struct fabemu *fab;
     struct emu_pending *pending;
@@ -41,7 +40,6 @@ static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
     return scan->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
 }
 
-/* Replace @oldest with @op if @op is older. */
 static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
 {

@@ -35,7 +35,6 @@
 
 /* --- requests: in order ------------------------------------------------------------- */
 
-/* Handle the request with the next number. */
 static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     static void (*const handle[NIC_REQUEST_LAST + 1])(struct fabemu * fab, struct nic_peer * peer,
@@ -262,7 +261,6 @@ static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *
     [NIC_OP_SERVE_PUT] = nic_memory_put_done,
 };
 
-/* Copy the @n bytes of a DATA segment to @offset of the operation's memory. */
 static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu_seg *seg,
                             uint64_t n)
 {
@@ -275,7 +273,6 @@ static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu
     op->moved += n;
 }
 
-/* Return whether @op receives DATA and has space for @n bytes at @offset. */
 static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t n)
 {
     return has_all[op->kind] && op->state == NIC_OP_WAITING && offset <= op->bytes &&

@@ -60,7 +60,7 @@ static bool watch_is_due(const struct fabemu *fab)
 }
 
 /* Count this step, and call nic_watch() when it is time. */
-static void watch_now_and_then(struct fabemu *fab)
+static void watch_if_due(struct fabemu *fab)
 {
     uint32_t steps = atomic_load_explicit(&fab->steps, memory_order_relaxed) + 1;
 
@@ -90,7 +90,7 @@ uint32_t nic_step(struct fabemu *fab)
         nic_peer_connect_again(fab);
     if (!emu_list_empty(&fab->again))
         taken += nic_word_again(fab);
-    watch_now_and_then(fab);
+    watch_if_due(fab);
     return taken + transmit(fab);
 }
 

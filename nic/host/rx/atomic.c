@@ -16,7 +16,6 @@
 
 #define ELEMENT_MOST 32 /* bytes of the largest element */
 
-/* The properties of an operation. */
 struct atomic_op {
     uint8_t operands; /* nic_atomic_operands() */
     /* an enum emu_op that applies to the same types, and computes the new value unless

@@ -5,7 +5,6 @@
 
 #include "nic/fabemu.h"
 
-/* A request to change an array of elements. */
 struct nic_atomic {
     unsigned op;             /* enum fabemu_atomic_op */
     unsigned type;           /* enum fabemu_type to which @op applies */

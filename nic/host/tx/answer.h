@@ -30,7 +30,6 @@ uint32_t nic_answers_send(struct fabemu *fab);
 void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status);
 /** nic_cts - notify the peer that its transfer @id may send @bytes to our transfer @to. */
 void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes);
-/** nic_ack - send the acknowledgments in a separate segment. */
 void nic_ack(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_ack_if_due - call nic_ack() if a quarter of a window is not acknowledged. */
 void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);

@@ -30,7 +30,6 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_consumed + bytes <= NIC_EAGER_WINDOW;
 }
 
-/* Return whether nic_wire_short is enough for the message. */
 static bool send_is_short(const struct nic_send *send)
 {
     return send->op.bytes <= NIC_INLINE_BYTES && !send->op.id && send->data <= UINT32_MAX;

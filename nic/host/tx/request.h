@@ -22,7 +22,6 @@ struct nic_send {
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
 static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_report()");
 
-/* A put or get. */
 struct nic_access {
     struct nic_op op;
     uint64_t key, offset; /* the place in the peer's memory */

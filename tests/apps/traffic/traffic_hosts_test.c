@@ -862,7 +862,7 @@ static void traffic_run__with_a_lying_host_ends(void)
         {"uniform", names_no_node, "an entry that is invalid on its cable"},
         {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
-        {"barrier", hides_an_entry, "later than what it has sent"},
+        {"barrier", hides_an_entry, "later than an entry or credit from it"},
         {"uniform", pays_another_channel, "credits that do not match the segments that were sent"},
         {"uniform", floods_a_superstep, "host green violated the protocol: more than 32768 bytes"},
         {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},

@@ -55,7 +55,7 @@ struct member {
 
 /* The text by which all members ask for one group, and the window that it shall have. */
 struct group_key {
-    char text[64]; /* "": the group has no key */
+    char text[96]; /* "": the group has no key */
     bool wide;
 };
 

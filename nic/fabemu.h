@@ -831,7 +831,7 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
 
-#define FABEMU_GROUP_KEY 63u /* the most bytes of a key */
+#define FABEMU_GROUP_KEY 95u /* the most bytes of a key */
 
 /**
  * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.

@@ -54,7 +54,7 @@ struct member {
 
 /* The text by which all members ask for the same group, and the window that they request. */
 struct group_key {
-    char text[64]; /* "": the group has no key */
+    char text[96]; /* "": the group has no key */
     bool wide;
 };
 

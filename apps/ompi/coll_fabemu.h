@@ -31,9 +31,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
+#if OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
+#include "opal/mca/pmix/pmix-internal.h"
+#define COLL_FABEMU_FRAMEWORK_VERSION MCA_COLL_BASE_VERSION_2_4_0
+#define COLL_FABEMU_MODEX_SCOPE       PMIX_GLOBAL
+/* the two parts of the number of a communicator, which is the same on all its members */
+#define COLL_FABEMU_CID_BASE(comm) ((comm)->c_contextid.cid_base)
+#define COLL_FABEMU_CID(comm)      ((comm)->c_contextid.cid_sub.u64)
+#elif OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
+#include "opal/mca/pmix/pmix.h"
+#define COLL_FABEMU_FRAMEWORK_VERSION MCA_COLL_BASE_VERSION_2_0_0
+#define COLL_FABEMU_MODEX_SCOPE       OPAL_PMIX_GLOBAL
+#define COLL_FABEMU_CID_BASE(comm)    UINT64_C(0)
+#define COLL_FABEMU_CID(comm)         ((uint64_t)(comm)->c_contextid)
+#else
 /* port the component and test it before changing this check */
-#error "apps/ompi is written against the internals of Open MPI 4.1.x"
+#error "apps/ompi is written against the internals of Open MPI 4.1 and 5.0"
 #endif
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
@@ -110,15 +123,32 @@ struct coll_fabemu_component {
     /* Open MPI's function, which repair.c replaces; NULL: not replaced */
     mca_pml_base_module_isend_init_fn_t isend_init_below;
 };
-OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
+OMPI_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
-/** coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. */
+/**
+ * coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again.
+ * coll_fabemu_windows - install window.c (errors of one-sided calls). May be called again.
+ * Open MPI 5 needs neither.
+ */
+#if OMPI_MAJOR_VERSION == 4
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
-
-/** coll_fabemu_windows - install window.c (errors of one-sided calls). May be called again. */
 void coll_fabemu_windows(void);
 void coll_fabemu_windows_undo(void);
+#else
+static inline void coll_fabemu_repair(void)
+{
+}
+static inline void coll_fabemu_repair_undo(void)
+{
+}
+static inline void coll_fabemu_windows(void)
+{
+}
+static inline void coll_fabemu_windows_undo(void)
+{
+}
+#endif
 
 /**
  * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of

@@ -15,7 +15,6 @@
 
 #include "ompi/group/group.h"
 #include "ompi/proc/proc.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/output.h"
 
 #include <errno.h>
@@ -39,8 +38,8 @@ void coll_fabemu_publish(const struct fabemu *fab)
     int rc;
 
     /* if this fails, the macro prints an error, and other processes do not find the location */
-    OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_fabemu_component.super.collm_version, &location,
-                    sizeof location);
+    OPAL_MODEX_SEND(rc, COLL_FABEMU_MODEX_SCOPE, &mca_coll_fabemu_component.super.collm_version,
+                    &location, sizeof location);
     (void)rc;
 }
 
@@ -115,9 +114,9 @@ static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_co
     char key[FABEMU_GROUP_KEY + 1];
     int err;
 
-    snprintf(key, sizeof key, "mpi %" PRIx32 ".%" PRIx32 " %" PRIx32 " %" PRIx64,
-             first->super.proc_name.jobid, first->super.proc_name.vpid, (uint32_t)comm->c_contextid,
-             what);
+    snprintf(key, sizeof key, "mpi %" PRIx32 ".%" PRIx32 " %" PRIx64 ".%" PRIx64 " %" PRIx64,
+             first->super.proc_name.jobid, first->super.proc_name.vpid, COLL_FABEMU_CID_BASE(comm),
+             COLL_FABEMU_CID(comm), what);
     err = fabemu_group_open(module->fab, key, module->nodes, (uint32_t)ompi_comm_size(comm), wide,
                             &group);
     if (!err) {

@@ -89,6 +89,9 @@
 #define OFI_CALL_FLAGS_TX (OFI_OP_FLAGS_TX | FI_FENCE | FI_MORE)
 #define OFI_OP_FLAGS_RX   (FI_COMPLETION | FI_MULTI_RECV)
 
+/* Message orders that a program may request: sends after sends, and sends after writes. */
+#define OFI_ORDERS (FI_ORDER_SAS | FI_ORDER_SAW)
+
 #define OFI_MULTI_MIN_BYTES 64 /* default of FI_OPT_MIN_MULTI_RECV */
 
 enum ofi_kind { OFI_UNTAGGED, OFI_TAGGED, OFI_KINDS };
@@ -271,6 +274,7 @@ struct ofi_ep {
     struct ofi_domain *domain;
     _Atomic uint32_t aliases;  /* number of open aliases */
     bool sends, receives;      /* one of them is false in a context, both in a scalable endpoint */
+    bool after_writes;         /* FI_ORDER_SAW: a send waits for writes in flight */
     bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
     struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */
     struct ofi_srx *srx;
@@ -842,6 +846,12 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
 
 /** ofi_op_fenced - return whether a call with @flags must wait for operations in flight. */
 bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
+
+/**
+ * ofi_op_after_writes - return whether a send with @flags must wait for writes and atomics in
+ * flight (FI_ORDER_SAW). A triggered send does not: it starts later.
+ */
+bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags);
 
 /**
  * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards

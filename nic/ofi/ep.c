@@ -512,6 +512,7 @@ void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_i
                                 : ofi_limits()->message_bytes;
     ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
     ep->handle.ep = ep;
+    ep->after_writes = info->tx_attr && info->tx_attr->msg_order & FI_ORDER_SAW;
     ep->handle.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->handle.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
     ep->handle.ep_fid.ops = &ep_ops;

@@ -134,7 +134,7 @@ int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
     return info_check((struct info_limit[]){
         {"transmit capability", tx->caps & ~caps},
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
-        {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
+        {"transmit message order", tx->msg_order & ~OFI_ORDERS},
         {"transmit completion order", tx->comp_order},
         {"inject size", tx->inject_size > ofi_limits()->inject_bytes},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
@@ -152,7 +152,7 @@ int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         {"receive capability", rx->caps & ~caps},
         {"triggered receives", rx->caps & FI_TRIGGER},
         {"receive operation flag", rx->op_flags & ~OFI_OP_FLAGS_RX},
-        {"receive message order", rx->msg_order & ~FI_ORDER_SAS},
+        {"receive message order", rx->msg_order & ~OFI_ORDERS},
         {"receive completion order", rx->comp_order},
         {"receive queue size", rx->size > INFO_QUEUE_DEPTH},
         {"receive iov limit", rx->iov_limit > ofi_limits()->iovs},
@@ -307,6 +307,15 @@ static int info_addrs(struct fi_info *info, const struct ofi_names *names,
     return err == -FI_EADDRNOTAVAIL ? info_refuse("node number in this address format") : err;
 }
 
+/*
+ * Return the order of messages for a program that requests @want. Sends wait for writes only if the
+ * program requests that order, because this costs time.
+ */
+static uint64_t info_order(uint64_t want)
+{
+    return FI_ORDER_SAS | (want & FI_ORDER_SAW);
+}
+
 static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
                           const struct fi_info *hints)
 {
@@ -315,7 +324,7 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
-        .msg_order = FI_ORDER_SAS,
+        .msg_order = info_order(hints && hints->tx_attr ? hints->tx_attr->msg_order : 0),
         .inject_size = ofi_limits()->inject_bytes,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = ofi_limits()->iovs,
@@ -324,7 +333,7 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps & OFI_CAPS_RX,
         .op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0,
-        .msg_order = FI_ORDER_SAS,
+        .msg_order = info_order(hints && hints->rx_attr ? hints->rx_attr->msg_order : 0),
         .total_buffered_recv = 0,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = ofi_limits()->iovs,

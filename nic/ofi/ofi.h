@@ -66,9 +66,10 @@
 #define OFI_CAPS_TX                                                                     \
     (FI_MSG | FI_TAGGED | FI_SEND | OFI_CAPS_MEMORY | FI_READ | FI_WRITE | FI_TRIGGER | \
      FI_NAMED_RX_CTX | FI_COLLECTIVE)
-#define OFI_CAPS_RX                                                                \
-    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV | \
-     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_COLLECTIVE)
+#define OFI_CAPS_RX                                                                   \
+    (FI_MSG | FI_TAGGED | FI_RECV | FI_DIRECTED_RECV | FI_SOURCE | FI_MULTI_RECV |    \
+     OFI_CAPS_MEMORY | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RMA_EVENT | FI_TRIGGER | \
+     FI_COLLECTIVE)
 #define OFI_CAPS (OFI_CAPS_TX | OFI_CAPS_RX | OFI_CAPS_DOMAIN)
 
 /* Operation flags that an endpoint may have by default. */
@@ -78,6 +79,9 @@
     (FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | OFI_DELIVERED | FI_MATCH_COMPLETE)
 #define OFI_CALL_FLAGS_TX (OFI_OP_FLAGS_TX | FI_FENCE | FI_MORE)
 #define OFI_OP_FLAGS_RX   (FI_COMPLETION | FI_MULTI_RECV)
+
+/* Message orders that a program may request: sends after sends, and sends after writes. */
+#define OFI_ORDERS (FI_ORDER_SAS | FI_ORDER_SAW)
 
 struct ofi_op;
 struct ofi_pep;

@@ -131,18 +131,59 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
     return to;
 }
 
-bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
+/* Skip receives, and operations that wait for a peer's write: their flags are in OFI_FROM_PEER. */
+static bool op_pending(const struct ofi_op *op)
+{
+    return fabemu_req_status(&op->req) == FABEMU_PENDING &&
+           !(__atomic_load_n(&op->flags, __ATOMIC_RELAXED) & OFI_FROM_PEER);
+}
+
+/* Skip triggered operations, which can be cancelled: they are ordered by their counters. */
+static bool write_pending(const struct ofi_op *op)
+{
+    return op_pending(op) && __atomic_load_n(&op->flags, __ATOMIC_RELAXED) & FI_WRITE &&
+           !atomic_load_explicit(&op->cancellable, memory_order_relaxed);
+}
+
+static bool any_pending(const struct ofi_ep *ep, bool (*is)(const struct ofi_op *op))
+{
+    for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            if (is(&slab->op[i]))
+                return true;
+    return false;
+}
+
+bool ofi_op_sends_pending(struct ofi_ep *ep)
+{
+    return any_pending(ep, op_pending);
+}
+
+/* Make progress if an operation @is() one for which the caller must wait. */
+static bool op_awaits(struct ofi_ep *ep, bool (*is)(const struct ofi_op *op))
 {
     bool pending;
 
-    if (!(flags & FI_FENCE))
-        return false;
     ofi_lock(&ep->lock);
-    pending = ofi_op_sends_pending(ep);
+    pending = any_pending(ep, is);
     ofi_unlock(&ep->lock);
     if (pending)
         fabemu_progress(ep->domain->fab);
     return pending;
+}
+
+bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
+{
+    return flags & FI_FENCE && op_awaits(ep, op_pending);
+}
+
+/*
+ * A short write is in order without waiting, as messages and writes are requests, which the peer
+ * handles in the order of their numbers. The data of a longer write follows its request.
+ */
+bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags)
+{
+    return ep->after_writes && !(flags & FI_TRIGGER) && op_awaits(ep, write_pending);
 }
 
 /* --- completion --------------------------------------------------------------------- */
@@ -362,17 +403,6 @@ struct ofi_op *ofi_op_part(struct ofi_op *whole)
 }
 
 /* --- cancelling -------------------------------------------------------------------- */
-
-/* Skip receives, and operations that wait for a peer's write: their flags are in OFI_FROM_PEER. */
-bool ofi_op_sends_pending(struct ofi_ep *ep)
-{
-    for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
-        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
-            if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
-                !(__atomic_load_n(&slab->op[i].flags, __ATOMIC_RELAXED) & OFI_FROM_PEER))
-                return true;
-    return false;
-}
 
 static void pool_abort(struct fabemu *fab, struct ofi_pool *pool)
 {

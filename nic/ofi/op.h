@@ -182,6 +182,12 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
 bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags);
 
 /**
+ * ofi_op_after_writes - return whether a send with @flags must wait for writes and atomics in
+ * flight (FI_ORDER_SAW). A triggered send does not: it starts later.
+ */
+bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags);
+
+/**
  * ofi_op_finish - count a completed operation, and report it or return it to the pool. Afterwards
  * the caller must not use @op. Thread: a callback's, under the adapter's lock.
  * ofi_op_finish_here - the same without the adapter's lock. Thread: the application's.

@@ -158,10 +158,15 @@ int ofi_tx_context(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struc
         return -FI_EINVAL;
     got = sep->info->tx_attr ? *sep->info->tx_attr : none;
     err = context_open(sep, FI_CLASS_TX_CTX, index, want->caps, want->op_flags, ret, context);
-    if (err || !attr)
+    if (err)
         return err;
+    if (want->msg_order)
+        ofi_ep_of(*ret)->after_writes = want->msg_order & FI_ORDER_SAW;
+    if (!attr)
+        return 0;
     got.caps = want->caps ? want->caps : got.caps;
     got.op_flags = want->op_flags ? want->op_flags : got.op_flags;
+    got.msg_order = want->msg_order ? want->msg_order : got.msg_order;
     *attr = got;
     return 0;
 }

@@ -185,7 +185,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         return err;
     if (bytes > (xfer->flags & FI_INJECT ? ofi_limits()->inject_bytes : ep->message_max_bytes))
         return -FI_EMSGSIZE;
-    if (ofi_op_fenced(ep, xfer->flags))
+    if (ofi_op_fenced(ep, xfer->flags) || ofi_op_after_writes(ep, xfer->flags))
         return -FI_EAGAIN;
     if (xfer->flags & FI_INJECT && bytes <= FABEMU_INJECT_BYTES && !dest.delivered &&
         !dest.matched && !(xfer->flags & FI_TRIGGER))

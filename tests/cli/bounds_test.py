@@ -251,6 +251,7 @@ class BoundsTest(FabemuCase):
                                      "--keep-going", "--", program, str(seed), "300", "kill")
                     out, err = run.communicate(timeout=100)
                     self.assertIn("ofi_random_test: passed\n", out, err)
+                    self.assertEqual(run.returncode, 1)  # because a process died
                     self.assertIn("died: killed by signal 9; the others go on", err)
 
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")

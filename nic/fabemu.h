@@ -1070,6 +1070,11 @@ enum fabemu_coll {
     FABEMU_COLL_ALLREDUCE,
     FABEMU_COLL_ALLGATHER,
     FABEMU_COLL_REDUCE_SCATTER,
+    FABEMU_COLL_GATHER,
+    FABEMU_COLL_SCATTER,
+    FABEMU_COLL_SCAN,
+    FABEMU_COLL_ALLTOALL,
+    FABEMU_COLL_NEIGHBOR, /* collectives on the neighbours of a graph */
     FABEMU_COLLS
 };
 
@@ -1107,6 +1112,7 @@ enum fabemu_why {
     FABEMU_WHY_FINALIZE, /* MPI is shutting down */
     FABEMU_WHY_OFF,      /* disabled by an option */
     FABEMU_WHY_SLOWER, /* messages were measured to be faster for this size and number of members */
+    FABEMU_WHY_COUNTS, /* a member need not know how much data the others send */
     FABEMU_WHYS
 };
 

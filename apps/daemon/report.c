@@ -29,7 +29,7 @@ static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_WINDOW] = "window",     [FABEMU_WHY_GROUP] = "group",
     [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
     [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
-    [FABEMU_WHY_SLOWER] = "slower",
+    [FABEMU_WHY_SLOWER] = "slower",     [FABEMU_WHY_COUNTS] = "counts",
 };
 
 /* The mechanism by which the network executes a collective. */
@@ -47,6 +47,11 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_ALLREDUCE] = {false, "combine units, multicast"},
         [FABEMU_COLL_ALLGATHER] = {false, "multicasts"},
         [FABEMU_COLL_REDUCE_SCATTER] = {false, "combine units"},
+        [FABEMU_COLL_GATHER] = {false, "combine units"},
+        [FABEMU_COLL_SCATTER] = {false, "multicast"},
+        [FABEMU_COLL_SCAN] = {false, "combine units, multicast"},
+        [FABEMU_COLL_ALLTOALL] = {false, "combine units, multicast"},
+        [FABEMU_COLL_NEIGHBOR] = {false, "none"},
     };
     static const struct mechanism adapters[FABEMU_COLLS] = {
         [FABEMU_COLL_BARRIER] = {true, "adapter tree, broadcast"},
@@ -55,6 +60,11 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_ALLREDUCE] = {true, "adapter tree, broadcast"},
         [FABEMU_COLL_ALLGATHER] = {false, "broadcasts"},
         [FABEMU_COLL_REDUCE_SCATTER] = {true, "adapter tree"},
+        [FABEMU_COLL_GATHER] = {true, "adapter tree"},
+        [FABEMU_COLL_SCATTER] = {false, "broadcast"},
+        [FABEMU_COLL_SCAN] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_ALLTOALL] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_NEIGHBOR] = {false, "none"},
     };
 
     if (emu_profile_switches_combine(profile))

@@ -29,11 +29,11 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 17u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 18u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
-#define EMU_HOSTIF_COLLS   6
-#define EMU_HOSTIF_REASONS 9
+#define EMU_HOSTIF_COLLS   11
+#define EMU_HOSTIF_REASONS 10
 /*
  * Slots of each ring; a power of two. A ring is larger than a core's private caches. So when the
  * reader reads a line, the writer's core has already evicted it to the shared cache. Reading it

@@ -81,19 +81,47 @@ static void call_reduce_scatter(const struct bench *b, MPI_Comm comm, int bytes,
     MPI_Reduce_scatter_block(b->in, b->out, bytes / 4 / b->size, MPI_FLOAT, MPI_SUM, comm);
 }
 
+static void call_gather(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    MPI_Gather(b->in, bytes / b->size, MPI_BYTE, b->out, bytes / b->size, MPI_BYTE, root, comm);
+}
+
+static void call_scatter(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    MPI_Scatter(b->in, bytes / b->size, MPI_BYTE, b->out, bytes / b->size, MPI_BYTE, root, comm);
+}
+
+static void call_scan(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    (void)root;
+    MPI_Scan(b->in, b->out, bytes / 4 / b->size, MPI_FLOAT, MPI_SUM, comm);
+}
+
+static void call_alltoall(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    const int block = bytes / b->size / b->size;
+
+    (void)root;
+    MPI_Alltoall(b->in, block, MPI_BYTE, b->out, block, MPI_BYTE, comm);
+}
+
 static const struct collective {
     const char *name;
     call_fn *call;
     bool has_bytes;
-    bool has_root;
-    bool is_divided; /* each rank gets or gives an equal part of the bytes */
+    bool is_one_way; /* a rank may end its call before another one has begun */
+    int divided;     /* a rank has 1 / size of the bytes (1), or a block 1 / size^2 of them (2) */
 } collectives[] = {
-    {"BARRIER", call_barrier, false, false, false},
-    {"BROADCAST", call_broadcast, true, true, false},
-    {"REDUCE", call_reduce, true, true, false},
-    {"ALLREDUCE", call_allreduce, true, false, false},
-    {"ALLGATHER", call_allgather, true, false, true},
-    {"REDUCE_SCATTER", call_reduce_scatter, true, false, true},
+    {"BARRIER", call_barrier, false, false, 0},
+    {"BROADCAST", call_broadcast, true, true, 0},
+    {"REDUCE", call_reduce, true, true, 0},
+    {"ALLREDUCE", call_allreduce, true, false, 0},
+    {"ALLGATHER", call_allgather, true, false, 1},
+    {"REDUCE_SCATTER", call_reduce_scatter, true, false, 1},
+    {"GATHER", call_gather, true, true, 1},
+    {"SCATTER", call_scatter, true, true, 1},
+    {"SCAN", call_scan, true, true, 1},
+    {"ALLTOALL", call_alltoall, true, false, 2},
 };
 
 /* Seconds that the slowest rank needs for @calls calls. */
@@ -158,6 +186,12 @@ static void measure(const struct bench *b, const struct collective *coll,
     free(us[NETWORK]);
 }
 
+/* The smallest size of all data: four bytes for a rank, or one byte for each pair of ranks. */
+static int least_bytes(const struct bench *b, const struct collective *coll)
+{
+    return coll->divided == 2 ? b->size * b->size : coll->divided ? 4 * b->size : 0;
+}
+
 static void measure_all(const struct bench *b)
 {
     for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++) {
@@ -171,10 +205,10 @@ static void measure_all(const struct bench *b)
                     measure(b, coll, &patterns[p], 0);
                 continue;
             }
-            if (!coll->has_root && patterns[p].steps)
+            if (!coll->is_one_way && patterns[p].steps)
                 continue; /* these calls synchronize all ranks anyway */
             for (int bytes = 8; bytes <= MOST_BYTES; bytes *= bytes == 8 ? 8 : 4)
-                if (!coll->is_divided || bytes >= 4 * b->size)
+                if (bytes >= least_bytes(b, coll))
                     measure(b, coll, &patterns[p], bytes);
         }
     }

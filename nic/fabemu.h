@@ -521,6 +521,7 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_REMOTE_ATOMIC 4u
 #define FABEMU_BY_ADDRESS    8u  /* see fabemu_register() */
 #define FABEMU_CHOSEN_KEY    16u /* see fabemu_register() */
+#define FABEMU_BY_PARTS      32u /* see fabemu_region_add() */
 
 /**
  * fabemu_register - let peers access the memory [addr, addr + bytes), which they name by *key.
@@ -542,6 +543,17 @@ FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, uns
  */
 FABEMU_API int fabemu_registerv(struct fabemu *fab, const struct fabemu_iov *iov, unsigned iovs,
                                 unsigned access, uint64_t *key);
+
+/**
+ * fabemu_region_add - let peers access the memory [addr, addr + bytes) as a part of a region that
+ * was registered with FABEMU_BY_PARTS and with 0 bytes. Peers name a byte of such a region by its
+ * address. One access may cover several parts if there are no gaps between them.
+ * Errors: -EEXIST, it overlaps a part; -ENOENT, there is no such region; -EINVAL, @bytes is 0.
+ * fabemu_region_remove - remove the part that begins at @addr. Transfers to or from it in progress
+ * end with -EACCES. Errors: -ENOENT.
+ */
+FABEMU_API int fabemu_region_add(struct fabemu *fab, uint64_t key, void *addr, size_t bytes);
+FABEMU_API int fabemu_region_remove(struct fabemu *fab, uint64_t key, const void *addr);
 
 /** fabemu_unregister - remove the region. Transfers to or from it in progress end with -EACCES. */
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);

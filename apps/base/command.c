@@ -166,7 +166,7 @@ static const struct setting settings[] = {
 static const struct setting settings_4[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
     {"OMPI_MCA_btl", "self", NULL, {0}},
-    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves sm and pt2pt */
+    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves fabemu, sm, pt2pt */
     {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
     /* MPICH otherwise sends messages between processes of one host through shared memory */
     {"MPIR_CVAR_NOLOCAL",

@@ -118,23 +118,18 @@ struct coll_fabemu_component {
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: this process is not on a fabric */
     bool loaded;        /* component_open() was called */
-    /* the module that was enabled last: see select_window() in window.c */
-    mca_coll_fabemu_module_t *enabled;
     /* Open MPI's function, which repair.c replaces; NULL: not replaced */
     mca_pml_base_module_isend_init_fn_t isend_init_below;
 };
 OMPI_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
 /**
- * coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again.
- * coll_fabemu_windows - install window.c (errors of one-sided calls). May be called again.
- * Open MPI 5 needs neither.
+ * coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. Open
+ * MPI 5 does not need it.
  */
 #if OMPI_MAJOR_VERSION == 4
 void coll_fabemu_repair(void);
 void coll_fabemu_repair_undo(void);
-void coll_fabemu_windows(void);
-void coll_fabemu_windows_undo(void);
 #else
 static inline void coll_fabemu_repair(void)
 {
@@ -142,22 +137,7 @@ static inline void coll_fabemu_repair(void)
 static inline void coll_fabemu_repair_undo(void)
 {
 }
-static inline void coll_fabemu_windows(void)
-{
-}
-static inline void coll_fabemu_windows_undo(void)
-{
-}
 #endif
-
-/**
- * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of
- * one-sided communication. Call it with true before an MPI window is made, then with false.
- * coll_fabemu_fragments_again - post the discarded receives again. Called by window_progress().
- */
-void coll_fabemu_fragments_learn(bool learns);
-void coll_fabemu_fragments_again(void);
-void coll_fabemu_fragments_undo(void);
 
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 
@@ -175,6 +155,12 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
  * Call it before Open MPI exchanges such data in MPI_Init.
  */
 void coll_fabemu_publish(const struct fabemu *fab);
+
+/**
+ * coll_fabemu_nodes - return an array with the node of each rank, which the caller frees. Returns
+ * NULL, at all members alike, unless they are all on one fabric and on different nodes.
+ */
+uint32_t *coll_fabemu_nodes(ompi_communicator_t *comm);
 
 /**
  * coll_fabemu_join - join the group of all members of @comm, if they are on one fabric. Each member

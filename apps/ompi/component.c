@@ -155,7 +155,6 @@ static int component_close(void)
     struct coll_fabemu_component *me = &mca_coll_fabemu_component;
 
     coll_fabemu_repair_undo();
-    coll_fabemu_windows_undo();
     if (me->loaded)
         coll_fabemu_requests_end();
     me->loaded = false;

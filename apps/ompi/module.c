@@ -93,7 +93,6 @@ static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm
 #define COLLECTIVE(name, parameters, arguments, ...) SAVE(name) SAVE(i##name) SAVE(name##_init)
 #include "collectives.def"
     module->counts = module->fab && counts_for(comm);
-    mca_coll_fabemu_component.enabled = module;
     return OMPI_SUCCESS;
 }
 
@@ -104,9 +103,8 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* MPI_Init has chosen the transport for messages and opened the components for windows */
+    /* MPI_Init has chosen the transport for messages */
     coll_fabemu_repair();
-    coll_fabemu_windows();
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;

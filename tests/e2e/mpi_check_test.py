@@ -6,8 +6,8 @@ its quick form, each time with another clock and number of threads. All runs hav
 The program compares the results with its own computation, and the report proves that the
 network did the work. --full runs the full form with every setting.
 
-One-sided communication uses messages. It is checked in full here, and by soak.py with other clocks
-and numbers of threads.
+One-sided communication is checked in full here, and by soak.py with other clocks and numbers of
+threads.
 """
 import itertools
 import sys

@@ -189,8 +189,8 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
  * is taken, the fabric assigns a free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
  * listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no
- * node of the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO,
- * the fabric has another version than this library.
+ * node of the fabric, or $FABEMU_TCLASS no traffic class; -ENOSPC, every node is taken
+ * (fabemu_error() says how to get more); -EPROTO, the fabric has another version than this library.
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
@@ -212,6 +212,25 @@ FABEMU_API void fabemu_detach(struct fabemu *fab);
  * its errno value does not fully describe. Never NULL.
  */
 FABEMU_API const char *fabemu_error(void);
+
+/*
+ * The traffic class of a process: which packets go first where packets wait for a cable. Each class
+ * has a priority for *short* packets, which occupy one segment of the wire, and one for longer
+ * packets. A higher priority goes first.
+ * Source: QsNet III §IV-B, priorities, for a file system's transfers beside small messages.
+ */
+#define FABEMU_TCLASS_DEFAULT 0u /* long packets have priority 1, short ones 2 */
+#define FABEMU_TCLASS_BULK    1u /* priority 0, for example for storage */
+#define FABEMU_TCLASS_LATENCY 2u /* long packets have priority 2, short ones 3 */
+
+/**
+ * fabemu_set_tclass - set the traffic class of what this process sends from now on, including its
+ * collectives. All members of a group should have the same class. The environment variable
+ * FABEMU_TCLASS (default, bulk or latency) sets it when the process attaches; then this call
+ * changes nothing. Without acknowledgments (fabemu_info.acknowledged) there are no priorities, and
+ * the class has no effect. Nothing limits which class a process chooses. Errors: -EINVAL.
+ */
+FABEMU_API int fabemu_set_tclass(struct fabemu *fab, unsigned tclass);
 
 /** fabemu_info - return the description of this process and fabric, valid until fabemu_detach(). */
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);

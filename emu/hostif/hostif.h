@@ -29,7 +29,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 17u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 18u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
 #define EMU_HOSTIF_COLLS   6
@@ -141,6 +141,7 @@ struct emu_hostif_shared {
     _Atomic uint32_t up_core;   /* hint: 1 + core of the thread that posts a stream; 0: no stream */
     _Atomic uint32_t post_core; /* hint: 1 + core of the last post, if oversubscribed; 0: unknown */
     _Atomic uint32_t up_shift;  /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
+    _Atomic uint32_t tclass;    /* enum emu_tclass of the process's packets */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments read, free-running */
 
     /* Written by the fabric; read by the adapter. */

@@ -93,7 +93,8 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->class = to.class;
     p->only = to.only;
     p->back = ENGINE_NOTICE_NONE;
-    p->bulk = false;
+    p->tclass = e->host.tclass;
+    p->as_long = false;
     p->query = NULL;
     p->process = e->host.process;
     /*

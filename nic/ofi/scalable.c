@@ -157,8 +157,10 @@ int ofi_tx_context(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struc
     err = context_open(sep, FI_CLASS_TX_CTX, index, want->caps, want->op_flags, ret, context);
     if (err || !attr)
         return err;
+    ofi_tclass_set(sep->ep.domain, want->tclass);
     got.caps = want->caps ? want->caps : got.caps;
     got.op_flags = want->op_flags ? want->op_flags : got.op_flags;
+    got.tclass = want->tclass ? want->tclass : got.tclass;
     *attr = got;
     return 0;
 }

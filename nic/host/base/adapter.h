@@ -126,6 +126,8 @@ struct fabemu {
     uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
     bool timed; /* written once: the clock has times */
+    /* written once: the environment has set the traffic class (api/attach.c) */
+    bool tclass_given;
     /* written once: the fabric is in another session, so a yield does not let it run */
     bool apart;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */

@@ -1024,6 +1024,35 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 /* may be added to either test: the network repeats the test until it is true */
 #define FABEMU_TEST_UNTIL 2u
 
+/*
+ * Words may also be in memory. An adapter has FABEMU_MEMORY_WORDS words of 8 bytes that the process
+ * has mapped and the network can test. The process may use them like any other memory: it may store
+ * into them, and register them so that peers put into them or change them by atomics. Each member
+ * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
+ * i of each member's range. Members of a group can find out each other's words in its range.
+ *
+ * The program stores with release order, for example by C11 atomics. Then what the member had
+ * written to memory, and its puts that were complete before the store, are visible to a process
+ * whose test is true.
+ */
+#define FABEMU_MEMORY_WORDS 4096
+
+/**
+ * fabemu_words_alloc - allocate @count words of memory, which are 0. They are valid until
+ * fabemu_detach(). Errors: -EINVAL, @count is 0 or above FABEMU_MEMORY_WORDS; -ENOSPC.
+ * fabemu_words_free - free @count words that were allocated. No group may use them any more, and no
+ * region may contain them.
+ */
+FABEMU_API int fabemu_words_alloc(struct fabemu *fab, size_t count, uint64_t **words);
+FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t count);
+
+/**
+ * fabemu_group_memory - choose this member's range: @count words from @words on, which were
+ * allocated. From now on tests use them; before, tests of these words are false here. @count 0: use
+ * none. Each member may choose another part of its memory, and may choose again.
+ */
+FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
+
 /**
  * fabemu_group_set - write one of this member's own words. If this process tells another one that
  * the write is complete, that process finds the word set.
@@ -1033,7 +1062,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
                                 struct fabemu_req *req);
 
 /**
- * fabemu_group_test - test whether @word has @value at all members.
+ * fabemu_group_test - test whether @word has @value at all members. From FABEMU_WORDS on, it is a
+ * word in memory; the test is false at a member whose range does not have it.
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.

@@ -192,6 +192,9 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
 
+    /* Memory of the process, which the fabric reads for network conditionals. */
+    alignas(EMU_LINE) _Atomic uint64_t memory[EMU_MEMORY_WORDS];
+
     /* Written by the fabric; read by the adapter. One word per node: emu_incarnation_state(). */
     alignas(EMU_LINE) _Atomic uint64_t incarnations[];
 };

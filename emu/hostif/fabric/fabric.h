@@ -190,6 +190,13 @@ static inline uint8_t emu_hostif_tclass(const struct emu_hostif *hostif)
     return tclass < EMU_TCLASSES ? (uint8_t)tclass : EMU_TCLASS_DEFAULT;
 }
 
+/** emu_hostif_word - read word @at of the process's memory; it is below EMU_MEMORY_WORDS. */
+static inline uint64_t emu_hostif_word(const struct emu_hostif *hostif, uint32_t at)
+{
+    /* X7 pairs with Y9: a store of the program */
+    return atomic_load_explicit(&hostif->shared->memory[at], memory_order_acquire);
+}
+
 /** emu_hostif_taken - number of segments that the device has taken; the batch is not included. */
 static inline uint32_t emu_hostif_taken(const struct emu_hostif *hostif)
 {

@@ -162,6 +162,8 @@ struct fabemu {
     uint32_t region_count;
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
     void *chosen;                 /* tree (tsearch) of the regions with chosen keys */
+    /* group/memory.c: a bit per word of the host interface's memory, set if it is allocated */
+    uint64_t words_used[EMU_MEMORY_WORDS / 64];
 
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */

@@ -189,8 +189,8 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
  * is taken, the fabric assigns a free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
  * listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no
- * node of the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO,
- * the fabric has another version than this library.
+ * node of the fabric, or $FABEMU_TCLASS no traffic class; -ENOSPC, every node is taken
+ * (fabemu_error() says how to get more); -EPROTO, the fabric has another version than this library.
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
@@ -212,6 +212,25 @@ FABEMU_API void fabemu_detach(struct fabemu *fab);
  * its errno value does not fully describe. Never NULL.
  */
 FABEMU_API const char *fabemu_error(void);
+
+/*
+ * The traffic class of a process: which packets go first where packets wait for a cable. Each class
+ * has a priority for *short* packets, which occupy one segment of the wire, and one for longer
+ * packets. A higher priority goes first.
+ * Source: QsNet III §IV-B, priorities, for a file system's transfers beside small messages.
+ */
+#define FABEMU_TCLASS_DEFAULT 0u /* long packets have priority 1, short ones 2 */
+#define FABEMU_TCLASS_BULK    1u /* priority 0, for example for storage */
+#define FABEMU_TCLASS_LATENCY 2u /* long packets have priority 2, short ones 3 */
+
+/**
+ * fabemu_set_tclass - set the traffic class of what this process sends from now on, including its
+ * collectives. All members of a group should have the same class. The environment variable
+ * FABEMU_TCLASS (default, bulk or latency) sets it when the process attaches; then this call
+ * changes nothing. Without acknowledgments (fabemu_info.acknowledged) there are no priorities, and
+ * the class has no effect. Nothing limits which class a process chooses. Errors: -EINVAL.
+ */
+FABEMU_API int fabemu_set_tclass(struct fabemu *fab, unsigned tclass);
 
 /** fabemu_info - return the description of this process and fabric, valid until fabemu_detach(). */
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
@@ -1023,6 +1042,35 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 /* may be added to either test: the network repeats the test until it is true */
 #define FABEMU_TEST_UNTIL 2u
 
+/*
+ * Words may also be in memory. An adapter has FABEMU_MEMORY_WORDS words of 8 bytes that the process
+ * has mapped and the network can test. The process may use them like any other memory: it may store
+ * into them, and register them so that peers put into them or change them by atomics. Each member
+ * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
+ * i of each member's range. Members of a group can find out each other's words in its range.
+ *
+ * The program stores with release order, for example by C11 atomics. Then what the member had
+ * written to memory, and its puts that were complete before the store, are visible to a process
+ * whose test is true.
+ */
+#define FABEMU_MEMORY_WORDS 4096
+
+/**
+ * fabemu_words_alloc - allocate @count words of memory, which are 0. They are valid until
+ * fabemu_detach(). Errors: -EINVAL, @count is 0 or above FABEMU_MEMORY_WORDS; -ENOSPC.
+ * fabemu_words_free - free @count words that were allocated. No group may use them any more, and no
+ * region may contain them.
+ */
+FABEMU_API int fabemu_words_alloc(struct fabemu *fab, size_t count, uint64_t **words);
+FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t count);
+
+/**
+ * fabemu_group_memory - choose this member's range: @count words from @words on, which were
+ * allocated. From now on tests use them; before, tests of these words are false here. @count 0: use
+ * none. Each member may choose another part of its memory, and may choose again.
+ */
+FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
+
 /**
  * fabemu_group_set - write one of this member's own words. If this process tells another one that
  * the write is complete, that process finds the word set.
@@ -1032,7 +1080,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
                                 struct fabemu_req *req);
 
 /**
- * fabemu_group_test - test whether @word has @value at all members.
+ * fabemu_group_test - test whether @word has @value at all members. From FABEMU_WORDS on, it is a
+ * word in memory; the test is false at a member whose range does not have it.
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.

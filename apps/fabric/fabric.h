@@ -120,6 +120,13 @@ void fabric_detach(struct fabric *fabric, uint32_t node);
 void fabric_detach_dead(struct fabric *fabric, uint32_t node);
 
 /**
+ * fabric_set_tclass - set the traffic class of a node inside the fabric (engine_set_tclass()). No
+ * effect without link engines, or if the node is on another host. Thread: manager, while the
+ * workers are paused.
+ */
+void fabric_set_tclass(struct fabric *fabric, uint32_t node, uint8_t tclass);
+
+/**
  * fabric_group_create - plan a tree for a group that can combine, and put its tables into the
  * switches. @group: receives the group's collective address.
  * Errors: -EINVAL, the members are not 2 or more distinct nodes, or a unit engine cannot take

@@ -144,6 +144,7 @@ struct emu_hostif_shared {
     _Atomic uint32_t up_core;   /* hint: 1 + core of the thread that posts a stream; 0: no stream */
     _Atomic uint32_t post_core; /* hint: 1 + core of the last post, if oversubscribed; 0: unknown */
     _Atomic uint32_t up_shift;  /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
+    _Atomic uint32_t tclass;    /* enum emu_tclass of the process's packets */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments read, free-running */
 
     /* Written by the fabric; read by the adapter. */
@@ -194,6 +195,9 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
+
+    /* Memory of the process, which the fabric reads for network conditionals. */
+    alignas(EMU_LINE) _Atomic uint64_t memory[EMU_MEMORY_WORDS];
 
     /* Written by the fabric; read by the adapter. One word per node: emu_incarnation_state(). */
     alignas(EMU_LINE) _Atomic uint64_t incarnations[];

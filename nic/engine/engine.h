@@ -174,6 +174,13 @@ void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarn
                             uint64_t at_ps);
 
 /**
+ * engine_set_tclass - set the traffic class of the packets that a host inside the fabric begins
+ * from now on. A process sets its own: emu_hostif_shared.tclass. @tclass: enum emu_tclass. Thread:
+ * as engine_stick().
+ */
+void engine_set_tclass(struct engine *engine, uint8_t tclass);
+
+/**
  * engine_vcs - return the engine's counts of used buffer slots at the remote end of @link. An audit
  * compares these counts with the slots that the remote end has in use.
  */

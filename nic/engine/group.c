@@ -289,11 +289,36 @@ void engine_group_relink(struct engine *e, uint32_t id, uint32_t link, uint64_t 
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word)
 {
+    uint64_t first = word->value & UINT32_MAX, count = word->value >> 32;
+
     assert(group->tree);
-    if (hdr->len != sizeof *word || word->word >= EMU_WORDS)
-        emu_count(&e->counts.against, 1);
-    else
+    if (hdr->len == sizeof *word && word->word < EMU_WORDS) {
         group->tree->word[word->word] = word->value;
+    } else if (hdr->len == sizeof *word && word->word == EMU_WORDS &&
+               first + count <= EMU_MEMORY_WORDS) {
+        group->tree->range.first = (uint32_t)first;
+        group->tree->range.count = (uint32_t)count;
+        group->tree->range.process = e->host.process;
+    } else {
+        emu_count(&e->counts.against, 1);
+    }
+}
+
+/*
+ * Return whether @word is true at this adapter. A word that is in memory is false if the host's
+ * process has not chosen the range, or has ended. So a later process of this node does not answer.
+ */
+static bool word_agrees(const struct engine *e, const struct engine_tree *tree,
+                        const struct emu_word *word)
+{
+    const struct emu_hostif *hostif = e->host.in.kind == EMU_LINK_HOSTIF ? e->host.in.plug.plugged
+                                                                         : NULL;
+    uint32_t at = word->word - EMU_WORDS;
+
+    if (word->word < EMU_WORDS)
+        return emu_word_is(tree->word[word->word], word->value, word->test);
+    return hostif && hostif->serial == tree->range.process && at < tree->range.count &&
+           emu_word_is(emu_hostif_word(hostif, tree->range.first + at), word->value, word->test);
 }
 
 bool engine_agrees(struct engine *e, uint32_t buf)
@@ -313,6 +338,5 @@ bool engine_agrees(struct engine *e, uint32_t buf)
     if (seg->hdr.len != sizeof word)
         return false;
     memcpy(&word, seg->payload, sizeof word);
-    return word.word < EMU_WORDS &&
-           emu_word_is(group->tree->word[word.word], word.value, word.test);
+    return word_agrees(e, group->tree, &word);
 }

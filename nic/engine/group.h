@@ -94,6 +94,11 @@ struct engine_tree {
     void *memory;                /* the allocation that contains this struct */
     uint32_t node[ENGINE_WIDTH]; /* node at each position */
     uint64_t word[EMU_WORDS];
+    /* words from EMU_WORDS on: a range of the memory of the host's process with this serial */
+    struct {
+        uint32_t first, count;
+        uint32_t process;
+    } range;
     struct emu_mismatch mismatch; /* the first mismatch of contributions here */
     /* `window` states; index: sequence number modulo window */
     alignas(EMU_LINE) struct engine_coll state[];

@@ -39,6 +39,7 @@ struct engine_host {
     /* when the host's next segment can be taken; EMU_NEVER if there is none, or no free packet */
     uint64_t in_ps;
     bool in_full;     /* the host's next segment waits for a free packet */
+    uint8_t tclass;   /* enum emu_tclass of the packets that are begun now */
     uint32_t process; /* serial number of the attached process (emu_hostif.serial), or 0 */
     struct engine_delivery delivery;
     /* engine_deliver_raw() or engine_deliver_timed(), by the engine's clock */

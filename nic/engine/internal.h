@@ -177,16 +177,19 @@ static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 /* --- for both clocks ---------------------------------------------------------------- */
 
 /**
- * engine_host_refresh - read the state of the host interface, and which process is attached. The
- * engine calls this at least once per iteration.
+ * engine_host_refresh - read the state of the host interface, which process is attached, and its
+ * traffic class. The engine calls this at least once per iteration.
  */
 static inline void engine_host_refresh(struct engine *e)
 {
     struct emu_rx *in = &e->host.in;
 
     emu_rx_begin(in);
-    if (in->kind == EMU_LINK_HOSTIF)
+    if (in->kind == EMU_LINK_HOSTIF) {
         e->host.process = in->plug.plugged ? in->plug.plugged->serial : 0;
+        e->host.tclass = in->plug.plugged ? emu_hostif_tclass(in->plug.plugged)
+                                          : EMU_TCLASS_DEFAULT;
+    }
 }
 
 /**

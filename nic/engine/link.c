@@ -278,16 +278,15 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 }
 
 /*
- * Return the channels that a packet of @priority may open, as bits. Bulk (priority 0) leaves the
- * last free channel to higher priorities, which would otherwise wait for the reply to a bulk
- * packet.
+ * Return the channels that a packet of @priority may open, as bits. Long packets leave some free
+ * for higher priorities: emu_vcs_kept().
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
     uint32_t closed = l->vcs.usable & ~l->vcs.open;
-    bool keeps = !priority && e->profile->channels >= EMU_VCS_KEPT_OF;
+    uint32_t kept = emu_vcs_kept(e->profile->channels, priority);
 
-    return keeps && !emu_bits_several(closed) ? 0 : closed;
+    return !kept || (uint32_t)__builtin_popcount(closed) > kept ? closed : 0;
 }
 
 /*
@@ -310,17 +309,18 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 }
 
 /*
- * Clock raw: return whether a bulk packet is held back until the next iteration, because this one
- * has sent something and the pool has too few slots for the packet's other segments. Otherwise as
- * many packets as there are channels would be in progress, one segment of each at a time, and their
- * buffers would leave the cache before their last segments are sent. An iteration that has sent
- * nothing else does start the packet, because the slots may become free only after it was sent.
+ * Clock raw: return whether a long packet, which has a @priority up to EMU_PRIORITY_LONG, is held
+ * back until the next iteration, because this one has sent something and the pool has too few slots
+ * for the packet's other segments. If it were not held back, as many packets as there are channels
+ * would be in progress, one segment of each at a time, and their buffers would have left the cache
+ * before their last segments are sent. An iteration that has nothing else to send does start the
+ * packet, because the slots may become free only after it was sent.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
-    uint16_t next = e->send.waiting[0].first;
+    uint16_t next = e->send.waiting[priority].first;
 
-    if (e->dev.timed || priority || !l->tx.unnotified)
+    if (e->dev.timed || priority > EMU_PRIORITY_LONG || !l->tx.unnotified)
         return false;
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
@@ -376,7 +376,12 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l)
 {
-    return l->full || ((e->send.waiting_any & 1) && link_holds_back(e, l, 0));
+    if (l->full)
+        return true;
+    for (uint32_t priority = 0; priority <= EMU_PRIORITY_LONG; priority++)
+        if (e->send.waiting_any >> priority & 1 && link_holds_back(e, l, priority))
+            return true;
+    return false;
 }
 
 /*

@@ -94,7 +94,8 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->class = to.class;
     p->only = to.only;
     p->back = ENGINE_NOTICE_NONE;
-    p->bulk = false;
+    p->tclass = e->host.tclass;
+    p->as_long = false;
     p->query = NULL;
     p->process = e->host.process;
     /*
@@ -170,7 +171,7 @@ static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
     if (hdr->len != sizeof *word || engine_is_length_only(hdr))
         return false;
     memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof *word);
-    return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
+    return word->word < EMU_WORDS + EMU_MEMORY_WORDS && word->test <= EMU_TEST_REACHED &&
            word->until <= EMU_TEST_TAKE_BACK;
 }
 

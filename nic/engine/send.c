@@ -31,12 +31,6 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Packets of one segment overtake longer packets. */
-static uint8_t packet_priority(const struct engine_packet *p)
-{
-    return p->segs == 1 && !p->bulk;
-}
-
 void engine_waiting_drop(struct engine *e, uint16_t i)
 {
     struct engine_list *list = &e->send.waiting[e->send.packet[i].priority];
@@ -52,7 +46,7 @@ void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps)
     struct engine_list *list;
 
     p->state = ENGINE_WAITING;
-    p->priority = packet_priority(p);
+    p->priority = emu_packet_priority(p->tclass, p->segs == 1 && !p->as_long);
     list = &e->send.waiting[p->priority];
     engine_list_insert(list, e->send.join, first ? ENGINE_NONE : list->last, i);
     e->send.waiting_any |= 1u << p->priority;

@@ -83,7 +83,9 @@ struct engine_packet {
     /* in state ENGINE_BACK: the notice for the host; before that: the notice for it after an ACK */
     enum engine_notice back;
     uint8_t answer; /* answer to a conditional: enum emu_test_answer */
-    bool bulk;      /* has the lowest priority even if it has one segment */
+    uint8_t tclass; /* enum emu_tclass of the host's process when the packet was begun */
+    /* has the priority of longer packets of its class, even if it has one segment */
+    bool as_long;
     uint8_t priority;
     uint8_t count;   /* host segments */
     uint8_t segs;    /* segments on the wire */

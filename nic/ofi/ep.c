@@ -506,6 +506,8 @@ void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_i
     ep->sends = ep->receives = true;
     ep->addr_format = ofi_addr_format(info->addr_format);
     ofi_lock_init(&ep->lock, domain);
+    if (info->tx_attr)
+        ofi_tclass_set(domain, info->tx_attr->tclass);
     ep->caps = info->caps;
     ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
                                 ? OFI_DATAGRAM_MAX_BYTES
@@ -529,6 +531,8 @@ int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source)
     enum fi_ep_type type = info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
 
     if (type > FI_EP_RDM || ofi_addr_of_source(info, source))
+        return -FI_EINVAL;
+    if (info->tx_attr && ofi_tclass(info->tx_attr->tclass) < 0)
         return -FI_EINVAL;
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))

@@ -127,6 +127,43 @@ static uint64_t info_caps(const struct fi_info *hints)
     return caps | OFI_CAPS_COMM;
 }
 
+/* Of the DSCP values, LE and CS1 to AF13 are for bulk, and those from CS4 on for low latency. */
+static int tclass_of_dscp(uint32_t dscp)
+{
+    if (dscp >= 64)
+        return -1;
+    if (dscp == 1 || (dscp >= 8 && dscp < 16))
+        return FABEMU_TCLASS_BULK;
+    return dscp >= 32 ? FABEMU_TCLASS_LATENCY : FABEMU_TCLASS_DEFAULT;
+}
+
+int ofi_tclass(uint32_t tclass)
+{
+    switch (tclass) {
+    case FI_TC_UNSPEC:
+    case FI_TC_BEST_EFFORT:
+        return FABEMU_TCLASS_DEFAULT;
+    case FI_TC_BULK_DATA:
+    case FI_TC_SCAVENGER:
+        return FABEMU_TCLASS_BULK;
+    case FI_TC_LOW_LATENCY:
+    case FI_TC_DEDICATED_ACCESS:
+    case FI_TC_NETWORK_CTRL:
+        return FABEMU_TCLASS_LATENCY;
+    default:
+        return (tclass & ~UINT32_C(255)) == FI_TC_DSCP ? tclass_of_dscp(fi_tc_dscp_get(tclass))
+                                                       : -1;
+    }
+}
+
+void ofi_tclass_set(struct ofi_domain *domain, uint32_t tclass)
+{
+    int its = ofi_tclass(tclass);
+
+    if (tclass != FI_TC_UNSPEC && its >= 0)
+        fabemu_set_tclass(domain->fab, (unsigned)its);
+}
+
 int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
 {
     if (!tx)
@@ -136,6 +173,7 @@ int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
         {"transmit message order", tx->msg_order & ~OFI_ORDERS},
         {"transmit completion order", tx->comp_order},
+        {"traffic class", ofi_tclass(tx->tclass) < 0},
         {"inject size", tx->inject_size > ofi_limits()->inject_bytes},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
         {"transmit iov limit",
@@ -207,6 +245,7 @@ static int check_domain(const struct fi_domain_attr *domain)
         {"count of memory regions, or of their pieces",
          domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > ofi_limits()->iovs},
         {"error data", domain->max_err_data},
+        {"traffic class of the domain", ofi_tclass(domain->tclass) < 0},
         {"groups of peers", ofi_max_group_id(domain)},
         {0},
     });
@@ -327,6 +366,7 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
         .msg_order = info_order(hints && hints->tx_attr ? hints->tx_attr->msg_order : 0),
         .inject_size = ofi_limits()->inject_bytes,
         .size = INFO_QUEUE_DEPTH,
+        .tclass = hints && hints->tx_attr ? hints->tx_attr->tclass : FI_TC_UNSPEC,
         .iov_limit = ofi_limits()->iovs,
         .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? ofi_limits()->iovs : 0,
     };
@@ -379,6 +419,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .mr_iov_limit = ofi_limits()->iovs,
         .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_DOMAIN,
+        .tclass = want->tclass,
     };
 
     memcpy(info->domain_attr, &attr, OFI_DOMAIN_ATTR_BYTES);

@@ -188,6 +188,13 @@ int ofi_socket_check(void);
  */
 int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps);
 int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps);
+/**
+ * ofi_tclass - return the FABEMU_TCLASS_* of a traffic class of libfabric; -1: it is unknown. Pure.
+ * ofi_tclass_set - give the adapter of @domain this class, unless it is FI_TC_UNSPEC or unknown. An
+ * adapter has one class for all endpoints of its process, so the last call counts.
+ */
+int ofi_tclass(uint32_t tclass);
+void ofi_tclass_set(struct ofi_domain *domain, uint32_t tclass);
 int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                 const struct fi_info *hints, struct fi_info **info);
 

@@ -164,9 +164,11 @@ int ofi_tx_context(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struc
         ofi_ep_of(*ret)->after_writes = want->msg_order & FI_ORDER_SAW;
     if (!attr)
         return 0;
+    ofi_tclass_set(sep->ep.domain, want->tclass);
     got.caps = want->caps ? want->caps : got.caps;
     got.op_flags = want->op_flags ? want->op_flags : got.op_flags;
     got.msg_order = want->msg_order ? want->msg_order : got.msg_order;
+    got.tclass = want->tclass ? want->tclass : got.tclass;
     *attr = got;
     return 0;
 }

@@ -3,13 +3,12 @@
  * allocate.h - virtual channel allocation: a packet gets a channel of its output, or waits for one.
  *
  * A packet *collects* slots if slots at the remote end must be promised to all its segments before
- * it sends the first segment. A packet waits for an output only if the output has no channel to
- * give, or if it would have to collect slots while another packet does so. So a new packet never
- * overtakes a waiting one. Waiting packets are served by priority. Within a priority, packets that
- * collect slots alternate with packets that do not, so neither kind starves. Each kind is served
- * round robin over inputs and their channels. A link of EMU_VCS_KEPT_OF channels or more reserves
- * its last free channel for packets of priorities above bulk, which would otherwise wait for the
- * reply of a bulk packet.
+ * it sends the first. A packet waits for an output only if the output has no channel to give, or if
+ * it would have to collect slots while another packet does so. So a new packet never overtakes a
+ * waiting one. Waiting packets are served by priority. Within a priority, packets that collect
+ * slots alternate with the others, so neither starves. Each of these two kinds is served round
+ * robin over inputs and their channels. Long packets leave some channels of a link to higher
+ * priorities (emu_vcs_kept()).
  *
  * Invariants:
  * - `openable` and `light` follow `pending`, the number of open channels of each output.
@@ -21,24 +20,29 @@
  * them in that order: links up, by level, then links down. Take a cable X from S, a switch or a
  * node, to F, and assume that each open channel of the cables after X closes at some time. Then:
  * (1) Every segment in the buffer at F leaves. Its packet may have to wait for a channel of a cable
- * after X. Channels of that cable close, and are granted in turn. Then the packet waits for slots,
- * which are freed because (1) holds on that cable. (2) A unicast packet, or a broadcast of one
- * segment, needs one slot at F at a time: its channel's own, which is free when its previous
- * segment has left. It has such a slot on every cable of its path, so the whole packet arrives. (3)
- * A segment of a broadcast leaves F only when its last copy does. If a broadcast of several
- * segments were sent as in (2), a copy would wait for the slots of the other copies and for its own
- * remaining segments. These would wait for slots of other packets, which in turn would wait for the
- * copy. So such a broadcast is sent only into slots that were promised to it, for all its segments
- * at once (emu/packet/vc.h), and nothing stops it before F. While it collects the slots, they are
- * used by segments at F, which leave by (1), or promised to packets that nothing stops. Other
- * packets on X do not take these slots, and continue as in (2). (4) Each copy opens its channel,
- * collects its slots and leaves independently. Only the slots and the channel of the cable *into* S
- * wait for all copies, and that cable comes before those of the copies. (5) So at last the final
- * segment arrives at F, and the packet gets a reply. A reply needs no slot, only the wire, so the
- * channel of X closes. By induction from the last cables backwards, all channels close. One channel
- * and no pool are enough, with one exception: a broadcast of more segments than a channel's slot
- * and the pool hold can never be sent this way, and gets a NACK. Source: QsNet III §III (the
- * choice), §IV-A (broadcasts). The promises are our addition.
+ *     after X, or for several closed ones if it must leave some to higher priorities. Channels of
+ *     that cable close, and are granted in turn. (If packets of higher priorities take them again
+ *     and again, the packet gets a NACK: reply.c.) Then the packet waits for slots, which come back
+ *     because of (1) on that cable.
+ * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
+ *     own, which is free when its previous segment has left. It has one on every cable of its path,
+ *     so the whole packet arrives.
+ * (3) A segment of a broadcast leaves F only when its last copy does. If a broadcast of several
+ *     segments were sent as in (2), a copy would wait for the slots of the other copies and for its
+ *     own remaining segments. These would wait for slots of other packets, which in turn would wait
+ *     for the copy. So such a broadcast is sent only into slots that were promised to it, for all
+ *     its segments at once (emu/packet/vc.h), and nothing stops it before F. While it collects the
+ *     slots, they are used by segments at F, which leave by (1), or promised to packets that
+ *     nothing stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
+ * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
+ *     the channel of the cable *into* S wait for all copies, and that cable comes before those of
+ *     the copies.
+ * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the
+ *     wire, so the channel of X closes. By induction from the last cables backwards, all channels
+ *     close.
+ * One channel and no pool are enough, except for a broadcast of more segments than a channel's slot
+ * and the pool hold: it can never be sent this way, and gets a NACK.
+ * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
  */
 #ifndef SWITCH_CHANNEL_ALLOCATE_H
 #define SWITCH_CHANNEL_ALLOCATE_H
@@ -73,8 +77,8 @@ static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_por
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {
     ch->light ^= emu_port_if(o, pending == ch->light_pending);
-    ch->openable[0] ^= emu_port_if(o, pending == ch->bulk);
-    ch->openable[1] ^= emu_port_if(o, pending == ch->channels);
+    for (uint32_t priority = 0; priority < CHANNEL_OPENABLES; priority++)
+        ch->openable[priority] ^= emu_port_if(o, pending == ch->most_open[priority]);
 }
 
 static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o)

@@ -370,7 +370,7 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
     if (ch->sw.profile->routing != EMU_ROUTING_ADAPTIVE || head->dst >= ch->units.first)
         return EMU_NO_PORTS;
     return topo_route_ports(switch_route(&ch->sw), head->dst) & ch->port[p].onward &
-           ch->openable[head->priority != 0];
+           switch_channel_openable(ch, head->priority);
 }
 
 /* Return how many of a packet's @wanted segments @o has credits for, on a channel to be opened. */

@@ -40,6 +40,8 @@
 
 #define CHANNEL_NONE  UINT16_MAX
 #define CHANNEL_TICKS 8u /* ticks per time-out */
+/* sets of outputs in switch_channels.openable */
+#define CHANNEL_OPENABLES (EMU_PRIORITY_LONG + 2)
 /* most segments without a credit in a switch; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
 
@@ -173,8 +175,11 @@ struct switch_channels {
     emu_ports news;    /* outputs that received a request since they were last scheduled */
     emu_ports plugged; /* outputs with a cable; routes lead only to these */
     emu_ports up;      /* subset whose link is up; segments are sent only by these */
-    /* outputs with a channel that may be opened: [0] by bulk, [1] by higher priorities */
-    emu_ports openable[2];
+    /*
+     * outputs with a channel that may be opened, by priority; the last set is for all priorities
+     * above EMU_PRIORITY_LONG: switch_channel_openable()
+     */
+    emu_ports openable[CHANNEL_OPENABLES];
     emu_ports light;  /* outputs with fewer than profile->light_pending open channels */
     emu_ports queued; /* outputs with segments or replies to send */
     /* raw: inputs with credits that must be returned to their senders at the end of the step */
@@ -182,8 +187,8 @@ struct switch_channels {
 
     uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
     uint32_t channels;                /* number of channels of a link */
-    uint32_t bulk;                    /* number of channels of a link that bulk packets may open */
-    uint32_t light_pending;           /* copy of profile->light_pending */
+    uint32_t most_open[CHANNEL_OPENABLES]; /* of them, how many may be open after an opening */
+    uint32_t light_pending;                /* copy of profile->light_pending */
     struct switch_channel_units units;
     uint32_t open;                    /* number of open channels of all outputs */
     uint32_t uncredited;              /* number of segments at the inputs that took no credit */
@@ -229,6 +234,12 @@ static inline struct switch_channels *switch_channels_of(struct switch_dev *sw)
 static inline struct switch_channel_timing *switch_channels_timing(struct switch_channels *ch)
 {
     return &((struct switch_channels_timed *)ch)->timing;
+}
+
+/* Return the outputs with a channel that a packet of @priority may open. */
+static inline emu_ports switch_channel_openable(const struct switch_channels *ch, uint32_t priority)
+{
+    return ch->openable[priority < CHANNEL_OPENABLES ? priority : CHANNEL_OPENABLES - 1];
 }
 
 static inline struct switch_channel_pair *switch_channel_pair(const struct switch_channels *ch,

@@ -229,9 +229,10 @@ static bool check_openable(const struct switch_channels *ch, uint32_t p)
 {
     uint32_t pending = ch->port[p].pending;
 
-    return emu_ports_has(ch->light, p) == (pending < ch->light_pending) &&
-           emu_ports_has(ch->openable[0], p) == (pending < ch->bulk) &&
-           emu_ports_has(ch->openable[1], p) == (pending < ch->channels);
+    for (uint32_t priority = 0; priority < CHANNEL_OPENABLES; priority++)
+        if (emu_ports_has(ch->openable[priority], p) != (pending < ch->most_open[priority]))
+            return false;
+    return emu_ports_has(ch->light, p) == (pending < ch->light_pending);
 }
 
 static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,

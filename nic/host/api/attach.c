@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/packet/packet.h"
 #include "emu/util/json.h"
 #include "nic/host/api/open.h"
 #include "nic/host/base/base.h"
@@ -218,6 +219,48 @@ static bool thread_wanted(void)
     return !text || strcmp(text, "0") != 0;
 }
 
+/*
+ * Set *ret to the traffic class that the user has requested, or to EMU_TCLASSES if there is none.
+ * Errors: -EINVAL.
+ */
+static int tclass_given(unsigned *ret)
+{
+    static const char *const names[] = {[FABEMU_TCLASS_DEFAULT] = "default",
+                                        [FABEMU_TCLASS_BULK] = "bulk",
+                                        [FABEMU_TCLASS_LATENCY] = "latency"};
+    const char *text = getenv("FABEMU_TCLASS");
+
+    static_assert(sizeof names / sizeof names[0] == EMU_TCLASSES, "a name for each class");
+    *ret = 0;
+    while (text && *text && *ret < EMU_TCLASSES && strcmp(text, names[*ret]) != 0)
+        ++*ret;
+    if (!text || !*text)
+        *ret = EMU_TCLASSES;
+    else if (*ret == EMU_TCLASSES)
+        return nic_fail(-EINVAL, "FABEMU_TCLASS is '%.40s': it must be default, bulk or latency",
+                        text);
+    return 0;
+}
+
+static_assert(FABEMU_TCLASS_DEFAULT == EMU_TCLASS_DEFAULT &&
+                  FABEMU_TCLASS_BULK == EMU_TCLASS_BULK &&
+                  FABEMU_TCLASS_LATENCY == EMU_TCLASS_LATENCY,
+              "same values");
+
+static void tclass_set(struct fabemu *fab, unsigned tclass)
+{
+    atomic_store_explicit(&fab->hostif.shared->tclass, tclass, memory_order_relaxed);
+}
+
+int fabemu_set_tclass(struct fabemu *fab, unsigned tclass)
+{
+    if (tclass >= EMU_TCLASSES)
+        return nic_fail(-EINVAL, "there is no traffic class %u", tclass);
+    if (!fab->tclass_given)
+        tclass_set(fab, tclass);
+    return 0;
+}
+
 static int attach_new(struct fabemu **ret, const char *path)
 {
     struct nic_control *control;
@@ -225,9 +268,12 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct fabemu *fab;
     struct emu_hostif_fds fds;
     const struct nic_job job = {.node = node_given(), .rank = rank_given(), .ranks = ranks_given()};
+    unsigned tclass;
     int err;
 
-    err = nic_control_attach(&control, path, &job, &info, &fds);
+    err = tclass_given(&tclass);
+    if (!err)
+        err = nic_control_attach(&control, path, &job, &info, &fds);
     if (err)
         return err;
     err = nic_open(&fab, &fds, &info);
@@ -245,6 +291,9 @@ static int attach_new(struct fabemu **ret, const char *path)
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
+    fab->tclass_given = tclass < EMU_TCLASSES;
+    if (fab->tclass_given)
+        tclass_set(fab, tclass);
     fab->apart = nic_control_in_other_session(control);
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;

@@ -128,6 +128,8 @@ struct fabemu {
     uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
     bool timed; /* written once: the clock is real or virtual, not raw */
+    /* written once: the environment has set the traffic class (api/attach.c) */
+    bool tclass_given;
     /* written once: the fabric is in another session (setsid(2)), so a yield does not let it run */
     bool apart;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
@@ -162,6 +164,8 @@ struct fabemu {
     uint32_t region_count;
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
     void *chosen;                 /* tree (tsearch) of the regions with chosen keys */
+    /* group/memory.c: a bit per word of the host interface's memory, set if it is allocated */
+    uint64_t words_used[EMU_MEMORY_WORDS / 64];
 
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */

@@ -10,15 +10,17 @@
 
 #include "nic/host/base/adapter.h"
 
-/* The words of a group, with the last values that this member has set. */
+#define NIC_WORD_MEMORY EMU_WORDS /* the entry of nic_words.value that is the range in memory */
+
+/* The words of a group, with the values that this member has set last, and its range in memory. */
 struct nic_words {
     struct emu_list setting; /* entry in fab->setting, while unset is not 0 */
     uint32_t group;          /* id of the group */
-    uint32_t unset;          /* one bit per word: its value is not sent to the link engine yet */
-    uint64_t value[EMU_WORDS];
+    uint32_t unset;          /* one bit per entry: it was not sent to the link engine yet */
+    uint64_t value[EMU_WORDS + 1];
 };
 
-/** nic_word_set - send the value of @word to the link engine, now or as soon as there is space. */
+/** nic_word_set - send entry @word to the link engine, now or as soon as there is space. */
 void nic_word_set(struct fabemu *fab, struct nic_words *words, uint32_t word);
 /** nic_word_flush - send the words that were not sent yet. Returns false if there is no space. */
 bool nic_word_flush(struct fabemu *fab);

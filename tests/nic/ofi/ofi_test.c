@@ -118,6 +118,43 @@ static void getinfo__refuses_unsupported_features(void)
     CU_ASSERT(refused(hints));
 }
 
+/* A known traffic class is passed on, and an endpoint with it opens. */
+static void getinfo__checks_the_traffic_class(void)
+{
+    static const uint32_t known[] = {FI_TC_UNSPEC,           FI_TC_BEST_EFFORT, FI_TC_LOW_LATENCY,
+                                     FI_TC_DEDICATED_ACCESS, FI_TC_BULK_DATA,   FI_TC_SCAVENGER,
+                                     FI_TC_NETWORK_CTRL,     FI_TC_DSCP | 46,   FI_TC_DSCP | 8};
+    static const uint32_t unknown[] = {1, FI_TC_DSCP | 64, FI_TC_NETWORK_CTRL + 1, UINT32_MAX};
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct fi_info *hints, *info;
+    struct fid_ep *ep;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        hints = ofi_fixture_hints(FI_MSG);
+        hints->tx_attr->tclass = hints->domain_attr->tclass = known[i];
+        CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
+        CU_ASSERT_EQUAL(info->tx_attr->tclass, known[i]);
+        CU_ASSERT_EQUAL(info->domain_attr->tclass, known[i]);
+        CU_ASSERT_EQUAL_FATAL(fi_endpoint(fixture.domain, info, &ep, NULL), 0);
+        CU_ASSERT_EQUAL(fi_close(&ep->fid), 0);
+        fi_freeinfo(info);
+        fi_freeinfo(hints);
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        hints = ofi_fixture_hints(FI_MSG);
+        hints->tx_attr->tclass = unknown[i];
+        CU_ASSERT(refused(hints));
+        hints = ofi_fixture_hints(FI_MSG);
+        hints->domain_attr->tclass = unknown[i];
+        CU_ASSERT(refused(hints));
+        info = fi_dupinfo(fixture.info);
+        info->tx_attr->tclass = unknown[i];
+        CU_ASSERT_EQUAL(fi_endpoint(fixture.domain, info, &ep, NULL), -FI_EINVAL);
+        fi_freeinfo(info);
+    }
+    ofi_fixture_close(&fixture);
+}
+
 /* The protocol is that of the provider whose name this one has. Others are refused. */
 static void getinfo__accepts_the_protocol_of_its_name(void)
 {
@@ -1638,6 +1675,7 @@ static void peer__echoes_every_size(void)
 static const struct test_case cases[] = {
     {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
     {"getinfo__refuses_unsupported_features", getinfo__refuses_unsupported_features},
+    {"getinfo__checks_the_traffic_class", getinfo__checks_the_traffic_class},
     {"getinfo__accepts_the_protocol_of_its_name", getinfo__accepts_the_protocol_of_its_name},
     {"getinfo__returns_no_data_without_a_fabric", getinfo__returns_no_data_without_a_fabric},
     CASE(getinfo__accepts_every_size_of_keys),

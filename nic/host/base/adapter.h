@@ -194,11 +194,6 @@ struct fabemu {
     /* Read without the lock. */
     /* number of polls by the application; relaxed, because it is only a hint */
     alignas(EMU_LINE) _Atomic uint32_t polls;
-<<<<<<< HEAD
-=======
-    /* an application thread blocks until a callback wakes it, and none polls; only a hint */
-    _Atomic bool blocked;
->>>>>>> w/english
     _Atomic uint32_t steps; /* number of steps, modulo 2^32 */
     /* steps + polls when nic_watch() was last called */
     _Atomic uint32_t watched;

@@ -94,7 +94,7 @@ struct fabemu_req {
     void *context;              /* for the caller's use */
     struct fabemu_event *event; /* NULL, or the event that counts this completion */
     /* NULL, or the event that starts the operation when it reaches threshold; see "events" below.
-       Not allowed for receives */
+       Not allowed for receives of several messages, of claimed messages and of notices */
     struct fabemu_event *after;
     uint64_t threshold;
     /* receives, probes, puts, gets, atomics: the only incarnation of the node with which the
@@ -740,7 +740,9 @@ static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
  * A request with req->after is *armed*: its call returns, and the adapter starts the operation when
  * that event has reached req->threshold, which may be at once. When the operation completes, its
  * own event counts that and may start further operations. So a chain of operations runs without a
- * thread of the application. The data of an armed operation is read when it starts.
+ * thread of the application. The data of an armed operation is read when it starts. An armed
+ * receive is posted to its queue when it starts; if the queue has closed by then, it ends with
+ * -ECANCELED.
  *
  * If a request fails, its event does not count it but fails with the request's status. All
  * operations that are armed on that event or wait for it fail, too. An event that was opened with

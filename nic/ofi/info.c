@@ -188,7 +188,6 @@ int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         return 0;
     return info_check((struct info_limit[]){
         {"receive capability", rx->caps & ~caps},
-        {"triggered receives", rx->caps & FI_TRIGGER},
         {"receive operation flag", rx->op_flags & ~OFI_OP_FLAGS_RX},
         {"receive message order", rx->msg_order & ~OFI_ORDERS},
         {"receive completion order", rx->comp_order},

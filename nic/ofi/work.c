@@ -105,13 +105,21 @@ static bool work_ended(const struct ofi_work *work)
     return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
 }
 
+/* Return whether the program can post transfers to @ep: sends, or with @receives receives. */
+static bool work_takes(const struct fid_ep *ep, bool receives)
+{
+    return ep && (ep->fid.fclass == FI_CLASS_EP ||
+                  ep->fid.fclass == (receives ? FI_CLASS_RX_CTX : FI_CLASS_TX_CTX));
+}
+
 /* Check the endpoint of a data transfer, and replace the context and the flags of its call. */
 static int work_transfer(struct ofi_domain *domain, struct ofi_work *work, struct fid_ep *ep,
                          void **context, uint64_t *flags)
 {
-    bool sends = ep && (ep->fid.fclass == FI_CLASS_EP || ep->fid.fclass == FI_CLASS_TX_CTX);
+    bool receives = work->request->op_type == FI_OP_RECV || work->request->op_type == FI_OP_TRECV;
 
-    if (!sends || ofi_ep_of(ep)->domain != domain || !(ofi_ep_of(ep)->caps & FI_TRIGGER))
+    if (!work_takes(ep, receives) || ofi_ep_of(ep)->domain != domain ||
+        !(ofi_ep_of(ep)->caps & FI_TRIGGER))
         return -FI_EINVAL;
     work->ep = ofi_ep_of(ep);
     work->user_context = *context;
@@ -121,23 +129,28 @@ static int work_transfer(struct ofi_domain *domain, struct ofi_work *work, struc
     return 0;
 }
 
-static int work_send(struct ofi_domain *domain, struct ofi_work *work, const struct fi_op_msg *op)
+static int work_message(struct ofi_domain *domain, struct ofi_work *work,
+                        const struct fi_op_msg *op, bool receive)
 {
     struct fi_msg msg = op->msg;
     uint64_t flags = op->flags;
     int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
 
-    return err ? err : (int)fi_sendmsg(op->ep, &msg, flags);
+    if (err)
+        return err;
+    return (int)(receive ? fi_recvmsg(op->ep, &msg, flags) : fi_sendmsg(op->ep, &msg, flags));
 }
 
-static int work_tsend(struct ofi_domain *domain, struct ofi_work *work,
-                      const struct fi_op_tagged *op)
+static int work_tagged(struct ofi_domain *domain, struct ofi_work *work,
+                       const struct fi_op_tagged *op, bool receive)
 {
     struct fi_msg_tagged msg = op->msg;
     uint64_t flags = op->flags;
     int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
 
-    return err ? err : (int)fi_tsendmsg(op->ep, &msg, flags);
+    if (err)
+        return err;
+    return (int)(receive ? fi_trecvmsg(op->ep, &msg, flags) : fi_tsendmsg(op->ep, &msg, flags));
 }
 
 static int work_rma(struct ofi_domain *domain, struct ofi_work *work, const struct fi_op_rma *op,
@@ -231,9 +244,13 @@ static int work_start(struct ofi_domain *domain, struct ofi_work *work,
         return -FI_EINVAL;
     switch (request->op_type) {
     case FI_OP_SEND:
-        return work_send(domain, work, request->op.msg);
+        return work_message(domain, work, request->op.msg, false);
     case FI_OP_TSEND:
-        return work_tsend(domain, work, request->op.tagged);
+        return work_tagged(domain, work, request->op.tagged, false);
+    case FI_OP_RECV:
+        return work_message(domain, work, request->op.msg, true);
+    case FI_OP_TRECV:
+        return work_tagged(domain, work, request->op.tagged, true);
     case FI_OP_READ:
         return work_rma(domain, work, request->op.rma, true);
     case FI_OP_WRITE:
@@ -248,7 +265,7 @@ static int work_start(struct ofi_domain *domain, struct ofi_work *work,
         return work_counter(domain, work, request->op.cntr, FABEMU_EVENT_SET);
     case FI_OP_CNTR_ADD:
         return work_counter(domain, work, request->op.cntr, FABEMU_EVENT_ADD);
-    default: /* receives cannot be triggered */
+    default:
         return -FI_ENOSYS;
     }
 }

@@ -11,6 +11,8 @@
 
 #define XFER_SEND_FLAGS (OFI_CALL_FLAGS_TX | FI_REMOTE_CQ_DATA)
 #define XFER_RECV_FLAGS (OFI_OP_FLAGS_RX | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+/* Flags of receive calls that cannot be triggered. */
+#define XFER_NOT_TRIGGERED (FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
 {
@@ -226,9 +228,10 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
         return -FI_EOPBADSTATE;
     if (!ep->receives || ep->srx) /* another context receives the messages */
         return -FI_EOPNOTSUPP;
-    if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
-        /* receives cannot be triggered; fi_trigger(3) */
-        return xfer->flags & FI_TRIGGER ? -FI_ENOSYS : -FI_EBADFLAGS;
+    if (xfer->flags & ~(XFER_RECV_FLAGS | (ep->caps & FI_TRIGGER)))
+        return -FI_EBADFLAGS;
+    if (xfer->flags & FI_TRIGGER && (ofi_srx_of(ep) || xfer->flags & XFER_NOT_TRIGGERED))
+        return -FI_ENOSYS; /* fi_trigger(3) */
     if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
     err = xfer_peer(ep, xfer->addr, &peer);
@@ -263,10 +266,11 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         return err;
     if (xfer->flags & FI_MULTI_RECV && (pieces != 1 || !bytes))
         return -FI_EINVAL;
-    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_RECV);
+    struct ofi_op *op;
 
-    if (!op)
-        return -FI_EAGAIN;
+    err = ofi_op_begin(ep, xfer, OFI_COUNT_RECV, &op);
+    if (err)
+        return err;
     xfer_expect(op, xfer, bytes);
     op->req.incarnation = incarnation;
     if (xfer->flags & FI_MULTI_RECV)
@@ -275,7 +279,7 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
                                &op->req);
     if (err)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return xfer_result(ep, err);
 }
 

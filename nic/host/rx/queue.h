@@ -77,7 +77,10 @@ struct nic_recv {
     uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
     /* next of struct fabemu_multi; op.moved is the part of the buffer that messages have got */
     struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
-    uint64_t min_bytes;
+    union {
+        uint64_t min_bytes; /* of struct fabemu_multi */
+        uint32_t queue_id;  /* of one message: the queue, which may close before an armed start */
+    };
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");

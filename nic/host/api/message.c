@@ -401,10 +401,6 @@ static int receive_begin(struct fabemu *fab, struct nic_post *post)
     return 0;
 }
 
-/*
- * Check the source of a receive, and prepare the receive, except the limits of a receive for
- * several messages.
- */
 static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *iov, unsigned iovs,
                            struct fabemu_req *req)
 {
@@ -437,7 +433,10 @@ static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *
     return 0;
 }
 
-/* Check the source of a receive, and prepare all of the receive but the limits of a multi one. */
+/*
+ * Check the source of a receive, and prepare the receive, except the limits of a receive for
+ * several messages.
+ */
 static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req)
@@ -462,17 +461,6 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     recv->tag = tag;
     recv->ignore = ignore;
     return 0;
-}
-
-/* No unexpected message matches the receive, so let it wait for a message. */
-static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
-{
-    if (recv->queue->broken)
-        nic_op_end(fab, &recv->op, -ECANCELED);
-    else if (recv->op.node == FABEMU_ANY_NODE)
-        emu_list_add(&recv->queue->posted, &recv->op.post.link);
-    else
-        receive_post(fab, nic_peer(fab, recv->op.node), recv);
 }
 
 int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,

@@ -74,7 +74,7 @@ static int post_broadcast(const struct posting *p)
         if (!buf)
             return -ENOMEM;
         if (ompi_comm_rank(p->comm) == call->root &&
-            coll_fabemu_pack(call->out, count, call->dtype, buf) != OMPI_SUCCESS)
+            coll_fabemu_pack(call->out, count, call->dtype, buf, call->bytes) != OMPI_SUCCESS)
             return -EINVAL;
     }
     return fabemu_broadcast(p->group, buf, call->bytes, p->module->nodes[call->root], p->reqs);
@@ -132,18 +132,12 @@ static int allgather_own(const struct posting *p)
 {
     struct coll_fabemu_call *call = p->call;
     const int rank = ompi_comm_rank(p->comm);
+    char *to = call->packed ? (char *)call->packed + coll_fabemu_part_offset(call, rank)
+                            : coll_fabemu_part_place(call, rank) + call->dtype->super.true_lb;
 
-    const size_t bytes = coll_fabemu_part_bytes(call, rank);
-
-    if (call->packed)
-        return coll_fabemu_pack_own(p->comm, call,
-                                    (char *)call->packed + coll_fabemu_part_offset(call, rank),
-                                    bytes);
-    if (call->in == MPI_IN_PLACE)
+    if (!call->packed && call->in == MPI_IN_PLACE)
         return OMPI_SUCCESS;
-    return coll_fabemu_pack_own(p->comm, call,
-                                coll_fabemu_part_place(call, rank) + call->dtype->super.true_lb,
-                                bytes);
+    return coll_fabemu_pack_own(p->comm, call, to, coll_fabemu_part_bytes(call, rank));
 }
 
 static int post_allgather(const struct posting *p)
@@ -215,7 +209,7 @@ static int post_scatter(const struct posting *p)
         if (!blocks)
             return -ENOMEM;
         if (ompi_comm_rank(p->comm) == call->root &&
-            coll_fabemu_pack(call->in, count, call->in_type, blocks) != OMPI_SUCCESS)
+            coll_fabemu_pack(call->in, count, call->in_type, blocks, call->bytes) != OMPI_SUCCESS)
             return -EINVAL;
     }
     return fabemu_broadcast(p->group, blocks, call->bytes, p->module->nodes[call->root], p->reqs);
@@ -227,7 +221,8 @@ static int store_broadcast(ompi_communicator_t *comm, const struct coll_fabemu_c
 {
     if (!call->packed || ompi_comm_rank(comm) == call->root)
         return OMPI_SUCCESS;
-    return coll_fabemu_unpack(call->out, (size_t)call->count, call->dtype, call->packed);
+    return coll_fabemu_unpack(call->out, (size_t)call->count, call->dtype, call->packed,
+                              call->bytes);
 }
 
 static int store_reduce_scatter(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
@@ -243,32 +238,26 @@ static int store_allgather(ompi_communicator_t *comm, const struct coll_fabemu_c
     int rc = OMPI_SUCCESS;
 
     for (int part = 0; packed && part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++) {
+        size_t bytes = coll_fabemu_part_bytes(call, part);
+
         if (part != ompi_comm_rank(comm) || call->in != MPI_IN_PLACE)
             rc = coll_fabemu_unpack(coll_fabemu_part_place(call, part),
-                                    (size_t)coll_fabemu_part_count(call, part), call->dtype,
-                                    packed);
-        packed += coll_fabemu_part_bytes(call, part);
+                                    (size_t)coll_fabemu_part_count(call, part), call->dtype, packed,
+                                    bytes);
+        packed += bytes;
     }
     return rc;
 }
 
-/* Return how many elements a block has. A program may pass a larger count to a receive. */
-static size_t block_count(const struct coll_fabemu_call *call, size_t block)
-{
-    size_t size = call->dtype->super.size, most = size ? block / size : 0;
-
-    return most < (size_t)call->count ? most : (size_t)call->count;
-}
-
-/* Store a block from each rank. The blocks are @step bytes apart. */
+/* Store a block from each rank, even if the program receives more. Blocks are @step bytes apart. */
 static int store_blocks(ompi_communicator_t *comm, const struct coll_fabemu_call *call,
                         const char *from, size_t block, size_t step)
 {
     int rc = OMPI_SUCCESS;
 
     for (int part = 0; part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++, from += step)
-        rc = coll_fabemu_unpack(coll_fabemu_part_place(call, part), block_count(call, block),
-                                call->dtype, from);
+        rc = coll_fabemu_unpack(coll_fabemu_part_place(call, part), (size_t)call->count,
+                                call->dtype, from, block);
     return rc;
 }
 
@@ -287,8 +276,8 @@ static int store_scatter(ompi_communicator_t *comm, const struct coll_fabemu_cal
 
     if (call->out == MPI_IN_PLACE)
         return OMPI_SUCCESS;
-    return coll_fabemu_unpack(call->out, block_count(call, block), call->dtype,
-                              blocks + (size_t)ompi_comm_rank(comm) * block);
+    return coll_fabemu_unpack(call->out, (size_t)call->count, call->dtype,
+                              blocks + (size_t)ompi_comm_rank(comm) * block, block);
 }
 
 static int store_alltoall(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
@@ -310,7 +299,7 @@ static int combine_blocks(const struct coll_fabemu_call *call, char *blocks, int
 
     for (int rank = 0; rank < last; rank++, at += block)
         ompi_op_reduce(call->op, at, at + block, count, call->dtype);
-    return coll_fabemu_unpack(call->out, count, call->dtype, blocks + (size_t)last * block);
+    return coll_fabemu_unpack(call->out, count, call->dtype, blocks + (size_t)last * block, block);
 }
 
 /* Do the same if the elements have gaps. An operation needs them as the user lays them out. */
@@ -319,12 +308,13 @@ static int combine_spread(const struct coll_fabemu_call *call, const char *block
     const size_t count = (size_t)call->count, block = count * call->dtype->super.size;
     ptrdiff_t gap, span = opal_datatype_span(&call->dtype->super, count, &gap);
     char *both = malloc(2 * (size_t)span), *sum = both - gap, *next = sum + span;
-    int rc = both ? coll_fabemu_unpack(sum, count, call->dtype, blocks) : OMPI_ERR_OUT_OF_RESOURCE;
+    int rc = both ? coll_fabemu_unpack(sum, count, call->dtype, blocks, block)
+                  : OMPI_ERR_OUT_OF_RESOURCE;
 
     for (int rank = 1; rank <= last && rc == OMPI_SUCCESS; rank++) {
         char *old = sum;
 
-        rc = coll_fabemu_unpack(next, count, call->dtype, blocks + (size_t)rank * block);
+        rc = coll_fabemu_unpack(next, count, call->dtype, blocks + (size_t)rank * block, block);
         if (rc == OMPI_SUCCESS)
             ompi_op_reduce(call->op, old, next, count, call->dtype);
         sum = next;

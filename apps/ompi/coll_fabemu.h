@@ -24,6 +24,7 @@
 #include "ompi/mca/pml/pml.h"
 #include "ompi/op/op.h"
 #include "ompi/runtime/mpiruntime.h"
+#include "opal/runtime/opal_progress.h"
 
 #include "nic/fabemu.h"
 
@@ -138,6 +139,31 @@ static inline void coll_fabemu_repair_undo(void)
 {
 }
 #endif
+
+#define COLL_FABEMU_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
+
+/**
+ * coll_fabemu_wait_round - execute one round of waiting for operations of the adapter.
+ * @round: number of the round. @idle: rounds in a row in which the adapter had nothing to do.
+ *
+ * fabemu_progress() completes the operations, so it is called most often. Open MPI's own progress
+ * function is called now and then, because peers may need replies from this process (to messages or
+ * non-blocking collectives) before they reach the same call. It is not called in every round,
+ * because it polls every transport. With mpi_yield_when_idle it yields by itself if it found
+ * nothing, so this function then does not call fabemu_idle(), which would yield a second time.
+ */
+static inline void coll_fabemu_wait_round(struct fabemu *fab, unsigned round, unsigned *idle)
+{
+    if (round % COLL_FABEMU_PROGRESS_ROUNDS == 0) {
+        opal_progress();
+        if (opal_progress_yield_when_idle)
+            return;
+    }
+    if (fabemu_progress(fab))
+        *idle = 0;
+    else
+        fabemu_idle(fab, (*idle)++);
+}
 
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 
@@ -270,15 +296,20 @@ size_t coll_fabemu_part_bytes(const struct coll_fabemu_call *call, int part);
 size_t coll_fabemu_part_offset(const struct coll_fabemu_call *call, int part);
 char *coll_fabemu_part_place(const struct coll_fabemu_call *call, int part);
 
+/* --- copies (pack.c, also in the component for one-sided communication) --- */
+
 /** coll_fabemu_is_contiguous - return whether @count elements have no gaps between them. Pure. */
 bool coll_fabemu_is_contiguous(const ompi_datatype_t *dtype, size_t count);
 
 /**
- * coll_fabemu_pack - copy @count elements of @buf to the contiguous buffer @packed.
- * coll_fabemu_unpack - copy them from @packed to @buf. Return OMPI_SUCCESS or an error.
+ * coll_fabemu_pack - copy @count elements of @buf, but at most @most bytes, to the contiguous
+ * buffer @packed. coll_fabemu_unpack - copy them from @packed to @buf. Return OMPI_SUCCESS or an
+ * error.
  */
-int coll_fabemu_pack(const void *buf, size_t count, const ompi_datatype_t *dtype, void *packed);
-int coll_fabemu_unpack(void *buf, size_t count, const ompi_datatype_t *dtype, const void *packed);
+int coll_fabemu_pack(const void *buf, size_t count, const ompi_datatype_t *dtype, void *packed,
+                     size_t most);
+int coll_fabemu_unpack(void *buf, size_t count, const ompi_datatype_t *dtype, const void *packed,
+                       size_t most);
 
 /**
  * coll_fabemu_pack_own - copy this rank's contribution to an allgather, gather, scan or all-to-all

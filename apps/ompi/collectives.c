@@ -21,7 +21,6 @@
  */
 #include "coll_fabemu.h"
 
-#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
 #include <errno.h>
@@ -29,29 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/*
- * Execute one round of waiting for a collective. fabemu_progress() completes the collective, so it
- * is called most often. Open MPI's own progress function is called now and then, because peers may
- * need replies from this process (for one-sided windows or non-blocking collectives) before they
- * reach the collective. It is not called in every round, because it polls every transport. With
- * mpi_yield_when_idle it yields by itself if it found nothing, so this function then does not call
- * fabemu_idle(), which would yield a second time.
- */
-#define OPAL_PROGRESS_ROUNDS 64 /* rounds between calls of opal_progress(); power of two */
-
-static inline void wait_round(struct fabemu *fab, unsigned round, unsigned *idle)
-{
-    if (round % OPAL_PROGRESS_ROUNDS == 0) {
-        opal_progress();
-        if (opal_progress_yield_when_idle)
-            return;
-    }
-    if (fabemu_progress(fab))
-        *idle = 0;
-    else
-        fabemu_idle(fab, (*idle)++);
-}
 
 static const char *const coll_names[FABEMU_COLLS] = {
     [FABEMU_COLL_BARRIER] = "MPI_Barrier",     [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
@@ -284,7 +260,7 @@ static int run(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     if (OPAL_UNLIKELY(err))
         return coll_fabemu_failed_alone(module, comm, call->coll, err);
     while ((err = coll_fabemu_status(reqs, parts)) == FABEMU_PENDING)
-        wait_round(module->fab, round++, &idle);
+        coll_fabemu_wait_round(module->fab, round++, &idle);
     if (reqs != &one)
         free(reqs);
     return coll_fabemu_finish(module, comm, call, err);

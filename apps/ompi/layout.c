@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * layout.c - sizes and places of a collective's data, and copies between the user's buffers and
- * contiguous ones.
+ * layout.c - sizes and places of a collective's data.
  */
 #include "coll_fabemu.h"
 
-#include "opal/datatype/opal_convertor.h"
-
 #include <stdint.h>
-#include <string.h>
-
-/* --- sizes and places ------------------------------------------------------------------- */
 
 size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
                          const int *counts)
@@ -75,66 +69,6 @@ char *coll_fabemu_part_place(const struct coll_fabemu_call *call, int part)
     return (char *)call->out + elements * extent;
 }
 
-/* --- copies ----------------------------------------------------------------------------- */
-
-bool coll_fabemu_is_contiguous(const ompi_datatype_t *dtype, size_t count)
-{
-    /* one element of a type can be contiguous while a gap follows it */
-    return ompi_datatype_is_contiguous_memory_layout(dtype, count > 1 ? 2 : 1);
-}
-
-static int convert(opal_convertor_t *conv, bool pack, void *packed, size_t bytes)
-{
-    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
-    uint32_t iovs = 1;
-    int rc = pack ? opal_convertor_pack(conv, &iov, &iovs, &bytes)
-                  : opal_convertor_unpack(conv, &iov, &iovs, &bytes);
-
-    return rc == 1 ? OMPI_SUCCESS : OMPI_ERROR;
-}
-
-int coll_fabemu_pack(const void *buf, size_t count, const ompi_datatype_t *dtype, void *packed)
-{
-    size_t bytes = dtype->super.size * count;
-    opal_convertor_t conv;
-    int rc;
-
-    if (!bytes)
-        return OMPI_SUCCESS;
-    if (coll_fabemu_is_contiguous(dtype, count)) {
-        memcpy(packed, (const char *)buf + dtype->super.true_lb, bytes);
-        return OMPI_SUCCESS;
-    }
-    OBJ_CONSTRUCT(&conv, opal_convertor_t);
-    rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super, count,
-                                                  buf, 0, &conv);
-    if (rc == OPAL_SUCCESS)
-        rc = convert(&conv, true, packed, bytes);
-    OBJ_DESTRUCT(&conv);
-    return rc;
-}
-
-int coll_fabemu_unpack(void *buf, size_t count, const ompi_datatype_t *dtype, const void *packed)
-{
-    size_t bytes = dtype->super.size * count;
-    opal_convertor_t conv;
-    int rc;
-
-    if (!bytes)
-        return OMPI_SUCCESS;
-    if (coll_fabemu_is_contiguous(dtype, count)) {
-        memcpy((char *)buf + dtype->super.true_lb, packed, bytes);
-        return OMPI_SUCCESS;
-    }
-    OBJ_CONSTRUCT(&conv, opal_convertor_t);
-    rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super, count,
-                                                  buf, 0, &conv);
-    if (rc == OPAL_SUCCESS)
-        rc = convert(&conv, false, (void *)(uintptr_t)packed, bytes);
-    OBJ_DESTRUCT(&conv);
-    return rc;
-}
-
 int coll_fabemu_pack_own(ompi_communicator_t *comm, const struct coll_fabemu_call *call,
                          void *packed, size_t room)
 {
@@ -154,5 +88,5 @@ int coll_fabemu_pack_own(ompi_communicator_t *comm, const struct coll_fabemu_cal
         count *= (size_t)ompi_comm_size(comm);
     if (count * type->super.size > room)
         return OMPI_ERR_BAD_PARAM; /* the ranks' counts differ */
-    return coll_fabemu_pack(in, count, type, packed);
+    return coll_fabemu_pack(in, count, type, packed, room);
 }

@@ -260,11 +260,6 @@ static int start(struct accumulate *a, ptrdiff_t disp, int count, ompi_datatype_
     return choose_atomic(a) ? by_adapter(a) : by_transfer(a);
 }
 
-static struct osc_fabemu_span span_of(const void *buf, int count, ompi_datatype_t *type)
-{
-    return (struct osc_fabemu_span){.at = (uintptr_t)buf, .count = count, .type = type};
-}
-
 static int raccumulate(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
                        int its_count, ompi_datatype_t *its_type, ompi_op_t *op, ompi_win_t *win,
                        ompi_request_t **request)
@@ -272,7 +267,7 @@ static int raccumulate(const void *from, int count, ompi_datatype_t *type, int r
     struct accumulate a = {.w = osc_fabemu_window(win),
                            .name = request ? "MPI_Raccumulate" : "MPI_Accumulate",
                            .rank = rank,
-                           .from = span_of(from, count, type),
+                           .from = osc_fabemu_span_of(from, count, type),
                            .op = op,
                            .request = request};
 
@@ -293,8 +288,8 @@ static int rget_accumulate(const void *from, int count, ompi_datatype_t *type, v
     struct accumulate a = {.w = osc_fabemu_window(win),
                            .name = request ? "MPI_Rget_accumulate" : "MPI_Get_accumulate",
                            .rank = rank,
-                           .from = span_of(from, count, type),
-                           .to = span_of(to, to_count, to_type),
+                           .from = osc_fabemu_span_of(from, count, type),
+                           .to = osc_fabemu_span_of(to, to_count, to_type),
                            .op = op,
                            .request = request};
 
@@ -315,8 +310,8 @@ static int fetch_and_op(const void *from, void *to, ompi_datatype_t *type, int r
     struct accumulate a = {.w = osc_fabemu_window(win),
                            .name = "MPI_Fetch_and_op",
                            .rank = rank,
-                           .from = span_of(from, 1, type),
-                           .to = span_of(to, 1, type),
+                           .from = osc_fabemu_span_of(from, 1, type),
+                           .to = osc_fabemu_span_of(to, 1, type),
                            .op = op};
 
     return start(&a, disp, 1, type);
@@ -328,8 +323,8 @@ static int compare_and_swap(const void *from, const void *compare, void *to, omp
     struct accumulate a = {.w = osc_fabemu_window(win),
                            .name = "MPI_Compare_and_swap",
                            .rank = rank,
-                           .from = span_of(from, 1, type),
-                           .to = span_of(to, 1, type),
+                           .from = osc_fabemu_span_of(from, 1, type),
+                           .to = osc_fabemu_span_of(to, 1, type),
                            .compare = compare};
 
     return start(&a, disp, 1, type);

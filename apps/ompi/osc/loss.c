@@ -8,26 +8,16 @@
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
-#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
 #include <stdio.h>
 
-#define OPAL_PROGRESS_ROUNDS 64  /* as in collectives.c */
-#define PROBE_ROUNDS         64  /* rounds between two reads of the clock */
-#define PROBE_GAP_S          1.0 /* between two probes, as in nic/host/progress/watch.c */
+#define PROBE_ROUNDS 64  /* rounds between two reads of the clock */
+#define PROBE_GAP_S  1.0 /* between two probes, as in nic/host/progress/watch.c */
 
 void osc_fabemu_wait(struct osc_fabemu_window *w, struct osc_fabemu_wait *wait)
 {
-    if (++wait->round % OPAL_PROGRESS_ROUNDS == 0) {
-        opal_progress();
-        if (opal_progress_yield_when_idle)
-            return;
-    }
-    if (fabemu_progress(w->fab))
-        wait->idle = 0;
-    else
-        fabemu_idle(w->fab, wait->idle++);
+    coll_fabemu_wait_round(w->fab, ++wait->round, &wait->idle);
 }
 
 bool osc_fabemu_is_lost(const struct osc_fabemu_window *w, int rank)

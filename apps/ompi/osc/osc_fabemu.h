@@ -146,6 +146,13 @@ struct osc_fabemu_span {
     ompi_datatype_t *type;
 };
 
+/** osc_fabemu_span_of - return the span of @count elements of a buffer of this process. */
+static inline struct osc_fabemu_span osc_fabemu_span_of(const void *buf, int count,
+                                                        ompi_datatype_t *type)
+{
+    return (struct osc_fabemu_span){.at = (uintptr_t)buf, .count = count, .type = type};
+}
+
 /* The contiguous pieces of a span, one after the other. */
 struct osc_fabemu_pieces {
     opal_convertor_t convertor;
@@ -162,7 +169,7 @@ size_t osc_fabemu_span_bytes(const struct osc_fabemu_span *span);
 void *osc_fabemu_span_plain(const struct osc_fabemu_span *span);
 /** osc_fabemu_pack, osc_fabemu_unpack - copy the first @bytes of a span to or from @packed. */
 void osc_fabemu_pack(const struct osc_fabemu_span *span, void *packed, size_t bytes);
-void osc_fabemu_unpack(const struct osc_fabemu_span *span, void *packed, size_t bytes);
+void osc_fabemu_unpack(const struct osc_fabemu_span *span, const void *packed, size_t bytes);
 
 /* A call that moves data to or from a member, and the buffers that it needs until it ends. */
 struct osc_fabemu_part {

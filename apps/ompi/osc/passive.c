@@ -9,8 +9,6 @@
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
-#include "opal/runtime/opal_progress.h"
-
 #include <stdlib.h>
 
 #define BACK_OFF_MOST 8 /* 2^8 rounds between two attempts */
@@ -152,7 +150,10 @@ static void lock_request_all(struct osc_fabemu_window *w, struct lock_request *r
             osc_fabemu_wait(w, &wait);
 }
 
-/* Take the shared locks of all members. Those that were refused are taken one by one. */
+/*
+ * Take the shared locks of all members: request all of them at once, and then take each lock that
+ * another member held exclusively. After an error, release the locks again.
+ */
 static int lock_everyone(struct osc_fabemu_window *w)
 {
     static const char name[] = "MPI_Win_lock_all";
@@ -171,10 +172,10 @@ static int lock_everyone(struct osc_fabemu_window *w)
             w->peer[i].lock = OSC_FABEMU_SHARED;
         } else {
             one = osc_fabemu_state_add(w, i, OSC_FABEMU_AT(lock), (uint64_t)-1);
-            if (!one && !rc)
+            if (!one && !rc) {
                 one = lock_take(w, i, OSC_FABEMU_SHARED, name);
-            if (!one && !rc)
-                w->peer[i].lock = OSC_FABEMU_SHARED;
+                w->peer[i].lock = one ? OSC_FABEMU_UNLOCKED : OSC_FABEMU_SHARED;
+            }
         }
         rc = rc ? rc : one;
     }

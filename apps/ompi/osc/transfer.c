@@ -29,7 +29,7 @@ size_t osc_fabemu_span_bytes(const struct osc_fabemu_span *span)
 
 void *osc_fabemu_span_plain(const struct osc_fabemu_span *span)
 {
-    if (!ompi_datatype_is_contiguous_memory_layout(span->type, span->count))
+    if (!coll_fabemu_is_contiguous(span->type, (size_t)span->count))
         return NULL;
     return address(span->at + (uint64_t)span->type->super.true_lb);
 }
@@ -66,38 +66,15 @@ void osc_fabemu_pieces_end(struct osc_fabemu_pieces *pieces)
     OBJ_DESTRUCT(&pieces->convertor);
 }
 
-static void convert(const struct osc_fabemu_span *span, void *packed, size_t bytes, bool packs)
-{
-    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
-    uint32_t count = 1;
-    opal_convertor_t convertor;
-
-    if (!bytes)
-        return;
-    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    if (packs) {
-        (void)opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &span->type->super,
-                                                       (size_t)span->count, address(span->at), 0,
-                                                       &convertor);
-        (void)opal_convertor_pack(&convertor, &iov, &count, &bytes);
-    } else {
-        (void)opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &span->type->super,
-                                                       (size_t)span->count, address(span->at), 0,
-                                                       &convertor);
-        (void)opal_convertor_unpack(&convertor, &iov, &count, &bytes);
-    }
-    opal_convertor_cleanup(&convertor);
-    OBJ_DESTRUCT(&convertor);
-}
-
+/* The program's types are committed, so a copy cannot fail. */
 void osc_fabemu_pack(const struct osc_fabemu_span *span, void *packed, size_t bytes)
 {
-    convert(span, packed, bytes, true);
+    (void)coll_fabemu_pack(address(span->at), (size_t)span->count, span->type, packed, bytes);
 }
 
-void osc_fabemu_unpack(const struct osc_fabemu_span *span, void *packed, size_t bytes)
+void osc_fabemu_unpack(const struct osc_fabemu_span *span, const void *packed, size_t bytes)
 {
-    convert(span, packed, bytes, false);
+    (void)coll_fabemu_unpack(address(span->at), (size_t)span->count, span->type, packed, bytes);
 }
 
 /* --- requests -------------------------------------------------------------------------- */
@@ -512,15 +489,10 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
     return OMPI_SUCCESS;
 }
 
-static struct osc_fabemu_span span_of(const void *buf, int count, ompi_datatype_t *type)
-{
-    return (struct osc_fabemu_span){.at = (uintptr_t)buf, .count = count, .type = type};
-}
-
 static int put(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
                int its_count, ompi_datatype_t *its_type, ompi_win_t *win)
 {
-    const struct osc_fabemu_span mine = span_of(from, count, type);
+    const struct osc_fabemu_span mine = osc_fabemu_span_of(from, count, type);
 
     return transfer(osc_fabemu_window(win), "MPI_Put", &mine, rank, disp, its_count, its_type, true,
                     NULL);
@@ -529,7 +501,7 @@ static int put(const void *from, int count, ompi_datatype_t *type, int rank, ptr
 static int get(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp, int its_count,
                ompi_datatype_t *its_type, ompi_win_t *win)
 {
-    const struct osc_fabemu_span mine = span_of(to, count, type);
+    const struct osc_fabemu_span mine = osc_fabemu_span_of(to, count, type);
 
     return transfer(osc_fabemu_window(win), "MPI_Get", &mine, rank, disp, its_count, its_type,
                     false, NULL);
@@ -538,7 +510,7 @@ static int get(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t d
 static int rput(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
                 int its_count, ompi_datatype_t *its_type, ompi_win_t *win, ompi_request_t **request)
 {
-    const struct osc_fabemu_span mine = span_of(from, count, type);
+    const struct osc_fabemu_span mine = osc_fabemu_span_of(from, count, type);
 
     return transfer(osc_fabemu_window(win), "MPI_Rput", &mine, rank, disp, its_count, its_type,
                     true, request);
@@ -547,7 +519,7 @@ static int rput(const void *from, int count, ompi_datatype_t *type, int rank, pt
 static int rget(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp, int its_count,
                 ompi_datatype_t *its_type, ompi_win_t *win, ompi_request_t **request)
 {
-    const struct osc_fabemu_span mine = span_of(to, count, type);
+    const struct osc_fabemu_span mine = osc_fabemu_span_of(to, count, type);
 
     return transfer(osc_fabemu_window(win), "MPI_Rget", &mine, rank, disp, its_count, its_type,
                     false, request);

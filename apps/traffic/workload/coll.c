@@ -257,17 +257,7 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
 
 static uint32_t member_step(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct traffic_member *member = (struct traffic_member *)dev;
-    uint64_t arrive_ps;
-
-    emu_dev_take(dev, EMU_EVENT_DATA);
-    emu_dev_take(dev, EMU_EVENT_CREDIT);
-    arrive_ps = traffic_take(&member->base.rx, member->base.tx.profile->credit_ps, until_ps, member,
-                             member_deliver);
-    dev->next_ps = member_send(member, until_ps);
-    if (arrive_ps < dev->next_ps)
-        dev->next_ps = arrive_ps;
-    return 0;
+    return traffic_member_step(dev, until_ps, member_deliver, member_send);
 }
 
 /* --- functions of the driver -------------------------------------------------------- */

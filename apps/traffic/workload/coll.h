@@ -103,7 +103,7 @@ struct traffic_group {
 /* Traffic of a file system beside the groups: workload/storage.h. */
 struct traffic_storage {
     const uint32_t *server; /* plan.servers of them */
-    bool stopped;           /* clients write no more; the driver sets it */
+    bool stopped;           /* the clients must stop writing; set by the driver */
 };
 
 struct traffic_coll {

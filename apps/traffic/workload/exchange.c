@@ -231,17 +231,12 @@ static inline void exchange_deliver(void *context, const struct emu_entry *entry
                                     (member->op + ahead) * SLOTS + entry->hdr.op, at_ps);
 }
 
+static uint64_t exchange_send(struct traffic_member *member, uint64_t until_ps)
+{
+    return member->exchange ? exchange_run(member, until_ps) : EMU_NEVER;
+}
+
 uint32_t traffic_exchange_step(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct traffic_member *member = (struct traffic_member *)dev;
-    uint64_t arrive_ps;
-
-    emu_dev_take(dev, EMU_EVENT_DATA);
-    emu_dev_take(dev, EMU_EVENT_CREDIT);
-    arrive_ps = traffic_take(&member->base.rx, member->base.tx.profile->credit_ps, until_ps, member,
-                             exchange_deliver);
-    dev->next_ps = member->exchange ? exchange_run(member, until_ps) : EMU_NEVER;
-    if (arrive_ps < dev->next_ps)
-        dev->next_ps = arrive_ps;
-    return 0;
+    return traffic_member_step(dev, until_ps, exchange_deliver, exchange_send);
 }

@@ -54,6 +54,31 @@ static inline uint64_t traffic_member_awake(const struct traffic_member *member,
     return traffic_noise_after(&member->all->plan.noise, member->noise_phase_ps, at_ps);
 }
 
+/**
+ * traffic_member_step - execute a step of a member: receive what has arrived, and then send.
+ * @deliver: called for each entry that has arrived by @until_ps.
+ * @send: sends what may leave by @until_ps. Returns when it may send next; EMU_NEVER: it need not.
+ * Inline, so that the compiler can inline both functions.
+ */
+static inline uint32_t traffic_member_step(struct emu_dev *dev, uint64_t until_ps,
+                                           void (*deliver)(void *context,
+                                                           const struct emu_entry *entry),
+                                           uint64_t (*send)(struct traffic_member *member,
+                                                            uint64_t until_ps))
+{
+    struct traffic_member *member = (struct traffic_member *)dev;
+    uint64_t arrive_ps;
+
+    emu_dev_take(dev, EMU_EVENT_DATA);
+    emu_dev_take(dev, EMU_EVENT_CREDIT);
+    arrive_ps = traffic_take(&member->base.rx, member->base.tx.profile->credit_ps, until_ps, member,
+                             deliver);
+    dev->next_ps = send(member, until_ps);
+    if (arrive_ps < dev->next_ps)
+        dev->next_ps = arrive_ps;
+    return 0;
+}
+
 /** traffic_member_post_ps - return when the member's program may post member->op. Pure. */
 uint64_t traffic_member_post_ps(const struct traffic_member *member);
 

@@ -86,15 +86,5 @@ void traffic_storage_totals(const struct traffic_coll *all, uint64_t *sent, uint
 
 uint32_t traffic_storage_step(struct emu_dev *dev, uint64_t until_ps)
 {
-    struct traffic_member *member = (struct traffic_member *)dev;
-    uint64_t arrive_ps;
-
-    emu_dev_take(dev, EMU_EVENT_DATA);
-    emu_dev_take(dev, EMU_EVENT_CREDIT);
-    arrive_ps = traffic_take(&member->base.rx, member->base.tx.profile->credit_ps, until_ps, member,
-                             storage_deliver);
-    dev->next_ps = storage_send(member, until_ps);
-    if (arrive_ps < dev->next_ps)
-        dev->next_ps = arrive_ps;
-    return 0;
+    return traffic_member_step(dev, until_ps, storage_deliver, storage_send);
 }

@@ -99,7 +99,8 @@ double samples_sort(double *samples, int count)
     return samples[count / 2];
 }
 
-void network_enable(bool enable)
+/* Decide by Open MPI's tools interface (MPI_T) for communicators that are created from now on. */
+static void network_enable(bool enable)
 {
     MPI_T_cvar_handle handle;
     int provided, index, count, value = enable;
@@ -113,4 +114,20 @@ void network_enable(bool enable)
     }
     MPI_T_cvar_handle_free(&handle);
     MPI_T_finalize();
+}
+
+void transports_open(MPI_Comm comm[TRANSPORTS], bool differ)
+{
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm[NETWORK]);
+    if (differ)
+        network_enable(false);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm[MESSAGES]);
+    if (differ)
+        network_enable(true);
+}
+
+void transports_close(MPI_Comm comm[TRANSPORTS])
+{
+    MPI_Comm_free(&comm[MESSAGES]);
+    MPI_Comm_free(&comm[NETWORK]);
 }

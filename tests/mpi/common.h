@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * common.h - shared by the MPI programs here: options, samples, and a switch for collectives.
+ * common.h - shared by the MPI programs here: options, samples, and communicators.
  *
  * It uses no header of fabemu: plain mpicc builds it.
  */
 #ifndef COMMON_H
 #define COMMON_H
 
+#include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -41,11 +42,14 @@ double *samples_alloc(int count);
 /** samples_sort - sort ascending. Returns the median. */
 double samples_sort(double *samples, int count);
 
+enum transport { NETWORK, MESSAGES, TRANSPORTS };
+
 /**
- * network_enable - decide whether communicators that are created from now on run their collectives
- * in the network or over messages. Sets the parameter coll_fabemu_enable by Open MPI's tools
- * interface (MPI_T). Aborts if the program does not run over fabemu.
+ * transports_open - make two duplicates of MPI_COMM_WORLD, whose collectives run in the network and
+ * over messages. Aborts if the program does not run over fabemu.
+ * @differ: false: both use whatever Open MPI selects, for runs without fabemu.
  */
-void network_enable(bool enable);
+void transports_open(MPI_Comm comm[TRANSPORTS], bool differ);
+void transports_close(MPI_Comm comm[TRANSPORTS]);
 
 #endif

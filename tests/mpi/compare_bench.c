@@ -23,8 +23,6 @@
 
 #define MOST_BYTES (4 << 20)
 
-enum { NETWORK, MESSAGES, TRANSPORTS };
-
 struct bench {
     int rounds;
     int call_ms;      /* minimum time of all calls of one round */
@@ -235,15 +233,9 @@ int main(int argc, char **argv)
     b.out = calloc(1, MOST_BYTES);
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[NETWORK]);
-    if (!b.alone)
-        network_enable(false);
-    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[MESSAGES]);
-    if (!b.alone)
-        network_enable(true);
+    transports_open(b.comm, !b.alone);
     measure_all(&b);
-    MPI_Comm_free(&b.comm[MESSAGES]);
-    MPI_Comm_free(&b.comm[NETWORK]);
+    transports_close(b.comm);
     free(b.out);
     free(b.in);
     MPI_Finalize();

@@ -23,8 +23,6 @@
 
 #define UNIT 2000 /* multiplications in one unit of work */
 
-enum { NETWORK, MESSAGES, TRANSPORTS };
-
 struct bench {
     int bytes, rounds;
     bool sleep;
@@ -161,13 +159,9 @@ int main(int argc, char **argv)
     b.out = calloc(1, (size_t)b.bytes);
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[NETWORK]);
-    network_enable(false);
-    MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[MESSAGES]);
-    network_enable(true);
+    transports_open(b.comm, true);
     measure(&b);
-    MPI_Comm_free(&b.comm[MESSAGES]);
-    MPI_Comm_free(&b.comm[NETWORK]);
+    transports_close(b.comm);
     free(b.out);
     free(b.in);
     MPI_Finalize();

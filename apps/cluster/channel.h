@@ -172,12 +172,13 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 #define HOSTS_KEPT_BYTES(nodes) (CONN_EXCESS_MAX + (size_t)(nodes)*HOSTS_ASKED_MOST * 256u)
 
 /*
- * numbers.c: limit the lines that @conn accepts from another host to those that a correct host
- * sends in @fabric. hosts_line_most() - return the length of the longest such line. A number has at
- * most 20 digits. There are at most 17 numbers for each cable (in "scan" and "test"), and a few for
- * each switch or node (in "arrived", "groups" and "begin"). 5 MiB are added for the lists that do
- * not grow with the network: hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a message of
- * groups, or the request of a process.
+ * hosts_limit (numbers.c) - let @conn refuse a line from another host if it is longer, or has more
+ * lists, than any line that a correct host sends for @fabric. hosts_line_most() - return the length
+ * of the longest line that a correct host sends. A number has at most 20 digits. There are at most
+ * 17 numbers for each cable (in "scan" and "test"), and a few for each switch or node (in
+ * "arrived", "groups" and "begin"). 5 MiB are added for the lists that do not grow with the
+ * network: hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a message of groups, or the request
+ * of a process.
  */
 size_t hosts_line_most(const struct fabric *fabric);
 void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containers_max);

@@ -173,7 +173,10 @@ void daemon_client_flush(struct daemon *daemon, struct client *client)
     daemon->busy = daemon->busy || (client->has_lines && !err);
 }
 
-/* Send the queued bytes. @err: the result of queuing; after an error the client reads no more. */
+/*
+ * Send the queued bytes. @err: 0, or the error of queuing them: the client does not read its
+ * messages, so disconnect it.
+ */
 static void send_queued(struct daemon *daemon, struct client *client, int err)
 {
     if (!err) {

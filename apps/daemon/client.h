@@ -316,9 +316,9 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
  * daemon_groups_quit - remove @client from all of its groups, which breaks them. Returns an array
- * with one element for each node: the list of broken groups of which the node's process is a joined
- * or invited member; NULL: none. Returns NULL if there is no memory. The caller frees the array and
- * puts the lists.
+ * with an element for each node: the list of the broken groups that have the node as a joined or
+ * invited member, or NULL if there are none. Returns NULL if there is no memory. The caller frees
+ * the array and puts the lists.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
 

@@ -408,8 +408,8 @@ bool injector_will_revert(const struct injector *in)
 }
 
 /*
- * Make the changes that are due at @at_ps, those of older faults first, but at most *@left. Errors:
- * of the first change that fails; its fault makes no more changes.
+ * Make the changes that are due at @at_ps, those of older faults first, but at most *@left. Returns
+ * the error of the first change that fails. The fault of that change is not changed again.
  */
 static int injector_change(struct injector *in, uint64_t at_ps, uint32_t *left)
 {

@@ -24,12 +24,13 @@ struct agent_process {
     uint32_t events; /* epoll events for which conn is registered */
     int64_t client;  /* its number in messages to the coordinator, unique on this host */
     pid_t pid;
-    uint32_t asked;      /* number of its requests without a reply; at most HOSTS_ASKED_MOST */
-    bool mid;            /* the last piece of text sent to the process does not end a line */
-    size_t owed;         /* bytes of text from the coordinator that are not acknowledged yet */
-    int wrong;           /* -errno of an invalid line after its last request, or 0 */
-    bool attached;       /* it has a node: if its connection ends, it has died */
-    bool at_end;         /* it sends no more requests, but still gets replies to earlier requests */
+    uint32_t asked; /* number of its requests without a reply; at most HOSTS_ASKED_MOST */
+    bool mid;       /* the last piece of text sent to the process does not end a line */
+    size_t owed;    /* bytes of text from the coordinator that are not acknowledged yet */
+    int wrong;      /* -errno of an invalid line after its last request, or 0 */
+    bool attached;  /* it has a node: if its connection ends, it has died */
+    bool
+        at_end; /* the process has closed its sending side: it sends no request, but gets replies */
     bool closing;        /* close its connection when its output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
     bool exits;          /* it has announced that it exits without detaching */

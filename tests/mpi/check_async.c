@@ -4,30 +4,10 @@
  * completed in an order that differs between ranks, together with blocking collectives.
  */
 #include "check.h"
+#include "check_forms.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#if MPI_VERSION >= 4 || (defined OPEN_MPI && OMPI_MAJOR_VERSION >= 5)
-#define PERSISTENT                1
-#define Barrier_init              MPI_Barrier_init
-#define Bcast_init                MPI_Bcast_init
-#define Reduce_init               MPI_Reduce_init
-#define Allreduce_init            MPI_Allreduce_init
-#define Allgather_init            MPI_Allgather_init
-#define Reduce_scatter_block_init MPI_Reduce_scatter_block_init
-#elif defined OPEN_MPI && OPEN_MPI
-#include <mpi-ext.h>
-#ifdef OMPI_HAVE_MPI_EXT_PCOLLREQ
-#define PERSISTENT                1
-#define Barrier_init              MPIX_Barrier_init
-#define Bcast_init                MPIX_Bcast_init
-#define Reduce_init               MPIX_Reduce_init
-#define Allreduce_init            MPIX_Allreduce_init
-#define Allgather_init            MPIX_Allgather_init
-#define Reduce_scatter_block_init MPIX_Reduce_scatter_block_init
-#endif
-#endif
 
 #define MOST   24     /* collectives in flight */
 #define POISON (-777) /* in elements that must stay unwritten */
@@ -331,7 +311,7 @@ void check_nonblocking(struct check *check, const struct check_comm *comms, size
 
 /* --- persistent --------------------------------------------------------------------------- */
 
-#ifdef PERSISTENT
+#ifdef CHECK_INIT
 
 #define REQUESTS 6
 
@@ -342,27 +322,29 @@ static void call_init(struct call *call, MPI_Request *request)
 
     switch (call->kind) {
     case BARRIER:
-        Barrier_init(comm, MPI_INFO_NULL, request);
+        CHECK_INIT(Barrier)(comm, MPI_INFO_NULL, request);
         break;
     case BCAST:
-        Bcast_init(call->out, call->stride > 1 ? 1 : call->count, call->type, call->root, comm,
-                   MPI_INFO_NULL, request);
+        CHECK_INIT(Bcast)
+        (call->out, call->stride > 1 ? 1 : call->count, call->type, call->root, comm, MPI_INFO_NULL,
+         request);
         break;
     case REDUCE:
-        Reduce_init(in, call->out, call->count, call->type, MPI_SUM, call->root, comm,
-                    MPI_INFO_NULL, request);
+        CHECK_INIT(Reduce)
+        (in, call->out, call->count, call->type, MPI_SUM, call->root, comm, MPI_INFO_NULL, request);
         break;
     case ALLREDUCE:
-        Allreduce_init(in, call->out, call->count, call->type, MPI_SUM, comm, MPI_INFO_NULL,
-                       request);
+        CHECK_INIT(Allreduce)
+        (in, call->out, call->count, call->type, MPI_SUM, comm, MPI_INFO_NULL, request);
         break;
     case ALLGATHER:
-        Allgather_init(in, call->count, call->type, call->out, call->count, call->type, comm,
-                       MPI_INFO_NULL, request);
+        CHECK_INIT(Allgather)
+        (in, call->count, call->type, call->out, call->count, call->type, comm, MPI_INFO_NULL,
+         request);
         break;
     default:
-        Reduce_scatter_block_init(in, call->out, call->count, call->type, MPI_SUM, comm,
-                                  MPI_INFO_NULL, request);
+        CHECK_INIT(Reduce_scatter_block)
+        (in, call->out, call->count, call->type, MPI_SUM, comm, MPI_INFO_NULL, request);
         break;
     }
     if (call->stride > 1)

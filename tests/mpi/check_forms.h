@@ -8,7 +8,7 @@
 #include <mpi.h>
 #include <stdint.h>
 
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || (defined OPEN_MPI && OMPI_MAJOR_VERSION >= 5)
 #define CHECK_INIT(name) MPI_##name##_init
 #elif defined OPEN_MPI && OPEN_MPI
 #include <mpi-ext.h>

@@ -12,6 +12,7 @@ NODES = Axis("--topo", "nodes", log=2, form="qsnet:{}")
 PAIRS = Axis("--pattern", "permutation", form="permutation:{}")
 CHANNELS = Axis("--set", "virtual channels of a link", form="channels={}")
 BYTES = Axis("--bytes", "bytes of a message", log=2)
+TREES = Axis("--set", "trees of the group", log=2, form="broadcast_trees={}")
 SKEW = Axis("--skew", "time over which the nodes arrive (ns)", log=10, form="{}ns")
 
 BANDWIDTH = Quantity("bandwidth of a node (GB/s of payload)", "gbytes_per_s",
@@ -143,6 +144,16 @@ BROADCAST = {how: Series(
     for how, name in CASTS.items()}
 SOFTWARE = [how for how in CASTS if how != "hardware"]
 
+# --- Q9: several trees for broadcasts ------------------------------------------------------
+
+LINKS = (1, 2, 4)
+TREED = {links: Series(
+    f"{links} link{'s' if links > 1 else ''} per node", (
+        *MACHINE, "--topo", f"qsnet:64,links={links}", "--pattern", "multicast", "--sources",
+        "first:1", "--sets", "1", "--fanout", "63", "--fanout-law", "fixed", *PACKET, *FULL),
+    TREES, Pick((1, 2, 4, 8), (1, 2, 4)), lasting(20_000, 60_000), lambda x, ns: 100 * ns)
+    for links in LINKS}
+
 
 # --- the two tables ------------------------------------------------------------------------
 
@@ -158,6 +169,7 @@ FIGURES = (
     Figure("q7", "Barrier, all nodes arrive at once", tuple(BARRIER.values()), TIME),
     Figure("q8", "Barrier of 64 nodes", tuple(SKEWED.values()), LOG_TIME),
     Figure("q9", "Broadcast from one to 63 nodes", tuple(BROADCAST.values()), COMPLETION),
+    Figure("q10", "Broadcasts from one to 63 nodes", tuple(TREED.values()), BANDWIDTH),
 )
 
 
@@ -234,6 +246,13 @@ def least_cast_gain(results):
     return combined([cast_gain(size) for size in results.effort.pick(CAST_SIZES)], min)(results)
 
 
+def trees(links):
+    return Row("Q9", f"{links}.links", ("q10",),
+               f"broadcasts to 63 nodes with {links} links each: bandwidth with {links} trees / "
+               "with one", "x", "planned", AtLeast(0.95 * links),
+               quotient(value(TREED[links], links, BANDWIDTH), value(TREED[links], 1, BANDWIDTH)))
+
+
 ROWS = (
     all_to_all("adaptive", "more than 85", AtLeast(85)), all_to_all("oblivious", "-", None),
     all_to_all("static", "-", None),
@@ -260,4 +279,5 @@ ROWS = (
     Row("Q8", "1K", ("q9",),
         "broadcast of 1 KB to 63 nodes: time of fastest software / of switches", "x", "-", None,
         cast_gain(960)),
+    trees(2), trees(4),
 )

@@ -161,6 +161,10 @@ struct fabemu {
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
     void *chosen;                 /* tree (tsearch) of the regions with chosen keys */
 
+    /* Traps: base/trap.c. */
+    struct fabemu_trap trap;         /* the last one, and the number of all */
+    struct fabemu_event *trap_event; /* counts them; NULL: none */
+
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */
     struct emu_list fired;  /* events with armed operations that may be due */

@@ -25,6 +25,7 @@ struct nic_region {
     uint64_t origin;
     unsigned access;
     bool chosen; /* the application has chosen the key */
+    bool traps;  /* FABEMU_TRAPS: test whether pages are mapped */
     struct nic_access_events events;
     struct fabemu_group *group;   /* the group of a symmetric region; else NULL */
     struct nic_region *symmetric; /* next in fab->symmetric */

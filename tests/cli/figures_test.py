@@ -67,7 +67,7 @@ class FiguresTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {line.split()[0] for line in done.stdout.splitlines()}
         self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
-                         {f"q{n}" for n in range(1, 10)} | {f"Q{n}" for n in range(1, 9)} |
+                         {f"q{n}" for n in range(1, 11)} | {f"Q{n}" for n in range(1, 10)} |
                          {"r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
                          {f"n{n}" for n in range(1, 7)})
 

@@ -94,7 +94,7 @@ struct fabemu_req {
     void *context;              /* for the caller's use */
     struct fabemu_event *event; /* NULL, or the event that counts this completion */
     /* NULL, or the event that starts the operation when it reaches threshold; see "events" below.
-       Not allowed for receives */
+       Not allowed for receives of several messages, of claimed messages and of notices */
     struct fabemu_event *after;
     uint64_t threshold;
     /* receives, probes, puts, gets, atomics: the only incarnation of the node with which the
@@ -189,8 +189,8 @@ FABEMU_API void fabemu_socket(const char *path, char *ret, size_t bytes);
  * the rank that an MPI launcher exported (PMIX_RANK, OMPI_COMM_WORLD_RANK, PMI_RANK). If that node
  * is taken, the fabric assigns a free node. Errors: -ENOENT, no fabric named; -ECONNREFUSED, nobody
  * listens on the socket; -EACCES, the fabric belongs to another user; -EINVAL, $FABEMU_NODE is no
- * node of the fabric; -ENOSPC, every node is taken (fabemu_error() says how to get more); -EPROTO,
- * the fabric has another version than this library.
+ * node of the fabric, or $FABEMU_TCLASS no traffic class; -ENOSPC, every node is taken
+ * (fabemu_error() says how to get more); -EPROTO, the fabric has another version than this library.
  */
 FABEMU_API int fabemu_attach(struct fabemu **ret, const char *socket_path);
 
@@ -212,6 +212,25 @@ FABEMU_API void fabemu_detach(struct fabemu *fab);
  * its errno value does not fully describe. Never NULL.
  */
 FABEMU_API const char *fabemu_error(void);
+
+/*
+ * The traffic class of a process: which packets go first where packets wait for a cable. Each class
+ * has a priority for *short* packets, which occupy one segment of the wire, and one for longer
+ * packets. A higher priority goes first.
+ * Source: QsNet III §IV-B, priorities, for a file system's transfers beside small messages.
+ */
+#define FABEMU_TCLASS_DEFAULT 0u /* long packets have priority 1, short ones 2 */
+#define FABEMU_TCLASS_BULK    1u /* priority 0, for example for storage */
+#define FABEMU_TCLASS_LATENCY 2u /* long packets have priority 2, short ones 3 */
+
+/**
+ * fabemu_set_tclass - set the traffic class of what this process sends from now on, including its
+ * collectives. All members of a group should have the same class. The environment variable
+ * FABEMU_TCLASS (default, bulk or latency) sets it when the process attaches; then this call
+ * changes nothing. Without acknowledgments (fabemu_info.acknowledged) there are no priorities, and
+ * the class has no effect. Nothing limits which class a process chooses. Errors: -EINVAL.
+ */
+FABEMU_API int fabemu_set_tclass(struct fabemu *fab, unsigned tclass);
 
 /** fabemu_info - return the description of this process and fabric, valid until fabemu_detach(). */
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
@@ -258,8 +277,14 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
  * fabemu_block - let the library's thread step the adapter from now on, until a thread of the
  * application steps it again. For a thread that is about to block until a completion callback wakes
  * it. Without this call the library's thread takes over within 10 ms. Does not block.
+ *
+ * fabemu_hand_over - let the library's thread do so from the time when the next segment arrives,
+ * unless a thread of the application steps the adapter before. For a thread that has posted a long
+ * operation and may compute while it runs. If the thread waits for the operation instead, this
+ * call costs almost nothing.
  */
 FABEMU_API void fabemu_block(struct fabemu *fab);
+FABEMU_API void fabemu_hand_over(struct fabemu *fab);
 
 /* --- incarnations ------------------------------------------------------------------- */
 
@@ -515,7 +540,8 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_REMOTE_ATOMIC 4u
 #define FABEMU_BY_ADDRESS    8u  /* see fabemu_register() */
 #define FABEMU_CHOSEN_KEY    16u /* see fabemu_register() */
-#define FABEMU_TRAPS         32u /* see fabemu_register() */
+#define FABEMU_BY_PARTS      32u /* see fabemu_region_add() */
+#define FABEMU_TRAPS         64u /* see fabemu_register() */
 
 /**
  * fabemu_register - let peers access the memory [addr, addr + bytes), which they name by *key.
@@ -530,7 +556,7 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
  * fails at its origin with -EFAULT and changes nothing on these pages. After the pages are mapped,
  * another try succeeds. Without FABEMU_TRAPS such an access crashes this process. It costs a system
  * call per access, and one per segment of longer transfers. A page may be unmapped at any time, but
- * not by one thread while an atomic accesses it: unregister the region first.
+ * not by one thread while a put, a get or an atomic accesses it: unregister the region first.
  * Errors: -EEXIST, this process has a region with the chosen key; -ENOTSUP, FABEMU_TRAPS needs
  * Linux 5.14.
  */
@@ -544,6 +570,17 @@ FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, uns
  */
 FABEMU_API int fabemu_registerv(struct fabemu *fab, const struct fabemu_iov *iov, unsigned iovs,
                                 unsigned access, uint64_t *key);
+
+/**
+ * fabemu_region_add - let peers access the memory [addr, addr + bytes) as a part of a region that
+ * was registered with FABEMU_BY_PARTS and with 0 bytes. Peers name a byte of such a region by its
+ * address. One access may cover several parts if there are no gaps between them.
+ * Errors: -EEXIST, it overlaps a part; -ENOENT, there is no such region; -EINVAL, @bytes is 0.
+ * fabemu_region_remove - remove the part that begins at @addr. Transfers to or from it in progress
+ * end with -EACCES. Errors: -ENOENT.
+ */
+FABEMU_API int fabemu_region_add(struct fabemu *fab, uint64_t key, void *addr, size_t bytes);
+FABEMU_API int fabemu_region_remove(struct fabemu *fab, uint64_t key, const void *addr);
 
 /** fabemu_unregister - remove the region. Transfers to or from it in progress end with -EACCES. */
 FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
@@ -731,7 +768,9 @@ static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
  * A request with req->after is *armed*: its call returns, and the adapter starts the operation when
  * that event has reached req->threshold, which may be at once. When the operation completes, its
  * own event counts that and may start further operations. So a chain of operations runs without a
- * thread of the application. The data of an armed operation is read when it starts.
+ * thread of the application. The data of an armed operation is read when it starts. An armed
+ * receive is posted to its queue when it starts; if the queue has closed by then, it ends with
+ * -ECANCELED.
  *
  * If a request fails, its event does not count it but fails with the request's status. All
  * operations that are armed on that event or wait for it fail, too. An event that was opened with
@@ -853,7 +892,7 @@ FABEMU_API int fabemu_group_create(struct fabemu *fab, const uint32_t *nodes, ui
 FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t members,
                                  struct fabemu_group **ret);
 
-#define FABEMU_GROUP_KEY 63u /* the most bytes of a key */
+#define FABEMU_GROUP_KEY 95u /* the most bytes of a key */
 
 /**
  * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.
@@ -1033,6 +1072,35 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
 /* may be added to either test: the network repeats the test until it is true */
 #define FABEMU_TEST_UNTIL 2u
 
+/*
+ * Words may also be in memory. An adapter has FABEMU_MEMORY_WORDS words of 8 bytes that the process
+ * has mapped and the network can test. The process may use them like any other memory: it may store
+ * into them, and register them so that peers put into them or change them by atomics. Each member
+ * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
+ * i of each member's range. Members of a group can find out each other's words in its range.
+ *
+ * The program stores with release order, for example by C11 atomics. Then what the member had
+ * written to memory, and its puts that were complete before the store, are visible to a process
+ * whose test is true.
+ */
+#define FABEMU_MEMORY_WORDS 4096
+
+/**
+ * fabemu_words_alloc - allocate @count words of memory, which are 0. They are valid until
+ * fabemu_detach(). Errors: -EINVAL, @count is 0 or above FABEMU_MEMORY_WORDS; -ENOSPC.
+ * fabemu_words_free - free @count words that were allocated. No group may use them any more, and no
+ * region may contain them.
+ */
+FABEMU_API int fabemu_words_alloc(struct fabemu *fab, size_t count, uint64_t **words);
+FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t count);
+
+/**
+ * fabemu_group_memory - choose this member's range: @count words from @words on, which were
+ * allocated. From now on tests use them; before, tests of these words are false here. @count 0: use
+ * none. Each member may choose another part of its memory, and may choose again.
+ */
+FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
+
 /**
  * fabemu_group_set - write one of this member's own words. If this process tells another one that
  * the write is complete, that process finds the word set.
@@ -1042,7 +1110,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
                                 struct fabemu_req *req);
 
 /**
- * fabemu_group_test - test whether @word has @value at all members.
+ * fabemu_group_test - test whether @word has @value at all members. From FABEMU_WORDS on, it is a
+ * word in memory; the test is false at a member whose range does not have it.
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.
@@ -1092,6 +1161,11 @@ enum fabemu_coll {
     FABEMU_COLL_ALLREDUCE,
     FABEMU_COLL_ALLGATHER,
     FABEMU_COLL_REDUCE_SCATTER,
+    FABEMU_COLL_GATHER,
+    FABEMU_COLL_SCATTER,
+    FABEMU_COLL_SCAN,
+    FABEMU_COLL_ALLTOALL,
+    FABEMU_COLL_NEIGHBOR, /* collectives on the neighbours of a graph */
     FABEMU_COLLS
 };
 
@@ -1129,6 +1203,7 @@ enum fabemu_why {
     FABEMU_WHY_FINALIZE, /* MPI is shutting down */
     FABEMU_WHY_OFF,      /* disabled by an option */
     FABEMU_WHY_SLOWER, /* messages were measured to be faster for this size and number of members */
+    FABEMU_WHY_COUNTS, /* a member need not know how much data the others send */
     FABEMU_WHYS
 };
 

@@ -166,7 +166,7 @@ static const struct setting settings[] = {
 static const struct setting settings_4[] = {
     {"OMPI_MCA_pml", "cm", "cm", {0}},
     {"OMPI_MCA_btl", "self", NULL, {0}},
-    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves sm and pt2pt */
+    {"OMPI_MCA_osc", "^monitoring,portals4,rdma,ucx", NULL, {0}}, /* leaves fabemu, sm, pt2pt */
     {"OMPI_MCA_rmaps_base_oversubscribe", "1", NULL, {"OMPI_MCA_rmaps_base_no_oversubscribe"}},
     /* MPICH otherwise sends messages between processes of one host through shared memory */
     {"MPIR_CVAR_NOLOCAL",
@@ -379,31 +379,41 @@ static void set_provider(const struct walk *walk, const char *socket_path, const
         set_agent(walk, socket_path, provider, path);
 }
 
+/* Let Open MPI find the collective component, if it was built for version @major of Open MPI. */
+static void set_component(const struct walk *walk, int major)
+{
+    /* Open MPI 5 would pass the short name on to PMIx, which would look for its components there */
+    const char *name = major == 5 ? "OMPI_MCA_opal_mca_base_component_path"
+                                  : "OMPI_MCA_mca_base_component_path";
+    char dir[600], path[4096];
+
+    if (major != OMPI_MAJOR)
+        print_message("collectives of Open MPI %d will not run in the switches, but over messages: "
+                      "%s is built for Open MPI %d",
+                      major, COMPONENT, OMPI_MAJOR);
+    else if (!emu_plugin_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
+        print_message("%s is not built: collectives will not run in the switches; build it with "
+                      "scripts/build",
+                      COMPONENT);
+    else if (prepend(path, sizeof path, name, dir, COMPONENTS_DEFAULT))
+        walk->each(walk->context, name, path);
+}
+
 /* Set what Open MPI needs. @launcher: as is_open_mpi_5(). */
 static void set_open_mpi(const struct walk *walk, const char *launcher)
 {
-    char dir[600], path[4096];
+    bool is_5 = is_open_mpi_5(launcher);
 
     apply_all(walk, settings, sizeof settings / sizeof settings[0]);
     if (geteuid() == 0) {
         set_unless_users(walk, "OMPI_ALLOW_RUN_AS_ROOT", "1");
         set_unless_users(walk, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if (is_open_mpi_5(launcher)) {
+    if (is_5)
         apply_all(walk, settings_5, sizeof settings_5 / sizeof settings_5[0]);
-        print_message("Open MPI 5: collectives will not run in the switches, but over messages: %s "
-                      "is for Open MPI 4.1",
-                      COMPONENT);
-        return;
-    }
-    apply_all(walk, settings_4, sizeof settings_4 / sizeof settings_4[0]);
-    if (!emu_plugin_dir(dir, sizeof dir, COMPONENT, COMPONENT_BUILT))
-        print_message("%s is not built: collectives will not run in the switches; build it with "
-                      "scripts/build",
-                      COMPONENT);
-    else if (prepend(path, sizeof path, "OMPI_MCA_mca_base_component_path", dir,
-                     COMPONENTS_DEFAULT))
-        walk->each(walk->context, "OMPI_MCA_mca_base_component_path", path);
+    else
+        apply_all(walk, settings_4, sizeof settings_4 / sizeof settings_4[0]);
+    set_component(walk, is_5 ? 5 : 4);
 }
 
 int env_each(const char *socket_path, const char *provider, const char *launcher,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * agree.c - what the hosts of a cluster must have in common: the canonical text of the cluster
- * file, the digest of everything that they must agree on, and the key.
+ * agree.c - agreement of the hosts of a cluster: the canonical text of the cluster file, the digest
+ * of everything that must be equal on all hosts, and the key.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -70,7 +70,6 @@ static void print_counter(void *to, const char *part, const char *name)
     fprintf(to, "counter %s %s\n", part, name);
 }
 
-/* Print everything that hosts must agree on. */
 static int print_all(const struct cluster *cluster, const struct fabric_config *config, FILE *to)
 {
     cluster_print(cluster, to);
@@ -80,7 +79,7 @@ static int print_all(const struct cluster *cluster, const struct fabric_config *
     print_number(to, "seed", config->seed);
     print_number(to, "first", config->first);
     print_number(to, "link_rates", config->link_rates);
-    /* the format of messages between hosts depends on it */
+    /* the format of messages between hosts depends on this number */
     print_number(to, "port_words", EMU_PORT_WORDS);
     print_number(to, "start_ps", config->start_ps);
 #define PRINT(field, name, ms, what) print_number(to, name, config->bounds.field##_ms);
@@ -160,7 +159,7 @@ static int read_key(FILE *from, const char *name, uint8_t key[static CLUSTER_KEY
                        CLUSTER_KEY_BYTES, 2 * CLUSTER_KEY_BYTES);
 }
 
-/* Open the key's file, without waiting for a writer if it is a pipe. Errors: NULL and errno. */
+/* Open the key's file, and do not wait for a writer if it is a pipe. Errors: NULL and errno. */
 static FILE *open_key(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -19,7 +19,7 @@
 /*
  * Have @epoll report @what when @conn is readable (if @reads), and when it is writable while output
  * is queued. If neither applies, @epoll reports nothing, not even the end of the connection. @had:
- * the events requested so far, 0 at first; updated.
+ * the events that are requested now (0 at first), which this function updates.
  */
 static inline void hosts_listen_for(int epoll, struct conn *conn, bool reads, uint32_t *had,
                                     void *what)
@@ -45,8 +45,8 @@ static inline void hosts_listen(int epoll, struct conn *conn, uint32_t *had, voi
 /*
  * A message of a process is put on the control channel only while at most HOSTS_BACKLOG bytes are
  * queued there. The rest of the buffer (CONN_OUT_MAX) is for calls. Therefore a process that sends
- * more than the other host reads has to wait, and calls do not. A process has at most
- * HOSTS_ASKED_MOST requests in flight, so a process that does not read replies cannot send more.
+ * faster than the other host reads has to wait, but calls do not wait. A process that does not read
+ * replies must stop when it has HOSTS_ASKED_MOST requests in flight.
  */
 #define HOSTS_BACKLOG    ((size_t)512 << 10)
 #define HOSTS_ASKED_MOST 16u
@@ -71,9 +71,9 @@ static inline bool hosts_is_full(const struct conn *control)
 
 #define HOSTS_DRAIN_MS 1000 /* time to send the last messages when a channel is closed */
 /*
- * A host that belongs to another fabric makes the start fail only after this time, because it may
+ * If a host belongs to another fabric, the start fails only after this time, because the host may
  * be an old process that is about to exit. The coordinator waits HOSTS_LONGER_MS longer than the
- * agents, because agents end with the coordinator and must have sent their reports before that.
+ * agents, because agents end with the coordinator and must first send their reports.
  */
 #define HOSTS_REFUSED_MS 3000
 #define HOSTS_LONGER_MS  2000
@@ -83,7 +83,7 @@ static inline bool hosts_is_full(const struct conn *control)
 /* Have @epoll report @link, once, when the link's session has ended. Errors: -errno. */
 static inline int hosts_watch(int epoll, const struct hosts_link *link)
 {
-    /* no events: a hang-up is reported anyway, and data that a malicious host sends is not */
+    /* no events: a hang-up is reported anyway, and data from a malicious host is not */
     struct epoll_event event = {.data.ptr = (void *)(uintptr_t)link};
 
     return epoll_ctl(epoll, EPOLL_CTL_ADD, link->closed_fd, &event) < 0 ? -errno : 0;
@@ -119,8 +119,8 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
 
 /*
  * numbers.c: return the communication of this host's processes, with at most @most pairs of nodes,
- * beginning with pair number @from. If pairs are left out, "next" is the number of the first of
- * them. Data other than pairs is included only if @from is 0. Returns NULL if there is no memory.
+ * beginning with pair number @from. If pairs are left out, "next" is the number of the first pair
+ * left out. Other data is included only if @from is 0. Returns NULL if there is no memory.
  * hosts_comm_add() - add such an object to @sum; invalid parts are ignored.
  */
 #define HOSTS_PAIRS_MOST 65536u /* most pairs per message */
@@ -172,12 +172,12 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
 #define HOSTS_KEPT_BYTES(nodes) (CONN_EXCESS_MAX + (size_t)(nodes)*HOSTS_ASKED_MOST * 256u)
 
 /*
- * numbers.c: limit the lines that @conn accepts from another host, by what a correct host sends in
- * @fabric. hosts_line_most() - return the length of the longest such line. A number has at most 20
- * digits. There are at most 17 numbers for each cable (in "scan" and "test"), and a few for each
- * switch or node (in "arrived", "groups" and "begin"). 5 MiB are added for the lists that do not
- * grow with the network: hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a message of groups,
- * or the request of a process.
+ * numbers.c: limit the lines that @conn accepts from another host to those that a correct host
+ * sends in @fabric. hosts_line_most() - return the length of the longest such line. A number has at
+ * most 20 digits. There are at most 17 numbers for each cable (in "scan" and "test"), and a few for
+ * each switch or node (in "arrived", "groups" and "begin"). 5 MiB are added for the lists that do
+ * not grow with the network: hits of up to 131072 faults, HOSTS_PAIRS_MOST pairs, a message of
+ * groups, or the request of a process.
  */
 size_t hosts_line_most(const struct fabric *fabric);
 void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containers_max);
@@ -195,7 +195,7 @@ void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containe
 #define HOSTS_TEST_MOST 100000 /* most packets per test; the fabric manager uses 10000 */
 
 #define HOSTS_SAMPLE_BYTES ((size_t)32 << 10) /* size of a piece of a sample */
-#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* limit by which its last record may exceed that */
+#define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* by how much its last record may exceed that size */
 #define HOSTS_SAMPLE_ROW   80u                /* most bytes of counters of a device or a cable */
 
 #endif

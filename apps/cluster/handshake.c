@@ -48,7 +48,7 @@ static int meeting_peers(struct meeting *meeting)
 }
 
 /*
- * Check that ports connect this host with every other one. In simulated time all hosts exchange
+ * Check that ports connect this host with every other host. In simulated time all hosts exchange
  * frames, even if no cable of the network joins their parts.
  */
 static int check_pairs(const struct cluster *cluster, uint32_t self, char *error,

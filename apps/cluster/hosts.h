@@ -3,18 +3,18 @@
  * hosts.h - one fabric on several hosts. One host is the coordinator (coordinator/coordinator.h),
  * the others are agents (agent/agent.h).
  *
- * The daemon of the coordinator is the daemon of the whole fabric. To it, a process on another host
- * is a client like those of its own host: the process's agent forwards the client's lines over the
- * *control channel*, a stream between coordinator and agent (coordinator/clients.c,
- * agent/clients.c). Therefore attaching, groups, deaths, status and reports are handled by one
- * daemon, whatever host a process is on.
+ * The daemon of the coordinator is the daemon of the whole fabric. It treats processes on other
+ * hosts as clients, like those of its own host: the process's agent forwards the client's lines
+ * over the *control channel*, a stream between coordinator and agent (coordinator/clients.c,
+ * agent/clients.c). Therefore one daemon handles attaching, groups, deaths, status and reports for
+ * the processes of all hosts.
  *
  * The fabrics of all hosts are *replicas* (apps/fabric/hosts.h, struct fabric_mirror): each knows
  * the whole network, and has the devices of its own part. When the coordinator changes its replica,
- * it sends the change to all other hosts, which make changes in the order in which these were sent.
+ * it sends the change to all other hosts, which make all changes in the same order.
  *
  * A host link carries the control channel. Both ends send JSON, one message per line. C is the
- * number that an agent has given to a process:
+ * agent's number for a process:
  *
  *   to the coordinator  {"client":C,"new":PID,"command":NAME}   a process has connected
  *                       {"client":C,"line":{…}}                 its request
@@ -47,8 +47,8 @@
 #define HOSTS_MAX 64u
 
 /*
- * A host link, as one of its two hosts sees it: it leads to @host, over pair @number of the @of
- * pairs of ports that connect the two hosts. Its *session* is the connection between its two ends.
+ * A host link of this host: it leads to @host, over pair @number of the @of pairs of ports that
+ * connect the two hosts. Its *session* is the connection between its two ends.
  */
 struct hosts_link {
     uint32_t host;
@@ -57,7 +57,7 @@ struct hosts_link {
     int closed_fd; /* hangs up when the link's session ends; never read; borrowed */
 };
 
-/* Kinds of samples. A sample is what has changed since the last one; agents send it on request. */
+/* Kinds of samples. A sample contains the changes since the last one; agents send it on request. */
 enum hosts_sample_kind {
     HOSTS_SAMPLE_COUNTERS, /* counters, for telemetry_receive() */
     HOSTS_SAMPLE_FINISHED, /* finished operations of processes, for timeline_receive() */

@@ -3,8 +3,8 @@
  * links.c - Ethernet ports, and the host links over them.
  *
  * Several pairs of ports may connect two hosts. Cable k between the two hosts then uses pair k
- * modulo the number of pairs, which both hosts compute alike (fabric_crossings_by()). The control
- * channel uses the first pair.
+ * modulo the number of pairs, on both hosts (fabric_crossings_by()). The control channel uses the
+ * first pair.
  */
 #include "apps/cluster/links.h"
 #include "apps/fabric/hosts.h"
@@ -23,10 +23,10 @@
 #include "emu/hostlink/hostlink.h"
 #include "emu/util/now.h"
 
-#define PORT_FRAMES   4096u /* frames of a port, unless its sessions need more */
+#define PORT_FRAMES   4096u /* frames of a port; more if its sessions need more */
 #define FRAME_KIB     10u   /* memory of a frame, including what DPDK adds */
-#define MEMORY_MIB    256u  /* memory of all ports of a process, unless their frames need more */
-#define WINDOW_MOST   1024u /* limit of a session's unacknowledged frames (its window) */
+#define MEMORY_MIB    256u  /* memory of all ports of a process; more if their frames need more */
+#define WINDOW_MOST   1024u /* most unacknowledged frames of a session (its window) */
 #define KNOCK_BYTES   192   /* space for a line about a rejected host */
 #define CLOSE_LOOK_MS 1     /* interval between checks whether control channels are closed */
 
@@ -56,7 +56,7 @@ struct links {
     bool has_key;
     uint8_t key[CLUSTER_KEY_BYTES];
     int control[CLUSTER_HOSTS_MAX]; /* by host: this host's end of the control channel, or -1 */
-    /* links whose socket carries no control channel, and only shows the end of the session */
+    /* links without a control channel, whose socket only shows the end of the session */
     uint32_t watches;
     struct hosts_link watched[CLUSTER_HOSTS_MAX * CLUSTER_PORTS_MAX];
     uint32_t ports;
@@ -199,7 +199,10 @@ static int peer_control(struct links *links, const struct pair *which,
     return 0;
 }
 
-/* Return the largest window of @sessions sessions that fit in PORT_FRAMES frames, or the least. */
+/*
+ * Return the largest window for which @sessions sessions fit in PORT_FRAMES frames, or the least
+ * window.
+ */
 static uint32_t window_of(uint32_t sessions)
 {
     uint32_t window = WINDOW_MOST;
@@ -268,7 +271,6 @@ static int add_pair(struct links *links, struct port *port, const struct pair *p
     return peer_control(links, pair, peer);
 }
 
-/* Add the pairs that connect this host's port @p with ports of @host. */
 static int add_pairs(struct links *links, uint32_t p, uint32_t host, const uint8_t *digest)
 {
     struct pair pair = {.host = host, .of = cluster_links(links->cluster, links->hosts.self, host)};
@@ -559,7 +561,7 @@ void links_warn(void *ctx)
         char why[128];
 
         if (pair->warned || !emu_session_is_refused(session) ||
-            /* in this state the start soon fails with the reason */
+            /* in this state the start fails soon, and prints the reason */
             emu_session_state(session) == EMU_SESSION_REFUSED)
             continue;
         pair->warned = true;
@@ -608,7 +610,7 @@ void links_print_duplicates(void *ctx)
 
 /* --- report -------------------------------------------------------------------------------- */
 
-/* Add the estimate of the other host's clock, by which times are converted. */
+/* Add the estimate of the other host's clock, which is used to convert times. */
 static struct json_object *add_clock(struct json_object *ret, struct emu_hostlink_clock known)
 {
     if (!known.known)

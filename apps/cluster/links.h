@@ -51,9 +51,8 @@ int links_open(struct links **ret, const struct cluster *cluster, uint32_t self,
 /**
  * links_await_close - wait until the other hosts have received everything that was written to this
  * host's control channels, and have closed their ends (emu_hostlink_is_closed()). This host must
- * have closed its own ends. Does not wait for a host whose session has ended. Waits at most
- * @most_ms.
- * Thread: any, while the fabric's workers run.
+ * have closed its own ends. Does not wait for a host whose session has ended. Returns after
+ * @most_ms at the latest. Thread: any, while the fabric's workers run.
  */
 void links_await_close(const struct links *links, uint64_t most_ms);
 
@@ -74,17 +73,17 @@ const struct hosts_link *links_watched(const struct links *links, uint32_t *coun
 bool links_up(const void *links);
 
 /**
- * links_why - write, as a line for the user, which host link does not carry segments, and why, or
- * "" if all links do. Returns false if waiting is pointless, because the host at the other end
- * belongs to another fabric. @links: struct links. Thread: any.
+ * links_why - write a line for the user about a host link that does not carry segments, with the
+ * reason; "" if all links carry segments. Returns false if waiting is pointless, because the host
+ * at the other end belongs to another fabric. @links: struct links. Thread: any.
  */
 bool links_why(const void *links, char *text, size_t bytes);
 
 /**
  * links_launch_why - return whether an agent has failed and the links to its host do not carry
  * segments. If so, write a line for the user to @text. @failed: returns whether the agent that this
- * process started on @host has ended with an error, and writes which agent and how. @links: struct
- * links. Thread: the one that started the agents.
+ * process started on @host has ended with an error, and describes the agent and the error in @text.
+ * @links: struct links. Thread: the one that started the agents.
  */
 #define LINKS_HOW_BYTES 112
 bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *text, size_t bytes),
@@ -97,9 +96,9 @@ bool links_launch_why(const void *links, bool (*failed)(uint32_t host, char *tex
 int links_control_again(void *links, uint32_t host);
 
 /**
- * links_rejoin - allow the host links to @host to come up again, which they do once @host has
- * allowed it, too. Links of links_watched() whose session has ended get a new closed_fd. Returns 1
- * if all links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links.
+ * links_rejoin - allow the host links to @host to come up again. They do so when @host has allowed
+ * it, too. Links of links_watched() whose session has ended get a new closed_fd. Returns 1 if all
+ * links to @host carry segments, 0 if not yet. Errors: -errno. @links: struct links.
  * Thread: the one that watches the links.
  */
 int links_rejoin(void *links, uint32_t host);
@@ -111,17 +110,18 @@ int links_rejoin(void *links, uint32_t host);
 bool links_refused(const void *links, uint32_t host, char *text, size_t bytes);
 
 /**
- * links_warn - print which hosts are not connected although their frames arrive, and why: for
- * example, a host has another key. Prints one line per pair of ports, once. The start continues,
- * because the frames may be from someone else. @links: struct links. Thread: always the same.
+ * links_warn - print the hosts that are not connected although their frames arrive, with the
+ * reason; for example, a host has another key. Prints at most one line for each pair of ports. The
+ * start continues, because the frames may be from someone else. @links: struct links. Thread:
+ * always the same.
  */
 void links_warn(void *links);
 
 /**
- * links_duplicate - return a text on a rejected host that claims to be a connected one: which host
- * it is, and why it was rejected. *host: the host that it claims to be. Returns each text once,
- * valid until the next call; NULL if no text is left. links_print_duplicates() - print a line for
- * each text, by LINKS_DUPLICATE. @links: struct links. Thread: always the same.
+ * links_duplicate - return a text about a rejected host that claims to be a connected host: its
+ * address, and the reason of the rejection. *host: the host that it claims to be. Returns each text
+ * once, valid until the next call; NULL if no text is left. links_print_duplicates() - print a line
+ * for each text, by LINKS_DUPLICATE. @links: struct links. Thread: always the same.
  */
 #define LINKS_DUPLICATE "another host was refused that claims to be host %s, which continues: %s"
 const char *links_duplicate(void *links, uint32_t *host);
@@ -132,7 +132,7 @@ struct json_object *links_report(const struct links *links);
 
 /* --- handshake.c: connections of clock virtual ------------------------------------------------ */
 
-/* What hosts_handshake() needs to know about the hosts. */
+/* The hosts, for hosts_handshake(). */
 struct hosts_handshake_config {
     const struct cluster *cluster;
     uint32_t self;           /* number of this host */

@@ -64,8 +64,9 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list)
         counter[i] += json_object_get_uint64(json_object_array_get_idx(list, i));
     factor = json_object_get_double(json_object_array_get_idx(list, FABRIC_COUNTERS));
     lag_ns = json_object_get_uint64(json_object_array_get_idx(list, FABRIC_COUNTERS + 1));
-    if (factor >= 0 && factor < sum->real_time_factor) /* a host may send NaN, or less than 0 */
-        /* the smallest factor is that of the slowest host */
+    /* a host may send NaN, or a number below 0 */
+    if (factor >= 0 && factor < sum->real_time_factor)
+        /* the sum has the factor of the slowest host */
         sum->real_time_factor = factor;
     if (lag_ns > sum->worst_lag_ns)
         sum->worst_lag_ns = lag_ns;
@@ -155,7 +156,7 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
  */
 struct number {
     size_t offset;
-    /* how the numbers of two hosts are combined; ADDED_REAL: a double, sent as a whole number */
+    /* how to combine the numbers of two hosts; ADDED_REAL: a double, sent as a whole number */
     enum { ADDED, ADDED_REAL, LARGEST } how;
 };
 

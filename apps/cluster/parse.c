@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* parse.c - parses a cluster file line by line. Nothing in the file is trusted. */
+/* parse.c - parses a cluster file line by line, and checks every word. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -159,7 +159,6 @@ static int read_share(const struct parse *p, const char *word, uint32_t *ret)
     return 0;
 }
 
-/* Check that the last host in the file so far has a port. */
 static int host_end(const struct parse *p)
 {
     const struct cluster_host *host = host_last(p);
@@ -484,7 +483,10 @@ static int check_sessions(const struct parse *p)
     return 0;
 }
 
-/* Compare joins by hosts, then by ports, with the same result on machines of any byte order. */
+/*
+ * Compare joins by hosts, then by ports. The result does not depend on the byte order of the
+ * machine.
+ */
 static int join_rank(const void *left, const void *right)
 {
     const struct cluster_join *a = left, *b = right;

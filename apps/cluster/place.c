@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* place.c - which host has which switches, and which ports connect two hosts. */
+/* place.c - assigns the switches to hosts, and finds the ports that connect two hosts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,6 @@ uint64_t cluster_fabric(const struct cluster *cluster)
 
 /* --- ports -------------------------------------------------------------------------- */
 
-/* Return whether @join joins ports of hosts @a and @b. */
 static bool joins(const struct cluster_join *join, uint32_t a, uint32_t b)
 {
     return (join->host[0] == a && join->host[1] == b) || (join->host[0] == b && join->host[1] == a);

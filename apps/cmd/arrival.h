@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arrival.h - lines of `fabemu run` about how many processes have attached, if this takes long.
+ * arrival.h - lines of `fabemu run` about the number of attached processes, if attaching takes
+ * long.
  *
  * The first line is printed after 2 s, and further lines after 4, 8, 16 s and so on, but only if
  * the number has changed since the last line. If a line was printed, a last line follows when all
@@ -25,7 +26,7 @@ struct arrival {
 
 /**
  * arrival_begin - begin to wait if @command, which was just started, is an MPI launcher. For other
- * commands the wait begins when a process attaches that is one of several ranks.
+ * commands the wait begins when one of several ranks attaches.
  */
 void arrival_begin(struct arrival *a, const char *command);
 

@@ -19,7 +19,7 @@ struct benchmark {
     const char *about;
     void (*run)(struct bench *bench, int arg);
     int arg;
-    bool mpi; /* it needs mpirun and the bench programs of tests/mpi */
+    bool mpi; /* the benchmark needs mpirun and the bench programs of tests/mpi */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -193,6 +193,6 @@ int bench_main(int argc, char **argv)
     bench_end(bench);
     if (skipped)
         print_message("no MPI rows: %s", missing);
-    /* if --only does not name them, it is no error that MPI rows were not measured */
+    /* rows of MPI that were not measured are an error only if --only names them */
     return bench->failed || (skipped && arguments.only) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

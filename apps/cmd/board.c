@@ -35,8 +35,8 @@ static struct short_text brief(double number)
 }
 
 /*
- * Return a node's or switch's name in the network's file, or else its number. Of a longer name, the
- * end is shown, because names often differ only there.
+ * Return a node's or switch's name in the network's file, or else its number. Show the end of a
+ * longer name, because names often differ only there.
  */
 static struct short_text label(const struct telemetry_view *view, bool node, uint32_t number)
 {
@@ -244,7 +244,10 @@ static struct duration time_between(const struct telemetry_view *view, uint64_t 
     return duration_of_ns(to > from ? ns : 0);
 }
 
-/* Write what a process waits for, and how long: "barrier 3, 1.2 s"; 3 is the group or the node. */
+/*
+ * Write the operation for which a process waits, and its duration: "barrier 3, 1.2 s"; 3 is the
+ * group or the node.
+ */
 static void wait_text(const struct span *span, uint32_t n, char *ret, size_t ret_bytes)
 {
     const struct telemetry_view_node *node = &span->now->node[n];

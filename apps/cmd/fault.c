@@ -19,7 +19,7 @@
 #include "apps/fault/fault.h"
 #include "apps/fault/internal.h"
 
-#define TARGETS_SHOWN 8 /* limit of the targets of a fault that the dry run prints */
+#define TARGETS_SHOWN 8 /* most targets of a fault that the dry run prints */
 
 static const struct options_command fault_command = {
     .name = "fault",
@@ -33,7 +33,7 @@ static const struct options_command fault_command = {
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_JSON | OPTIONS_ANY_CLOCK,
 };
 
-/* The values of options of which at most one may be given. */
+/* The values of mutually exclusive options. */
 struct wanted {
     bool list;
     const char *show;
@@ -147,7 +147,10 @@ static void print_targets(const struct fault *fault, const struct topo_graph *gr
     putchar('\n');
 }
 
-/* Print a fault in its canonical form, with its targets. @note: the last note; none is repeated. */
+/*
+ * Print a fault in its canonical form, with its targets. @note: the last note, which is not
+ * repeated.
+ */
 static int print_fault(const struct fault *fault, const struct fault_network *network,
                        uint64_t seed, char note[static FAULT_ERROR_BYTES])
 {

@@ -22,7 +22,10 @@
 
 #define DEBIAN_PYTHON "/usr/bin/python3"
 
-/* Where the program may be, relative to this executable's folder. FIGURES_SOURCE is tried last. */
+/*
+ * Possible places of the program, relative to this executable's folder. FIGURES_SOURCE is tried
+ * last.
+ */
 static const char *const places[] = {"../scripts/figures", "../share/fabemu/figures", NULL};
 
 static bool is_runner(const char *folder)

@@ -33,9 +33,10 @@
 #include "apps/cmd/standstill.h"
 #include "emu/util/now.h"
 
-#define EXIT_UNWRITTEN 3     /* exit status of the fabric's process if it could not write a file */
-#define FAILED_MS      2000  /* longest wait until the supervisor has read why the start failed */
-#define OTHERS_MS      10000 /* how much longer than the fabric the supervisor waits for hosts */
+#define EXIT_UNWRITTEN 3 /* exit status of the fabric's process if it could not write a file */
+/* longest wait until the supervisor has read the reason of a failed start */
+#define FAILED_MS      2000
+#define OTHERS_MS      10000 /* additional time for which the supervisor waits for other hosts */
 #define CLOSE_MS       5000  /* longest wait until all other hosts confirm the end */
 #define CONFIRM_MS     1000  /* longest wait until the coordinator confirms that a host leaves */
 #define START_CHECK_MS 100   /* interval of checks whether the start was cancelled */
@@ -90,7 +91,8 @@ static void settle_in(void)
     signal(SIGTTOU, SIG_IGN); /* a background process may write to its terminal */
     prctl(PR_SET_NAME, "fabemu-fabric");
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* attaching makes a file; at the limit of its size, get an error */
+    /* get an error, not a signal, if the file of a host interface exceeds the limit of its size */
+    signal(SIGXFSZ, SIG_IGN);
     if (null >= 0) {
         dup2(null, STDIN_FILENO);
         dup2(null, STDOUT_FILENO);
@@ -312,7 +314,7 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
     int err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
 
     if (!err && strcmp(emu_json_text(event, "event", ""), "handshake") == 0) {
-        /* this host's part has started: wait as long again for the other hosts */
+        /* this host's part has started: wait for the other hosts, again for the same time */
         json_object_put(event);
         err = wait_first(host, plan, emu_bound_int_ms(start_ms), &event);
     }
@@ -366,7 +368,7 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
     if (err)
         return err;
     err = fork_host(ret, config, listen_fd, plan, error, error_bytes);
-    close(listen_fd); /* only the fabric's process may keep it open */
+    close(listen_fd); /* the fabric's process keeps it open */
     if (err) {
         paths_unlink(&ret->socket);
         return err;

@@ -20,9 +20,10 @@
 #define HOST_WHY_BYTES 512
 
 struct host {
-    pid_t pid;        /* the fabric's process; 0: it has ended and was reaped */
-    int status;       /* after it was reaped: as from wait() */
-    struct conn conn; /* to the fabric, for requests, replies, events; fd -1: it has ended */
+    pid_t pid;  /* the fabric's process; 0: it has ended and was reaped */
+    int status; /* after it was reaped: as from wait() */
+    /* connection to the fabric, for requests, replies and events; fd -1: the fabric has ended */
+    struct conn conn;
     struct paths_socket socket;
     struct emu_bounds bounds;   /* only `stop` is used from here */
     struct json_object *report; /* the final report; NULL: not received */
@@ -32,7 +33,7 @@ struct host {
     struct procs_frozen frozen; /* processes that faults have stopped; host_ended() resumes them */
 };
 
-/* What a fabric's process does in addition to running the fabric. */
+/* Additional tasks of a fabric's process. */
 struct host_plan {
     /*
      * "NAME=VALUE", which is in the environment of all processes of the run, or NULL. If the
@@ -65,7 +66,9 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
 void host_signals(sigset_t *ret);
 int host_signal_waits(void);
 
-/** host_event - note an event that each supervisor needs: the final report, a frozen process. */
+/**
+ * host_event - handle an event that each supervisor needs: the final report, or a frozen process.
+ */
 void host_event(struct host *host, struct json_object *event);
 
 /** host_say - print the line that all supervisors print about an event, if there is one. */

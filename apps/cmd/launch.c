@@ -2,9 +2,9 @@
 /*
  * launch.c - a fabric on several hosts (--cluster): see launch.h.
  *
- * A launcher such as ssh is started once for each other host, as AGENT HOST COMMAND-LINE, where
- * AGENT are the words of --launch. A shell on that host executes the command line. If a word of
- * AGENT contains %h, the host's name replaces %h, and only the command line is appended.
+ * A launcher such as ssh is started once for each other host, as AGENT HOST COMMAND-LINE. AGENT are
+ * the words of --launch. A shell on that host executes the command line. If a word of AGENT
+ * contains %h, the host's name replaces %h, and only the command line is appended.
  */
 #include "apps/cmd/launch.h"
 

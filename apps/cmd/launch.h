@@ -25,7 +25,7 @@ struct hosts_plan {
     const struct options *options; /* hosts_launch() passes them to the other hosts */
 };
 
-/* Which host of the cluster file a command must run on. */
+/* The host of the cluster file on which a command must run. */
 enum hosts_role {
     HOSTS_COORDINATOR, /* the first host */
     HOSTS_AGENT,       /* any other host */
@@ -65,7 +65,7 @@ bool hosts_launch_failed(uint32_t host, char *text, size_t bytes);
 
 /**
  * hosts_launched_end - wait up to 2 s until all launchers that this process started have ended, so
- * that the other hosts can still print through them why they end.
+ * that the other hosts can still print the reasons of their ends through them.
  */
 void hosts_launched_end(void);
 

@@ -373,7 +373,7 @@ static bool writes_file(const struct option_row *row)
            strcmp(row->value, "FILE") == 0;
 }
 
-/* Find the index of @value in @names, such as "a|b|c". Returns false if it is not there. */
+/* Find the index of @value in @names, such as "a|b|c". Returns false if @names does not have it. */
 static bool find_choice(const char *names, const char *value, unsigned *ret)
 {
     size_t length = strlen(value);

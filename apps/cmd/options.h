@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options.h - the options of commands, and the configuration of a fabric that is made of them. */
+/* options.h - the options of commands, and the configuration of a fabric that is made from them. */
 #ifndef APPS_CMD_OPTIONS_H
 #define APPS_CMD_OPTIONS_H
 
@@ -45,7 +45,7 @@ struct option_row {
     const char *name;
     const char *value; /* form of the value in --help; "[=VALUE]": optional; NULL: no value */
     const char *help;
-    /* Parse a value into @into. False: the value is wrong, and *@right says what would be right. */
+    /* Parse a value into @into. False: the value is wrong, and *@right describes a right one. */
     bool (*read)(void *into, const char *value, const char **right);
 
     /*
@@ -61,7 +61,7 @@ struct option_row {
     const struct quantity_form *form;
     uint64_t least, most;
     bool wide;
-    const char *right; /* for errors: what would be right */
+    const char *right; /* for errors: a description of a right value */
 
     unsigned group; /* shared option: enum options_group; other option: defined by its command */
 };
@@ -87,7 +87,7 @@ struct option_table {
         (rows), sizeof(rows) / sizeof(rows)[0], (into), NULL \
     }
 
-/* What options_parse() must know of a command, also for its --help. */
+/* The properties of a command that options_parse() and --help need. */
 struct options_command {
     const char *name;     /* "run" */
     const char *operands; /* "-- COMMAND…" */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* options_fabric.c - make a fabric's configuration of the options of a command. */
+/* options_fabric.c - make a fabric's configuration from the options of a command. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +22,9 @@
 #define ROUND_TRIPS     2 /* a crosspoint has space for the segments of so many round trips */
 
 /*
- * Return the size of a crosspoint that covers ROUND_TRIPS of the fastest cable, since a cable would
- * otherwise be idle while it waits for credits. Limited by what a switch of this network can hold.
+ * Return the size of a crosspoint that covers ROUND_TRIPS of the fastest cable, because a cable
+ * would otherwise be idle while it waits for credits. The result is at most the size that a switch
+ * of this network can hold.
  */
 static uint32_t xpoint_slots(const struct fabric_config *config)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plan.h - what a fabric's process does in addition to running the fabric, according to the
- * options: inject a schedule of faults, write files, serve a web page, use several hosts.
+ * plan.h - additional tasks of a fabric's process, according to the options: inject a schedule of
+ * faults, write files, serve a web page, use several hosts.
  */
 #ifndef APPS_CMD_PLAN_H
 #define APPS_CMD_PLAN_H

@@ -50,7 +50,7 @@
 #include "emu/util/now.h"
 
 #define AGAIN_MS       100  /* interval of checks of processes that are being killed */
-#define GIVE_UP_MS     1800 /* no longer wait for a process that SIGKILL has not ended by then */
+#define GIVE_UP_MS     1800 /* stop waiting for a process that SIGKILL has not ended in this time */
 #define LAST_EVENTS_MS 1000 /* longest wait for the last events of a fabric that has ended */
 
 enum phase { RUNNING, LEFTOVER, ENDING, TERM, KILL, LAST };
@@ -384,7 +384,10 @@ static size_t find_left(const struct run *run, pid_t *left, size_t max)
     return count;
 }
 
-/* Do what is due. Returns true when the run is over. *@timeout_ms: how long to wait for events. */
+/*
+ * Do all that is due. Returns true when the run is over. *@timeout_ms: receives how long to wait
+ * for events.
+ */
 static bool step(struct run *run, int64_t *timeout_ms)
 {
     pid_t left[PROCS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * standstill.h - print which process waits for which, from the JSON of daemon/standstill.h. A
- * *standstill* is a time in which no segment moves while processes wait for the fabric.
+ * standstill.h - the supervisor's reports of standstills. A *standstill* is a time in which no
+ * segment moves while processes wait for the fabric.
  */
 #ifndef APPS_CMD_STANDSTILL_H
 #define APPS_CMD_STANDSTILL_H
@@ -18,12 +18,11 @@ struct json_object;
  * reported only once, and after each report `after_ns` doubles.
  */
 struct standstill {
-    bool ends_run;            /* end the run after the report */
-    struct json_object *last; /* the fabric's last event; NULL: no standstill */
-    int64_t after_ns;         /* report after this time without movement; 0: never */
-    bool printed;             /* the present standstill was reported */
-    struct json_object
-        *longest; /* the last event of the longest one that was reported; NULL: none */
+    bool ends_run;               /* end the run after the report */
+    struct json_object *last;    /* the fabric's last event; NULL: no standstill */
+    int64_t after_ns;            /* report after this time without movement; 0: never */
+    bool printed;                /* the present standstill was reported */
+    struct json_object *longest; /* the last event of the longest reported standstill; NULL: none */
 };
 
 /** standstill_event - handle an event "standstill". @say_it: print a report if one is due. */
@@ -35,22 +34,5 @@ void standstill_release(struct standstill *standstill);
 void standstill_report(const struct standstill *standstill, struct json_object *report);
 /** standstill_disagreement - print one line for the event "disagreement". */
 void standstill_disagreement(struct json_object *event);
-
-/** standstill_for_ns - return the time without movement, or 0. @message: a status or event. */
-int64_t standstill_for_ns(struct json_object *message);
-
-/**
- * standstill_print_time - print a line with the time without movement, and for how much of that
- * time threads of this host waited for a core.
- */
-void standstill_print_time(struct json_object *message, void (*print)(const char *line));
-
-/**
- * standstill_print - print lines about each collective that waits for members, each process whose
- * operation is pending for a second or more, and each link that waits.
- * @message: a status or an event, with the fields "attached" and "standstill".
- * @print: called with each line, which has no newline.
- */
-void standstill_print(struct json_object *message, void (*print)(const char *line));
 
 #endif

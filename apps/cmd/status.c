@@ -18,7 +18,7 @@
 #include "apps/control/paths.h"
 #include "apps/daemon/report.h"
 #include "apps/cmd/commands.h"
-#include "apps/cmd/standstill.h"
+#include "apps/cmd/standstill_lines.h"
 #include "apps/base/message.h"
 #include "apps/base/text.h"
 #include "apps/telemetry/view.h"

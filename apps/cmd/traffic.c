@@ -50,7 +50,7 @@ static const struct options_command traffic_command = {
 
 struct progress {
     bool shown;         /* standard error is a terminal */
-    int64_t last_ms;    /* when it was last printed, by emu_now_ms() */
+    int64_t last_ms;    /* time of the last print, by emu_now_ms() */
     uint32_t run, runs; /* index of the present run; number of runs */
 };
 

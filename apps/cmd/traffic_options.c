@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* traffic_options.c - the options of `fabemu traffic`, and the configuration made of them. */
+/* traffic_options.c - the options of `fabemu traffic`, and the configuration made from them. */
 #include "apps/cmd/traffic.h"
 
 #include <assert.h>
@@ -9,6 +9,7 @@
 
 #include "apps/base/quantity.h"
 #include "apps/base/message.h"
+#include "emu/packet/packet.h"
 #include "apps/traffic/workload/relay.h"
 
 #define LOAD_MOST    (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
@@ -125,6 +126,42 @@ static bool read_placement(void *into, const char *value, const char **right)
     return o->config.at_random || strcmp(value, "block") == 0;
 }
 
+static const char *const tclasses[] = {
+    [EMU_TCLASS_DEFAULT] = "default", [EMU_TCLASS_BULK] = "bulk", [EMU_TCLASS_LATENCY] = "latency"};
+
+static bool tclass_of(const char *name, uint8_t *ret)
+{
+    for (uint8_t i = 0; i < EMU_TCLASSES; i++)
+        if (strcmp(name, tclasses[i]) == 0) {
+            *ret = i;
+            return true;
+        }
+    return false;
+}
+
+static bool read_tclass(void *into, const char *value, const char **right)
+{
+    struct traffic_options *o = into;
+    *right = "default, bulk or latency";
+    return tclass_of(value, &o->config.tclass);
+}
+
+static bool read_storage(void *into, const char *value, const char **right)
+{
+    struct traffic_options *o = into;
+    const char *colon = strchr(value, ':');
+    char servers[16];
+    uint64_t count;
+
+    *right = "a number of servers from 1 on, and optionally a colon and a traffic class: default, "
+             "bulk or latency";
+    snprintf(servers, sizeof servers, "%.*s", colon ? (int)(colon - value) : 15, value);
+    if (!options_count(servers, 1, UINT32_MAX, &count))
+        return false;
+    o->config.servers = (uint32_t)count;
+    return !colon || tclass_of(colon + 1, &o->config.storage_tclass);
+}
+
 static bool read_noise(void *into, const char *value, const char **right)
 {
     struct traffic_options *o = into;
@@ -205,6 +242,11 @@ static const struct option_row rows[] = {
      .choice = true, .right = "hardware, dissemination or tree", .group = USE_COLLECTIVE},
     {"noise", "PERIOD:LENGTH", "collectives: each node is interrupted for LENGTH once per PERIOD",
      .read = read_noise, .group = USE_COLLECTIVE},
+    {"tclass", "CLASS", "collectives: traffic class: default, bulk or latency (--profile qsnet3)",
+     .read = read_tclass, .group = USE_COLLECTIVE},
+    {"storage", "N[:CLASS]",
+     "collectives: all nodes in no group write to N of them without end, with this traffic class",
+     .read = read_storage, .group = USE_COLLECTIVE},
 };
 
 static_assert(FABRIC_GROUPS_MAX == 65536 && FABRIC_COMBINING_MAX == 1024, "ranges in rows[]");

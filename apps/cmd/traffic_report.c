@@ -178,6 +178,12 @@ static const char *by_of(enum traffic_by by)
     return names[by];
 }
 
+/* Return the payload that all servers of the file system receive per second. */
+static double storage_bytes_per_s(const struct traffic_result *result)
+{
+    return per((double)result->storage_bytes, (double)result->virtual_ps / 1e12);
+}
+
 static void collective_json(struct json_object *all, const struct traffic_result *result,
                             const struct traffic_config *config)
 {
@@ -192,6 +198,8 @@ static void collective_json(struct json_object *all, const struct traffic_result
     json_add_text(one, "by", by_of(config->by));
     add_ns(one, "noise_period_ns", config->noise.period_ps);
     add_ns(one, "noise_length_ns", config->noise.length_ps);
+    if (result->servers)
+        add(one, "storage_bytes_per_s", storage_bytes_per_s(result));
     json_object_object_add(all, "offered", NULL);
     json_object_object_add(all, "accepted", NULL);
     json_object_object_add(all, "saturated", json_object_new_boolean(false));

@@ -2,7 +2,7 @@
 /*
  * up.c - `fabemu up`: start a fabric that runs until it is stopped.
  *
- * Without --foreground the command forks a supervisor, which goes on in the background. Like
+ * Without --foreground the command forks a supervisor, which continues in the background. Like
  * `fabemu run`, the supervisor starts the fabric's process. It sends the result of the start to the
  * command over a pipe, and then waits for the end of the fabric. If the fabric is killed, the
  * supervisor removes the socket.
@@ -126,7 +126,8 @@ static void print_started(const struct up *up, const char *socket_path)
         printf("page %s\n", page);
     }
     printf("use it:   eval \"$(%s env %s)\"\nstop it:  %s down %s\n", program_invocation_name, name,
-           program_invocation_name, name); /* as the user typed it, because PATH may not have it */
+           /* as the user has typed it, because PATH may not have fabemu */
+           program_invocation_name, name);
     fflush(stdout);
 }
 

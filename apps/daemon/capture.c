@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.c - captures of a running fabric. A client of the control socket can start one; it gets
- * the capture rings, and reads them itself. With --capture the daemon starts one at its own start.
+ * capture.c - captures of a running fabric. A client of the control socket can start a capture; it
+ * then gets the capture rings, and reads them itself. With --capture the daemon starts a capture at
+ * its own start.
  */
 #include <errno.h>
 #include <string.h>

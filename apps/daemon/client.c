@@ -2,8 +2,8 @@
 /*
  * client.c - connections to the daemon: admission, sending, and events for subscribers and files.
  *
- * Bytes that a client's socket does not take wait in the client's own buffer. If all buffers
- * together exceed CONN_EXCESS_MAX, the daemon closes the clients with the largest ones.
+ * Bytes that a client's socket does not take wait in a buffer of the client. If all buffers
+ * together exceed CONN_EXCESS_MAX, the daemon closes the clients with the largest buffers.
  */
 #include <errno.h>
 #include <signal.h>
@@ -68,7 +68,7 @@ void daemon_accept(struct daemon *daemon)
     int fd = admission_accept(&daemon->admission, &cred);
 
     if (fd < 0) {
-        daemon_tick_when(daemon); /* if the admission is paused, the tick resumes it */
+        daemon_tick_when(daemon); /* if admission is paused, the tick resumes it */
         return;
     }
     client = daemon_client_new(daemon, fd, cred.pid);
@@ -76,7 +76,7 @@ void daemon_accept(struct daemon *daemon)
         admission_reject(fd, -ENOMEM, ADMISSION_NO_MEMORY);
     } else if (cred.uid != geteuid()) {
         daemon_reply_error(daemon, client, -EACCES, ADMISSION_NOT_YOURS);
-        client->closing = true; /* it is closed at its first request */
+        client->closing = true; /* the client is closed at its first request */
     }
 }
 
@@ -133,8 +133,8 @@ void daemon_client_events(struct daemon *daemon, struct client *client)
 }
 
 /*
- * Return the client with the largest excess, the oldest of several equal ones; NULL: none has any.
- * The supervisor is never chosen, because it reads.
+ * Return the client with the largest excess (of several, the oldest); NULL: no client has an
+ * excess. Never return the supervisor, which does read.
  */
 static struct client *largest_client(const struct daemon *daemon)
 {
@@ -154,7 +154,7 @@ void daemon_client_count(struct daemon *daemon, struct client *client)
     count_excess(daemon, client, conn_excess(&client->conn));
     while (daemon->excess > CONN_EXCESS_MAX && (largest = largest_client(daemon))) {
         largest->unread = true;
-        count_excess(daemon, largest, 0); /* it is freed after this round */
+        count_excess(daemon, largest, 0); /* the client is freed after this round */
         daemon_client_gone(daemon, largest);
     }
 }
@@ -173,7 +173,7 @@ void daemon_client_flush(struct daemon *daemon, struct client *client)
     daemon->busy = daemon->busy || (client->has_lines && !err);
 }
 
-/* Send what was queued. @err: the result of queuing; on an error the client does not read. */
+/* Send the queued bytes. @err: the result of queuing; after an error the client reads no more. */
 static void send_queued(struct daemon *daemon, struct client *client, int err)
 {
     if (!err) {
@@ -224,7 +224,7 @@ bool daemon_signal(const struct client *client, int signal)
 
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands)
 {
-    /* a process of another host is listed there (agent_process_signal()) */
+    /* a process of another host is listed on that host (agent_process_signal()) */
     int listed = stands && !client->remote ? procs_freeze(&daemon->frozen, client->pid) : 0;
     bool is_done;
 

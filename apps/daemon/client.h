@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * client.h - internal to the daemon: its state, its connections, and the functions that its files
- * offer each other. Everything here belongs to the daemon's only thread, which is the fabric's
- * manager.
+ * share. Everything here belongs to the daemon's only thread, which is the fabric's manager.
  *
  * A *client* is the other end of a connection: a process that attaches to a node, a command, or the
  * supervisor (the process that started the fabric). A *round* is one iteration of the daemon's
@@ -24,13 +23,13 @@
 /* A connection. In its fields, "the process" is the process at the other end. */
 struct client {
     struct conn conn;
-    struct emu_list link; /* in daemon->clients, later in daemon->exiting */
-    /* from SO_PEERCRED; for a process of another host, from that host */
+    struct emu_list link; /* entry in daemon->clients, later in daemon->exiting */
+    /* from SO_PEERCRED; for a process of another host, reported by that host */
     pid_t pid;
-    struct coordinator_process *remote; /* the process, if it is on another host; NULL: it is not */
+    struct coordinator_process *remote; /* the process, if it is on another host; else NULL */
     int64_t node;                       /* node that the process is attached to; -1: none */
-    uint64_t incarnation; /* number of the process among all that the node has had, from 1 */
-    int64_t rank;         /* the process's rank in its MPI job, as the process says; -1: none */
+    uint64_t incarnation; /* number of the process among all processes of its node, from 1 */
+    int64_t rank;         /* the process's rank in its MPI job, reported by the process; -1: none */
     /* pending operations of the process (standstill.c); NULL: unknown */
     struct standstill_sample *sample;
     /* queues that the process has announced; NULL: none */
@@ -39,11 +38,11 @@ struct client {
     struct waits *waits; /* the process's waits for cores; NULL: they cannot be read */
     uint64_t waited_ns;  /* sum of the process's waits for cores */
     uint32_t events;     /* epoll events for which conn is registered */
-    bool has_lines;      /* received requests may still have to be handled */
+    bool has_lines;      /* there may be received requests to handle */
     bool at_end;         /* the peer sends no more: close when has_lines is false */
     bool closing;        /* close when all queued bytes are sent */
-    bool gone;           /* to be closed at the end of this round */
-    bool unread;         /* set with `gone`: the peer did not read what was sent to it */
+    bool gone;           /* close at the end of this round */
+    bool unread;         /* set with `gone`: the peer did not read the bytes that were sent to it */
     size_t excess;       /* conn_excess(), as included in daemon->excess */
     uint32_t groups;     /* number of groups that are charged to the process */
     bool subscribed;     /* the peer receives all events */
@@ -54,7 +53,7 @@ struct client {
     bool captures; /* the client has started the capture that is in progress */
     bool cut_off;  /* daemon_cut_off() has notified the process */
     bool exits;    /* the process has announced that it exits without detaching */
-    bool outside;  /* its MPI messages do not pass the fabric: counted in daemon_record.outside */
+    bool outside;  /* its MPI messages do not use the fabric: counted in daemon_record.outside */
     struct daemon_query *asks;     /* the query for which the last request waits; NULL: none */
     const struct request *request; /* the last request's row in the table of request.c */
     uint64_t asked;                /* number of the query that answers the last request */
@@ -67,8 +66,8 @@ struct client {
 
 /*
  * A query to all other hosts on behalf of requests of clients. Only these requests wait for the
- * replies; the daemon does not. A request that arrives while the query is in progress waits for the
- * next query, so that each answer is newer than its request.
+ * replies; the daemon serves other clients. A request that arrives while a query is in progress
+ * waits for the next query, so that each answer is newer than its request.
  */
 struct daemon_query {
     uint64_t number; /* number of the last query, from 1 */
@@ -90,24 +89,24 @@ struct daemon {
     bool shutdown;              /* a signal or a request has asked the fabric to end */
     bool owner_gone;
     bool busy;   /* some client has requests that can be handled now */
-    bool stands; /* the supervisor was notified of a standstill */
+    bool stands; /* the supervisor has been notified of a standstill */
     struct {
         uint64_t at_ns;       /* emu_now_ns() of the sample; 0: none yet */
         uint64_t starved_ns;  /* fabric_starved_ns() at that time */
     } sample[DAEMON_SAMPLES]; /* ring of the last samples (standstill.c) */
     uint32_t samples;         /* number of samples so far */
-    /* 1 + the last group for which a disagreement of its members was reported; 0: none */
+    /* 1 + id of the last group for which a disagreement of its members was reported; 0: none */
     uint64_t mismatch_group;
     struct emu_list clients;     /* all connections, the newest first */
     size_t excess;               /* sum of the clients' `excess`, in bytes */
     struct daemon_group *groups; /* all groups that processes have created, the newest first */
-    /* clients whose processes have died and whose cause of death is not reported yet, in order */
+    /* clients whose processes have died, in order, until the cause of death is reported */
     struct emu_list exiting;
     struct client *owner;    /* the supervisor; NULL when its connection has ended */
     struct client **by_node; /* by node: the attached process, or NULL */
     int64_t *last_rank;      /* by node: rank of the process that attached last; -1: none */
     struct daemon_record record;
-    struct procs_frozen frozen; /* processes of this host that a fault has stopped at any time */
+    struct procs_frozen frozen; /* processes of this host that faults have ever stopped */
     /* faults.c; NULL: there has been no fault, and no lost link between hosts */
     struct daemon_faults *faults;
     struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
@@ -127,14 +126,14 @@ struct daemon {
     struct {
         /* by cable: it is down because its hosts are not connected; NULL: there is only one host */
         bool *lost;
-        /* by cable: its hosts are connected again, which settle_mended() has to handle */
+        /* by cable: its hosts are connected again, and settle_mended() has to handle that */
         bool *mended;
         bool *now;      /* scratch space for the cables of one loss */
         bool news;      /* `lost` has changed, and settle_lost() has to handle it */
         bool heals;     /* `mended` has changed, and settle_mended() has to handle it */
         bool severed;   /* a cable is lost, and this fabric cannot route around it */
         uint64_t gone;  /* bit per host: it is lost, and settle_gone() has to handle that */
-        uint64_t back;  /* bit per host: it was restarted, and is to be admitted */
+        uint64_t back;  /* bit per host: it was restarted, and settle_back() has to admit it */
         uint64_t joins; /* bit per host: it was admitted, and some of its links are not up yet */
     } remote;           /* remote.c */
 
@@ -143,8 +142,9 @@ struct daemon {
         struct waits *fabric; /* the waits of this process's threads; NULL: they cannot be read */
         uint64_t sample_ns;   /* emu_now_ns() of the last sample */
         uint64_t next_ns;     /* daemon_waits_tick() takes no sample before this time */
-        uint64_t ns;      /* sum of the waits, with those of processes detached since sample_ns */
-        uint64_t over_ns; /* the part of `ns` that must lie before the last sample */
+        /* sum of the waits, including those of processes that have detached since sample_ns */
+        uint64_t ns;
+        uint64_t over_ns;    /* the part of `ns` that must lie before the last sample */
         uint64_t starved_ns; /* largest waits_delta.starved_ns */
     } waits;
 };
@@ -158,8 +158,8 @@ void daemon_accept(struct daemon *daemon);
 struct client *daemon_client_new(struct daemon *daemon, int fd, pid_t pid);
 
 /**
- * daemon_client_gone - mark @client to be closed at the end of the round, when no function uses it
- * any more. daemon_client_close() - close its connection. daemon_client_free() - free it after
+ * daemon_client_gone - mark @client, which is closed at the end of the round, when no function uses
+ * it any more. daemon_client_close() - close its connection. daemon_client_free() - free it after
  * that.
  */
 void daemon_client_gone(struct daemon *daemon, struct client *client);
@@ -178,7 +178,7 @@ void daemon_client_count(struct daemon *daemon, struct client *client);
 /** daemon_client_flush - send as many of the queued bytes as the socket takes. */
 void daemon_client_flush(struct daemon *daemon, struct client *client);
 
-/** daemon_client_host - return the host of the client's process; 0: this host. */
+/** daemon_client_host - return the number of the client's host; 0: this host. */
 uint32_t daemon_client_host(const struct client *client);
 
 /** daemon_client_command - write the name of the client's process, or "" if it is unknown. */
@@ -187,17 +187,18 @@ void daemon_client_command(const struct client *client, char *ret, size_t ret_by
 /** daemon_connections_of - number of connections of process @pid on @host. @ctx: the daemon. */
 uint32_t daemon_connections_of(void *ctx, uint32_t host, pid_t pid);
 
-/** daemon_send - queue @message, json_object_put() it, and send what the socket takes. */
+/**
+ * daemon_send - queue @message, json_object_put() it, and send as many bytes as the socket takes.
+ */
 void daemon_send(struct daemon *daemon, struct client *client, struct json_object *message);
 
-/** daemon_send_line - call conn_put_line(), and send what the socket takes. */
 void daemon_send_line(struct daemon *daemon, struct client *client, const char *line, size_t bytes);
 
-/** daemon_send_with - daemon_send(), which also passes the descriptors @pass to the client. */
+/** daemon_send_with - as daemon_send(), and also pass the descriptors @pass to the client. */
 void daemon_send_with(struct daemon *daemon, struct client *client, struct json_object *message,
                       const int pass[EMU_JSON_FDS]);
 
-/** daemon_reply_error - reply {"ok":false,…} with one line for the user. */
+/** daemon_reply_error - reply {"ok":false,…} with a line for the user. */
 void daemon_reply_error(struct daemon *daemon, struct client *client, int err, const char *format,
                         ...) __attribute__((format(printf, 4, 5)));
 
@@ -211,7 +212,6 @@ bool daemon_signal(const struct client *client, int signal);
  */
 bool daemon_freeze(struct daemon *daemon, struct client *client, bool stands);
 
-/** daemon_subscribe - handle a request for all events. */
 void daemon_subscribe(struct daemon *daemon, struct client *client, struct json_object *request);
 
 /** daemon_notify_owner - send @event to the supervisor, if its connection is open, and put it. */
@@ -226,10 +226,12 @@ void daemon_publish(struct daemon *daemon, struct json_object *event);
  */
 struct json_object *daemon_event(const struct daemon *daemon, const char *what, uint64_t at_ps);
 
-/** daemon_has_subscribers - does daemon_publish() reach a subscriber, a file or the timeline? */
+/**
+ * daemon_has_subscribers - return whether daemon_publish() reaches a subscriber, a file or the
+ * timeline.
+ */
 bool daemon_has_subscribers(const struct daemon *daemon);
 
-/** daemon_now_ps - the time of the host's monotonic clock. */
 static inline uint64_t daemon_now_ps(void)
 {
     return emu_now_ns() * 1000u;
@@ -238,7 +240,8 @@ static inline uint64_t daemon_now_ps(void)
 /* --- daemon.c: the loop ----------------------------------------------------------------- */
 
 /**
- * daemon_watch - wake the loop when @fd is readable. @what: an address by which the loop knows @fd.
+ * daemon_watch - wake the loop when @fd is readable. @what: the address by which the loop
+ * recognises @fd.
  * Errors: -errno.
  */
 int daemon_watch(struct daemon *daemon, int fd, const void *what);
@@ -251,8 +254,8 @@ int daemon_timer_open(struct daemon *daemon, const void *what);
 void daemon_timer_set(int timer, uint64_t at_ns);
 
 /**
- * daemon_tick_when - let the timer run while a process is attached or the admission is paused, and
- * stop it otherwise.
+ * daemon_tick_when - start or stop the timer: it runs while a process is attached or admission is
+ * paused.
  */
 void daemon_tick_when(struct daemon *daemon);
 
@@ -263,14 +266,14 @@ static inline int daemon_least_ms(int a, int b)
 }
 
 /**
- * daemon_cut_off - the process at @node takes no segments: notify it and the supervisor, once. Does
- * nothing if there is no process.
+ * daemon_cut_off - handle the report that the process at @node takes no segments: notify it and the
+ * supervisor, once. Does nothing if there is no process.
  */
 void daemon_cut_off(struct daemon *daemon, uint32_t node);
 
 /**
- * daemon_reap - handle all deaths that have been noticed and not handled yet. After that, the nodes
- * of these processes are free. Called at the end of a round, and before a process attaches.
+ * daemon_reap - handle all deaths that were noticed and are not handled yet, so that the nodes of
+ * these processes are free. Called at the end of a round, and before a process attaches.
  */
 void daemon_reap(struct daemon *daemon);
 
@@ -291,7 +294,7 @@ void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);
 void daemon_queries_end(struct daemon *daemon);
 
-/** daemon_report - return the run report as of now. The caller puts it. */
+/** daemon_report - return the run report of this moment. The caller puts it. */
 struct json_object *daemon_report(struct daemon *daemon);
 
 /** daemon_node_free - detach the process of @client from its node. @dead: the process has ended. */
@@ -313,8 +316,8 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why);
 
 /**
  * daemon_groups_quit - remove @client from all of its groups, which breaks them. Returns an array
- * with an element for each node: the list of the broken groups of which the node's process is a
- * joined or invited member; NULL: none. Returns NULL without memory. The caller frees the array and
+ * with one element for each node: the list of broken groups of which the node's process is a joined
+ * or invited member; NULL: none. Returns NULL if there is no memory. The caller frees the array and
  * puts the lists.
  */
 struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *client);
@@ -343,7 +346,7 @@ void daemon_queue_withdraw(struct daemon *daemon, struct client *client,
                            struct json_object *request);
 void daemon_queue_find(struct daemon *daemon, struct client *client, struct json_object *request);
 
-/** daemon_queues_forget - forget the queues that the process of @client has announced. */
+/** daemon_queues_forget - withdraw all queues that the process of @client has announced. */
 void daemon_queues_forget(struct client *client);
 
 /* --- refusals.c -------------------------------------------------------------------------- */
@@ -358,14 +361,15 @@ void daemon_refusals_forget(struct daemon *daemon, const struct client *client);
 /* --- death.c ----------------------------------------------------------------------------- */
 
 /**
- * daemon_left - the process of @client detaches: free its node, break the groups that it did not
- * leave, and notify their members.
+ * daemon_left - handle that the process of @client detaches: free its node, break the groups that
+ * it did not leave, and notify their members.
  */
 void daemon_left(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_died - the process of @client, which is marked as gone, did not detach: free its node and
- * notify all other processes. This may mark further clients as gone; daemon_reap() handles them.
+ * daemon_died - handle that the process of @client, which is marked as gone, did not detach: free
+ * its node and notify all other processes. This may mark further clients as gone; daemon_reap()
+ * handles them.
  */
 void daemon_died(struct daemon *daemon, struct client *client);
 
@@ -382,21 +386,20 @@ void daemon_notify_broken(struct daemon *daemon, uint32_t by, struct json_object
 void daemon_notify_unreachable(struct daemon *daemon);
 
 /**
- * daemon_exiting_add - take over @client, which is closed and whose process has died, until the
- * cause of death is known.
+ * daemon_exiting_add - take over @client until the cause of death is known. Its connection is
+ * closed and its process has died.
  */
 void daemon_exiting_add(struct daemon *daemon, struct client *client);
 
 /**
- * daemon_exiting_report - for each dead process whose cause of death is known, in order: record the
- * death, report it, and free the client. @all: also the processes whose cause is not known. Never
- * waits.
+ * daemon_exiting_report - record and report the deaths whose cause is known, in order, and free the
+ * clients. @all: also the deaths whose cause is not known. Never waits.
  */
 void daemon_exiting_report(struct daemon *daemon, bool all);
 
 /**
- * daemon_exiting_wait_ms - return how long the loop may sleep until a cause of death must be
- * reported; -1: no process is exiting.
+ * daemon_exiting_wait_ms - return how long the loop may sleep until a death must be reported; -1:
+ * there is none.
  */
 int daemon_exiting_wait_ms(const struct daemon *daemon);
 
@@ -405,8 +408,9 @@ int daemon_exiting_wait_ms(const struct daemon *daemon);
 /**
  * daemon_remote_open - connect to the hosts in daemon->config->hosts, as their coordinator. Errors:
  * as coordinator_open(). daemon_remote_settle() - at the end of a round: handle hosts and links
- * that were lost or have come back. daemon_remote_tick() - once a second: again notify processes
- * that cannot reach each other. daemon_remote_close() - end the other hosts: coordinator_close().
+ * that were lost or have come back. daemon_remote_tick() - once a second: repeat the notification
+ * of processes that cannot reach each other. daemon_remote_close() - end the other hosts:
+ * coordinator_close().
  */
 int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_remote_settle(struct daemon *daemon);
@@ -447,9 +451,8 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client);
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead);
 
 /**
- * daemon_waits_sample - sample all processes now, so that daemon->record is up to date.
- * daemon_waits_tick() - sample all processes, unless samples would take too much of this thread's
- * time.
+ * daemon_waits_sample - sample all processes now, which updates daemon->record. daemon_waits_tick()
+ * - sample all processes, unless samples would take too much of this thread's time.
  */
 void daemon_waits_sample(struct daemon *daemon);
 void daemon_waits_tick(struct daemon *daemon);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collectives.c - the collectives for which processes wait: which members have entered, which are
- * missing, and which call another operation.
+ * collectives.c - lists the collectives for which processes wait, with the members that have
+ * entered, that are missing, and that call another operation.
  *
  * A group numbers its collectives; all members use the same numbers. For each group, the list has
- * the oldest collective for which a member waits, as most of the members in that collective
- * describe it. A member whose current number is lower has not entered this collective; a member
- * whose number is higher has completed it. If the network has a record of a member's contribution,
- * the record counts and not the member's report.
+ * the oldest collective for which a member waits. If the members in it disagree, it is described as
+ * most of them describe it. A member whose current number is lower has not entered this collective;
+ * a member whose number is higher has completed it. If the network has a record of a member's
+ * contribution, the record takes precedence over the member's report.
  *
  * An *absent* member is stopped or silent, and its last report may be outdated. Therefore its wait
- * counts only if no other member waits, and only if a contribution is surely missing.
+ * counts only if no other member waits, and if a contribution is surely missing.
  */
 #include <stdlib.h>
 
@@ -85,7 +85,7 @@ static bool same_what(const struct emu_pending_what *a, const struct emu_pending
            a->root == b->root;
 }
 
-/* Return what the client's process reports on group @id; NULL: nothing. */
+/* Return the report of the client's process on group @id; NULL: there is none. */
 static const struct emu_pending_group *reported_group(const struct client *client, uint32_t id)
 {
     const struct emu_pending *pending = client && client->sample ? &client->sample->pending : NULL;
@@ -109,9 +109,10 @@ struct member_view {
 struct group_view {
     uint32_t id, count;
     struct member_view *member;
-    const struct emu_pending_group *waits; /* that collective, as a member reports it */
-    bool is_awaited;                     /* a member that is not absent waits for the collective */
-    const struct emu_mismatch *mismatch; /* of two contributions, found by a switch; NULL: none */
+    const struct emu_pending_group *waits; /* a member's report of that collective */
+    bool is_awaited; /* a member that is not absent waits for the collective */
+    /* two contributions that do not match, found by a switch; NULL: none */
+    const struct emu_mismatch *mismatch;
     uint64_t now_ns;
 };
 
@@ -120,7 +121,10 @@ static bool is_in(const struct member_view *member, const struct emu_pending_gro
     return member->says && member->says->since_ns && member->says->number == it->number;
 }
 
-/* Return the oldest collective for which absent members (or, if !@absent, others) wait; or NULL. */
+/*
+ * Return the oldest collective for which absent members (or, if !@absent, the other members) wait.
+ * NULL: there is none.
+ */
 static const struct emu_pending_group *oldest_of(const struct group_view *group, bool absent)
 {
     const struct emu_pending_group *oldest = NULL;
@@ -137,8 +141,8 @@ static const struct emu_pending_group *oldest_of(const struct group_view *group,
 }
 
 /*
- * Find the oldest collective for which a member waits, as most of the members in it describe it.
- * Returns false if no member waits.
+ * Find the oldest collective for which a member waits, in the description that most of its members
+ * give. Returns false if no member waits.
  */
 static bool group_find(struct group_view *group)
 {
@@ -232,7 +236,6 @@ static struct json_object *missing_build(const struct topo_graph *graph,
     return one;
 }
 
-/* Build the description of one of two contributions that do not match. */
 static struct json_object *mismatch_side(const struct daemon *daemon, const struct emu_hdr *hdr)
 {
     struct emu_pending_what what = {.bytes = hdr->len,
@@ -354,7 +357,6 @@ struct collectives {
     uint64_t now_ns;
 };
 
-/* Find the network's record of each member's contribution. */
 static void parts_find(const struct daemon *daemon, struct group_view *group,
                        struct fabric_contribution *part)
 {

@@ -23,7 +23,7 @@ static const char *kind_name(uint32_t kind)
 
 /* --- collectives -------------------------------------------------------------------- */
 
-/* Return which devices combine contributions and copy results. */
+/* Return the name of the mechanism that combines contributions and copies results. */
 static const char *network_name(const struct emu_profile *profile, uint32_t kind)
 {
     bool adapters = !emu_profile_switches_combine(profile) && kind != KIND(EMU_MULTICAST) &&
@@ -32,7 +32,6 @@ static const char *network_name(const struct emu_profile *profile, uint32_t kind
     return adapters ? "adapters" : "switches";
 }
 
-/* Build the sum, mean and maximum of the times of calls. */
 static struct json_object *times(double sum_ns, double calls, uint64_t longest_ns)
 {
     struct json_object *ret = json_object_new_object();
@@ -42,7 +41,7 @@ static struct json_object *times(double sum_ns, double calls, uint64_t longest_n
     return json_add_number(ret, "longest", longest_ns);
 }
 
-/* Split the time of all calls into wait and network time, in the ratio of the sampled calls. */
+/* Divide the time of all calls into wait and network time, in the ratio of the sampled calls. */
 static void add_split(struct json_object *one, const struct fabric_comm_cell *cell,
                       const struct fabric_comm_sum *sum)
 {
@@ -307,7 +306,7 @@ static uint64_t of_row(struct json_object *row, size_t column)
     return json_object_get_uint64(emu_json_at(row, column));
 }
 
-/* Print a node's number and, if the network's file gives it a name, that name. */
+/* Print a node's number, and its name if the network's file gives it one. */
 static void print_node(FILE *out, struct json_object *names, uint64_t node)
 {
     char number[24];
@@ -319,8 +318,8 @@ static void print_node(FILE *out, struct json_object *names, uint64_t node)
 }
 
 /*
- * Print the pairs of nodes with most bytes. The short list is kept in order by insertion, so that
- * not all pairs have to be sorted.
+ * Print the pairs of nodes with most bytes. Insert them into a short ordered list, so that it is
+ * not necessary to sort all pairs.
  */
 static void print_heaviest(FILE *out, struct json_object *matrix, struct json_object *names)
 {

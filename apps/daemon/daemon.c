@@ -6,8 +6,8 @@
  * The daemon is one thread, the fabric's manager, which waits in epoll. No client can block it,
  * because a read takes only the bytes that have arrived. After REQUESTS_PER_TURN requests of a
  * client, other clients are served. The daemon reads no more requests from a client until its last
- * reply is sent. An idle fabric is never woken: the timer runs only while a process is attached or
- * the admission is paused.
+ * reply is sent. In an idle fabric the daemon never wakes: the timer runs only while a process is
+ * attached or admission is paused.
  */
 #include "apps/daemon/daemon.h"
 
@@ -33,8 +33,9 @@
 #include "apps/daemon/report.h"
 #include "emu/util/now.h"
 
-#define EVENTS_PER_ROUND  64
-#define REQUESTS_PER_TURN 16 /* handled for one client before other clients are served */
+#define EVENTS_PER_ROUND 64
+/* most requests handled for one client before other clients are served */
+#define REQUESTS_PER_TURN 16
 #define TICK_MS           1000u
 #define LAST_FLUSH_MS     1000 /* time for the supervisor to read the final report */
 
@@ -117,20 +118,20 @@ static void client_end(struct daemon *daemon, struct client *client)
     daemon_client_events(daemon, client);
 }
 
-/* Return whether the next request may be read: the reply to the last one must have been sent. */
+/* Return whether to read the next request: the reply to the last request must have been sent. */
 static bool client_listens(const struct client *client)
 {
     return !client->gone && !client->closing && !client->conn.out.bytes && !client->asks;
 }
 
-/* Handle some requests of a client: those left from the last round, or those of one read. */
+/* Handle some requests of a client: those left from the last round, or the result of one read. */
 static void client_serve(struct daemon *daemon, struct client *client)
 {
     struct json_object *request;
     int lines = 0;
     int got = 0;
 
-    if (client->closing) { /* its last bytes are sent */
+    if (client->closing) { /* the last bytes to the client are sent */
         daemon_client_gone(daemon, client);
         return;
     }
@@ -162,7 +163,6 @@ static void client_serve(struct daemon *daemon, struct client *client)
         client_end(daemon, client);
 }
 
-/* Serve the clients that had more requests than the last round has handled. */
 static void serve_left(struct daemon *daemon)
 {
     if (!daemon->busy)
@@ -183,7 +183,7 @@ void daemon_tick_when(struct daemon *daemon)
     daemon->ticking = wanted;
 }
 
-/* Treat a process as dead that has been stopped for longer than --bound stopped. */
+/* Treat a process as dead if it has been stopped for longer than --bound stopped. */
 static void tick_stopped(struct daemon *daemon)
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.stopped_ms);
@@ -207,7 +207,8 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node)
     struct client *client = daemon->by_node[node];
 
     if (!client || client->cut_off)
-        return; /* otherwise a host that repeats its report could fill the supervisor's buffer */
+        /* notify only once: a host that repeats its report could fill the supervisor's buffer */
+        return;
     client->cut_off = true;
     daemon->record.cut_off++;
     daemon_send(daemon, client, conn_event("cut_off"));
@@ -268,7 +269,7 @@ static void serve_round(struct daemon *daemon, int most_ms)
             if (client->conn.out.bytes)
                 daemon_client_flush(daemon, client);
             if (!client->gone && client->asks && events[i].events & (EPOLLHUP | EPOLLERR))
-                daemon_client_gone(daemon, client); /* it has closed while it waited for a query */
+                daemon_client_gone(daemon, client); /* closed while it waited for a query */
             if (!client->gone && !client->has_lines && events[i].events & ~(uint32_t)EPOLLOUT)
                 client_serve(daemon, client);
         }
@@ -394,8 +395,8 @@ static void announce_end(struct daemon *daemon)
 }
 
 /*
- * Truncate the output files. Call this when the run can no longer be refused, so that a refused run
- * keeps the old files.
+ * Truncate the output files. Call this after all checks that can refuse the run, so that a refused
+ * run keeps the old files.
  */
 static int files_begin(const struct daemon_config *config, char *error, size_t error_bytes)
 {

@@ -24,7 +24,7 @@ struct daemon_death {
 };
 
 /*
- * On clock real: how long programs may have been delayed because all cores of the host were busy
+ * On clock real: upper bounds of the delays of programs because all cores of the host were busy
  * (daemon/waits.c, docs/manual.md).
  */
 struct daemon_waits {
@@ -34,7 +34,7 @@ struct daemon_waits {
     uint64_t programs_ns; /* sum of the waits of all threads of attached processes */
     uint64_t fabric_ns;   /* sum of the waits of the fabric's threads */
     uint64_t full_ns;     /* fabric_full_ns() */
-    uint64_t longest_ns;  /* sum of the waits of the process that has waited longest */
+    uint64_t longest_ns;  /* waits of the process that has waited longest */
     pid_t longest_pid;    /* that process; 0: none has waited */
     uint32_t longest_node;
     char longest_command[16];
@@ -43,29 +43,29 @@ struct daemon_waits {
 
 #define DAEMON_REFUSALS_MAX 64u
 
-/* A process whose request for a network the libfabric provider could not satisfy. */
+/* A process to which the libfabric provider could not offer a network. */
 struct daemon_refusal {
     uint32_t host; /* 0: this host */
     pid_t pid;
-    int64_t rank;     /* in its MPI job, as the process says; -1: none */
+    int64_t rank;     /* its rank in its MPI job, reported by the process; -1: none */
     char command[16]; /* name of the process */
-    char what[96];    /* the hint that the provider does not support, as the process says */
+    char what[96];    /* the hint that the provider does not support, reported by the process */
 };
 
-/* Counts of the control socket since the start. */
+/* Counts since the start of the fabric. */
 struct daemon_record {
     struct daemon_waits waits;
     uint64_t attaches;     /* processes that were given a node */
     uint64_t refused;      /* processes that got no node */
     uint64_t outside;      /* processes whose MPI messages use another transport */
-    char outside_why[200]; /* the reason that the first of them gave */
+    char outside_why[200]; /* the reason that the first of these processes gave */
     uint32_t refusals;
     struct daemon_refusal refusal[DAEMON_REFUSALS_MAX];
     uint64_t cut_off; /* processes that were cut off because they did not take their segments */
     uint64_t goodbyes_late; /* disconnects that a peer did not confirm in time */
     uint32_t peak;          /* largest number of nodes attached at the same time */
     uint32_t died;          /* processes that ended without detaching */
-    struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of them */
+    struct daemon_death death[DAEMON_DEATHS_MAX]; /* the first of these processes */
 };
 
 struct daemon_config {
@@ -85,7 +85,8 @@ struct daemon_config {
 enum daemon_end {
     DAEMON_SHUTDOWN,   /* a request or a signal has ended the fabric */
     DAEMON_OWNER_GONE, /* the supervisor has died */
-    DAEMON_UNWRITTEN   /* as DAEMON_SHUTDOWN, but a file could not be written, which was printed */
+    /* as DAEMON_SHUTDOWN, but a file could not be written, and the error was printed */
+    DAEMON_UNWRITTEN
 };
 
 /**

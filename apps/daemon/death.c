@@ -7,9 +7,9 @@
  * that it did not leave break.
  *
  * When a process dies, the daemon notifies all attached processes as soon as the node is free. The
- * cause of death becomes known a moment after the connection has closed. Until then the client is
- * in the list daemon->exiting. After that, the daemon records the death and reports it to the
- * supervisor and to subscribers, in the order of deaths.
+ * cause of death becomes known shortly after the connection has closed. Until then the client is in
+ * the list daemon->exiting. Then the daemon records the death, and reports it to the supervisor and
+ * to subscribers, in the order of deaths.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@
 #define EXIT_STATUS_MS 200
 
 /*
- * Notify all processes that the process of @dead has died, and which of their groups this death
- * broke (@lists, by node). Frees @lists.
+ * Notify all processes of the death of @dead's process, and each process of its groups that this
+ * death broke (@lists, by node). Frees @lists.
  */
 static void report_death(struct daemon *daemon, const struct client *dead,
                          struct json_object **lists)
@@ -109,8 +109,8 @@ static struct json_object *unreachable_from(const struct daemon *daemon, uint32_
 }
 
 /*
- * Write why a group is broken, for a member that itself reaches all nodes: the first pair of nodes
- * that have no route.
+ * Write the first pair of nodes without a route: the reason why a group is broken, for a member
+ * that reaches all nodes itself.
  */
 static void unreachable_why(const struct daemon *daemon, char *why, size_t bytes)
 {
@@ -188,7 +188,7 @@ static struct client *first_dying(const struct daemon *daemon)
     return emu_list_entry(daemon->exiting.next, struct client, link);
 }
 
-/* Describe the cause of death, as far as known. Returns false if it may become known later. */
+/* Describe the cause of death, if it is known. Returns false if it may become known later. */
 static bool how_it_ended(const struct client *client, char *how, size_t how_bytes)
 {
     const struct coordinator_process_info *remote;

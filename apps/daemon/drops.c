@@ -13,8 +13,8 @@
 #define CHECK_MS 100u /* longest time between two checks */
 
 /*
- * Limit of the lines that one check sends to all processes together. Further drops wait for the
- * next check, so that faults that hit thousands of pairs do not block the daemon.
+ * Most lines that one check sends to all processes together. Further drops wait for the next check,
+ * so that a fault that affects thousands of pairs does not block the daemon.
  */
 #define LINES_PER_CHECK 8192u
 
@@ -24,8 +24,8 @@ struct whose {
 };
 
 /*
- * Describe process @incarnation of a node. If that process is attached, the node is enough. @s:
- * "'s" for a genitive, or "".
+ * Describe process @incarnation of a node: by the node alone, if that process is attached. @s: "'s"
+ * for a genitive, or "".
  */
 static struct whose whose_of(const struct daemon *daemon, uint32_t node, uint64_t incarnation,
                              const char *s)
@@ -89,8 +89,8 @@ static struct json_object *pair_add(struct json_object *event, const struct fabr
 }
 
 /*
- * Notify all processes of a lost segment, not only the two between which it was lost, because
- * others may wait for one of these two.
+ * Notify all processes of a lost segment, not only its sender and receiver, because other processes
+ * may wait for one of these.
  */
 static void segment_notify(struct daemon *daemon, const struct fabric_drop *drop, const char *why)
 {

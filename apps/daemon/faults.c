@@ -5,8 +5,9 @@
  * handles links that go down (apps/manager/).
  *
  * Times are those of the host's monotonic clock, daemon_now_ps(). The times in a schedule count
- * from the fabric's start, those in a request from the request. A timer expires at the next due
- * step. While faults are active, the hits of faults are collected ten times a second.
+ * from the fabric's start, and the times in a request from the request. A timer expires when the
+ * next step is due. While faults are active, the daemon collects their hits ten times a second. A
+ * *hit* is a packet that a fault has changed or lost.
  */
 #include "apps/daemon/faults.h"
 #include "apps/fabric/links.h"
@@ -25,10 +26,11 @@
 #include "emu/fault/fault.h"
 #include "nic/host/base/wire.h"
 
-#define COLLECT_PS      UINT64_C(100000000000) /* between two collections of hits */
-#define WATCH_PS        UINT64_C(1000000000) /* COLLECT_PS while a fault waits for a packet (on=) */
-#define WATCH_REMOTE_PS UINT64_C(10000000000) /* WATCH_PS if each collection queries other hosts */
-#define STEP_REMOTE_PS  UINT64_C(1000000000)  /* step_ps and in_flight_ps on several hosts */
+#define COLLECT_PS UINT64_C(100000000000) /* interval of collections of hits */
+#define WATCH_PS   UINT64_C(1000000000)   /* the same while a fault waits for a packet (on=) */
+/* the same on several hosts, where each collection is a query */
+#define WATCH_REMOTE_PS UINT64_C(10000000000)
+#define STEP_REMOTE_PS  UINT64_C(1000000000) /* step_ps and in_flight_ps on several hosts */
 #define HITS_REPORTED   100u /* number of hits that the report lists: the first ones */
 
 struct daemon_faults {
@@ -40,8 +42,8 @@ struct daemon_faults {
     struct json_object *hits;
     uint64_t hits_seen;
     struct daemon_drops drops;
-    uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* by kind: number of events of the manager */
-    /* time from a link's loss to new routing tables: the sum over all losses, and the longest */
+    uint64_t links[MANAGER_EVENT_NO_LINK + 1]; /* number of the manager's events, by kind */
+    /* time from the loss of a link to the new routing tables: sum over all losses; longest */
     uint64_t recovery_ps, recovery_most_ps;
 };
 
@@ -65,7 +67,7 @@ const struct manager *daemon_faults_manager(const struct daemon *daemon)
     return daemon->faults ? daemon->faults->manager : NULL;
 }
 
-/* Return the adapters' name for the operation of a unicast segment; NULL: unknown. */
+/* Return the name of a unicast segment's operation in the adapters' protocol; NULL: unknown. */
 static const char *operation(const struct emu_fault_hit *hit)
 {
     static const char *const names[] = {[NIC_EAGER] = "eager message",
@@ -185,7 +187,7 @@ static uint64_t hit_ps(const struct daemon *daemon, const struct emu_fault_hit *
 static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_hit *hit)
 {
     static const char *const whats[] = {
-        /* EMU_FAULT_SEE and above are no hits: hit_take() ignores them */
+        /* no entries for EMU_FAULT_SEE and above, which hit_take() ignores */
         [EMU_FAULT_LOSE] = "lost",           [EMU_FAULT_FLIP_ANY] = "damaged",
         [EMU_FAULT_FLIP_HEADER] = "damaged", [EMU_FAULT_FLIP_PAYLOAD] = "damaged",
         [EMU_FAULT_DOUBLE] = "doubled",      [EMU_FAULT_DELAY] = "held",
@@ -216,7 +218,7 @@ static struct json_object *hit_of(struct daemon *daemon, const struct emu_fault_
     return reported;
 }
 
-/* Publish a hit, and keep the first ones for the report. @ctx: the daemon. */
+/* Publish a hit, and keep the first HITS_REPORTED for the report. @ctx: the daemon. */
 static void hit_take(void *ctx, const struct emu_fault_hit *hit)
 {
     struct daemon *daemon = ctx;
@@ -236,7 +238,7 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
 }
 
 /*
- * Collect the hits of all hosts. @counts: also fetch from the other hosts the numbers of hits that
+ * Collect the hits of all hosts. @counts: also fetch the other hosts' numbers of hits, which
  * injector_at() adds to its own.
  */
 static void hits_collect(struct daemon *daemon, bool counts)
@@ -266,7 +268,7 @@ static void timer_arm(const struct daemon_faults *f)
     daemon_timer_set(f->timer, at_ps == EMU_NEVER ? EMU_NEVER : at_ps / 1000u);
 }
 
-/* Take all steps that are due, and set the timer to the next one. */
+/* Take all steps that are due, and set the timer to the next step. */
 static void faults_step(struct daemon *daemon)
 {
     struct daemon_faults *f = daemon->faults;
@@ -348,7 +350,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
     return err ? err : injector_create(&f->injector, daemon->fabric, f->manager, &inject);
 }
 
-/* Create injector and manager, for the first fault or the first lost link between hosts. */
+/* Create injector and manager, at the first fault or the first lost link between hosts. */
 static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 {
     struct daemon_faults *f;
@@ -443,7 +445,7 @@ void daemon_faults_close(struct daemon *daemon)
     if (!f)
         return;
     if (f->injector)
-        injector_clear_all(f->injector, daemon_now_ps()); /* this resumes frozen processes */
+        injector_clear_all(f->injector, daemon_now_ps()); /* also resumes frozen processes */
     injector_destroy(f->injector);
     manager_destroy(f->manager);
     json_object_put(f->hits);
@@ -503,7 +505,7 @@ static void add_states(const struct daemon *daemon, struct json_object *to)
     json_object_object_add(to, "past_faults", json_add_number(sums, "hits", past.hits));
 }
 
-/* Return a note for the user if fault @id has begun, but its nodes had no process; else NULL. */
+/* Return a note for the user if fault @id has begun and its nodes had no process; else NULL. */
 static const char *note_no_process(const struct daemon *daemon, uint32_t id)
 {
     const struct injector *injector = daemon->faults->injector;
@@ -560,9 +562,9 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
 }
 
 /*
- * Describe a fault of kind @kind at target @where, lasting @lasts. If it can be injected, field
- * "note" may have a remark; otherwise field "why" has the reason. Returns NULL if this kind does
- * not take such a target; then @text has the reason.
+ * Describe a fault of kind @kind at target @where that lasts @lasts. If it can be injected, field
+ * "note" may have a remark; if not, field "why" has the reason. Returns NULL if this kind does not
+ * take such a target; then @text has the reason.
  */
 static struct json_object *kind_at(const struct fault_network *network, enum fault_kind kind,
                                    const char *where, const char *lasts, char *text, size_t bytes)

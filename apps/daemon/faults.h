@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * faults.h - faults on a running fabric, the manager of its links, and unrecoverable drops:
- * segments that are lost for good because nobody sends them again. Thread: the daemon's.
+ * segments that are lost for good because they are not sent again. Thread: the daemon's.
  */
 #ifndef APPS_DAEMON_FAULTS_H
 #define APPS_DAEMON_FAULTS_H
@@ -18,7 +18,9 @@
 int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes);
 void daemon_faults_close(struct daemon *daemon);
 
-/** daemon_faults_run - the timer has expired: take the steps that are due, and collect hits. */
+/**
+ * daemon_faults_run - take the steps that are due, and collect hits, because the timer has expired.
+ */
 void daemon_faults_run(struct daemon *daemon);
 
 /**
@@ -30,8 +32,8 @@ int daemon_faults_sever(struct daemon *daemon, const bool *lost, char *error, si
 void daemon_faults_rejoin(struct daemon *daemon, const bool *mended);
 
 /**
- * daemon_faults_reapply - @host was restarted: apply the active faults to its devices again. Its
- * own counts of hits begin at 0 again. Errors: -ENOMEM.
+ * daemon_faults_reapply - apply the active faults again to the devices of @host, which was
+ * restarted. Its counts of hits begin at 0 again. Errors: -ENOMEM.
  */
 int daemon_faults_reapply(struct daemon *daemon, uint32_t host);
 
@@ -72,15 +74,14 @@ struct daemon_drops {
     uint64_t pairs;   /* notifications sent, each about a pair of processes that lost a segment */
     uint64_t more;    /* further lost segments of these pairs, without a notification */
     uint64_t groups;  /* groups that failed because of a drop */
-    uint64_t out;     /* times that a combine unit was taken out of service */
-    uint64_t back;    /* times that one was put back in service */
-    uint64_t moved;   /* groups moved to trees that do not use such a unit */
+    uint64_t out;     /* how often a combine unit was taken out of service */
+    uint64_t back;    /* how often a combine unit was put back in service */
+    uint64_t moved;   /* groups moved to trees without such a unit */
 };
 
 /** daemon_drops_step - if a check is due, look for new drops and notify the processes concerned. */
 void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64_t now_ps);
 
-/** daemon_drops_report - add "unrecoverable" to @report. */
 void daemon_drops_report(const struct daemon *daemon, const struct daemon_drops *drops,
                          struct json_object *report);
 

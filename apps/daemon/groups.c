@@ -8,23 +8,22 @@
  *
  * A member breaks the group if it dies or detaches before it has left, or if it declines the
  * invitation, because then no collective of the group can complete. The members that have joined
- * are notified, and leave when they like. The others lose their invitations, and an attempt to join
- * fails. Therefore no group waits for a process that does not know of it.
+ * are notified, and leave at any time. The others lose their invitations, so their attempts to join
+ * fail. Therefore no group waits for a process that does not know of it.
  *
  * Members may ask for a group by a key, so that they need not exchange its number. The first member
  * that asks creates the group, and the others get the same group. If the fabric refuses the group,
- * all members get this error, even if its cause has gone in the meantime. (An error in the request
- * itself, -EINVAL or -EPERM, goes only to the caller.) Otherwise some members would wait in a group
- * that others never join. For the same reason, if a group breaks before a member has joined it, the
- * member gets an error when it asks for the group. A key may be used for several groups. Each
- * member then gets the answers for these groups in the order of their creation, and each error
- * once.
+ * all members get this error, even if its cause no longer exists. Otherwise some members would wait
+ * in a group that others never join. (An error in the request itself, -EINVAL or -EPERM, goes only
+ * to the caller.) For the same reason, if a group breaks before a member has joined it, the member
+ * gets an error when it asks for the group. A key may be used for several groups. Each member then
+ * gets the answers for these groups in the order of their creation, and each error once.
  *
  * A member *is owed* an error until it has asked for the group or its process has ended. Until then
  * the group is kept, unless more than KEPT_MAX ended groups are charged to one node.
  *
- * A group is charged to the process that created it. When that process leaves, the group is charged
- * to the first of the remaining members. No process may have more than its share of the groups
+ * A group is charged to the process that created it. When that process leaves, the first of the
+ * remaining members is charged. No process may have more than its share of the groups
  * (ADMISSION_SHARE).
  */
 #include <ctype.h>
@@ -51,11 +50,11 @@ struct member {
     bool owed; /* it gets the group's error when it asks for the group by its key */
 };
 
-#define KEPT_MAX 64u /* ended groups that are kept for each node to which they were charged */
+#define KEPT_MAX 64u /* most ended groups that are kept for each node that was charged with them */
 
-/* The text by which all members ask for one group, and the window that it shall have. */
+/* The text by which all members ask for the same group, and the window that they request. */
 struct group_key {
-    char text[64]; /* "": the group has no key */
+    char text[96]; /* "": the group has no key */
     bool wide;
 };
 
@@ -72,7 +71,7 @@ struct daemon_group {
     bool broken;      /* its members were notified that it is broken */
     int64_t over_by;  /* node of the member that broke the group; -1: none */
     struct group_key key;
-    int err;   /* the error for members that are owed it */
+    int err;   /* the error that members are owed */
     char *why; /* the text of a refusal; NULL: the group broke, or there was no memory for it */
     struct member member[];
 };
@@ -85,7 +84,6 @@ static struct member *group_member(struct daemon_group *group, int64_t node)
     return NULL;
 }
 
-/* Return the group of the fabric that has this number, or NULL. */
 static struct daemon_group *find_group(const struct daemon *daemon, int64_t id)
 {
     struct daemon_group *group = daemon->groups;
@@ -95,7 +93,10 @@ static struct daemon_group *find_group(const struct daemon *daemon, int64_t id)
     return group;
 }
 
-/* Return member @node of group @id; NULL: it is not one (any more). *ret: the group, or NULL. */
+/*
+ * Return member @node of group @id; NULL: the node is not a member (any more). *ret: the group, or
+ * NULL.
+ */
 static struct member *find_member(struct daemon *daemon, int64_t id, int64_t node,
                                   struct daemon_group **ret)
 {
@@ -120,7 +121,7 @@ static void group_discharge(struct daemon *daemon, const struct daemon_group *gr
     daemon->by_node[group->holder]->groups--;
 }
 
-/* The process to which the group is charged leaves: charge another member. */
+/* Charge another member, because the process that is charged with the group leaves. */
 static void group_charge_next(struct daemon *daemon, struct daemon_group *group)
 {
     uint32_t i = 0;
@@ -152,7 +153,9 @@ static int check_share(const struct daemon *daemon, const uint32_t *nodes, uint3
     return 0;
 }
 
-/* Publish event "group". @by: the node that caused it; -1: none. @why: the reason, or "". */
+/*
+ * Publish an event "group". @by: the node that caused the event; -1: none. @why: the reason, or "".
+ */
 static void group_publish(struct daemon *daemon, const struct daemon_group *group,
                           const char *state, int64_t by, const char *why)
 {
@@ -192,7 +195,7 @@ static void member_settle(struct daemon_group *group, struct member *member)
     member->owed = false;
 }
 
-/* If too many ended groups are kept that were charged to @node, forget the errors of the oldest. */
+/* If too many ended groups that were charged to @node are kept, drop the errors of the oldest. */
 static void kept_limit(struct daemon *daemon, uint32_t node)
 {
     struct daemon_group *oldest = NULL;
@@ -208,7 +211,7 @@ static void kept_limit(struct daemon *daemon, uint32_t node)
         member_settle(oldest, &oldest->member[i]);
 }
 
-/* Break the group, and end its invitations. @by: the member that caused it; -1: see @why. */
+/* Break the group, and end its invitations. @by: the member that caused this; -1: see @why. */
 static void group_break(struct daemon *daemon, struct daemon_group *group, int64_t by,
                         const char *why)
 {
@@ -232,7 +235,7 @@ static void group_free(struct daemon_group *group)
     free(group);
 }
 
-/* Note that a member has left last. The fabric has freed its own group already. */
+/* Note that the last member has left. The fabric has already freed its own group. */
 static void group_end(struct daemon *daemon, struct daemon_group *group)
 {
     group->over = true;
@@ -260,7 +263,7 @@ static void groups_sweep(struct daemon *daemon)
     }
 }
 
-/* Add @group to the lists, in @lists by node, of all its members except node @without. */
+/* Add @group to the lists of all its members except node @without. @lists: the lists, by node. */
 static void group_list(const struct daemon_group *group, int64_t without,
                        struct json_object **lists)
 {
@@ -283,7 +286,7 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
         struct member *member = group_member(group, client->node);
 
         if (member)
-            member_settle(group, member); /* a later process on the node is owed nothing */
+            member_settle(group, member); /* a later process on the node is not owed an error */
         if (member && member->standing != GONE) {
             if (lists)
                 group_list(group, client->node, lists);
@@ -297,7 +300,6 @@ struct json_object **daemon_groups_quit(struct daemon *daemon, struct client *cl
     return lists;
 }
 
-/* Return whether two members, joined or invited, cannot reach each other. */
 static bool group_is_partitioned(const struct daemon *daemon, const struct daemon_group *group)
 {
     if (fabric_group_is_severed(daemon->fabric, group->id))
@@ -354,7 +356,7 @@ void daemon_groups_free(struct daemon *daemon)
 }
 
 /*
- * A member declines its invitation, which breaks the group: notify all other members, joined or
+ * Break the group, because a member declines its invitation: notify all other members, joined or
  * invited. The member itself gets a reply to its request.
  */
 static void group_decline(struct daemon *daemon, struct daemon_group *group, struct member *member)
@@ -369,8 +371,8 @@ static void group_decline(struct daemon *daemon, struct daemon_group *group, str
 }
 
 /*
- * No operation of the group can complete any more: notify all members of the reason @why or, if
- * @why is "", of the node @by that reported it. The members leave when they like.
+ * Notify all members that no operation of the group can complete any more: of the reason @why or,
+ * if @why is "", of the node @by that reported it. The members leave at any time.
  */
 static void group_fail(struct daemon *daemon, struct daemon_group *group, const char *why,
                        int64_t by)
@@ -408,7 +410,7 @@ void daemon_group_fail(struct daemon *daemon, uint32_t id, const char *why)
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Read the array of members in "nodes", which the caller frees. NULL: one line in @error. */
+/* Read the array of members in "nodes"; the caller frees it. NULL: @error has a line. */
 static uint32_t *read_nodes(struct daemon *daemon, struct json_object *request, uint32_t *count,
                             char *error, size_t error_bytes)
 {
@@ -476,7 +478,7 @@ static int check_members(const struct daemon *daemon, const uint32_t *nodes, uin
     return check_share(daemon, nodes, count, error, error_bytes);
 }
 
-/* Return a group that is in no list yet, with all members invited, or NULL. */
+/* Return a new group with all members invited, which is not in the list yet; or NULL. */
 static struct daemon_group *group_new(const uint32_t *nodes, uint32_t count,
                                       const struct group_key *key)
 {
@@ -500,7 +502,6 @@ static void group_list_first(struct daemon *daemon, struct daemon_group *group)
     daemon->groups = group;
 }
 
-/* Create a group and invite all members, including the creator. */
 static int group_make(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                       uint32_t count, const struct group_key *key, uint32_t *ret, char *error,
                       size_t error_bytes)
@@ -528,7 +529,7 @@ static int group_make(struct daemon *daemon, const struct client *client, const 
 
 /*
  * Record that the fabric has refused a group to @client, so that all other members get the same
- * error. If there is no memory for the record, they do not get it.
+ * error. Without memory for the record, they do not get the error.
  */
 static void group_refuse(struct daemon *daemon, const struct client *client, const uint32_t *nodes,
                          uint32_t count, const struct group_key *key, int err, const char *why)
@@ -563,8 +564,8 @@ static bool group_matches(const struct daemon_group *group, const uint32_t *node
 }
 
 /*
- * Return the member of @client in the oldest group of @key and @nodes for which it is invited or
- * whose error it is owed. NULL: there is none. *ret: the group.
+ * Find the oldest group of @key and @nodes to which @client is invited, or whose error it is owed.
+ * Returns the client's member. NULL: there is none. *ret: the group.
  */
 static struct member *find_answer(struct daemon *daemon, const struct client *client,
                                   const uint32_t *nodes, uint32_t count,
@@ -584,7 +585,6 @@ static struct member *find_answer(struct daemon *daemon, const struct client *cl
     return found;
 }
 
-/* As group_make(), if there is no group of this key and these nodes yet. */
 static int group_find_or_make(struct daemon *daemon, const struct client *client,
                               const uint32_t *nodes, uint32_t count, const struct group_key *key,
                               uint32_t *ret, char *error, size_t error_bytes)
@@ -651,7 +651,7 @@ void daemon_group_create(struct daemon *daemon, struct client *client, struct js
         daemon_send(daemon, client, json_add_number(conn_ok(), "group", group));
 }
 
-/* Refuse to let a process join a group. @group: NULL if the group does not exist. */
+/* Refuse a request to join a group. @group: NULL if the group does not exist. */
 static void refuse_join(struct daemon *daemon, struct client *client, int64_t id,
                         const struct daemon_group *group)
 {
@@ -668,7 +668,10 @@ static void refuse_join(struct daemon *daemon, struct client *client, int64_t id
                            id);
 }
 
-/* A process that gets the error of group @id when it joins must not get it again by the key. */
+/*
+ * Note that a process got the error of group @id when it tried to join, so that it does not get it
+ * again by the key.
+ */
 static void settle_error(struct daemon *daemon, int64_t id, int64_t node)
 {
     for (struct daemon_group *group = daemon->groups; group; group = group->next) {
@@ -696,7 +699,7 @@ void daemon_group_join(struct daemon *daemon, struct client *client, struct json
     members = emu_json_number(request, "members", group->count);
     if (member->standing == JOINED) {
         daemon_reply_error(daemon, client, -EALREADY, "this process has joined that group already");
-    } else if (members != group->count) { /* the process means another group */
+    } else if (members != group->count) { /* the process refers to another group */
         uint32_t count = group->count;
 
         group_decline(daemon, group, member);

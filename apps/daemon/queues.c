@@ -2,9 +2,9 @@
 /*
  * queues.c - requests about the queues that processes announce.
  *
- * A process announces a queue so that other processes of its host find it by the queue's number, as
- * programs of one host find a server by 127.0.0.1 and a port. The numbers are forgotten when the
- * process leaves its node.
+ * A process announces a queue so that other processes of its host find the process by the queue's
+ * number, as programs of a host find a server by 127.0.0.1 and a port. An announcement ends when
+ * the process leaves its node.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 
 #define QUEUES 65536u
 
-/* The queues that a process has announced. */
 struct daemon_queues {
     uint8_t bit[QUEUES / 8];
 };
@@ -25,8 +24,8 @@ void daemon_queues_forget(struct client *client)
 }
 
 /*
- * Read the queue's number of an attached process's request. Returns false if there is none, after
- * replying an error.
+ * Read the number of the queue in a request of an attached process. On an error, reply it and
+ * return false.
  */
 static bool queue_of(struct daemon *daemon, struct client *client, struct json_object *request,
                      uint16_t *ret)
@@ -81,7 +80,7 @@ void daemon_queue_withdraw(struct daemon *daemon, struct client *client,
 
 /*
  * Return the process of @client's host that has announced @queue. If several have, prefer @client
- * itself, and otherwise the one whose connection is the oldest. NULL: none has.
+ * itself, and otherwise the process with the oldest connection. NULL: none has.
  */
 static const struct client *queue_owner(const struct daemon *daemon, const struct client *client,
                                         uint16_t queue)
@@ -93,7 +92,7 @@ static const struct client *queue_owner(const struct daemon *daemon, const struc
     emu_each_listed (const struct client, other, &daemon->clients, link)
         if (!other->gone && has_queue(other, queue) &&
             daemon_client_host(other) == daemon_client_host(client))
-            found = other; /* the list begins with the newest */
+            found = other; /* the list begins with the newest connection */
     return found;
 }
 

@@ -2,8 +2,8 @@
 /*
  * refusals.c - requests of programs that the libfabric provider could not satisfy, for the report.
  *
- * Many programs try several requests, the best one first. So the refusals of a process are dropped
- * when it attaches: the report names only processes that got no network.
+ * Many programs try several requests, the most demanding one first. So the refusals of a process
+ * are dropped when it attaches, and the report names only processes that got no network.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,17 +2,17 @@
 /*
  * remote.c - other hosts: their processes, lost hosts and host links, and the report on hosts.
  *
- * When a host is lost, the connections of its processes end, and death.c handles these deaths like
- * any others. The host's cables are down. Cables between two hosts that have lost each other are
- * down, too, even if the coordinator still reaches both. If the fabric can send lost packets again
- * over other routes, the manager takes these cables out of service (manager_sever()), and traffic
- * is rerouted. Otherwise each process that may send over one of these cables is notified that there
- * is no route. It is notified again each second, because it may have posted more messages.
+ * When a host is lost, the connections of its processes end, which death.c handles like other
+ * deaths. All cables of the host are down. If two hosts lose their connection to each other, the
+ * cables between them are down, even if the coordinator still reaches both. If the fabric can send
+ * lost packets again over other routes, the manager takes these cables out of service
+ * (manager_sever()) and reroutes traffic. Otherwise each process that may send over one of these
+ * cables is notified that there is no route. It is notified again each second, because it may have
+ * posted more messages.
  *
- * A restarted host is admitted with the current state of the fabric (coordinator_admit()). Its
- * cables work again when the host links that carry them do (apps/cluster/coordinator/rejoin.c);
- * then the manager brings them up like other links. It does the same for cables between two hosts
- * that reach each other again.
+ * A restarted host is admitted with the current state of the fabric (coordinator_admit()). When its
+ * host links work again (apps/cluster/coordinator/rejoin.c), the manager brings up its cables like
+ * other links. The manager also does so when two hosts reach each other again.
  *
  * The callbacks below only record what happened, because they may run in the middle of a call to
  * other hosts. daemon_remote_settle() handles it at the end of the round.
@@ -31,8 +31,8 @@
 #include "emu/util/bits.h"
 
 /*
- * Has another host all connections that its nodes may need? Every process may have one, but which
- * processes a host has is known only to the host itself.
+ * Return whether @host has as many connections as its processes may need. The coordinator does not
+ * know which processes a host has, so it limits the sum.
  */
 static bool host_has_its_share(const struct daemon *daemon, uint32_t host)
 {
@@ -67,7 +67,8 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
 
 /*
  * Mark cables between hosts @a and @b as lost: those over pair @number of the @of pairs of ports
- * between them. @b TOPO_NONE: all cables of @a. Returns whether any of them was not lost before.
+ * between the hosts. @b TOPO_NONE: all cables of @a. Returns whether one of these cables was not
+ * lost before.
  */
 static bool cables_lost(struct daemon *daemon, uint32_t a, uint32_t b, uint32_t number, uint32_t of)
 {
@@ -119,8 +120,8 @@ static void on_sampled_all(void *ctx, enum hosts_sample_kind of)
 }
 
 /*
- * Both hosts report the end of their link. Only a report of cables that were not lost yet is
- * published. Otherwise a host that repeats its report could fill the buffers of the subscribers.
+ * Both hosts report the end of their link. Publish a report only if it has cables that were not
+ * lost yet, because a host that repeats its report could fill the buffers of the subscribers.
  */
 static void on_link_lost(void *ctx, uint32_t host, const struct hosts_link *link)
 {
@@ -214,7 +215,7 @@ int daemon_remote_open(struct daemon *daemon, char *error, size_t error_bytes)
     return daemon_watch(daemon, coordinator_fd(daemon->coordinator), &daemon->coordinator);
 }
 
-/* Fail all groups that had partial results on the lost host. */
+/* Let all groups fail that had partial results on the lost host. */
 static void groups_fail(struct daemon *daemon, uint32_t host)
 {
     uint32_t groups[64], count;
@@ -234,8 +235,8 @@ static void groups_fail(struct daemon *daemon, uint32_t host)
 /*
  * Handle the deaths of the lost hosts' processes first, so that the members of their groups are
  * notified of these deaths. Clients are marked as gone here, because the loop may not have seen the
- * end of their connections yet. A host that is back already must be admitted without any state of
- * its former incarnation.
+ * end of their connections yet. A host that has already restarted must be admitted without any
+ * state of its former incarnation.
  */
 static void settle_gone(struct daemon *daemon)
 {
@@ -252,7 +253,7 @@ static void settle_gone(struct daemon *daemon)
         groups_fail(daemon, host);
 }
 
-/* Return whether packets that a lost host had are sent again over other routes. */
+/* Return whether packets that were lost with a host are sent again over other routes. */
 static bool reroutes(const struct daemon *daemon)
 {
     return fabric_has_links(daemon->fabric) && !fabric_can_reroute_in_flight(daemon->fabric);
@@ -293,8 +294,8 @@ static void settle_back(struct daemon *daemon)
 }
 
 /*
- * Handle cables that carry segments again. If traffic is not rerouted, processes may have lost
- * segments since the last notification. Notify them once more before the cables count as working.
+ * Handle cables that work again. If traffic was not rerouted, processes may have lost segments
+ * since the last notification, so notify them once more before the cables count as working.
  */
 static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
 {
@@ -319,7 +320,6 @@ static int settle_mended(struct daemon *daemon, char *error, size_t error_bytes)
     return err;
 }
 
-/* Report the admitted hosts all of whose links are up. */
 static void settle_joins(struct daemon *daemon)
 {
     uint64_t joins = daemon->remote.joins;

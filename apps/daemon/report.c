@@ -2,7 +2,7 @@
 /*
  * report.c - the run report: the fabric's process builds it, the command prints it.
  *
- * Other programs rely on the JSON fields (docs/manual.md): only add fields.
+ * Other programs rely on the JSON fields (docs/manual.md), so add fields but do not change them.
  */
 #include "apps/daemon/report.h"
 
@@ -29,12 +29,12 @@ static const char *const why_names[FABEMU_WHYS] = {
     [FABEMU_WHY_WINDOW] = "window",     [FABEMU_WHY_GROUP] = "group",
     [FABEMU_WHY_SINGLE] = "single",     [FABEMU_WHY_INTER] = "intercommunicator",
     [FABEMU_WHY_FINALIZE] = "finalize", [FABEMU_WHY_OFF] = "off",
-    [FABEMU_WHY_SLOWER] = "slower",
+    [FABEMU_WHY_SLOWER] = "slower",     [FABEMU_WHY_COUNTS] = "counts",
 };
 
 /* The mechanism by which the network executes a collective. */
 struct mechanism {
-    bool in_adapter; /* adapters combine; false: switches do */
+    bool in_adapter; /* adapters combine the contributions; false: switches do */
     const char *name;
 };
 
@@ -47,6 +47,11 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_ALLREDUCE] = {false, "combine units, multicast"},
         [FABEMU_COLL_ALLGATHER] = {false, "multicasts"},
         [FABEMU_COLL_REDUCE_SCATTER] = {false, "combine units"},
+        [FABEMU_COLL_GATHER] = {false, "combine units"},
+        [FABEMU_COLL_SCATTER] = {false, "multicast"},
+        [FABEMU_COLL_SCAN] = {false, "combine units, multicast"},
+        [FABEMU_COLL_ALLTOALL] = {false, "combine units, multicast"},
+        [FABEMU_COLL_NEIGHBOR] = {false, "none"},
     };
     static const struct mechanism adapters[FABEMU_COLLS] = {
         [FABEMU_COLL_BARRIER] = {true, "adapter tree, broadcast"},
@@ -55,6 +60,11 @@ static struct mechanism mechanism_of(const struct emu_profile *profile, int coll
         [FABEMU_COLL_ALLREDUCE] = {true, "adapter tree, broadcast"},
         [FABEMU_COLL_ALLGATHER] = {false, "broadcasts"},
         [FABEMU_COLL_REDUCE_SCATTER] = {true, "adapter tree"},
+        [FABEMU_COLL_GATHER] = {true, "adapter tree"},
+        [FABEMU_COLL_SCATTER] = {false, "broadcast"},
+        [FABEMU_COLL_SCAN] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_ALLTOALL] = {true, "adapter tree, broadcast"},
+        [FABEMU_COLL_NEIGHBOR] = {false, "none"},
     };
 
     if (emu_profile_switches_combine(profile))
@@ -242,7 +252,10 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
                            add_totals(json_object_new_object(), IN_COMBINED, totals));
 }
 
-/* Build the summary of processes whose MPI messages use another transport. NULL: there are none. */
+/*
+ * Build the summary of processes whose MPI messages use another transport. NULL: there are no such
+ * processes.
+ */
 static struct json_object *outside(const struct daemon_record *record)
 {
     if (!record->outside)
@@ -473,7 +486,6 @@ static void print_outside(FILE *out, struct json_object *one)
                 text(one, "why"));
 }
 
-/* Print a line for each kind of request that was refused. */
 static void print_refusals(FILE *out, struct json_object *list)
 {
     for (size_t i = 0; i < emu_json_count(list); i++) {
@@ -603,7 +615,7 @@ static void print_host(FILE *out, struct json_object *host)
     struct json_object *links = member(host, "links");
 
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
-    if (number(host, "attached")) /* at the end of a run it is 0 */
+    if (number(host, "attached")) /* at the end of a run there are none */
         fprintf(out, "%lld of ", number(host, "attached"));
     fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
             number(host, "attached") ? " attached" : "");

@@ -16,7 +16,9 @@
 /** report_network - add "topo", "profile" and, if the network comes from a file, "up" to @all. */
 void report_network(struct json_object *all, const struct fabric_config *config);
 
-/** report_build - build the report as of now; the command fills in "command" and "exit_status". */
+/**
+ * report_build - build the report of this moment. The command fills in "command" and "exit_status".
+ */
 struct json_object *report_build(struct fabric *fabric, const struct fabric_config *config,
                                  const struct daemon_record *record);
 
@@ -42,7 +44,8 @@ struct report_profile report_profile(struct json_object *report);
 
 /* --- comm.c: the communication of programs ----------------------------------------------- */
 
-#define COMM_PAIRS_MOST 65536u /* most pairs of nodes in a report; for others it has sums */
+/* most pairs of nodes in a report; it has only sums for further pairs */
+#define COMM_PAIRS_MOST 65536u
 
 /**
  * comm_build - build "communication" of the report (docs/manual.md): collectives, messages, their

@@ -20,7 +20,7 @@
 
 /* --- attach, detach ----------------------------------------------------------------- */
 
-/* Refuse to attach a process. @line: the reason. The supervisor gets the first one. */
+/* Refuse to attach a process. @line: the reason; the supervisor gets the first reason. */
 static void refuse(struct daemon *daemon, struct client *client, int err, const char *line)
 {
     daemon->record.refused++;
@@ -216,8 +216,8 @@ static void request_detach(struct daemon *daemon, struct client *client,
 }
 
 /*
- * The library sends this when its process exits without detaching. So the fabric knows that the
- * process was not killed.
+ * Handle the request that the library sends when its process exits without detaching. It tells the
+ * fabric that the process was not killed.
  */
 static void request_exits(struct daemon *daemon, struct client *client, struct json_object *request)
 {
@@ -233,7 +233,10 @@ static void copy_printable(char *to, size_t bytes, const char *from)
     emu_printable(to);
 }
 
-/* Sent by the Open MPI component when the process's messages use another transport. */
+/*
+ * Handle the request that the Open MPI component sends when the process's messages use another
+ * transport.
+ */
 static void request_outside(struct daemon *daemon, struct client *client,
                             struct json_object *request)
 {
@@ -259,7 +262,7 @@ struct json_object *daemon_report(struct daemon *daemon)
 
     daemon_waits_sample(daemon);
     report = report_build(daemon->fabric, daemon->config->fabric, &daemon->record);
-    /* after report_build(), which has the sums over all hosts */
+    /* after report_build(), because that queries all hosts */
     daemon_hosts_report(daemon, report);
     daemon_faults_report(daemon, report);
     timeline_serve_report(daemon, report);
@@ -414,8 +417,8 @@ static void query_begin(struct daemon *daemon, enum coordinator_query_kind of)
 }
 
 /*
- * Let the request wait for a query. The table makes only requests without fields wait, so the
- * request itself need not be kept.
+ * Let the request wait for a query. Only requests without fields wait (see the table), so it is not
+ * necessary to keep the request.
  */
 static void request_waits(struct daemon *daemon, struct client *client, const struct request *row)
 {
@@ -430,7 +433,7 @@ static void request_waits(struct daemon *daemon, struct client *client, const st
 }
 
 /*
- * Reply to the requests that the complete query answers, and start the next query for requests that
+ * Reply to the requests that a complete query answers, and start the next query for requests that
  * have arrived since it began.
  */
 static void query_ends(struct daemon *daemon, enum coordinator_query_kind of)

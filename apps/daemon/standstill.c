@@ -6,8 +6,8 @@
  * A run stands still while a process waits for the fabric and, for QUIET_NS, no process has begun,
  * moved or completed an operation. A run in which all processes compute does not stand still,
  * because none of them waits. The daemon reports a standstill to the supervisor each second. The
- * supervisor prints the last report if the standstill lasts, or if the user interrupts the run.
- * Queries at that time would be too late, because the processes are being ended.
+ * supervisor prints the last report if the standstill lasts, or if the user interrupts the run. At
+ * that time it could not query the processes, because they are ending.
  */
 #include "apps/daemon/standstill.h"
 #include "apps/fabric/stalls.h"
@@ -19,9 +19,9 @@
 
 #include "emu/util/now.h"
 
-#define QUIET_NS  2000000000u /* time without movement that makes a standstill */
+#define QUIET_NS  2000000000u /* a time without movement of this length is a standstill */
 #define SILENT_NS 3500000000u /* time without a report after which a process counts as silent */
-#define LINKS_MAX 32u         /* stalled links that are listed */
+#define LINKS_MAX 32u         /* most stalled links that are listed */
 
 /* --- samples ---------------------------------------------------------------------------- */
 
@@ -63,7 +63,6 @@ struct json_object *daemon_process_build(const struct daemon *daemon, const stru
     return json_add_text(one, "command", client->command);
 }
 
-/* Build the fields that identify @node in a line of text. */
 static struct json_object *who_build(const struct daemon *daemon, uint32_t node)
 {
     struct json_object *who = NULL;
@@ -150,8 +149,7 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
 
 /*
  * Return for how long a process or the fabric has waited for a core since @since_ns. Only the sums
- * at samples are kept, so the result begins with the last sample before @since_ns, or with the
- * oldest sample.
+ * at samples are known, so count from the last sample before @since_ns, or from the oldest sample.
  */
 static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
 {
@@ -334,7 +332,7 @@ static struct json_object *mismatches_build(const struct daemon *daemon)
     return list;
 }
 
-/* Return for how long nothing has moved, minus the time for which threads had no core. */
+/* Return for how long nothing has moved, without the time for which threads had no core. */
 static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns, uint64_t now_ns)
 {
     return standstill_age(standstill_age(now_ns, since_ns), quiet_starved_ns(daemon, since_ns));

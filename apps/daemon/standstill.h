@@ -3,9 +3,9 @@
  * standstill.h - finds out which processes wait for which others.
  *
  * The library in each process reports the process's pending operations (emu/hostif/pending.h). The
- * daemon samples these reports once a second. On request, or when nothing moves, it compares them:
- * for each collective in progress, which members have entered it, which are missing, and which call
- * another operation.
+ * daemon samples these reports once a second. On request, or when nothing moves, it compares the
+ * reports. For each collective in progress, it finds the members that have entered, that are
+ * missing, and that call another operation.
  */
 #ifndef APPS_DAEMON_STANDSTILL_H
 #define APPS_DAEMON_STANDSTILL_H
@@ -13,16 +13,17 @@
 #include "apps/daemon/client.h"
 #include "emu/hostif/pending.h"
 
-/* Age from which a collective in progress is listed. A younger one may just have begun. */
+/*
+ * Least age of a collective in progress that is listed. A younger collective may just have begun.
+ */
 #define STANDSTILL_AGE_NS 1000000000u
 
-/* The daemon's last sample of a process. */
 struct standstill_sample {
     struct emu_pending pending; /* the process's last report; written_ns 0: none yet */
     uint64_t attached_ns;
     bool absent; /* the process is stopped or silent, so its last report may be outdated */
-    /* its report has a mismatch (two members of a group are in different collectives), and an event
-       about this mismatch or another one in that group was published */
+    /* a mismatch in the report (two members of a group are in different collectives), or another
+       mismatch of that group, was published as an event */
     bool mismatch_reported;
 };
 

@@ -22,14 +22,14 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
-#define OPEN_READERS 32u /* most readers with open blocks of the network; a few MB each */
+#define OPEN_READERS 32u /* most readers with open blocks of the network; each takes a few MB */
 
 #define HOSTS_MS       50u   /* time limit for the replies of other hosts */
 #define HOSTS_FIRST_MS 2000u /* time limit for their first replies, which have all counters */
 
-#define LAST_MS  500 /* at the end: time limit for all readers */
-#define QUIET_MS 50  /* at the end: time limit without progress of any reader */
-#define LOOK_MS  5   /* at the end: interval between two attempts to send */
+#define LAST_MS  500 /* at the end of the fabric: time limit for all readers */
+#define QUIET_MS 50  /* at the end of the fabric: time limit while no reader reads */
+#define LOOK_MS  5   /* at the end of the fabric: interval between attempts to send */
 
 struct telemetry_serve {
     struct telemetry *telemetry; /* the sampler; NULL: there are no readers */
@@ -53,9 +53,9 @@ static void telemetry_known_link(void *ctx, uint32_t cable, struct telemetry_cab
 }
 
 /*
- * Return whether a wait is certain. A process reports its oldest operations once a second, and
- * dates each by the first report that has it. An operation that only the last report has may be
- * complete by now, so it does not count as a wait.
+ * Return whether a wait is certain. A process reports its oldest operations once a second, with the
+ * time of the first report that has the operation. An operation that only the last report has may
+ * have completed since then, so it does not count as a wait.
  */
 static bool is_seen_twice(uint64_t since_ns, const struct emu_pending *pending)
 {
@@ -193,7 +193,6 @@ static int sampler_open(struct daemon *daemon)
     return err;
 }
 
-/* The last reader has left: free the sampler. */
 static void sampler_close(struct daemon *daemon)
 {
     struct telemetry_serve *serve = daemon->telemetry;
@@ -338,7 +337,7 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
-/* Take a sample for all readers that are due, unless one was taken already. */
+/* Take a sample for all readers that are due, unless it was already taken. */
 static void sample_once(struct telemetry_serve *serve, bool *sampled)
 {
     if (!*sampled)

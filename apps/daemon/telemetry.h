@@ -4,9 +4,9 @@
  * of --record. Thread: the daemon's.
  *
  * A reader's first snapshot is due at the next multiple of 100 ms since the fabric's start, and the
- * others are due at multiples of the reader's interval. Each time, the daemon samples all counters
- * once for all readers that are due. If a reader's socket has not taken the reader's last line yet,
- * the next snapshot is skipped for that reader, and a later one says how many were skipped.
+ * others are due at multiples of the reader's interval. The daemon samples all counters once for
+ * all readers that are due at the same time. If a reader's socket has not taken the last line yet,
+ * the reader's next snapshot is skipped, and a later snapshot contains the number of skipped ones.
  * Therefore no reader blocks the daemon, and each has at most one line queued. Without readers no
  * sampler exists, and no timer runs. On several hosts, the daemon queries the other hosts when a
  * snapshot is due. It takes the snapshot when they have replied, or after a time limit.
@@ -49,27 +49,30 @@ bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
  */
 int telemetry_serve_record(struct daemon *daemon);
 
-/** telemetry_serve_left - @client has closed: free its subscription. */
+/** telemetry_serve_left - free the subscription of @client, which has closed. */
 void telemetry_serve_left(struct client *client);
 
-/** telemetry_serve_detach - the process at @node is about to detach: take its last counters. */
+/**
+ * telemetry_serve_detach - take the last counters of the process at @node, which is about to
+ * detach.
+ */
 void telemetry_serve_detach(struct daemon *daemon, uint32_t node);
 
-/** telemetry_serve_run - the timer has expired: send snapshots to readers that are due. */
+/** telemetry_serve_run - send snapshots to readers that are due, because the timer has expired. */
 void telemetry_serve_run(struct daemon *daemon);
 
 /**
  * telemetry_serve_receive - take counters that another host has sent, as telemetry_receive() does.
- * Returns false if they are invalid. telemetry_serve_received_all() - all queried hosts have
- * replied or are lost: take the snapshot. telemetry_serve_host_lost() - wait no
- * longer for @host; take the snapshot if no other host is left to wait for.
+ * Returns false if they are invalid. telemetry_serve_received_all() - take the snapshot, because
+ * all queried hosts have replied or are lost. telemetry_serve_host_lost() - wait no longer for
+ * @host; take the snapshot if no other host is left to wait for.
  */
 bool telemetry_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece);
 void telemetry_serve_received_all(struct daemon *daemon);
 void telemetry_serve_host_lost(struct daemon *daemon, uint32_t host);
 
 /**
- * telemetry_serve_close - the fabric ends: send a last snapshot to each reader that has
+ * telemetry_serve_close - send a last snapshot, at the end of the fabric, to each reader that has
  * received its last line. Wait until they have read it, for at most 500 ms, and at most 50 ms after
  * a reader last read something.
  */

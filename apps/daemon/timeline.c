@@ -2,9 +2,9 @@
 /*
  * timeline.c - the timeline of a running fabric.
  *
- * A process has space for EMU_FINISHED_SLOTS finished operations. If it finishes more than that
- * within EVERY_MS, some are lost, which is counted. Other hosts are queried at the same interval,
- * except a host that has not replied to the last query yet (apps/timeline/agent.h).
+ * A process has space for EMU_FINISHED_SLOTS finished operations. If it finishes more operations
+ * within EVERY_MS, the rest are lost, and are counted as lost. Other hosts are queried at the same
+ * interval, except a host that has not yet replied to the last query (apps/timeline/agent.h).
  */
 #include "apps/daemon/timeline.h"
 

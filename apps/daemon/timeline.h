@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * timeline.h - the timeline of a running fabric: the finished operations of processes, which are
- * collected a hundred times a second, and events when they happen. Thread: the daemon's. If no
- * timeline is recorded, these functions do nothing.
+ * timeline.h - the timeline of a running fabric: the finished operations of processes, collected a
+ * hundred times a second, and events. Thread: the daemon's. If no timeline is recorded, these
+ * functions do nothing.
  */
 #ifndef APPS_DAEMON_TIMELINE_H
 #define APPS_DAEMON_TIMELINE_H
@@ -15,7 +15,6 @@ struct daemon;
 struct coordinator_piece;
 struct json_object;
 
-/* The option --timeline. */
 struct timeline_plan {
     int fd;                          /* the file; -1: no timeline is recorded */
     char *path;                      /* name of the file; owned */
@@ -26,25 +25,25 @@ struct timeline_plan {
 int timeline_serve_open(struct daemon *daemon, const struct timeline_plan *plan, char *error,
                         unsigned long error_bytes);
 
-/** timeline_serve_attach - a process has attached. */
 void timeline_serve_attach(struct daemon *daemon, const struct client *client);
 
 /**
- * timeline_serve_detach - the process is about to detach: collect its last operations. @dead: the
- * process has ended.
+ * timeline_serve_detach - collect the last operations of a process that is about to detach. @dead:
+ * the process has ended.
  */
 void timeline_serve_detach(struct daemon *daemon, const struct client *client, bool dead);
 
 /** timeline_serve_event - record an event (docs/control.md). */
 void timeline_serve_event(struct daemon *daemon, struct json_object *event);
 
-/** timeline_serve_run - the timer has expired: collect finished operations. */
+/** timeline_serve_run - collect finished operations, because the timer has expired. */
 void timeline_serve_run(struct daemon *daemon);
 
 /**
  * timeline_serve_receive - take operations that processes of another host have finished. Returns
- * false if they are invalid. timeline_serve_host_lost() - a host is lost.
- * timeline_serve_host_back() - a host was admitted: query it once before a process attaches there.
+ * false if they are invalid. timeline_serve_host_lost() - handle the loss of a host.
+ * timeline_serve_host_back() - query a host that was admitted once, before a process attaches
+ * there.
  */
 bool timeline_serve_receive(struct daemon *daemon, const struct coordinator_piece *piece);
 void timeline_serve_host_lost(struct daemon *daemon, uint32_t host);
@@ -53,7 +52,6 @@ void timeline_serve_host_back(struct daemon *daemon);
 /** timeline_serve_report - add "timeline" to @report, after a last collection from all hosts. */
 void timeline_serve_report(struct daemon *daemon, struct json_object *report);
 
-/** timeline_serve_close - complete the file. */
 void timeline_serve_close(struct daemon *daemon);
 
 #endif

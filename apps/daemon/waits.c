@@ -3,20 +3,20 @@
  * waits.c - how long processes and the fabric waited for cores of this host.
  *
  * The result has two uses. First, bounds on silence do not count the time for which a thread waited
- * for a core (emu_starved_ns()). Waits of a few time slices do count, because threads that share a
- * core have them all the time. Second, on clock real the report says whether programs measured the
+ * for a core (emu_starved_ns()). They do count waits of a few time slices, which are normal for
+ * threads that share a core. Second, on clock real the report says whether programs measured the
  * network's times.
  *
  * On clock real the fabric keeps its times, or reports its lag. But a program runs only when the
- * host gives it a core, which the fabric does not control. If no thread of an attached process or
- * of the fabric waits for a core, and no receive ring is full because its process does not run, a
- * program behaves as if each thread had its own core. Therefore the error of any time that a
- * program measures is at most the time in which some thread or ring waited.
+ * host gives it a core, which the fabric does not control. A program behaves as if each thread had
+ * its own core, while no thread of an attached process or of the fabric waits for a core, and no
+ * receive ring is full because its process does not run. Therefore the error of a time that a
+ * program measures is at most the time in which a thread or ring waited.
  *
- * The kernel counts how long each thread has waited, but not when. The result is an upper bound: of
- * the time between two samples, once a second and on request, it counts the sum of all waits, but
- * not more than that time. The kernel counts a wait when it ends, so a part of it may lie before
- * the last sample. That part is added in full.
+ * The kernel counts how long each thread has waited, but not when. So the result is an upper bound.
+ * There is a sample once a second and on request. Between two samples, the result counts the sum of
+ * all waits, but not more than the time between them. The kernel counts a wait when it ends, so a
+ * part of it may lie before the last sample. That part is added in full.
  */
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@
 #include "apps/base/schedstat.h"
 #include "emu/util/now.h"
 
-#define WAITS_SHARE 100 /* samples take at most 1/WAITS_SHARE of the manager's time */
+#define WAITS_SHARE 100 /* sampling takes at most 1/WAITS_SHARE of the manager's time */
 
 static uint64_t lesser(uint64_t a, uint64_t b)
 {
@@ -47,7 +47,7 @@ static void sample_client(struct daemon *daemon, struct client *client, uint64_t
     struct waits_delta more;
 
     if (!client->waits || waits_sample(client->waits, since_ns, &more))
-        /* the process has just ended, or the next sample will include its waits */
+        /* the process has just ended; or the next sample will include its waits */
         return;
     count_more(daemon, &more);
     client->waited_ns += more.ns;
@@ -76,7 +76,7 @@ static void sample_fabric(struct daemon *daemon, uint64_t since_ns)
     count_more(daemon, &more);
 }
 
-/* The first process has attached: forget earlier waits of the fabric. */
+/* Forget earlier waits of the fabric, because the first process has attached. */
 static void waits_begin(struct daemon *daemon)
 {
     struct waits_delta more;
@@ -121,7 +121,7 @@ void daemon_waits_tick(struct daemon *daemon)
     if (emu_now_ns() >= daemon->waits.next_ns)
         daemon_waits_sample(daemon);
     else
-        /* this thread runs, so the manager has a core */
+        /* the manager runs now, so it has a core */
         fabric_starved(daemon->fabric, 0, emu_now_ns());
 }
 
@@ -135,7 +135,7 @@ void daemon_waits_attach(struct daemon *daemon, struct client *client)
         daemon->record.waits.unseen++;
 }
 
-/* The last waits of a dead process are unknown: count all the time since the last sample. */
+/* The last waits of a dead process are unknown, so count the whole time since the last sample. */
 void daemon_waits_detach(struct daemon *daemon, struct client *client, bool dead)
 {
     uint64_t since_ns = emu_now_ns() - daemon->waits.sample_ns;

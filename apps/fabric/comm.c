@@ -5,7 +5,7 @@
  *
  * A member of a barrier or an all-reduce, and the root of a reduction, cannot continue before the
  * last member has arrived. A member of a broadcast cannot continue before the root has arrived.
- * Until then a member waits for other members, which the network has not caused. Afterwards it
+ * Until then a member waits for other members, and the network is not the cause. Afterwards it
  * waits for the network. The other members of a reduction wait for no member.
  */
 #include "apps/fabric/comm.h"
@@ -306,7 +306,7 @@ void fabric_comm_free(struct fabric_comm *comm)
 /* --- collectives that all members have reported ------------------------------------- */
 
 #define SAMPLES_LEAST 4096u
-#define SAMPLES_MORE  65536u /* limit of unsettled reports, to which each node adds SAMPLES_NODES */
+#define SAMPLES_MORE  65536u /* most unsettled reports; each node adds SAMPLES_NODES */
 #define SAMPLES_NODES 256u
 #define SAMPLES_BITS  31u /* limit of emu_finished.report_bits, which a process may forge */
 
@@ -400,7 +400,7 @@ static void run_sum(struct comm_samples *samples, const struct comm_sample *run,
     }
 }
 
-/* Keep each node's newest report; older reports are from a former group with the same address. */
+/* Keep each node's newest report; older reports belong to a former group with the same address. */
 static uint32_t run_unique(struct comm_samples *samples, struct comm_sample *run, uint32_t count)
 {
     uint32_t kept = 0;
@@ -458,7 +458,7 @@ static bool samples_reserve(struct comm_samples *samples)
         return true;
     if (samples->capacity >= samples->most) {
         comm_samples_settle(samples);
-        /* Drop all if many are left, because otherwise every few reports would cause a sort. */
+        /* Drop all if many are left; otherwise every few reports would cause a sort. */
         if (samples->count > samples->capacity / 2) {
             samples->unreported += samples->count;
             samples->count = 0;

@@ -8,8 +8,9 @@
  * FABRIC_PAIRS_MOST pairs are kept for processes that have ended. If the pairs of a process would
  * exceed this, all its messages are counted in one sum.
  *
- * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only times of
- * sampled collectives with members on several hosts are missing: no host gets all reports.
+ * Thread: manager. The coordinator of several hosts adds the statistics of all hosts. Only the
+ * times of sampled collectives with members on several hosts are missing, because no host gets all
+ * of their reports.
  */
 #ifndef APPS_FABRIC_COMM_H
 #define APPS_FABRIC_COMM_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* config.c - compute what a configuration needs, and check whether the fabric can be built. */
+/*
+ * config.c - compute the workers, buffers and memory that a configuration needs, and check whether
+ * the fabric can be built.
+ */
 #include <errno.h>
 #include <sys/resource.h>
 

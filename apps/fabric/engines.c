@@ -58,6 +58,14 @@ void fabric_engines_destroy(struct fabric *fabric)
     free(fabric->engines.units);
 }
 
+void fabric_set_tclass(struct fabric *fabric, uint32_t node, uint8_t tclass)
+{
+    struct engine *engine = fabric_engine(fabric, node);
+
+    if (engine)
+        engine_set_tclass(engine, tclass);
+}
+
 int fabric_join_engine(struct engine *engine, uint8_t link, struct switch_dev *sw, uint8_t port,
                        const struct emu_profile *profile)
 {

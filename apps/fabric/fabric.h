@@ -49,7 +49,7 @@ struct fabric_config {
     char name[64];                  /* name of the fabric; part of its control socket's path */
     const struct topo_graph *graph; /* borrowed; outlives the fabric */
     struct emu_profile profile;
-    /* for reports, what selected the profile: "option", "network" or "default"; NULL: default */
+    /* for reports: the source of the profile: "option", "network" or "default"; NULL: default */
     const char *profile_from;
     const char *const *sets; /* for reports: FIELD=VALUE for each profile field that options set */
     unsigned set_count;
@@ -88,14 +88,14 @@ int fabric_start(struct fabric **ret, const struct fabric_config *config, char *
 /** fabric_stop - stop the workers and free everything, even if processes are still attached. */
 void fabric_stop(struct fabric *fabric);
 
-/* What an attaching process gets. The caller passes the descriptors on and closes them. */
+/* The properties of an attached process. The caller passes the descriptors on and closes them. */
 struct fabric_attachment {
     uint32_t node;
     uint64_t incarnation;      /* numbers the processes of the node, from 1 */
-    struct emu_hostif_fds fds; /* of its host interface, for this process only */
+    struct emu_hostif_fds fds; /* descriptors of its host interface, which only this process gets */
 };
 
-/** fabric_attachment_close - close the descriptors, none of which the caller has closed yet. */
+/** fabric_attachment_close - close all descriptors. */
 void fabric_attachment_close(const struct fabric_attachment *attachment);
 
 /**
@@ -109,15 +109,22 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment 
 
 /**
  * fabric_detach - take the node back at the request of its process, which no longer reads shared
- * multicast buffers (emu_hostif_nic_leave). The fabric drops and counts the segments that are on
- * their way to the node, and those that the process has posted and the fabric has not taken. When
- * this returns, all attached processes can see that this process has detached. The node also leaves
- * all of its groups; on several hosts the coordinator does this for all hosts
+ * multicast buffers (emu_hostif_nic_leave). The fabric drops and counts segments in flight to the
+ * node, and segments that the process has posted and the fabric has not taken. When this returns,
+ * all attached processes can see that this process has detached. The node also leaves all of its
+ * groups; on several hosts the coordinator does this for all hosts
  * (fabric_node_leave()). fabric_detach_dead() - detach a process that has not requested it. That
  * process may still run and read shared multicast buffers.
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 void fabric_detach_dead(struct fabric *fabric, uint32_t node);
+
+/**
+ * fabric_set_tclass - set the traffic class of a node inside the fabric (engine_set_tclass()). No
+ * effect without link engines, or if the node is on another host. Thread: manager, while the
+ * workers are paused.
+ */
+void fabric_set_tclass(struct fabric *fabric, uint32_t node, uint8_t tclass);
 
 /**
  * fabric_group_create - plan a tree for a group that can combine, and put its tables into the
@@ -146,7 +153,9 @@ int fabric_group_create_wide(struct fabric *fabric, const uint32_t *nodes, uint3
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
                             uint32_t sources, uint32_t *group, char *error, size_t error_bytes);
 
-/** fabric_groups_left - return how many more groups of these nodes can combine, at most. */
+/**
+ * fabric_groups_left - return an upper limit of the further groups of these nodes that can combine.
+ */
 uint32_t fabric_groups_left(const struct fabric *fabric, const uint32_t *nodes, uint32_t count);
 
 /**
@@ -187,8 +196,9 @@ bool fabric_has_time(const struct fabric *fabric);
 
 /**
  * fabric_starved - add @ns of time in which processes of this host, or the fabric itself, waited
- * for a core (emu_starved_ns()). Time-outs of the manager do not count this time. Nor do those of
- * processes, which read the sum in their host interfaces. Call about once a second, even if @ns is
+ * for a core (emu_starved_ns()). Time-outs of the manager do not count this time. Time-outs of
+ * processes do not either, because processes read the sum in their host interfaces. Call about once
+ * a second, even if @ns is
  * 0. @now_ns: emu_now_ns(). fabric_starved_ns() - return the sum. Thread: manager.
  */
 void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns);

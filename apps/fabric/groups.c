@@ -135,7 +135,10 @@ static bool group_is_wide(const struct fabric_group *group)
     return group->id & EMU_GROUP_WIDE;
 }
 
-/* Return how much of @whole all groups like this may use: half if the window is wide, else all. */
+/*
+ * Return the part of @whole that all groups of this kind may use: half if the window is wide, else
+ * all.
+ */
 static uint64_t group_share(const struct fabric_group *group, uint64_t whole)
 {
     return group_is_wide(group) ? whole / 2 : whole;
@@ -215,7 +218,7 @@ static int group_reserve(struct fabric *fabric, struct fabric_group *group, char
  * The buffers normally stay reserved until the group is freed, because packets of it may still be
  * under way. On several hosts, groups are freed at different times, and a host could then refuse a
  * group that others accept. Therefore the buffers are released here, and the pool has twice as many
- * to cover the packets under way.
+ * buffers, for the packets under way.
  */
 void fabric_group_unreserve(struct fabric *fabric, struct fabric_group *group)
 {

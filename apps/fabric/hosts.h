@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hosts.h - one network on several hosts: which host has which part, the replicas of the network,
- * and how these stay consistent.
+ * hosts.h - one network on several hosts: the parts of the hosts, the replicas of the network, and
+ * their consistency.
  *
  * A *crossing* is a cable between two hosts. A *host link* is the device that stands for the remote
  * end of crossings and exchanges their entries with the other host (emu/hostlink/). The
@@ -144,7 +144,7 @@ uint64_t fabric_incarnation(const struct fabric *fabric, uint32_t node);
 
 /* --- operations on all hosts ----------------------------------------------------------- */
 
-/* What one host knows about the old packets of a cable that is down. */
+/* The old packets of a cable that is down, as far as one host knows. */
 struct fabric_past {
     bool quiet;       /* no end of the cable on this host has old packets */
     bool crosses;     /* one end is on this host, the other on another host */
@@ -302,7 +302,7 @@ bool fabric_group_is_severed(const struct fabric *fabric, uint32_t group);
 
 #define FABRIC_LEFT (1u << 31) /* flag on the number of a node that has left its group */
 
-/* A copy of a group for a replica that rejoins. Whoever has filled it in owns the arrays. */
+/* A copy of a group for a replica that rejoins. The function that fills it in owns the arrays. */
 struct fabric_group_copy {
     uint32_t id, sources, count;
     bool combines, failed, treeless, partitioned;

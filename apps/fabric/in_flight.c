@@ -76,7 +76,7 @@ static enum emu_reroute_fate reroute_unreachable(const struct reroute *reroute)
 
 /*
  * Decide about a segment of a group. It continues on the old tree, which the group keeps until it
- * gets a new one. Only if some members cannot reach each other, the segment waits or is dropped.
+ * gets a new one. If some members cannot reach each other, the segment waits or is dropped instead.
  */
 static enum emu_reroute_fate reroute_group(const struct reroute *reroute, uint32_t id)
 {

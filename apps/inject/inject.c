@@ -390,18 +390,6 @@ int injector_clear_all(struct injector *in, uint64_t now_ps)
     return err;
 }
 
-uint64_t injector_due_ps(const struct injector *in)
-{
-    uint64_t due_ps = in->scan_ps;
-
-    for (uint32_t i = 0; i < in->count; i++) {
-        uint64_t at_ps = injection_due_ps(&in->injection[i]);
-
-        due_ps = at_ps < due_ps ? at_ps : due_ps;
-    }
-    return due_ps;
-}
-
 bool injector_is_active(const struct injector *in)
 {
     for (uint32_t i = 0; i < in->count; i++)
@@ -419,24 +407,52 @@ bool injector_will_revert(const struct injector *in)
     return false;
 }
 
-/* Return the fault that is due first; among equals, the oldest. NULL: none is due by @now_ps. */
-static struct injection *injector_first(const struct injector *in, uint64_t now_ps)
+/*
+ * Make the changes that are due at @at_ps, those of older faults first, but at most *@left. Errors:
+ * of the first change that fails; its fault makes no more changes.
+ */
+static int injector_change(struct injector *in, uint64_t at_ps, uint32_t *left)
 {
-    struct injection *first = NULL;
-
-    for (uint32_t i = 0; i < in->count; i++) {
+    for (uint32_t i = 0; i < in->count && *left; i++) {
         struct injection *f = &in->injection[i];
 
-        if (injection_due_ps(f) <= now_ps &&
-            (!first || injection_due_ps(f) < injection_due_ps(first)))
-            first = f;
+        for (; *left && injection_due_ps(f) == at_ps; --*left) {
+            int err = injection_step(in, f);
+
+            if (err) {
+                f->begin_ps = f->end_ps = f->toggle_ps = EMU_NEVER;
+                f->active = f->on;
+                return err;
+            }
+        }
     }
-    return first;
+    return 0;
+}
+
+/* Return the first time at which a fault changes; EMU_NEVER: none does. */
+static uint64_t injector_first_ps(const struct injector *in)
+{
+    uint64_t first_ps = EMU_NEVER;
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        uint64_t at_ps = injection_due_ps(&in->injection[i]);
+
+        first_ps = at_ps < first_ps ? at_ps : first_ps;
+    }
+    return first_ps;
+}
+
+uint64_t injector_due_ps(const struct injector *in)
+{
+    uint64_t first_ps = injector_first_ps(in);
+
+    return first_ps < in->scan_ps ? first_ps : in->scan_ps;
 }
 
 int injector_step(struct injector *in, uint64_t now_ps)
 {
-    struct injection *f;
+    uint32_t left = STEP_MOST;
+    int err = 0;
 
     in->now_ps = now_ps;
     for (uint32_t i = 0; i < in->count; i++)
@@ -444,16 +460,14 @@ int injector_step(struct injector *in, uint64_t now_ps)
             inject_unwatch(in, &in->injection[i]);
     if (in->scan_ps <= now_ps)
         in->scan_ps = injector_waits(in) ? now_ps + in->config.scan_ps : EMU_NEVER;
-    for (uint32_t left = STEP_MOST; left && (f = injector_first(in, now_ps)); left--) {
-        int err = injection_step(in, f);
+    while (!err && left) {
+        uint64_t first_ps = injector_first_ps(in);
 
-        if (err) {
-            f->begin_ps = f->end_ps = f->toggle_ps = EMU_NEVER;
-            f->active = f->on;
-            return err;
-        }
+        if (first_ps > now_ps)
+            break;
+        err = injector_change(in, first_ps, &left);
     }
-    return 0;
+    return err;
 }
 
 uint32_t injector_count(const struct injector *in)

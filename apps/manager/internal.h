@@ -8,9 +8,12 @@
 #include "apps/manager/manager.h"
 
 #define MANAGER_ERRORS_OF 1000000u   /* packets to which errors_inside and errors_node refer */
-#define MANAGER_UNCOUNTED UINT64_MAX /* link.seen: the other host's count is not known yet */
+#define MANAGER_UNCOUNTED UINT64_MAX /* link.seen: the count of the other host is not known yet */
 
-/* State of a cable's link. Arrays have two elements: [0] to the cable's first end, [1] from it. */
+/*
+ * State of a cable's link. In arrays of two elements, [0] is the direction to the cable's first
+ * end, [1] the direction from it.
+ */
 struct link {
     enum manager_link state;
     uint64_t outs;       /* how often it was taken out or lost */
@@ -20,7 +23,7 @@ struct link {
     bool link_down;      /* if severed: its signal was also lost for another reason */
     uint64_t due_ps;     /* time of its next step; EMU_NEVER: none */
     uint64_t signal_ps;  /* time when its signal returned, or when it was taken out */
-    struct topo_at peer; /* where its second end is plugged in */
+    struct topo_at peer; /* the port to which its second end is connected */
     uint64_t seen[2];    /* count of received packets when counting began */
     uint64_t errors[2];  /* count of errors at the same time */
     struct {
@@ -28,25 +31,25 @@ struct link {
         uint64_t since_ps; /* time since which it could send but did not; EMU_NEVER: it sends */
     } port[2];             /* the port that sends in each direction */
     bool stuck;            /* one of these ports could send for config.stuck_ps but did not */
-    bool barred;           /* its test succeeded, but it has to wait for old packets to leave */
+    bool barred;           /* its test succeeded, but it waits until old packets have left */
 };
 
 struct manager {
     struct fabric *fabric;
     struct manager_config config;
     struct link *link;                /* by cable */
-    bool *routed;                     /* by cable: whether it is in use */
+    bool *routed;                     /* by cable: whether its link is in use */
     uint64_t *trapped;                /* by switch: packets without a route, at the last scan */
-    struct fabric_scan_result remote; /* the last scan of other hosts; all NULL on one host */
-    struct fabric_test *test; /* results of other hosts for links that this step tests, or NULL */
+    struct fabric_scan_result remote; /* last scan of other hosts; all fields NULL on one host */
+    struct fabric_test *test; /* other hosts' results for the links that this step tests, or NULL */
     uint32_t tests;           /* used elements of `test` */
 
-    /* Times at which something is due; EMU_NEVER: never. */
+    /* Times at which work is due; EMU_NEVER: never. */
     uint64_t *no_link;       /* by node: when its adapter gives up packets, if it has no link */
     uint64_t no_link_ps;     /* the earliest time in no_link[] */
     uint64_t cut_off_ps;     /* next fabric_cut_off() */
     uint64_t links_ps;       /* the earliest link.due_ps */
-    uint64_t tables_ps;      /* new tables */
+    uint64_t tables_ps;      /* publish new tables */
     uint64_t scan_ps;        /* next scan (scan.c), done only if cables can have faults */
     uint64_t in_flight_ps;   /* next rerouting in flight */
     uint64_t partitioned_ps; /* next drop and report of segments of partitioned pairs */
@@ -56,7 +59,7 @@ struct manager {
     uint64_t gap_ps;       /* interval between the last rerouting in flight and the next */
     uint64_t rerouted;     /* segments moved by rerouting in flight since the start */
     uint64_t partitioned;  /* number of partitioned pairs according to the tables in force */
-    bool drop_unreachable; /* segments between these pairs are dropped now */
+    bool drop_unreachable; /* segments between these pairs are being dropped */
     uint32_t nodes;
     uint64_t now_ps; /* the time that the caller passed last */
 };
@@ -72,7 +75,7 @@ void manager_notify(struct manager *m, struct manager_event event);
  */
 uint64_t manager_device_ps(const struct manager *m);
 
-/* Let new tables be due in config.reaction_ps, unless they are due already. */
+/* Let new tables be due in config.reaction_ps, unless they are already due at some time. */
 void manager_tables_plan(struct manager *m);
 
 /* Let rerouting in flight be due in @gap_ps if a link is out, and if fabric_must_tend() is true. */
@@ -90,7 +93,10 @@ void manager_link_plan(struct manager *m, struct link *link, enum manager_link s
  */
 int manager_link_out(struct manager *m, uint32_t i, uint32_t fault, uint32_t *hit);
 
-/* Return how many links of a switch are isolated. @others: receives how many others are out. */
+/*
+ * Return how many links of a switch are isolated. @others: receives how many of its other links are
+ * out.
+ */
 uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *others);
 
 /*
@@ -100,13 +106,11 @@ uint32_t manager_count_out(const struct manager *m, uint32_t sw, uint32_t *other
 void manager_link_counts(const struct manager *m, uint32_t i, uint32_t out, uint64_t *packets,
                          uint64_t *errors);
 
-/* Begin to count the packets and errors of a link. */
 void manager_link_begin(struct manager *m, uint32_t i);
 
 /* Return the link's limit of errors in MANAGER_ERRORS_OF packets. */
 uint32_t manager_link_most(const struct manager *m, uint32_t i);
 
-/* Do the step of each link that is due. */
 void manager_links_step(struct manager *m);
 
 /* Return whether a link is in its bring-up, without a failed test and for less than no_link_ps. */

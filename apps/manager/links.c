@@ -6,7 +6,7 @@
 #include "emu/fault/fault.h"
 #include "emu/util/clock.h"
 
-#define AGAIN_DOUBLINGS 6u /* limit of the doublings of config.again_ps */
+#define AGAIN_DOUBLINGS 6u /* config.again_ps is doubled at most so often */
 
 void manager_link_plan(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t in_ps)
@@ -35,7 +35,7 @@ static bool node_has_link(const struct manager *m, uint32_t node,
     return false;
 }
 
-/* After a change of link @i: if it leads to a node, update whether that node has a link in use. */
+/* Link @i has changed: if it leads to a node, update whether that node has a link in use. */
 static void node_update_linked(struct manager *m, uint32_t i)
 {
     const struct fabric_cable *cable = fabric_cable(m->fabric, i);
@@ -66,10 +66,10 @@ bool manager_link_comes_up(const struct manager *m, uint32_t i)
 
 /*
  * If a node has had no link in use for config.no_link_ps, its adapter gives up its packets. This is
- * repeated after each further no_link_ps, because the process of the node may post more. It is put
- * off while one of the node's links is in its bring-up, unless its signal has been back for
- * no_link_ps or its test has failed. Otherwise, a manager that runs late, and finds in one step
- * that the time is over and that the signal is back, would give up packets that could soon be sent.
+ * repeated after each further no_link_ps, because the process of the node may post more. It is
+ * postponed while one of the node's links is in its bring-up, unless that takes longer than
+ * no_link_ps or its test has failed. Otherwise a late manager, which finds in one step that the
+ * time has passed and that the signal has returned, would give up packets that could soon be sent.
  */
 void manager_nodes_step(struct manager *m)
 {
@@ -160,7 +160,10 @@ void manager_link_begin(struct manager *m, uint32_t i)
     }
 }
 
-/* Take a link into use at both ends. False: it still has old packets, or memory is short. */
+/*
+ * Take a link into use at both ends. Returns false if it still has old packets, or if there is no
+ * memory.
+ */
 static bool link_join(struct manager *m, uint32_t i)
 {
     uint32_t none;
@@ -227,7 +230,7 @@ uint32_t manager_link_most(const struct manager *m, uint32_t i)
                                                              : m->config.errors_inside;
 }
 
-/* Return the result of other hosts for a test that tests_query_remote() requested; NULL: none. */
+/* Return the other hosts' result for a test that tests_query_remote() has requested; NULL: none. */
 static const struct fabric_test *test_by_remote(const struct manager *m, uint32_t i)
 {
     for (uint32_t t = 0; t < m->tests; t++)
@@ -259,8 +262,7 @@ static void link_test(struct manager *m, uint32_t i)
 
 /*
  * Let the next step of a bring-up be due config.step_ps after this step was due, even if this step
- * is late. So a manager that had no core does all missed steps at once, as the hardware would have
- * done them meanwhile.
+ * is late. So a manager that had no core makes up for all missed steps at once.
  */
 static void link_go_on(struct manager *m, struct link *link, enum manager_link state,
                        uint64_t was_due_ps)
@@ -328,10 +330,10 @@ void manager_links_step(struct manager *m)
         for (uint32_t steps = 0; link->due_ps <= m->now_ps; steps++) {
             bool tests = link->state == MANAGER_TESTS;
 
-            if (remote && tests && steps) /* other hosts were not asked to test it */
+            if (remote && tests && steps) /* other hosts were not requested to test the link */
                 break;
             if (!remote && tests && !held)
-                fabric_pause(m->fabric); /* once for all links that come up now */
+                fabric_pause(m->fabric); /* only once for all links that come up now */
             held |= !remote && tests;
             manager_link_step(m, i);
         }

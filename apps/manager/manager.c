@@ -5,8 +5,9 @@
  * out; scan.c has the periodic scans.
  *
  * On several hosts there is one manager, at the coordinator. It has the state of all links, queries
- * other hosts about their ends, and lets these hosts execute its decisions (apps/fabric/hosts.h).
- * It never calls other hosts while workers are held, because workers carry the calls.
+ * other hosts about the ends of links there, and lets these hosts execute its decisions
+ * (apps/fabric/hosts.h). It never calls other hosts while workers are held, because workers carry
+ * the calls.
  */
 #include "apps/manager/manager.h"
 #include "apps/fabric/hosts.h"
@@ -101,9 +102,9 @@ static void in_flight_step(struct manager *m)
 /* --- partitioned nodes ---------------------------------------------------------------- */
 
 /*
- * *@at_ps is the end of a wait for links. Postpone it if a link is in its bring-up or new tables
- * are due, because a manager that is stepped late may find the end of the wait and the returned
- * signal of a link in the same step. Returns whether it was postponed.
+ * Postpone the end of a wait for links, *@at_ps, if a link is in its bring-up or new tables are
+ * due: a late manager may find in the same step that the wait has ended and that the signal of a
+ * link has returned. Returns whether it was postponed.
  */
 static bool postpone(const struct manager *m, uint64_t *at_ps)
 {
@@ -123,7 +124,7 @@ static void partitioned_report(struct manager *m)
                                              .partitioned = m->partitioned});
 }
 
-/* Drop segments between partitioned pairs. This is repeated, as processes may post more of them. */
+/* Drop segments between partitioned pairs, repeatedly, because processes may post more of them. */
 static void partitioned_step(struct manager *m)
 {
     if (postpone(m, &m->partitioned_ps))
@@ -153,7 +154,10 @@ static void partitioned_plan(struct manager *m, uint64_t partitioned)
 
 /* --- tables ------------------------------------------------------------------------- */
 
-/* Plan the next fabric_cut_off(). Until then adapters retry, as links may be in use again soon. */
+/*
+ * Plan the next fabric_cut_off(). Until then adapters retry, because links may be in use again
+ * soon.
+ */
 static void cut_off_plan(struct manager *m)
 {
     bool waits = m->out && m->config.no_link_ps != EMU_NEVER;
@@ -167,7 +171,8 @@ static void cut_off_step(struct manager *m)
         return;
     m->cut_off_ps = EMU_NEVER;
     if (fabric_cut_off(m->fabric, m->partitioned))
-        cut_off_plan(m); /* repeat it, as a destination may be reachable for a while in between */
+        /* repeat it, because a destination may be reachable for a while in between */
+        cut_off_plan(m);
 }
 
 static int tables_make(struct manager *m)

@@ -24,14 +24,16 @@
 struct manager;
 
 enum manager_link {
-    MANAGER_UP,       /* in use */
-    MANAGER_LOST,     /* no signal */
-    MANAGER_BEGINS,   /* bring-up step 1: the ends negotiate layer, speed and protocol */
-    MANAGER_QUERIES,  /* bring-up step 2: each end identifies its peer */
-    MANAGER_TESTS,    /* bring-up step 3: errors are counted in test packets at full rate */
+    MANAGER_UP,      /* in use */
+    MANAGER_LOST,    /* no signal */
+    MANAGER_BEGINS,  /* bring-up step 1: the ends negotiate layer, speed and protocol */
+    MANAGER_QUERIES, /* bring-up step 2: each end identifies its peer */
+    /* bring-up step 3: the ends exchange test packets at full rate, and count errors */
+    MANAGER_TESTS,
     MANAGER_BACKOFF,  /* waits after a failed test, too many errors, or a stuck port */
     MANAGER_ISOLATED, /* taken out with all links of a switch: see MANAGER_EVENT_TRAP */
-    MANAGER_SWAPPED   /* does not lead to the port of the topology; out until its signal is lost */
+    /* does not lead to the port that the topology gives; out until its signal is lost */
+    MANAGER_SWAPPED
 };
 
 enum manager_what {
@@ -97,18 +99,18 @@ struct manager_config {
     /* a link whose port could send for so long but did not is taken out; EMU_NEVER: it stays */
     uint64_t stuck_ps;
     uint64_t in_flight_ps;      /* shortest interval between two reroutings in flight */
-    uint64_t in_flight_last_ps; /* longest; the interval doubles while no segments are moved */
-    uint32_t errors_inside;     /* limit of errors in a million packets on links between switches */
-    uint32_t errors_node;       /* limit on links of nodes; higher, as a node may have only one */
+    uint64_t in_flight_last_ps; /* longest interval; it doubles while no segments are moved */
+    uint32_t errors_inside;     /* most errors in a million packets on links between switches */
+    /* the same on links of nodes; higher, because a node may have only one link */
+    uint32_t errors_node;
     void (*event)(void *ctx, const struct manager_event *event); /* may be NULL */
     void *ctx;
 };
 
-/** manager_defaults - return the default configuration. Pure. */
 struct manager_config manager_defaults(void);
 
 /**
- * manager_create - create the manager of a fabric, all of whose links are in use at first. If
+ * manager_create - create the manager of a fabric. At first all links are in use. If
  * fabric_has_links() is false, no link may lose its signal, but links with stuck ports are taken
  * out. Errors: -ENOMEM; -ENOTSUP, fabric_can_reroute() is false.
  */
@@ -118,17 +120,17 @@ void manager_destroy(struct manager *manager);
 
 /**
  * manager_signal - report that the cable has lost its signal at @now_ps or, if @signal, has it
- * again. When this returns after a loss, neither end sends any more. @fault: the fault that caused
- * the loss, for the log of hits; 0: none. @hit: receives the number of packets that were on the
- * cable; these are lost and will be retransmitted. Errors: -ENOMEM.
+ * again. When the call returns after a loss, neither end sends any more. @fault: the fault that
+ * caused the loss, for the log of hits; 0: none. @hit: receives the number of packets that were on
+ * the cable; these are lost and will be retransmitted. Errors: -ENOMEM.
  */
 int manager_signal(struct manager *manager, uint32_t cable, bool signal, uint32_t fault,
                    uint64_t now_ps, uint32_t *hit);
 
 /**
  * manager_sever - report that the device or host at one end of the cable is lost, so that the cable
- * has no signal from @now_ps on. Errors: -ENOMEM. manager_rejoin() - report that it has rejoined.
- * The cable then has its signal again, unless this was also lost for another reason.
+ * has no signal from @now_ps on. Errors: -ENOMEM. manager_rejoin() - report that the device or host
+ * has rejoined. The cable then has its signal again, unless this was also lost for another reason.
  */
 int manager_sever(struct manager *manager, uint32_t cable, uint64_t now_ps);
 void manager_rejoin(struct manager *manager, uint32_t cable, uint64_t now_ps);

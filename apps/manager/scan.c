@@ -9,10 +9,10 @@
 #define SCAN_CERTAIN 3.0  /* standard deviations; chance exceeds these about once in 1000 scans */
 
 /*
- * Return whether the error rate is above the limit of @most errors in MANAGER_ERRORS_OF packets.
- * Comparing rates is not enough: two errors in 150 packets are more than 1 %, but a link with only
- * one error in 500 packets also has two in every thirtieth scan of 150 packets. So the number of
- * errors must be significantly above that of a link at the limit.
+ * Return whether the error rate is above the limit of @most errors in MANAGER_ERRORS_OF packets. To
+ * compare the rates is not enough. For example, two errors in 150 packets are more than 1 %, but a
+ * link with an error rate of one in 500 has two errors in every thirtieth scan of 150 packets. So
+ * the number of errors must be significantly above the number that the limit allows.
  */
 static bool rate_exceeds(uint64_t errors, uint64_t packets, uint32_t most)
 {
@@ -65,7 +65,10 @@ static void links_check(struct manager *m)
     }
 }
 
-/* Return the state of the port that sends in a direction: as last scanned if on another host. */
+/*
+ * Return the state of the port that sends in a direction. If it is on another host, return the
+ * state at the last scan.
+ */
 static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 {
     if (!m->remote.port || fabric_cable_ends_here(m->fabric, i, !out))
@@ -75,10 +78,10 @@ static struct fabric_port port_seen(struct manager *m, uint32_t i, bool out)
 
 /*
  * Return the time since which a port has been able to send at each scan, but has sent nothing.
- * EMU_NEVER: it sends, or has nothing that it can send. A port is not stuck while it waits for
- * space at the receiver, however long. Nor is a port that sends occasionally, because it serves all
- * of its queues. The delay of a late scan does not count, because the port's device may be late,
- * too.
+ * EMU_NEVER: it sends, or has nothing that it can send. A port that waits for space at the receiver
+ * is not stuck, no matter how long it waits. A port that sends occasionally is not stuck either,
+ * because it serves all of its queues. The delay of a late scan does not count, because the port's
+ * device may be late, too.
  */
 static uint64_t port_check(struct manager *m, uint32_t i, bool out)
 {
@@ -148,7 +151,7 @@ static bool switch_has_nodes(const struct manager *m, uint32_t sw)
  * Isolate a switch: take all its links out, so that it gets no more packets for which it has no
  * route. Returns the number of links taken out: 0 if the switch has nodes, which would lose their
  * links; if no link of the switch is out, because then another switch has lost the route; or if the
- * switch is isolated already.
+ * switch is already isolated.
  */
 static uint32_t switch_isolate(struct manager *m, uint32_t sw)
 {

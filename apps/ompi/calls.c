@@ -3,229 +3,376 @@
  * calls.c - post one call of a collective to its group, and store the result when it is complete.
  *
  * The network executes barriers, broadcasts, reductions and all-reduces. Other collectives consist
- * of several parts: an allgather consists of one broadcast from each rank, and a reduce-scatter
- * consists of one reduction to each rank. All parts of a call are in flight at the same time.
+ * of these:
+ * - an allgather is one broadcast from each rank, and a reduce-scatter is one reduction to each
+ *   rank. All parts of a call are in flight at the same time;
+ * - a scatter is one broadcast of the blocks of all ranks;
+ * - a gather is one reduction, in which the switches *concatenate* the blocks of all ranks: each
+ *   rank contributes a vector that is zero except for its own block, and the operation is a bitwise
+ *   OR. Each rank sends as many bytes as the root receives, so this is for small blocks;
+ * - a scan, an exscan or an all-to-all distributes the blocks of all ranks to all ranks: small ones
+ *   by one all-reduce that concatenates them, others by one broadcast from each rank. Each rank
+ *   then picks its part. For a scan it applies the operation in the order of the ranks, so any
+ *   operation and type is possible.
  *
  * Buffers that are not contiguous are packed into a copy. A rank may therefore use a different
  * layout of the data than the other ranks.
  */
 #include "coll_fabemu.h"
 
-#include "opal/datatype/opal_convertor.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
-                         const int *counts)
-{
-    size_t elements = 0;
-
-    if (OMPI_COMM_IS_INTER(comm))
-        return 0; /* these run over messages anyway, and @counts is for the remote group */
-    for (int rank = 0; rank < ompi_comm_size(comm); rank++)
-        elements += (size_t)(counts ? counts[rank] : count);
-    return elements * dtype->super.size;
-}
-
-/* --- layout ----------------------------------------------------------------------------- */
-
-static int part_count(const struct coll_fabemu_call *call, int part)
-{
-    return call->counts ? call->counts[part] : call->count;
-}
-
-/* Return the size of @part. Reductions read and write elements with their padding. */
-static size_t part_bytes(const struct coll_fabemu_call *call, int part)
-{
-    const opal_datatype_t *dtype = &call->dtype->super;
-    bool padded = call->coll == FABEMU_COLL_REDUCE_SCATTER;
-
-    return (size_t)part_count(call, part) *
-           (padded ? (size_t)(dtype->ub - dtype->lb) : dtype->size);
-}
-
-/* Return the offset of @part if all parts are packed one after the other. */
-static size_t part_offset(const struct coll_fabemu_call *call, int part)
-{
-    size_t offset = 0;
-
-    if (!call->counts)
-        return (size_t)part * part_bytes(call, 0);
-    for (int i = 0; i < part; i++)
-        offset += part_bytes(call, i);
-    return offset;
-}
-
-/* Return where the elements of @part are in the user's result of an allgather. */
-static char *part_place(const struct coll_fabemu_call *call, int part)
-{
-    ptrdiff_t extent = call->dtype->super.ub - call->dtype->super.lb;
-    ptrdiff_t elements = call->displs ? call->displs[part]
-                                      : (ptrdiff_t)part * part_count(call, part);
-
-    return (char *)call->out + elements * extent;
-}
-
-static bool is_contiguous(const ompi_datatype_t *dtype, int count)
-{
-    return ompi_datatype_is_contiguous_memory_layout(dtype, count);
-}
-
-/* If @pack, copy @buf to the contiguous buffer @packed; otherwise copy @packed to @buf. */
-static int convert(bool pack, void *buf, int count, const ompi_datatype_t *dtype, void *packed)
-{
-    size_t bytes = dtype->super.size * (size_t)count, done = bytes;
-    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
-    uint32_t iovs = 1;
-    opal_convertor_t conv;
-    int rc;
-
-    if (!bytes)
-        return OMPI_SUCCESS;
-    if (is_contiguous(dtype, count)) {
-        char *at = (char *)buf + dtype->super.true_lb;
-
-        memcpy(pack ? packed : at, pack ? at : packed, bytes);
-        return OMPI_SUCCESS;
-    }
-    OBJ_CONSTRUCT(&conv, opal_convertor_t);
-    if (pack)
-        rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super,
-                                                      (size_t)count, buf, 0, &conv);
-    else
-        rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super,
-                                                      (size_t)count, buf, 0, &conv);
-    if (rc == OPAL_SUCCESS) {
-        if (pack)
-            rc = opal_convertor_pack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
-        else
-            rc = opal_convertor_unpack(&conv, &iov, &iovs, &done) == 1 ? OMPI_SUCCESS : OMPI_ERROR;
-    }
-    OBJ_DESTRUCT(&conv);
-    return rc;
-}
+/* Up to this size of all blocks, one all-reduce that concatenates them replaces broadcasts. */
+#define CONCATENATED_BYTES 1024
 
 /* --- posting ---------------------------------------------------------------------------- */
 
-int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+/* Return whether one all-reduce distributes the blocks of all ranks; false: broadcasts do. */
+static bool is_concatenated(const struct coll_fabemu_call *call)
 {
-    bool several = call->coll == FABEMU_COLL_ALLGATHER || call->coll == FABEMU_COLL_REDUCE_SCATTER;
-
-    return several ? ompi_comm_size(comm) : 1;
+    return call->bytes <= CONCATENATED_BYTES;
 }
 
-static int post_broadcast(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                          struct fabemu_group *group, struct coll_fabemu_call *call,
-                          struct fabemu_req *req)
+int coll_fabemu_parts(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
 {
+    switch (call->coll) {
+    case FABEMU_COLL_SCAN:
+    case FABEMU_COLL_ALLTOALL:
+        return is_concatenated(call) ? 1 : ompi_comm_size(comm);
+    case FABEMU_COLL_ALLGATHER:
+    case FABEMU_COLL_REDUCE_SCATTER:
+        return ompi_comm_size(comm);
+    default:
+        return 1;
+    }
+}
+
+/* The arguments of the functions that post a call. */
+struct posting {
+    mca_coll_fabemu_module_t *module;
+    ompi_communicator_t *comm;
+    struct fabemu_group *group;
+    struct coll_fabemu_call *call;
+    struct fabemu_req *reqs;
+};
+
+static int post_barrier(const struct posting *p)
+{
+    return fabemu_barrier(p->group, p->reqs);
+}
+
+static int post_broadcast(const struct posting *p)
+{
+    struct coll_fabemu_call *call = p->call;
+    const size_t count = (size_t)call->count;
     char *buf = (char *)call->out + call->dtype->super.true_lb;
 
-    if (!is_contiguous(call->dtype, call->count)) {
+    if (!coll_fabemu_is_contiguous(call->dtype, count)) {
         buf = call->packed = malloc(call->bytes);
         if (!buf)
             return -ENOMEM;
-        if (ompi_comm_rank(comm) == call->root &&
-            convert(true, call->out, call->count, call->dtype, buf) != OMPI_SUCCESS)
+        if (ompi_comm_rank(p->comm) == call->root &&
+            coll_fabemu_pack(call->out, count, call->dtype, buf) != OMPI_SUCCESS)
             return -EINVAL;
     }
-    return fabemu_broadcast(group, buf, call->bytes, module->nodes[call->root], req);
+    return fabemu_broadcast(p->group, buf, call->bytes, p->module->nodes[call->root], p->reqs);
+}
+
+static const void *contribution(const struct coll_fabemu_call *call)
+{
+    return call->in == MPI_IN_PLACE ? call->out : call->in;
+}
+
+static int post_reduce(const struct posting *p)
+{
+    const struct coll_fabemu_call *call = p->call;
+    void *out = ompi_comm_rank(p->comm) == call->root ? call->out : NULL;
+
+    return fabemu_reduce(p->group, contribution(call), out, (size_t)call->count, call->fab_op,
+                         call->fab_type, p->module->nodes[call->root], p->reqs);
+}
+
+static int post_allreduce(const struct posting *p)
+{
+    const struct coll_fabemu_call *call = p->call;
+
+    return fabemu_allreduce(p->group, contribution(call), call->out, (size_t)call->count,
+                            call->fab_op, call->fab_type, p->reqs);
+}
+
+static int post_reduce_scatter(const struct posting *p)
+{
+    struct coll_fabemu_call *call = p->call;
+    const int rank = ompi_comm_rank(p->comm);
+    const char *in = contribution(call);
+    void *out = call->out;
+    int err = 0;
+
+    if (call->in == MPI_IN_PLACE) {
+        /* the result must not overwrite contributions that are not sent yet */
+        out = call->packed = malloc(coll_fabemu_part_bytes(call, rank) + 1);
+        if (!out)
+            return -ENOMEM;
+    }
+    for (int part = 0; part < ompi_comm_size(p->comm) && !err; part++) {
+        size_t count = (size_t)coll_fabemu_part_count(call, part);
+
+        if (count)
+            err = fabemu_reduce(p->group, in, part == rank ? out : NULL, count, call->fab_op,
+                                call->fab_type, p->module->nodes[part], &p->reqs[part]);
+        in += coll_fabemu_part_bytes(call, part);
+    }
+    return err;
 }
 
 /* Copy this rank's contribution to an allgather to its place in the result. */
-static int allgather_own(ompi_communicator_t *comm, struct coll_fabemu_call *call)
+static int allgather_own(const struct posting *p)
 {
-    const int rank = ompi_comm_rank(comm);
-    bool in_place = call->in == MPI_IN_PLACE;
-    void *in = in_place ? part_place(call, rank) : (void *)(uintptr_t)call->in;
-    int count = in_place ? part_count(call, rank) : call->in_count;
-    const ompi_datatype_t *type = in_place ? call->dtype : call->in_type;
+    struct coll_fabemu_call *call = p->call;
+    const int rank = ompi_comm_rank(p->comm);
+
+    const size_t bytes = coll_fabemu_part_bytes(call, rank);
 
     if (call->packed)
-        return convert(true, in, count, type, (char *)call->packed + part_offset(call, rank));
-    if (in_place)
+        return coll_fabemu_pack_own(p->comm, call,
+                                    (char *)call->packed + coll_fabemu_part_offset(call, rank),
+                                    bytes);
+    if (call->in == MPI_IN_PLACE)
         return OMPI_SUCCESS;
-    return convert(true, in, count, type, part_place(call, rank) + call->dtype->super.true_lb);
+    return coll_fabemu_pack_own(p->comm, call,
+                                coll_fabemu_part_place(call, rank) + call->dtype->super.true_lb,
+                                bytes);
 }
 
-static int post_allgather(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                          struct fabemu_group *group, struct coll_fabemu_call *call,
-                          struct fabemu_req *reqs)
+static int post_allgather(const struct posting *p)
 {
+    struct coll_fabemu_call *call = p->call;
     size_t offset = 0; /* of the part in the packed copy */
     int err = 0;
 
-    /* test two elements: one element of a type can be contiguous while a gap follows it */
-    if (!is_contiguous(call->dtype, 2)) {
+    if (!coll_fabemu_is_contiguous(call->dtype, 2)) {
         call->packed = malloc(call->bytes);
         if (!call->packed)
             return -ENOMEM;
     }
-    if (allgather_own(comm, call) != OMPI_SUCCESS)
+    if (allgather_own(p) != OMPI_SUCCESS)
         return -EINVAL;
-    for (int part = 0; part < ompi_comm_size(comm) && !err; part++) {
+    for (int part = 0; part < ompi_comm_size(p->comm) && !err; part++) {
+        size_t bytes = coll_fabemu_part_bytes(call, part);
         void *buf = call->packed ? (char *)call->packed + offset
-                                 : part_place(call, part) + call->dtype->super.true_lb;
+                                 : coll_fabemu_part_place(call, part) + call->dtype->super.true_lb;
 
-        if (part_count(call, part))
-            err = fabemu_broadcast(group, buf, part_bytes(call, part), module->nodes[part],
-                                   &reqs[part]);
-        offset += part_bytes(call, part);
+        if (bytes)
+            err = fabemu_broadcast(p->group, buf, bytes, p->module->nodes[part], &p->reqs[part]);
+        offset += bytes;
     }
     return err;
 }
 
-static int post_reduce_scatter(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
-                               struct fabemu_group *group, struct coll_fabemu_call *call,
-                               struct fabemu_req *reqs)
+/* Gather, scan or all-to-all: transfer the blocks of all ranks to the root, or to all ranks. */
+static int post_blocks(const struct posting *p)
 {
-    const int rank = ompi_comm_rank(comm);
-    bool in_place = call->in == MPI_IN_PLACE;
-    const char *in = in_place ? call->out : call->in;
-    void *out = call->out;
+    struct coll_fabemu_call *call = p->call;
+    const int ranks = ompi_comm_size(p->comm), rank = ompi_comm_rank(p->comm);
+    size_t block = call->bytes / (size_t)ranks;
+    char *blocks = call->packed = calloc(1, call->bytes);
     int err = 0;
 
-    if (in_place) { /* the result must not overwrite contributions that are not sent yet */
-        out = call->packed = malloc(part_bytes(call, rank) + 1);
-        if (!out)
-            return -ENOMEM;
-    }
-    for (int part = 0; part < ompi_comm_size(comm) && !err; part++) {
-        if (part_count(call, part))
-            err = fabemu_reduce(group, in, part == rank ? out : NULL,
-                                (size_t)part_count(call, part), call->fab_op, call->fab_type,
-                                module->nodes[part], &reqs[part]);
-        in += part_bytes(call, part);
-    }
+    if (!blocks)
+        return -ENOMEM;
+    if (coll_fabemu_pack_own(p->comm, call, blocks + (size_t)rank * block, block) != OMPI_SUCCESS)
+        return -EINVAL;
+    if (call->coll == FABEMU_COLL_GATHER)
+        return fabemu_reduce(p->group, blocks, blocks, call->bytes, FABEMU_BOR, FABEMU_U8,
+                             p->module->nodes[call->root], p->reqs);
+    if (is_concatenated(call))
+        return fabemu_allreduce(p->group, blocks, blocks, call->bytes, FABEMU_BOR, FABEMU_U8,
+                                p->reqs);
+    for (int part = 0; part < ranks && !err; part++)
+        err = fabemu_broadcast(p->group, blocks + (size_t)part * block, block,
+                               p->module->nodes[part], &p->reqs[part]);
     return err;
 }
+
+/* Return the blocks at the root of a scatter if they need not be packed; otherwise NULL. */
+static char *scatter_in(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    if (ompi_comm_rank(comm) != call->root || !coll_fabemu_is_contiguous(call->in_type, 2))
+        return NULL;
+    return (char *)(uintptr_t)call->in + call->in_type->super.true_lb;
+}
+
+static int post_scatter(const struct posting *p)
+{
+    struct coll_fabemu_call *call = p->call;
+    size_t count = (size_t)ompi_comm_size(p->comm) * (size_t)call->in_count;
+    char *blocks = scatter_in(p->comm, call);
+
+    if (!blocks) {
+        blocks = call->packed = malloc(call->bytes);
+        if (!blocks)
+            return -ENOMEM;
+        if (ompi_comm_rank(p->comm) == call->root &&
+            coll_fabemu_pack(call->in, count, call->in_type, blocks) != OMPI_SUCCESS)
+            return -EINVAL;
+    }
+    return fabemu_broadcast(p->group, blocks, call->bytes, p->module->nodes[call->root], p->reqs);
+}
+
+/* --- results ---------------------------------------------------------------------------- */
+
+static int store_broadcast(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    if (!call->packed || ompi_comm_rank(comm) == call->root)
+        return OMPI_SUCCESS;
+    return coll_fabemu_unpack(call->out, (size_t)call->count, call->dtype, call->packed);
+}
+
+static int store_reduce_scatter(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    if (call->packed)
+        memcpy(call->out, call->packed, coll_fabemu_part_bytes(call, ompi_comm_rank(comm)));
+    return OMPI_SUCCESS;
+}
+
+static int store_allgather(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    const char *packed = call->packed;
+    int rc = OMPI_SUCCESS;
+
+    for (int part = 0; packed && part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++) {
+        if (part != ompi_comm_rank(comm) || call->in != MPI_IN_PLACE)
+            rc = coll_fabemu_unpack(coll_fabemu_part_place(call, part),
+                                    (size_t)coll_fabemu_part_count(call, part), call->dtype,
+                                    packed);
+        packed += coll_fabemu_part_bytes(call, part);
+    }
+    return rc;
+}
+
+/* Return how many elements a block has. A program may pass a larger count to a receive. */
+static size_t block_count(const struct coll_fabemu_call *call, size_t block)
+{
+    size_t size = call->dtype->super.size, most = size ? block / size : 0;
+
+    return most < (size_t)call->count ? most : (size_t)call->count;
+}
+
+/* Store a block from each rank. The blocks are @step bytes apart. */
+static int store_blocks(ompi_communicator_t *comm, const struct coll_fabemu_call *call,
+                        const char *from, size_t block, size_t step)
+{
+    int rc = OMPI_SUCCESS;
+
+    for (int part = 0; part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++, from += step)
+        rc = coll_fabemu_unpack(coll_fabemu_part_place(call, part), block_count(call, block),
+                                call->dtype, from);
+    return rc;
+}
+
+static int store_gather(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    size_t block = call->bytes / (size_t)ompi_comm_size(comm);
+
+    return ompi_comm_rank(comm) == call->root ? store_blocks(comm, call, call->packed, block, block)
+                                              : OMPI_SUCCESS;
+}
+
+static int store_scatter(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    size_t block = call->bytes / (size_t)ompi_comm_size(comm);
+    const char *blocks = call->packed ? call->packed : scatter_in(comm, call);
+
+    if (call->out == MPI_IN_PLACE)
+        return OMPI_SUCCESS;
+    return coll_fabemu_unpack(call->out, block_count(call, block), call->dtype,
+                              blocks + (size_t)ompi_comm_rank(comm) * block);
+}
+
+static int store_alltoall(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    const size_t ranks = (size_t)ompi_comm_size(comm), block = call->bytes / ranks / ranks;
+    const char *from = (const char *)call->packed + (size_t)ompi_comm_rank(comm) * block;
+
+    return store_blocks(comm, call, from, block, ranks * block);
+}
+
+/*
+ * Combine the contributions of ranks 0 to @last, which are packed in @blocks without gaps, in the
+ * order of the ranks. The blocks are changed.
+ */
+static int combine_blocks(const struct coll_fabemu_call *call, char *blocks, int last)
+{
+    const size_t count = (size_t)call->count, block = count * call->dtype->super.size;
+    char *at = blocks - call->dtype->super.true_lb;
+
+    for (int rank = 0; rank < last; rank++, at += block)
+        ompi_op_reduce(call->op, at, at + block, count, call->dtype);
+    return coll_fabemu_unpack(call->out, count, call->dtype, blocks + (size_t)last * block);
+}
+
+/* Do the same if the elements have gaps. An operation needs them as the user lays them out. */
+static int combine_spread(const struct coll_fabemu_call *call, const char *blocks, int last)
+{
+    const size_t count = (size_t)call->count, block = count * call->dtype->super.size;
+    ptrdiff_t gap, span = opal_datatype_span(&call->dtype->super, count, &gap);
+    char *both = malloc(2 * (size_t)span), *sum = both - gap, *next = sum + span;
+    int rc = both ? coll_fabemu_unpack(sum, count, call->dtype, blocks) : OMPI_ERR_OUT_OF_RESOURCE;
+
+    for (int rank = 1; rank <= last && rc == OMPI_SUCCESS; rank++) {
+        char *old = sum;
+
+        rc = coll_fabemu_unpack(next, count, call->dtype, blocks + (size_t)rank * block);
+        if (rc == OMPI_SUCCESS)
+            ompi_op_reduce(call->op, old, next, count, call->dtype);
+        sum = next;
+        next = old;
+    }
+    if (rc == OMPI_SUCCESS)
+        rc = ompi_datatype_copy_content_same_ddt(call->dtype, (int32_t)count, call->out, sum);
+    free(both);
+    return rc;
+}
+
+static int store_scan(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
+{
+    int last = ompi_comm_rank(comm) - (call->exclusive ? 1 : 0);
+
+    if (last < 0)
+        return OMPI_SUCCESS; /* the result of an exscan is undefined on rank 0 */
+    return coll_fabemu_is_contiguous(call->dtype, 2) ? combine_blocks(call, call->packed, last)
+                                                     : combine_spread(call, call->packed, last);
+}
+
+/* --- a call ----------------------------------------------------------------------------- */
+
+static const struct {
+    int (*post)(const struct posting *p);
+    /* store the result; NULL: the network writes it to the user's buffer */
+    int (*store)(ompi_communicator_t *comm, const struct coll_fabemu_call *call);
+} kinds[FABEMU_COLLS] = {
+    [FABEMU_COLL_BARRIER] = {post_barrier, NULL},
+    [FABEMU_COLL_BROADCAST] = {post_broadcast, store_broadcast},
+    [FABEMU_COLL_REDUCE] = {post_reduce, NULL},
+    [FABEMU_COLL_ALLREDUCE] = {post_allreduce, NULL},
+    [FABEMU_COLL_ALLGATHER] = {post_allgather, store_allgather},
+    [FABEMU_COLL_REDUCE_SCATTER] = {post_reduce_scatter, store_reduce_scatter},
+    [FABEMU_COLL_GATHER] = {post_blocks, store_gather},
+    [FABEMU_COLL_SCATTER] = {post_scatter, store_scatter},
+    [FABEMU_COLL_SCAN] = {post_blocks, store_scan},
+    [FABEMU_COLL_ALLTOALL] = {post_blocks, store_alltoall},
+};
 
 int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                      struct fabemu_group *group, struct coll_fabemu_call *call,
                      struct fabemu_req *reqs)
 {
-    const void *in = call->in == MPI_IN_PLACE ? call->out : call->in;
-    size_t count = (size_t)call->count;
+    const struct posting posting = {module, comm, group, call, reqs};
 
-    switch (call->coll) {
-    case FABEMU_COLL_BARRIER:
-        return fabemu_barrier(group, reqs);
-    case FABEMU_COLL_BROADCAST:
-        return post_broadcast(module, comm, group, call, reqs);
-    case FABEMU_COLL_REDUCE:
-        return fabemu_reduce(group, in, ompi_comm_rank(comm) == call->root ? call->out : NULL,
-                             count, call->fab_op, call->fab_type, module->nodes[call->root], reqs);
-    case FABEMU_COLL_ALLREDUCE:
-        return fabemu_allreduce(group, in, call->out, count, call->fab_op, call->fab_type, reqs);
-    case FABEMU_COLL_ALLGATHER:
-        return post_allgather(module, comm, group, call, reqs);
-    default:
-        return post_reduce_scatter(module, comm, group, call, reqs);
-    }
+    return kinds[call->coll].post(&posting);
 }
-
-/* --- the end ---------------------------------------------------------------------------- */
 
 int coll_fabemu_status(const struct fabemu_req *reqs, int parts)
 {
@@ -241,30 +388,6 @@ int coll_fabemu_status(const struct fabemu_req *reqs, int parts)
     return err;
 }
 
-/* Copy the result from the packed copy to the user's buffer. */
-static int unpack(ompi_communicator_t *comm, const struct coll_fabemu_call *call)
-{
-    const int rank = ompi_comm_rank(comm);
-    char *packed = call->packed;
-    int rc = OMPI_SUCCESS;
-
-    if (call->coll == FABEMU_COLL_REDUCE_SCATTER) {
-        memcpy(call->out, call->packed, part_bytes(call, rank));
-        return OMPI_SUCCESS;
-    }
-    if (call->coll == FABEMU_COLL_BROADCAST)
-        return rank == call->root
-                   ? OMPI_SUCCESS
-                   : convert(false, call->out, call->count, call->dtype, call->packed);
-    for (int part = 0; part < ompi_comm_size(comm) && rc == OMPI_SUCCESS; part++) {
-        if (part != rank || call->in != MPI_IN_PLACE)
-            rc =
-                convert(false, part_place(call, part), part_count(call, part), call->dtype, packed);
-        packed += part_bytes(call, part);
-    }
-    return rc;
-}
-
 int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                        struct coll_fabemu_call *call, int err)
 {
@@ -272,8 +395,8 @@ int coll_fabemu_finish(mca_coll_fabemu_module_t *module, ompi_communicator_t *co
 
     if (OPAL_UNLIKELY(err))
         rc = coll_fabemu_failed(module, comm, call->coll, err);
-    else if (call->packed)
-        rc = unpack(comm, call);
+    else if (kinds[call->coll].store)
+        rc = kinds[call->coll].store(comm, call);
     free(call->packed);
     call->packed = NULL;
     if (module->counts && !err)

@@ -31,9 +31,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
+#if OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0
+#include "opal/mca/pmix/pmix-internal.h"
+#define COLL_FABEMU_FRAMEWORK_VERSION MCA_COLL_BASE_VERSION_2_4_0
+#define COLL_FABEMU_MODEX_SCOPE       PMIX_GLOBAL
+/* the two parts of the number of a communicator, which is the same on all its members */
+#define COLL_FABEMU_CID_BASE(comm) ((comm)->c_contextid.cid_base)
+#define COLL_FABEMU_CID(comm)      ((comm)->c_contextid.cid_sub.u64)
+#elif OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1
+#include "opal/mca/pmix/pmix.h"
+#define COLL_FABEMU_FRAMEWORK_VERSION MCA_COLL_BASE_VERSION_2_0_0
+#define COLL_FABEMU_MODEX_SCOPE       OPAL_PMIX_GLOBAL
+#define COLL_FABEMU_CID_BASE(comm)    UINT64_C(0)
+#define COLL_FABEMU_CID(comm)         ((uint64_t)(comm)->c_contextid)
+#else
 /* port the component and test it before changing this check */
-#error "apps/ompi is written against the internals of Open MPI 4.1.x"
+#error "apps/ompi is written against the internals of Open MPI 4.1 and 5.0"
 #endif
 static_assert(sizeof(MPI_Fint) == sizeof(int),
               "shim/.../fint_2_int.h takes a Fortran INTEGER for an int");
@@ -44,8 +57,8 @@ static_assert(sizeof(MPI_Fint) == sizeof(int),
 
 /* The functions of the components below, and the modules that they need (each retained). */
 struct coll_fabemu_below {
-#define COLL_FABEMU_BELOW(name)              \
-    mca_coll_base_module_##name##_fn_t name; \
+#define COLL_FABEMU_BELOW(name)                                     \
+    __typeof__(((mca_coll_base_module_t *)NULL)->coll_##name) name; \
     mca_coll_base_module_t *name##_module;
 #define COLLECTIVE(name, parameters, arguments, ...) \
     COLL_FABEMU_BELOW(name) COLL_FABEMU_BELOW(i##name) COLL_FABEMU_BELOW(name##_init)
@@ -105,29 +118,26 @@ struct coll_fabemu_component {
     char *socket;       /* MCA parameter; NULL or empty: $FABEMU_SOCKET */
     struct fabemu *fab; /* set once in MPI_Init; NULL: this process is not on a fabric */
     bool loaded;        /* component_open() was called */
-    /* the module that was enabled last: see select_window() in window.c */
-    mca_coll_fabemu_module_t *enabled;
     /* Open MPI's function, which repair.c replaces; NULL: not replaced */
     mca_pml_base_module_isend_init_fn_t isend_init_below;
 };
-OMPI_MODULE_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
-
-/** coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. */
-void coll_fabemu_repair(void);
-void coll_fabemu_repair_undo(void);
-
-/** coll_fabemu_windows - install window.c (errors of one-sided calls). May be called again. */
-void coll_fabemu_windows(void);
-void coll_fabemu_windows_undo(void);
+OMPI_DECLSPEC extern struct coll_fabemu_component mca_coll_fabemu_component;
 
 /**
- * coll_fabemu_fragments_learn - install fragments.c, which discards incomplete receives of
- * one-sided communication. Call it with true before an MPI window is made, then with false.
- * coll_fabemu_fragments_again - post the discarded receives again. Called by window_progress().
+ * coll_fabemu_repair - install repair.c (addresses in persistent sends). May be called again. Open
+ * MPI 5 does not need it.
  */
-void coll_fabemu_fragments_learn(bool learns);
-void coll_fabemu_fragments_again(void);
-void coll_fabemu_fragments_undo(void);
+#if OMPI_MAJOR_VERSION == 4
+void coll_fabemu_repair(void);
+void coll_fabemu_repair_undo(void);
+#else
+static inline void coll_fabemu_repair(void)
+{
+}
+static inline void coll_fabemu_repair_undo(void)
+{
+}
+#endif
 
 #define COLL_FABEMU_NOWHERE UINT64_MAX
 
@@ -145,6 +155,12 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
  * Call it before Open MPI exchanges such data in MPI_Init.
  */
 void coll_fabemu_publish(const struct fabemu *fab);
+
+/**
+ * coll_fabemu_nodes - return an array with the node of each rank, which the caller frees. Returns
+ * NULL, at all members alike, unless they are all on one fabric and on different nodes.
+ */
+uint32_t *coll_fabemu_nodes(ompi_communicator_t *comm);
 
 /**
  * coll_fabemu_join - join the group of all members of @comm, if they are on one fabric. Each member
@@ -196,15 +212,17 @@ struct coll_fabemu_call {
     enum fabemu_coll coll;
     int root;
     const void *in; /* contribution; MPI_IN_PLACE: it is in @out */
-    int in_count;   /* for an allgather: number of elements in @in, of type @in_type */
+    int in_count;   /* number of elements of type @in_type in @in; in blocks: of each block */
     int count;      /* number of elements; with several parts: of each part */
-    ompi_datatype_t *in_type;
-    ompi_datatype_t *dtype; /* NULL: a barrier */
-    void *out;              /* result, or the buffer of a broadcast */
-    const int *counts;      /* NULL, or the number of elements for each rank */
-    const int *displs;      /* NULL, or the offset of each rank's part in @out, in elements */
-    ompi_op_t *op;          /* NULL: not a reduction */
-    size_t bytes;           /* size of the data of all parts; the same on every rank */
+    ompi_datatype_t *in_type; /* NULL: @in has elements of type @dtype, or MPI ignores the type */
+    ompi_datatype_t *dtype;   /* NULL: a barrier, or MPI ignores the type on this rank */
+    void *out;                /* result, or the buffer of a broadcast */
+    const int *counts;        /* NULL, or the number of elements for each rank */
+    const int *displs;        /* NULL, or the offset of each rank's part in @out, in elements */
+    ompi_op_t *op;            /* NULL: not a reduction */
+    bool exclusive;           /* an exscan: the result leaves out this rank's contribution */
+    bool uneven;              /* a rank need not know how much data the others send */
+    size_t bytes;             /* size of the data of all parts; the same on every rank */
 
     unsigned fab_op;   /* enum fabemu_op, set by coll_fabemu_choose() */
     unsigned fab_type; /* enum fabemu_type, set by coll_fabemu_choose() */
@@ -215,11 +233,59 @@ struct coll_fabemu_call {
 size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
                          const int *counts);
 
-/** coll_fabemu_is_empty - return whether @call moves no data. Such a call is not counted. Pure. */
-static inline bool coll_fabemu_is_empty(const struct coll_fabemu_call *call)
+/**
+ * coll_fabemu_of_blocks - complete a gather, scatter or all-to-all, in which each rank has a block
+ * of data for one or for all ranks. Sets the size, and clears the types that MPI ignores on this
+ * rank, because they may be invalid. Returns the call.
+ */
+struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
+                                              struct coll_fabemu_call call);
+
+/**
+ * coll_fabemu_is_empty - return whether @call moves no data. Such a call is complete at once, and
+ * is not counted. Other ranks may not even call the component, so an empty call must not join a
+ * group. Pure.
+ */
+static inline bool coll_fabemu_is_empty(ompi_communicator_t *comm,
+                                        const struct coll_fabemu_call *call)
 {
-    return call->dtype && !call->bytes; /* a barrier has no data type */
+    return !call->bytes && !call->uneven && call->coll != FABEMU_COLL_BARRIER &&
+           !OMPI_COMM_IS_INTER(comm);
 }
+
+/* --- where the data are (layout.c) --- */
+
+/** coll_fabemu_part_count - return the number of elements of @part. */
+static inline int coll_fabemu_part_count(const struct coll_fabemu_call *call, int part)
+{
+    return call->counts ? call->counts[part] : call->count;
+}
+
+/**
+ * coll_fabemu_part_bytes - return the size of @part. coll_fabemu_part_offset - return its offset if
+ * all parts are packed one after the other. coll_fabemu_part_place - return where its elements are
+ * in the user's result.
+ */
+size_t coll_fabemu_part_bytes(const struct coll_fabemu_call *call, int part);
+size_t coll_fabemu_part_offset(const struct coll_fabemu_call *call, int part);
+char *coll_fabemu_part_place(const struct coll_fabemu_call *call, int part);
+
+/** coll_fabemu_is_contiguous - return whether @count elements have no gaps between them. Pure. */
+bool coll_fabemu_is_contiguous(const ompi_datatype_t *dtype, size_t count);
+
+/**
+ * coll_fabemu_pack - copy @count elements of @buf to the contiguous buffer @packed.
+ * coll_fabemu_unpack - copy them from @packed to @buf. Return OMPI_SUCCESS or an error.
+ */
+int coll_fabemu_pack(const void *buf, size_t count, const ompi_datatype_t *dtype, void *packed);
+int coll_fabemu_unpack(void *buf, size_t count, const ompi_datatype_t *dtype, const void *packed);
+
+/**
+ * coll_fabemu_pack_own - copy this rank's contribution to an allgather, gather, scan or all-to-all
+ * to @packed, which has space for @room bytes. Returns OMPI_SUCCESS or an error.
+ */
+int coll_fabemu_pack_own(ompi_communicator_t *comm, const struct coll_fabemu_call *call,
+                         void *packed, size_t room);
 
 /**
  * coll_fabemu_choose - decide where a call runs. Returns the group that executes it. Returns NULL
@@ -273,6 +339,19 @@ int coll_fabemu_failed_alone(mca_coll_fabemu_module_t *module, ompi_communicator
                                   ompi_info_t *info, ompi_request_t **request,             \
                                   mca_coll_base_module_t *module);
 #include "collectives.def"
+
+/**
+ * coll_fabemu_each_group - call @visit for each group of the communicator, including those of its
+ * persistent requests. @visit must not free requests. Thread: any.
+ */
+void coll_fabemu_each_group(const mca_coll_fabemu_module_t *module,
+                            void (*visit)(struct fabemu_group *group, void *arg), void *arg);
+
+/**
+ * coll_fabemu_requests_abandon - end the operations of requests that the program has not completed
+ * before MPI_Finalize, and print a line about them. @module: of these requests only; NULL: of all.
+ */
+void coll_fabemu_requests_abandon(const mca_coll_fabemu_module_t *module);
 
 /** coll_fabemu_requests_begin - prepare requests.c; coll_fabemu_requests_end - free its memory. */
 void coll_fabemu_requests_begin(void);

@@ -12,13 +12,15 @@
  *   which Open MPI itself refuses for predefined operations. MPI_IN_PLACE may differ (only a
  *   reduce's root may use it), so it is supported on every rank and does not affect the decision;
  * - the sizes at which messages are faster: all members of a group find the same sizes;
- * - bcast and allgather: a rank uses only the number of bytes. Count and type may differ between
- *   ranks if their signatures match, so data that is not contiguous is packed;
- * - reduce-scatter: as other reductions, with the sum of the counts of all ranks.
+ * - collectives that only move data: a rank uses only the number of bytes. Count and type may
+ *   differ between ranks if their signatures match, so data that is not contiguous is packed;
+ * - reduce-scatter: as other reductions, with the sum of the counts of all ranks;
+ * - scan: the number of bytes. The ranks themselves apply the operation;
+ * - gatherv, scatterv, alltoallv, alltoallw and collectives on neighbours run over messages,
+ *   because a rank need not know how much data the others send.
  */
 #include "coll_fabemu.h"
 
-#include "opal/datatype/opal_convertor.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
@@ -55,6 +57,8 @@ static const char *const coll_names[FABEMU_COLLS] = {
     [FABEMU_COLL_BARRIER] = "MPI_Barrier",     [FABEMU_COLL_BROADCAST] = "MPI_Bcast",
     [FABEMU_COLL_REDUCE] = "MPI_Reduce",       [FABEMU_COLL_ALLREDUCE] = "MPI_Allreduce",
     [FABEMU_COLL_ALLGATHER] = "MPI_Allgather", [FABEMU_COLL_REDUCE_SCATTER] = "MPI_Reduce_scatter",
+    [FABEMU_COLL_GATHER] = "MPI_Gather",       [FABEMU_COLL_SCATTER] = "MPI_Scatter",
+    [FABEMU_COLL_SCAN] = "MPI_Scan",           [FABEMU_COLL_ALLTOALL] = "MPI_Alltoall",
 };
 
 static const char *why_failed(int err)
@@ -69,13 +73,40 @@ static const char *why_failed(int err)
     }
 }
 
+struct node_query {
+    uint32_t (*of)(const struct fabemu_group *);
+    uint32_t node;
+};
+
+static void node_find(struct fabemu_group *group, void *arg)
+{
+    struct node_query *query = arg;
+
+    if (query->node == FABEMU_ANY_NODE)
+        query->node = query->of(group);
+}
+
 /* Return the node that @of finds for one of the communicator's groups, or FABEMU_ANY_NODE. */
 static uint32_t node_of(const mca_coll_fabemu_module_t *module,
                         uint32_t (*of)(const struct fabemu_group *))
 {
-    uint32_t node = module->group ? of(module->group) : FABEMU_ANY_NODE;
+    struct node_query query = {of, FABEMU_ANY_NODE};
 
-    return node == FABEMU_ANY_NODE && module->wide ? of(module->wide) : node;
+    coll_fabemu_each_group(module, node_find, &query);
+    return query.node;
+}
+
+struct why_query {
+    char *text;
+    size_t bytes;
+    bool found;
+};
+
+static void why_find(struct fabemu_group *group, void *arg)
+{
+    struct why_query *query = arg;
+
+    query->found = query->found || fabemu_group_why(group, query->text, query->bytes);
 }
 
 /* Return the rank of @node, or -1 if no rank is on it. */
@@ -111,10 +142,11 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
                        char *text, size_t bytes)
 {
     uint32_t dead = node_of(module, fabemu_group_dead_node);
+    struct why_query query = {text, bytes, false};
     char why[80];
 
-    if ((module->group && fabemu_group_why(module->group, text, bytes)) ||
-        (module->wide && fabemu_group_why(module->wide, text, bytes)))
+    coll_fabemu_each_group(module, why_find, &query);
+    if (query.found)
         return;
     if (rank_of(module, comm, dead) >= 0) {
         snprintf(text, bytes, "rank %d of it, on node %u, died", rank_of(module, comm, dead), dead);
@@ -130,16 +162,13 @@ static void why_broken(const mca_coll_fabemu_module_t *module, ompi_communicator
 }
 
 /*
- * Break the narrow and the wide group of the communicator, because an operation of one group has
- * failed. Another member may have completed this operation, and would wait for this rank in the
- * other group. Groups of persistent requests are not broken here.
+ * Break a group of the communicator, because an operation of one of its groups has failed. Another
+ * member may have completed this operation, and would wait for this rank in the other groups.
  */
-static void break_both(const mca_coll_fabemu_module_t *module)
+static void break_one(struct fabemu_group *group, void *arg)
 {
-    if (module->group)
-        fabemu_group_break(module->group);
-    if (module->wide)
-        fabemu_group_break(module->wide);
+    (void)arg;
+    fabemu_group_break(group);
 }
 
 int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
@@ -148,9 +177,9 @@ int coll_fabemu_failed(mca_coll_fabemu_module_t *module, ompi_communicator_t *co
     char why[128];
 
     if (err == -EPIPE) {
-        /* first, because break_both() changes the cause */
+        /* first, because break_one() changes the cause */
         why_broken(module, comm, why, sizeof why);
-        break_both(module);
+        coll_fabemu_each_group(module, break_one, NULL);
     } else {
         snprintf(why, sizeof why, "%s (detected by rank %d, on node %u)", why_failed(err),
                  ompi_comm_rank(comm), fabemu_info(module->fab)->node);
@@ -229,7 +258,9 @@ struct fabemu_group *coll_fabemu_choose(mca_coll_fabemu_module_t *module, ompi_c
     int why = COLL_FABEMU_NOTHING;
     struct fabemu_group *group;
 
-    if (call->op)
+    if (call->uneven)
+        why = FABEMU_WHY_COUNTS;
+    else if (call->op && call->coll != FABEMU_COLL_SCAN) /* the ranks themselves combine a scan */
         why = coll_fabemu_map(call->op, call->dtype, &call->fab_op, &call->fab_type);
     group = group_for(module, call->bytes);
     if (OPAL_LIKELY(why == COLL_FABEMU_NOTHING && group && !module->passing &&
@@ -247,8 +278,6 @@ static int run(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
     unsigned round = 1, idle = 0;
     int parts = coll_fabemu_parts(comm, call), err;
 
-    if (coll_fabemu_is_empty(call))
-        return OMPI_SUCCESS;
     if (parts > 1)
         reqs = calloc((size_t)parts, sizeof *reqs);
     err = reqs ? coll_fabemu_post(module, comm, group, call, reqs) : -ENOMEM;
@@ -302,9 +331,12 @@ static int pass_end(mca_coll_fabemu_module_t *module, const struct pass *pass,
     {                                                                               \
         mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;        \
         struct coll_fabemu_call call = __VA_ARGS__;                                 \
-        struct fabemu_group *group = coll_fabemu_choose(module, comm, &call);       \
+        struct fabemu_group *group;                                                 \
         struct pass pass;                                                           \
                                                                                     \
+        if (coll_fabemu_is_empty(comm, &call))                                      \
+            return OMPI_SUCCESS;                                                    \
+        group = coll_fabemu_choose(module, comm, &call);                            \
         if (group)                                                                  \
             return run(module, comm, group, &call);                                 \
         pass = pass_begin(module);                                                  \

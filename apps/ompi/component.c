@@ -54,7 +54,7 @@ struct coll_fabemu_component mca_coll_fabemu_component = {
         {
             .collm_version =
                 {
-                    MCA_COLL_BASE_VERSION_2_0_0,
+                    COLL_FABEMU_FRAMEWORK_VERSION,
                     .mca_component_name = "fabemu",
                     MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                           OMPI_RELEASE_VERSION),
@@ -155,7 +155,6 @@ static int component_close(void)
     struct coll_fabemu_component *me = &mca_coll_fabemu_component;
 
     coll_fabemu_repair_undo();
-    coll_fabemu_windows_undo();
     if (me->loaded)
         coll_fabemu_requests_end();
     me->loaded = false;

@@ -28,6 +28,7 @@ static void release(mca_coll_base_module_t **module)
 
 static void module_destruct(mca_coll_fabemu_module_t *module)
 {
+    coll_fabemu_requests_abandon(module); /* no operation may be pending in a group that is left */
     if (module->wide)
         fabemu_group_leave(module->wide);
     if (module->group)
@@ -74,16 +75,16 @@ static int standing_of(const struct coll_fabemu_component *component, ompi_commu
 
 /*
  * Save the functions of the components below. Open MPI enables modules in order of increasing
- * priority, so these functions are in c_coll now.
+ * priority, so these functions are in c_coll now. Intercommunicators have no scan, for example. The
+ * component then offers none.
  */
-#define SAVE(name)                                                               \
-    module->below.name = comm->c_coll->coll_##name;                              \
-    module->below.name##_module = comm->c_coll->coll_##name##_module;            \
-    if (!module->below.name || !module->below.name##_module) {                   \
-        module->below.name##_module = NULL;                                      \
-        return OMPI_ERR_NOT_FOUND; /* the destructor releases earlier modules */ \
-    }                                                                            \
-    OBJ_RETAIN(module->below.name##_module);
+#define SAVE(name)                                                    \
+    module->below.name = comm->c_coll->coll_##name;                   \
+    module->below.name##_module = comm->c_coll->coll_##name##_module; \
+    if (module->below.name##_module)                                  \
+        OBJ_RETAIN(module->below.name##_module);                      \
+    if (!module->below.name)                                          \
+        module->super.coll_##name = NULL;
 
 static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm)
 {
@@ -92,7 +93,6 @@ static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm
 #define COLLECTIVE(name, parameters, arguments, ...) SAVE(name) SAVE(i##name) SAVE(name##_init)
 #include "collectives.def"
     module->counts = module->fab && counts_for(comm);
-    mca_coll_fabemu_component.enabled = module;
     return OMPI_SUCCESS;
 }
 
@@ -103,9 +103,8 @@ mca_coll_base_module_t *coll_fabemu_comm_query(ompi_communicator_t *comm, int *p
 
     if (!module)
         return NULL;
-    /* MPI_Init has chosen the transport for messages and opened the components for windows */
+    /* MPI_Init has chosen the transport for messages */
     coll_fabemu_repair();
-    coll_fabemu_windows();
     module->fab = component->fab;
     module->standing = standing_of(component, comm);
     module->super.coll_module_enable = module_enable;

@@ -2,22 +2,7 @@
 /* ops.c - translates MPI operations and types to those of fabemu.h, by the table in ops.def */
 #include "coll_fabemu.h"
 
-#define NO_OP   0xff
-#define NO_TYPE 0xff
-
-#define SIGNED_OF(bytes)         \
-    ((bytes) == 1   ? FABEMU_I8  \
-     : (bytes) == 2 ? FABEMU_I16 \
-     : (bytes) == 4 ? FABEMU_I32 \
-     : (bytes) == 8 ? FABEMU_I64 \
-                    : NO_TYPE)
-#define UNSIGNED_OF(bytes)       \
-    ((bytes) == 1   ? FABEMU_U8  \
-     : (bytes) == 2 ? FABEMU_U16 \
-     : (bytes) == 4 ? FABEMU_U32 \
-     : (bytes) == 8 ? FABEMU_U64 \
-                    : NO_TYPE)
-#define FLOAT_OF(bytes) ((bytes) == 4 ? FABEMU_F32 : (bytes) == 8 ? FABEMU_F64 : NO_TYPE)
+#define NO_OP 0xff
 
 /* 1 + the operation or type of fabemu.h; 0: ops.def has no row for it. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {

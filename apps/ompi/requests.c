@@ -8,7 +8,7 @@
  * Each persistent request has its own group. All members must post the operations of a group in the
  * same order, but MPI lets each rank start its persistent requests in a different order.
  *
- * Thread: any. The lock protects the lists, and the flag `freed` of each request. A non-blocking
+ * Thread: any. The lock protects the lists and the flag `freed` of each request. A non-blocking
  * request is completed without the lock, because its completion may call this component again. A
  * persistent request is completed under the lock, because another thread may free it.
  */
@@ -16,6 +16,7 @@
 
 #include "ompi/mca/coll/base/coll_base_util.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct coll_fabemu_request {
     /* Open MPI stores the objects that it retains for the request here */
     ompi_coll_base_nbc_request_t super;
     struct coll_fabemu_request *next; /* in the list of active, finished or unused requests */
+    struct coll_fabemu_request *next_persistent;
     mca_coll_fabemu_module_t *module;
     ompi_communicator_t *comm;  /* retained until the request is freed */
     struct fabemu_group *group; /* where the operation is posted */
@@ -39,14 +41,50 @@ typedef struct coll_fabemu_request coll_fabemu_request_t; /* for Open MPI's obje
 
 static struct {
     opal_mutex_t lock;
-    struct coll_fabemu_request *active; /* oldest first */
-    _Atomic unsigned active_count;      /* changed under the lock, read without it */
+    struct coll_fabemu_request *active;     /* oldest first */
+    _Atomic unsigned active_count;          /* changed under the lock, read without it */
+    struct coll_fabemu_request *persistent; /* all that are not freed, active or not */
     /* Requests are reused, and their memory is freed only when the component closes: Open MPI still
        reads a persistent request after it has called request_free(). */
     struct coll_fabemu_request *unused;
     struct fabemu *fab;
     bool polls; /* request_progress() is registered */
 } requests;
+
+/* --- persistent requests --------------------------------------------------------------- */
+
+static void persistent_add(struct coll_fabemu_request *request)
+{
+    OPAL_THREAD_LOCK(&requests.lock);
+    request->next_persistent = requests.persistent;
+    requests.persistent = request;
+    OPAL_THREAD_UNLOCK(&requests.lock);
+}
+
+static void persistent_remove(const struct coll_fabemu_request *request)
+{
+    struct coll_fabemu_request **at = &requests.persistent;
+
+    OPAL_THREAD_LOCK(&requests.lock);
+    while (*at != request)
+        at = &(*at)->next_persistent;
+    *at = request->next_persistent;
+    OPAL_THREAD_UNLOCK(&requests.lock);
+}
+
+void coll_fabemu_each_group(const mca_coll_fabemu_module_t *module,
+                            void (*visit)(struct fabemu_group *group, void *arg), void *arg)
+{
+    if (module->group)
+        visit(module->group, arg);
+    if (module->wide)
+        visit(module->wide, arg);
+    OPAL_THREAD_LOCK(&requests.lock);
+    for (struct coll_fabemu_request *at = requests.persistent; at; at = at->next_persistent)
+        if (at->module == module)
+            visit(at->group, arg);
+    OPAL_THREAD_UNLOCK(&requests.lock);
+}
 
 /* --- completion ----------------------------------------------------------------------- */
 
@@ -55,11 +93,14 @@ static void request_release(struct coll_fabemu_request *request)
     ompi_request_t *base = &request->super.super;
 
     if (base->req_persistent) {
+        persistent_remove(request);
         fabemu_group_leave(request->group);
         if (request->call.dtype)
             OBJ_RELEASE(request->call.dtype);
         if (request->call.in_type)
             OBJ_RELEASE(request->call.in_type);
+        if (request->call.op)
+            OBJ_RELEASE(request->call.op);
     }
     OBJ_RELEASE(request->comm);
     if (request->reqs != &request->one)
@@ -165,6 +206,9 @@ static int request_post(struct coll_fabemu_request *request)
     OPAL_THREAD_UNLOCK(&requests.lock);
     if (registers)
         opal_progress_register(request_progress);
+    /* a short operation is complete when its first segments have arrived */
+    if (request->call.bytes >= mca_coll_fabemu_component.wide_bytes)
+        fabemu_hand_over(request->module->fab);
     return OMPI_SUCCESS;
 }
 
@@ -259,13 +303,8 @@ static int start(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                  struct fabemu_group *group, const struct coll_fabemu_call *call,
                  ompi_request_t **ret)
 {
-    struct coll_fabemu_request *request;
+    struct coll_fabemu_request *request = request_make(module, comm, group, call, false);
 
-    if (coll_fabemu_is_empty(call)) {
-        *ret = &ompi_request_empty;
-        return OMPI_SUCCESS;
-    }
-    request = request_make(module, comm, group, call, false);
     *ret = &request->super.super;
     return request_post(request);
 }
@@ -277,10 +316,13 @@ static int start(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
                  struct coll_fabemu_call *call, ompi_request_t **ret)
 {
-    struct fabemu_group *group = coll_fabemu_choose(module, comm, call);
     struct coll_fabemu_request *request;
+    struct fabemu_group *group;
 
-    if (!group || coll_fabemu_is_empty(call))
+    if (coll_fabemu_is_empty(comm, call))
+        return false;
+    group = coll_fabemu_choose(module, comm, call);
+    if (!group)
         return false;
     group = coll_fabemu_join_another(module, comm, group == module->wide);
     if (!group) {
@@ -293,6 +335,9 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
         OBJ_RETAIN(call->dtype);
     if (call->in_type)
         OBJ_RETAIN(call->in_type);
+    if (call->op)
+        OBJ_RETAIN(call->op);
+    persistent_add(request);
     *ret = &request->super.super;
     return true;
 }
@@ -335,8 +380,13 @@ static struct fabemu_group *choose(mca_coll_fabemu_module_t *module, ompi_commun
     {                                                                                      \
         mca_coll_fabemu_module_t *module = (mca_coll_fabemu_module_t *)base;               \
         struct coll_fabemu_call call = __VA_ARGS__;                                        \
-        struct fabemu_group *group = choose(module, comm, &call);                          \
+        struct fabemu_group *group;                                                        \
                                                                                            \
+        if (coll_fabemu_is_empty(comm, &call)) {                                           \
+            *request = &ompi_request_empty;                                                \
+            return OMPI_SUCCESS;                                                           \
+        }                                                                                  \
+        group = choose(module, comm, &call);                                               \
         if (group)                                                                         \
             return start(module, comm, group, &call, request);                             \
         return module->below.i##name(COLL_FABEMU_UNWRAP arguments comm, request,           \
@@ -363,8 +413,41 @@ void coll_fabemu_requests_begin(void)
     OBJ_CONSTRUCT(&requests.lock, opal_mutex_t);
 }
 
+/* End the operation of a request by breaking its group. The request is never completed. */
+static void request_abandon(struct coll_fabemu_request *request)
+{
+    fabemu_group_break(request->group);
+    (void)fabemu_progress(request->module->fab);
+    free(request->call.packed);
+    request->call.packed = NULL;
+}
+
+void coll_fabemu_requests_abandon(const mca_coll_fabemu_module_t *module)
+{
+    struct coll_fabemu_request **at = &requests.active;
+    unsigned count = 0;
+
+    OPAL_THREAD_LOCK(&requests.lock);
+    while (*at) {
+        struct coll_fabemu_request *request = *at;
+
+        if (module && request->module != module) {
+            at = &request->next;
+            continue;
+        }
+        *at = request->next;
+        atomic_fetch_sub_explicit(&requests.active_count, 1, memory_order_relaxed);
+        request_abandon(request);
+        count++;
+    }
+    OPAL_THREAD_UNLOCK(&requests.lock);
+    if (count)
+        opal_output(0, "fabemu: MPI_Finalize: the program has not completed %u collectives", count);
+}
+
 void coll_fabemu_requests_end(void)
 {
+    coll_fabemu_requests_abandon(NULL);
     if (requests.polls)
         opal_progress_unregister(request_progress);
     requests.polls = false;

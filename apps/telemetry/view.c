@@ -20,9 +20,9 @@
 /* minimum columns of a row of counters: the device or direction of a cable, and one counter */
 #define COUNTERS 2u
 
-const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {"barrier",   "broadcast",
-                                                                  "reduce",    "allreduce",
-                                                                  "allgather", "reduce_scatter"};
+const char *const telemetry_collectives[TELEMETRY_COLLECTIVES] = {
+    "barrier", "broadcast", "reduce", "allreduce", "allgather", "reduce_scatter",
+    "gather",  "scatter",   "scan",   "alltoall",  "neighbor"};
 
 /* --- rows --------------------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@ struct telemetry_totals {
 #include "apps/fabric/counters.def"
 };
 
-#define TELEMETRY_COLLECTIVES 6u /* as enum fabemu_coll */
+#define TELEMETRY_COLLECTIVES 11u /* as enum fabemu_coll */
 extern const char *const telemetry_collectives[TELEMETRY_COLLECTIVES];
 
 /* Fields as in docs/telemetry.md. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "apps/traffic/workload/coll.h"
+#include "apps/traffic/workload/storage.h"
 #include "apps/fabric/links.h"
 #include "apps/traffic/internal.h"
 
@@ -220,14 +221,21 @@ static int check_here(struct closed_run *closed)
 static int take_totals(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
-    uint64_t *by_node = calloc(closed->coll.nodes, sizeof by_node[0]);
+    uint64_t *by_node = calloc(closed->coll.nodes, sizeof by_node[0]), storage[2];
 
     if (!by_node)
         return traffic_run_wrong(run, -ENOMEM, "out of memory");
+    traffic_storage_totals(&closed->coll, &storage[0], &storage[1]);
+    traffic_hosts_sum(run, storage, 2);
+    run->result->storage_bytes = storage[1] * EMU_PAYLOAD_BYTES;
     traffic_coll_totals(&closed->coll, by_node, &run->result->segments);
     traffic_hosts_digest(run, by_node, closed->coll.nodes);
     traffic_hosts_sum(run, &run->result->segments, 1);
     free(by_node);
+    if (storage[0] != storage[1])
+        return traffic_run_wrong(run, -EPROTO,
+                                 "clients have sent %llu segments, and servers have received %llu",
+                                 (unsigned long long)storage[0], (unsigned long long)storage[1]);
     return 0;
 }
 
@@ -260,6 +268,7 @@ static int run_operations(struct closed_run *closed)
         if (!err)
             err = traffic_run_progress(run, (double)closed->completed / (double)all);
     }
+    closed->coll.storage.stopped = true;
     /* After the last segment of a reduction, credits are still in flight. Wait for them. */
     while (!err && !fabric_idle(run->fabric)) {
         run->now_ps += SLICE_PS;
@@ -283,6 +292,17 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
                                  "%u group%s of %u nodes: a group needs 2 or more nodes, groups "
                                  "must not overlap, and there are %u nodes",
                                  plan->groups, plan->groups == 1 ? "" : "s", plan->members, nodes);
+    if (plan->servers && (uint64_t)plan->groups * plan->members + plan->servers >= nodes)
+        return traffic_run_wrong(run, -EINVAL,
+                                 "--storage %u: %u of %u nodes are in no group, and a file system "
+                                 "needs these servers and at least one client: choose a smaller "
+                                 "--group-size",
+                                 plan->servers, nodes - plan->groups * plan->members, nodes);
+    if ((run->config->tclass || run->config->storage_tclass) &&
+        !emu_profile_acknowledged(plan->profile))
+        return traffic_run_wrong(run, -EINVAL,
+                                 "traffic classes need a network with acknowledgments, such as "
+                                 "--profile qsnet3");
     if (plan->interval_ps && plan->operations > TIME_MOST_PS / plan->interval_ps)
         return traffic_run_wrong(run, -EINVAL,
                                  "%llu operations, one every %llu ns, take more than 50 days of "
@@ -314,6 +334,18 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
     return 0;
 }
 
+/* Set the traffic classes of the members and of the other nodes. */
+static void set_tclasses(struct closed_run *closed)
+{
+    const struct traffic_config *config = closed->run->config;
+    const struct traffic_coll *coll = &closed->coll;
+
+    for (uint32_t i = 0; i < coll->nodes; i++)
+        fabric_set_tclass(closed->run->fabric, coll->at[i],
+                          i < coll->plan.groups * coll->plan.members ? config->tclass
+                                                                     : config->storage_tclass);
+}
+
 static int build(struct closed_run *closed)
 {
     struct traffic_run *run = closed->run;
@@ -332,6 +364,7 @@ static int build(struct closed_run *closed)
         .groups = config->groups,
         .members = config->members ? config->members : nodes / config->groups,
         .at_random = config->at_random,
+        .servers = config->servers,
         .seed = config->fabric.seed,
     };
     struct traffic_phase phase = traffic_phase_of(0, plan.operations);
@@ -342,6 +375,7 @@ static int build(struct closed_run *closed)
     result->collective = true;
     result->groups = plan.groups;
     result->members = plan.members;
+    result->servers = plan.servers;
     result->bytes = plan.bytes;
     closed->latency = calloc(1, sizeof *closed->latency);
     closed->got = calloc(plan.groups, sizeof closed->got[0]);
@@ -352,6 +386,8 @@ static int build(struct closed_run *closed)
     if (!err)
         err =
             traffic_coll_groups(&closed->coll, run->fabric, SLICE_PS, run->error, run->error_bytes);
+    if (!err)
+        set_tclasses(closed);
     return err;
 }
 

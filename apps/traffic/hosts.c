@@ -263,6 +263,9 @@ static uint64_t config_digest(const struct traffic_config *config)
         config->fabric.seed,
         (uint64_t)(config->fanout * 1048576),
         config->noise.length_ps,
+        config->tclass,
+        config->servers,
+        config->storage_tclass,
     };
     uint64_t digest = 0;
 

@@ -66,6 +66,9 @@ struct traffic_config {
     bool at_random;
     enum traffic_by by;
     struct traffic_noise noise;
+    uint8_t tclass;         /* enum emu_tclass of the members */
+    uint32_t servers;       /* see struct traffic_coll_plan */
+    uint8_t storage_tclass; /* of the other nodes */
 
     const struct fault_schedule *faults; /* NULL: no faults; must be NULL on several hosts */
     struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: one host */
@@ -143,6 +146,8 @@ struct traffic_result {
     bool collective;
     uint32_t groups;
     uint32_t members;
+    uint32_t servers;       /* 0: no traffic of a file system */
+    uint64_t storage_bytes; /* payload that servers have received */
 
     /* Open loop and collectives. */
     uint64_t bytes; /* traffic_config.bytes; of a collective, rounded up to a multiple of 8 */

@@ -29,11 +29,11 @@
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 18u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 19u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
-#define EMU_HOSTIF_COLLS   6
-#define EMU_HOSTIF_REASONS 9
+#define EMU_HOSTIF_COLLS   11
+#define EMU_HOSTIF_REASONS 10
 /*
  * Slots of each ring; a power of two. A ring is larger than a core's private caches. So when the
  * reader reads a line, the writer's core has already evicted it to the shared cache. Reading it
@@ -56,6 +56,9 @@
 
 #define EMU_HOSTIF_RING_DATA 1u /* ring the bell (an eventfd) when the up ring gains an entry */
 #define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
+
+#define EMU_HOSTIF_WAKE_SLEEPERS 1u /* wake the threads in emu_hostif_nic_sleep() */
+#define EMU_HOSTIF_WAKE_STANDBY  2u /* wake the thread in emu_hostif_nic_stand_by() */
 
 struct emu_hostif_slot {
     struct emu_seg seg;
@@ -141,6 +144,7 @@ struct emu_hostif_shared {
     _Atomic uint32_t up_core;   /* hint: 1 + core of the thread that posts a stream; 0: no stream */
     _Atomic uint32_t post_core; /* hint: 1 + core of the last post, if oversubscribed; 0: unknown */
     _Atomic uint32_t up_shift;  /* segment n is in slot n + up_shift: emu_hostif_slot_at() */
+    _Atomic uint32_t tclass;    /* enum emu_tclass of the process's packets */
     alignas(EMU_LINE) _Atomic uint32_t down_head; /* segments read, free-running */
 
     /* Written by the fabric; read by the adapter. */
@@ -151,7 +155,8 @@ struct emu_hostif_shared {
     /* Set by the worker before it sleeps: EMU_HOSTIF_RING_* of the events that wake it. */
     alignas(EMU_LINE) _Atomic uint32_t bell_wanted;
 
-    /* Set to 1 by the adapter before it sleeps on this futex, and to 0 by the fabric to wake it. */
+    /* Futex: set of EMU_HOSTIF_WAKE_*, the threads that the fabric wakes when it has written a
+       segment. The fabric then sets it to 0. */
     alignas(EMU_LINE) _Atomic uint32_t asleep;
 
     /* Written by the fabric, rarely. */
@@ -190,6 +195,9 @@ struct emu_hostif_shared {
     alignas(EMU_LINE) uint32_t down_on[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot up[EMU_HOSTIF_SLOTS];
     alignas(EMU_LINE) struct emu_hostif_slot down[EMU_HOSTIF_SLOTS];
+
+    /* Memory of the process, which the fabric reads for network conditionals. */
+    alignas(EMU_LINE) _Atomic uint64_t memory[EMU_MEMORY_WORDS];
 
     /* Written by the fabric; read by the adapter. One word per node: emu_incarnation_state(). */
     alignas(EMU_LINE) _Atomic uint64_t incarnations[];
@@ -483,7 +491,21 @@ void emu_hostif_nic_consumed(struct emu_hostif_nic *nic);
 void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_tail,
                           uint64_t timeout_ns);
 
-/** emu_hostif_nic_wake - wake a thread of this process from emu_hostif_nic_sleep(). */
+/**
+ * emu_hostif_nic_stand_by - wait until emu_hostif_nic_hand_over(), and then a segment, or for
+ * @timeout_ns. Returns whether the thread was woken; sometimes true without a reason. Thread: one
+ * at a time.
+ */
+bool emu_hostif_nic_stand_by(struct emu_hostif_shared *shared, uint64_t timeout_ns);
+
+/**
+ * emu_hostif_nic_hand_over - let the fabric wake the thread in emu_hostif_nic_stand_by() when it
+ * writes the next segment, unless `asleep` is set to 0 before. A segment that the fabric writes
+ * during this call may not wake the thread. Thread: any.
+ */
+void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared);
+
+/** emu_hostif_nic_wake - wake all threads of this process that sleep or stand by. */
 void emu_hostif_nic_wake(struct emu_hostif_shared *shared);
 
 #endif

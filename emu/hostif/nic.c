@@ -27,6 +27,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "emu/util/now.h"
+
 static int mcast_buf_map(struct emu_hostif_nic *nic, int mcast_buf_fd)
 {
     struct stat st;
@@ -176,11 +178,29 @@ void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_t
     struct timespec ts = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
                           .tv_nsec = (long)(timeout_ns % 1000000000u)};
 
-    atomic_exchange_explicit(&shared->asleep, 1, memory_order_seq_cst);                     /* Y6 */
+    /* Y6: this exchange, then the load of down_tail */
+    atomic_exchange_explicit(&shared->asleep, EMU_HOSTIF_WAKE_SLEEPERS, memory_order_seq_cst);
     if (atomic_load_explicit(&shared->down_tail, memory_order_seq_cst) != seen_down_tail || /* Y6 */
         atomic_load_explicit(&shared->cut_off, memory_order_relaxed))
         return; /* `asleep` stays set until this process next polls; a needless wake is harmless */
-    syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, 1, &ts, NULL, 0);
+    syscall(SYS_futex, &shared->asleep, FUTEX_WAIT, EMU_HOSTIF_WAKE_SLEEPERS, &ts, NULL, 0);
+}
+
+bool emu_hostif_nic_stand_by(struct emu_hostif_shared *shared, uint64_t timeout_ns)
+{
+    uint64_t until_ns = emu_time_ns(CLOCK_MONOTONIC) + timeout_ns; /* of FUTEX_WAIT_BITSET */
+    struct timespec ts = {.tv_sec = (time_t)(until_ns / 1000000000u),
+                          .tv_nsec = (long)(until_ns % 1000000000u)};
+    uint32_t asleep = atomic_load_explicit(&shared->asleep, memory_order_relaxed);
+
+    return syscall(SYS_futex, &shared->asleep, FUTEX_WAIT_BITSET, asleep, &ts, NULL,
+                   EMU_HOSTIF_WAKE_STANDBY) == 0 ||
+           errno == EAGAIN; /* `asleep` has just changed */
+}
+
+void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared)
+{
+    atomic_store_explicit(&shared->asleep, EMU_HOSTIF_WAKE_STANDBY, memory_order_relaxed);
 }
 
 void emu_hostif_nic_wake(struct emu_hostif_shared *shared)

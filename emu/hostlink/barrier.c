@@ -27,7 +27,9 @@
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/* a host may refuse the handshake for this long, as an old fabric there may be about to exit */
+/*
+ * a host may refuse the handshake for this time, because an old fabric there may be about to exit
+ */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)
@@ -35,7 +37,6 @@
 #define BARRIER_LINGER_NS    UINT64_C(1000000000)
 #define BARRIER_STOP_POLL_NS UINT64_C(100000000) /* interval between calls of config.stops() */
 
-/* A growing array of bytes. */
 struct byte_array {
     uint8_t *at;
     size_t bytes, room;
@@ -47,7 +48,7 @@ struct barrier_peer {
     uint64_t fabric;
     uint32_t host, port;
     uint16_t from; /* the other host's number in frames */
-    /* this is the first session with its host, which carries the bytes for all hosts */
+    /* the first session with its host; it carries the bytes for all hosts */
     bool first;
     bool lost;
     /* 0, or why received records were dropped: -EPROTO, too many bytes; -ENOMEM */
@@ -69,9 +70,9 @@ struct emu_barrier {
     struct barrier_peer *peer;
     uint32_t peers; /* number of initialized peers */
     struct emu_barrier_taker taker;
-    struct emu_waiter *waiter; /* what a put or sync sleeps on */
+    struct emu_waiter *waiter; /* a put or sync sleeps on it */
     int err;
-    bool notified; /* the other hosts were notified of the error, as far as possible */
+    bool notified; /* the other hosts were notified of the error, if possible */
     char why[EMU_BARRIER_WHY_BYTES];
 
     pthread_mutex_t lock; /* protects all fields */
@@ -131,7 +132,7 @@ static int bytes_append(struct byte_array *kept, const uint8_t *from, size_t byt
     return 0;
 }
 
-/* Remove the records that a sync has read. Usually these are all. */
+/* Remove the records that a sync has read. Usually these are all records. */
 static void peer_forget(struct barrier_peer *peer)
 {
     size_t left = peer->in.bytes - peer->taken;
@@ -192,7 +193,9 @@ static uint32_t port_receive(struct emu_barrier *barrier, uint32_t p, uint64_t n
     return all;
 }
 
-/* Note that the peer is lost if its session was up, and is now down or was connected anew. */
+/*
+ * If the peer's session was up, and is now down or was connected again, note that the peer is lost.
+ */
 static void peer_check(struct barrier_peer *peer)
 {
     bool up = emu_session_state(peer->session) == EMU_SESSION_UP;
@@ -203,7 +206,6 @@ static void peer_check(struct barrier_peer *peer)
     peer->lost |= peer->incarnation && (!up || incarnation != peer->incarnation);
 }
 
-/* Receive and send frames once. Return the number of received frames. */
 static uint32_t barrier_pass(struct emu_barrier *barrier)
 {
     uint64_t now_ns = barrier_now_ns(barrier);
@@ -245,7 +247,7 @@ static void barrier_sleep(struct emu_barrier *barrier)
 
 /*
  * End the wait with an error if config.stops() returns true. Otherwise the wait might never end,
- * because a live host may never end its superstep, or never read what this host sends.
+ * because a live host may never end its superstep, or never read the records of this host.
  */
 static void barrier_poll_stop(struct emu_barrier *barrier)
 {
@@ -353,7 +355,7 @@ static int peer_step(struct barrier_peer *peer, const struct emu_hostlink_record
     return 0;
 }
 
-/* Deliver a cable record to the taker. Return NULL, or why the record is invalid. */
+/* Deliver a cable record to the taker. Return NULL, or the reason why the record is invalid. */
 static const char *peer_cable(struct barrier_peer *peer, const struct emu_hostlink_record *record)
 {
     struct emu_barrier *barrier = peer->barrier;
@@ -376,7 +378,7 @@ static uint32_t peer_next(const struct barrier_peer *peer, struct emu_hostlink_r
 
 /*
  * Return whether there is a record to process now. Records after the end of the superstep belong to
- * the next one, except FAIL, which is processed at once so that no host waits any longer.
+ * the next superstep. Only FAIL is processed at once, so that no host waits any longer.
  */
 static bool peer_has(const struct barrier_peer *peer)
 {
@@ -450,7 +452,6 @@ static int barrier_receive(struct emu_barrier *barrier)
     return err;
 }
 
-/* Send a FAIL record to every host that can still receive it. */
 static void barrier_broadcast_failure(struct emu_barrier *barrier, const char *why)
 {
     struct emu_hostlink_record record = {.kind = EMU_HOSTLINK_STEP, .channel = EMU_STEP_FAIL};
@@ -612,7 +613,6 @@ static int barrier_connected(struct emu_barrier *barrier, uint64_t passed_ns)
     return err;
 }
 
-/* Set the error for a host that did not connect in time. */
 static int barrier_late(struct emu_barrier *barrier)
 {
     for (uint32_t i = 0; i < barrier->peers; i++) {
@@ -746,7 +746,6 @@ int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config
     return 0;
 }
 
-/* Return whether all connected hosts have received all records. */
 static bool barrier_is_idle(struct emu_barrier *barrier)
 {
     bool idle = true;

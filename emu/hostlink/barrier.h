@@ -6,16 +6,17 @@
  * simulated time. During a superstep a host sends cable records, each to the host at the cable's
  * remote end. emu_barrier_sync() ends the superstep, and sends some bytes to all hosts. It returns
  * when every other host has ended the superstep, too, and all records of these hosts have arrived.
- * So a host waits once per superstep, as long as one frame from the slowest host takes.
+ * So a host waits only once per superstep, for one frame from the slowest host.
  *
- * Each pair of hosts is connected by one session (session.h), or by several over as many pairs of
- * ports. A session delivers all records, once and in order, or it goes down. If it goes down, the
- * other host is lost for good. A host is also lost if nothing arrives from it for the session's
+ * Each pair of hosts is connected by one session (session.h), or by several, each over its own pair
+ * of ports. A session delivers all records, once and in order, or it goes down. If it goes down,
+ * the other host is lost for good. A host is also lost if nothing arrives from it for the session's
  * silent_ns. Every later put or sync returns an error; the first of them also notifies the other
  * hosts.
  *
- * While a host simulates, none of its workers sends anything. Meanwhile a thread of the barrier,
- * the *keeper*, runs the sessions: it receives frames for the next sync and sends keep-alives.
+ * While a host simulates, none of its workers sends frames. During this time a thread of the
+ * barrier, the *keeper*, runs the sessions: it receives frames for the next sync and sends
+ * keep-alives.
  *
  * Received records are kept until the sync of their superstep. A host can be ahead of another by at
  * most one superstep, so records of at most two supersteps are kept. If a host sends more than two
@@ -40,7 +41,7 @@
 #define EMU_BARRIER_HOSTS_MAX 64u
 #define EMU_BARRIER_WHY_BYTES 640u
 
-/* more than is needed: one 8-byte number for each of 2^20 nodes takes 8 MiB */
+/* ample: an 8-byte number for each of 2^20 nodes takes only 8 MiB */
 #define EMU_BARRIER_MOST_BYTES ((size_t)256 << 20)
 
 struct emu_barrier;
@@ -75,17 +76,16 @@ struct emu_barrier_config {
     void *stops_ctx;
     /*
      * Called during the handshake for a host that is not connected. Returns whether the command
-     * that starts fabemu on @host has failed, and writes the reason to @text. The barrier then soon
-     * stops waiting for that host. NULL: not known.
+     * that starts fabemu on @host has failed, and writes the reason to @text. If so, the barrier
+     * soon stops waiting for that host. NULL: not known.
      */
     bool (*failed)(uint32_t host, char *text, size_t bytes);
     uint64_t (*now_ns)(void *ctx); /* called by any thread; NULL: use the monotonic clock */
     void *now_ctx;
 };
 
-/* The receiver of cable records. */
 struct emu_barrier_taker {
-    /* Returns NULL if the record is valid, else how it violates the protocol. */
+    /* Returns NULL if the record is valid, else a text about the violation of the protocol. */
     const char *(*record)(void *ctx, uint32_t peer, const struct emu_hostlink_record *record);
     void *ctx;
 };
@@ -97,9 +97,9 @@ struct emu_barrier_taker {
 int emu_barrier_create(struct emu_barrier **ret, const struct emu_barrier_config *config);
 
 /**
- * emu_barrier_connect - wait until all hosts are connected. Errors: -ETIMEDOUT: they were not
- * within @timeout_ns; -EPROTO: a host belongs to another fabric, or its command failed; -EHOSTDOWN:
- * a connected host was lost. emu_barrier_why() returns the reason.
+ * emu_barrier_connect - wait until all hosts are connected. Errors: -ETIMEDOUT: some were not
+ * connected within @timeout_ns; -EPROTO: a host belongs to another fabric, or its command failed;
+ * -EHOSTDOWN: a connected host was lost. emu_barrier_why() returns the reason.
  */
 int emu_barrier_connect(struct emu_barrier *barrier, uint64_t timeout_ns);
 
@@ -150,7 +150,6 @@ const char *emu_barrier_why(const struct emu_barrier *barrier);
 /** emu_barrier_config - return the configuration, without `port` and `peer`. */
 const struct emu_barrier_config *emu_barrier_config(const struct emu_barrier *barrier);
 
-/** emu_barrier_host - return the host number of session @peer. */
 uint32_t emu_barrier_host(const struct emu_barrier *barrier, uint32_t peer);
 
 #endif

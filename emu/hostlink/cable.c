@@ -19,7 +19,7 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* this many credits, or a quarter of the depth, do not wait for a frame with entries */
+/* so many credits, or a quarter of the depth, are sent without waiting for a frame with entries */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static int room_grow(struct hostlink_room *room, uint32_t more)
     return 0;
 }
 
-/* Join the last hop, from here to our switch, with link-level retry. */
+/* Join the last hop, from the host link to our switch, with link-level retry. */
 static int retry_join(struct hostlink_cable *cable, uint8_t bit, struct emu_intake *intake,
                       struct emu_rx *rx, struct emu_dev *dev, uint8_t port, uint32_t credits,
                       const struct emu_profile *profile)
@@ -144,7 +144,7 @@ static uint32_t cable_may_send(const struct hostlink_cable *cable)
 /*
  * The state of a cable while it sends its quantum of entries: values that are loaded once, and the
  * position in the session's frame. Callers pass the kind of cable and clock as constants, so that
- * the compiler removes the other cases from the most common one.
+ * the compiler removes all other cases from the code for the most common kind.
  */
 struct cable_quantum {
     struct emu_pool_cache *cache;

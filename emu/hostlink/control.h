@@ -5,10 +5,10 @@
  * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
- * them. The peer never sends more than that beyond what the host has reported as written to the
- * socket (CONTROL_TAKEN). Therefore a socket that nobody reads blocks its control channel, but
- * nothing else. When the session ends the host link closes the socket, so that its user notices.
- * When the session comes up again, it needs a new socket.
+ * them. The peer sends at most so many bytes more than the host has reported as written to the
+ * socket (CONTROL_TAKEN). Therefore an unread socket blocks only its own control channel. When the
+ * session ends the host link closes the socket, so that its user notices. When the session comes up
+ * again, it needs a new socket.
  *
  * Owner: the host link's device, except for `next`.
  */
@@ -46,7 +46,6 @@ void hostlink_control_none(struct hostlink_control *control);
 /** hostlink_control_init - allocate the receive buffer. Errors: -ENOMEM. */
 int hostlink_control_init(struct hostlink_control *control);
 
-/** hostlink_control_free - close the sockets and free the buffer. */
 void hostlink_control_free(struct hostlink_control *control);
 
 /**
@@ -55,7 +54,10 @@ void hostlink_control_free(struct hostlink_control *control);
  */
 uint32_t hostlink_control_cut(struct hostlink_control *control, struct emu_hostlink_counts *counts);
 
-/** hostlink_control_take - if no socket is open, switch to `next`. @waiter will wake for it. */
+/**
+ * hostlink_control_take - if no socket is open, switch to `next`. @waiter will wake when it becomes
+ * readable.
+ */
 void hostlink_control_take(struct hostlink_control *control, struct emu_waiter *waiter);
 
 /**
@@ -69,7 +71,10 @@ bool hostlink_control_read(struct hostlink_control *control, uint64_t now_ns, bo
 struct emu_hostlink_record hostlink_control_record(const struct hostlink_control *control);
 void hostlink_control_sent(struct hostlink_control *control);
 
-/** hostlink_control_rx - store received bytes; 0 bytes: end of file. Returns false if too many. */
+/**
+ * hostlink_control_rx - store received bytes; 0 bytes: end of file. Returns false if there are too
+ * many.
+ */
 bool hostlink_control_rx(struct hostlink_control *control, const uint8_t *bytes, uint32_t length);
 
 /** hostlink_control_taken - the peer has taken @count bytes. Returns false if fewer were sent. */

@@ -43,7 +43,7 @@ struct hostlink_cable {
     /* credits to ignore, because they are for segments of an earlier incarnation */
     uint32_t old[EMU_VCS];
     uint32_t forged;    /* number of forged credits: sum of the negative unpaid[] */
-    uint32_t in_flight; /* with channels: entries on their way or in the remote ring */
+    uint32_t in_flight; /* with channels: entries in flight or in the remote ring */
 
     /* Receiving. The arrays are indexed by channel. */
 
@@ -103,9 +103,9 @@ struct hostlink_peer {
     bool ready_sent;
     bool ready_received;
     uint32_t announces; /* the cable whose OLD records are sent next */
-    /* round robin: number of the cable that may send now; `cables`: the control channel */
+    /* round robin: the cable that may send now; `cables`: the control channel */
     uint32_t turn;
-    uint32_t left; /* entries that it may still send before the next cable is served */
+    uint32_t left; /* how many more entries it may send before the next cable is served */
     /* cables that may have entries to send, by bit; bit `cables`: the control channel */
     uint64_t *active;
     uint64_t *owing;  /* cables that have CREDITS or TAKEN records to send, by bit */
@@ -144,7 +144,6 @@ struct emu_hostlink {
 
 /* --- cable.c ------------------------------------------------------------------------ */
 
-/* Result of serving a cable. */
 enum hostlink_sent {
     HOSTLINK_SENT_MORE, /* it used up its quantum and has more */
     HOSTLINK_SENT_NONE, /* it has nothing that may be sent now */
@@ -155,8 +154,8 @@ enum hostlink_sent {
 enum hostlink_sent hostlink_cable_send(struct hostlink_cable *cable, uint32_t *left);
 
 /*
- * Drops what our switch sends while the cable is down, and returns its credits. Returns how many
- * entries were dropped.
+ * Drops the entries that our switch sends while the cable is down, and returns their credits.
+ * Returns how many entries were dropped.
  */
 uint32_t hostlink_cable_sink(struct hostlink_cable *cable);
 
@@ -208,7 +207,7 @@ void hostlink_peer_check(struct hostlink_peer *peer);
 /* Sends everything that is due. Returns the number of entries and control records sent. */
 uint32_t hostlink_peer_send(struct hostlink_peer *peer);
 
-/* Sets `closed` if the control channel is closed by now. To be called after the session's step. */
+/* Sets `closed` if the control channel is now closed. Call this after the session's step. */
 void hostlink_peer_notice_close(struct hostlink_peer *peer);
 
 /* Returns the longest time until the peer must be stepped again, if no event occurs. */
@@ -255,7 +254,7 @@ static inline void hostlink_set_touched(struct hostlink_cable *cable)
 /*
  * Returns @born_ns + @by_ns, to convert the time at which an adapter posted a segment. The sending
  * host converts it from its fabric's time to its monotonic clock, and the receiving host from there
- * to its own fabric's time. The low 32 bits suffice. 0 means unknown and stays 0.
+ * to its own fabric's time. The low 32 bits are enough. 0 means unknown, and stays 0.
  */
 static inline uint32_t hostlink_born_ns(uint32_t born_ns, uint64_t by_ns)
 {

@@ -4,8 +4,8 @@
  * a record are on the sender's clock; a receiver with another clock converts them.
  *
  * All functions run once per segment. They are inline so that a record stays in registers.
- * Otherwise it would be written in small pieces and read back in larger ones, and such a read would
- * wait for the stores (failed store forwarding), which takes longer than everything else.
+ * Otherwise it would be written in small pieces and read in larger ones. Such a read waits for the
+ * stores (failed store forwarding), which would take longer than the rest of the function.
  */
 #ifndef EMU_HOSTLINK_ENTRY_H
 #define EMU_HOSTLINK_ENTRY_H
@@ -158,8 +158,8 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
 }
 
 /*
- * For cables without channels: returns whether the payload is present if the header requires one,
- * and has the length that the header says.
+ * For cables without channels: returns whether there is a payload if the header requires one, and
+ * whether it has the length in the header.
  */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {

@@ -22,7 +22,6 @@
 
 static uint32_t hostlink_step(struct emu_dev *dev, uint64_t until_ps);
 
-/* Give each cable an index among the cables of all peers. */
 static int link_number(struct emu_hostlink *link)
 {
     uint32_t n = 0;

@@ -18,37 +18,39 @@
  * switch there has credits. The entries wait for the same credits as they would at the sender, so a
  * host link cannot cause a deadlock.
  *
- * The host link trusts neither the wire nor the peer. It counts what is in flight on each cable. A
- * record that contradicts these counts is a protocol violation: it is counted and ends the session.
+ * The host link trusts neither the wire nor the peer. It counts the segments and credits in flight
+ * on each cable. A record that contradicts these counts is a protocol violation, which is counted
+ * and ends the session.
  *
  * - Cables without channels (crosspoint buffers, or input buffers): each segment needs a credit,
  *   which stands for a ring slot and buffer space. The credit returns after the slot was emptied.
- *   Entries received minus credits returned by the switch here ("our switch") never exceed the
- *   cable's credits. Credits received never exceed entries sent. However, faults may forge up to
- *   EMU_INTAKE_FORGED credits per direction of a cable, so the host link accepts this many more,
+ *   Entries received minus credits returned by the switch on this host ("our switch") never exceed
+ *   the cable's credits. Credits received never exceed entries sent. However, faults may forge up
+ *   to EMU_INTAKE_FORGED credits per direction of a cable, so the host link accepts this many more,
  *   and the rings have slots for them.
  * - Cables with channels (packet.h): each segment takes space in the buffer of its channel at the
  *   remote end (vc.h). Its credit names the channel and returns when the segment leaves that
  *   buffer, so credits are counted per channel. A reply needs no credit, only a ring slot.
  *   Therefore entries are also counted against the slots of the remote ring, and TAKEN records
- *   report emptied slots. These rings are larger than within a host, so that TAKEN may be late.
+ *   report emptied slots. These rings are larger than rings within a host, so that TAKEN may be
+ *   late.
  * - Link-level retry (retry/replay.h) does not run between hosts, because a session that is up
  *   loses nothing. It runs on the last hop of each direction, from the host link to the switch. The
  *   faults are injected there, and sequence numbers and answers are in the memory of one host.
  *
  * When a session ends (the peer was silent, restarted or violated the protocol) everything in
- * flight is lost, and all its cables go down. While they are down, the host link drops what the
- * switches send, counts it, and returns the credits at once, so that no switch waits for a credit.
- * The cables stay down until emu_hostlink_bring_up(), which the thread that controls the fabric
- * calls after it has treated them as failed links. In the next incarnation each host reports how
- * many segments of earlier incarnations are still in its switches (OLD records), because their
+ * flight is lost, and all its cables go down. While they are down, the host link drops and counts
+ * the entries that the switches send, and returns the credits at once, so that no switch waits for
+ * a credit. The cables stay down until emu_hostlink_bring_up(), which the thread that controls the
+ * fabric calls after it has treated them as failed links. In the next incarnation each host reports
+ * how many segments of earlier incarnations are still in its switches (OLD records), because their
  * credits do not count. Then it sends READY.
  *
  * The cables of a session are served by deficit round robin: each may send EMU_HOSTLINK_QUANTUM
  * entries before the next one. The control channel is served like one more cable. Credits are sent
  * before entries. Received entries need pool buffers. If no buffer is free, the entries wait in
- * memory that is reserved for as many as the counts allow, while credits and control bytes are
- * still received.
+ * reserved memory, which is large enough for all entries that the counts allow. Credits and control
+ * bytes are still received.
  *
  * On clock raw entries carry no time. On clock real they carry the sender's time, and the receiver
  * adds the offset between the hosts' monotonic clocks. Each host queries the other's clock every 50
@@ -67,10 +69,11 @@
 
 /* entries that a cable may send before the next cable is served */
 #define EMU_HOSTLINK_QUANTUM 32u
-#define EMU_HOSTLINK_DEPTH   256u       /* clock raw: least depth of a cable */
-#define EMU_HOSTLINK_DEEP    512u       /* clock raw: greatest depth of a cable */
-#define EMU_HOSTLINK_DEPTHS  16384u     /* clock raw: sum of all depths, if these limits allow */
-#define EMU_HOSTLINK_WINDOW  (1u << 16) /* most control bytes that the peer has not read yet */
+#define EMU_HOSTLINK_DEPTH   256u   /* clock raw: least depth of a cable */
+#define EMU_HOSTLINK_DEEP    512u   /* clock raw: greatest depth of a cable */
+#define EMU_HOSTLINK_DEPTHS  16384u /* clock raw: sum of all depths, if these limits allow */
+/* most control bytes in flight or not yet read by the peer */
+#define EMU_HOSTLINK_WINDOW (1u << 16)
 
 struct emu_hostlink;
 struct emu_intake;
@@ -78,11 +81,10 @@ struct emu_replay;
 
 /* The host link's ends of a local cable. */
 struct emu_hostlink_cable {
-    struct emu_tx tx; /* to our switch */
-    struct emu_rx rx; /* from our switch */
+    struct emu_tx tx; /* sends to our switch */
+    struct emu_rx rx; /* receives from our switch */
 };
 
-/* A peer, to be reached over the port. */
 struct emu_hostlink_peer {
     struct emu_session_config session; /* all but `port`, which the host link sets */
     uint32_t cables;                   /* number of cables to this peer over this port */
@@ -95,7 +97,6 @@ struct emu_hostlink_peer {
     int control_fd;
 };
 
-/* State of all cables of a peer. */
 enum emu_hostlink_phase {
     EMU_HOSTLINK_DOWN,        /* entries are dropped; set by the host link or by any caller */
     EMU_HOSTLINK_TO_BRING_UP, /* entries are dropped until both hosts are ready; initial state */
@@ -137,7 +138,6 @@ struct emu_hostlink_port_counts {
     _Atomic uint64_t malformed; /* frames with our EtherType that are not in our format */
 };
 
-/* An estimate of the peer's clock. */
 struct emu_hostlink_clock {
     bool known;
     int64_t offset_ns; /* the peer's monotonic clock minus ours */
@@ -196,8 +196,8 @@ struct emu_replay *emu_hostlink_replay(const struct emu_hostlink *link, uint32_t
                                        uint32_t cable);
 
 /**
- * emu_hostlink_passed - count the entries of a cable since it came up, modulo 2^32: those that the
- * host link has taken from our switch (@sent), and those that it has delivered to our switch
+ * emu_hostlink_passed - count the entries of a cable since it came up, modulo 2^32: entries that
+ * the host link has taken from our switch (@sent), and entries that it has delivered to our switch
  * (@delivered). Returns false if entries of our switch have not yet been taken. Nothing is in
  * flight between two hosts if each has delivered as many as the other has taken. Thread: any, while
  * the workers are paused.
@@ -227,7 +227,7 @@ int emu_hostlink_control(struct emu_hostlink *link, uint32_t peer, int fd);
  * emu_hostlink_is_closed - return whether nothing more can be delivered over the control channel of
  * @peer: there is no session, or both hosts have closed the channel, and everything that each of
  * them wrote was received and acknowledged. A host that waits for this before it ends its workers
- * leaves nothing undelivered. Thread: any.
+ * leaves no byte undelivered. Thread: any.
  */
 bool emu_hostlink_is_closed(const struct emu_hostlink *link, uint32_t peer);
 
@@ -246,8 +246,9 @@ const struct emu_hostlink_port_counts *emu_hostlink_port_counts(const struct emu
 struct emu_hostlink_clock emu_hostlink_clock(const struct emu_hostlink *link, uint32_t peer);
 
 /**
- * emu_hostlink_check - check the invariants of a cable. Returns NULL, or what is wrong. The check
- * of the switch covers the opposite direction, whose sender rx->tx belongs to the host link.
+ * emu_hostlink_check - check the invariants of a cable. Returns NULL, or a text about the error.
+ * The check of the switch covers the opposite direction, whose sender rx->tx belongs to the host
+ * link.
  * Thread: any, while the workers are paused.
  */
 const char *emu_hostlink_check(const struct emu_hostlink *link, uint32_t peer, uint32_t cable);

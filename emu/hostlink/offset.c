@@ -6,7 +6,7 @@
 
 #define OFFSET_QUARTER_NS 250000000u
 #define OFFSET_SECOND_NS  UINT64_C(1000000000)
-#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* longer round trips are ignored */
+#define OFFSET_TRIP_NS    (10 * OFFSET_SECOND_NS) /* samples with longer round trips are ignored */
 #define OFFSET_UNSURE     1e-4 /* largest drift of any clock, assumed until the drift is known */
 #define OFFSET_SURE       1e-6 /* how much a known drift may change */
 /* factor by which the error of the drift grows with each sample that does not reduce it */
@@ -23,7 +23,6 @@ void hostlink_offset_reset(struct hostlink_offset *offset)
     atomic_store_explicit(&offset->known, false, memory_order_relaxed);
 }
 
-/* Return the largest error of a sample's offset at @now_ns. */
 static uint64_t offset_error_ns(const struct hostlink_offset *offset,
                                 const struct hostlink_sample *sample, uint64_t now_ns)
 {

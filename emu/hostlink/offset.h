@@ -5,15 +5,15 @@
  * Each host queries the other's time by a CLOCK record, which the other host answers at once. A
  * round trip gives four times: the query is sent here at T1 and received there at T2; the answer is
  * sent there at T3 and received here at T4. The offset is ((T2 - T1) + (T3 - T4)) / 2. Its error is
- * at most half the round trip, (T4 - T1) - (T3 - T2). It is that large if all of the delay was in
- * one direction.
+ * at most half the round trip, (T4 - T1) - (T3 - T2). The error has this size if all of the delay
+ * was in one direction.
  *
  * Queueing lengthens a round trip. Therefore, for each quarter of a second, only the sample with
  * the shortest round trip is kept. Of these samples the one with the least error is used. The error
  * of a sample grows with its age, because the two clocks run at slightly different rates. This
  * *drift* is computed from two samples some seconds apart.
- * Source: NTP (RFC 5905 section 8, its clock filter). Deviation: there are two clocks only, and
- * none is adjusted.
+ * Source: NTP (RFC 5905 section 8, its clock filter). Deviation: there are only two clocks, and no
+ * clock is adjusted.
  *
  * Owner: the host link's device. Any thread may read the published numbers.
  */

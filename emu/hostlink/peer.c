@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer.c - another host: follow the session with it through its *incarnations* (each lasts from a
- * handshake until the session goes down), process received records, and decide what to send next.
- * The *manager* is the thread that lets cables come up and takes them down (hostlink.h). The
- * session's *window* limits its frames in flight.
+ * peer.c - another host: follow the session with it through its *incarnations* (an incarnation
+ * lasts from a handshake until the session goes down), process received records, and decide what to
+ * send next. The *manager* is the thread that lets cables come up and takes them down (hostlink.h).
+ * The session's *window* limits its frames in flight.
  */
 #include "emu/hostlink/device.h"
 
@@ -148,7 +148,7 @@ static void peer_end(struct hostlink_peer *peer)
     peer_cut(peer);
 }
 
-/* Bring the cables up if both hosts are ready, unless the manager has taken them down meanwhile. */
+/* Bring the cables up if both hosts are ready, unless the manager has just taken them down. */
 static void peer_try_up(struct hostlink_peer *peer)
 {
     uint32_t phase = EMU_HOSTLINK_TO_BRING_UP;
@@ -227,7 +227,7 @@ static void peer_cable(struct hostlink_peer *peer, const struct emu_hostlink_rec
     } else if (!peer->ready_sent || !peer->ready_received) {
         peer_break(peer, &peer->counts.untimely);
     } else if (!peer->up) {
-        /* our cables went down, which the peer does not know yet: no violation */
+        /* no violation: the peer does not know yet that our cables are down */
         peer->broken = true;
     } else { /* not an entry, because hostlink_entries_rx() handles entries */
         peer_credits(peer, cable, record);
@@ -333,7 +333,7 @@ static bool set_any(const uint64_t *set, uint32_t count)
     return false;
 }
 
-/* Return whether credits may wait for a frame with entries, instead of a frame of their own. */
+/* Return whether credits may wait for a frame with entries, so that they need no separate frame. */
 static bool owed_may_wait(const struct hostlink_peer *peer)
 {
     return !peer->pressing && peer->link->now_ns - peer->owed_ns < PEER_OWED_NS &&
@@ -455,7 +455,7 @@ static uint32_t send_round_robin(struct hostlink_peer *peer)
     return sent;
 }
 
-/* Drop what our switches send while the cables are down. Return the number of entries. */
+/* Drop the entries that our switches send while the cables are down. Return their number. */
 static uint32_t sink_all(struct hostlink_peer *peer)
 {
     uint32_t sunk = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * rx.c - receive entries from another host. If the counts of its cable (cable.c) allow an entry, it
- * goes to our switch (the one on this host to which the cable leads), with its times converted to
- * our clock. If no pool buffer is free, the entry's record waits here.
+ * goes to our switch (the switch on this host to which the cable leads), with its times converted
+ * to our clock. If no pool buffer is free, the entry's record waits here.
  */
 #include "emu/hostlink/device.h"
 
@@ -13,7 +13,6 @@
 /* 10 ms; an entry that is due later than this gets the current time */
 #define CABLE_AHEAD_PS UINT64_C(10000000000)
 
-/* Return whether the counts allow one more entry. */
 static inline bool cable_may_rx(const struct hostlink_cable *cable)
 {
     if (cable->channels) {
@@ -81,7 +80,6 @@ static inline struct emu_entry *cable_slot(struct hostlink_cable *cable, struct 
     return slot ? slot : other;
 }
 
-/* Publish the entry in @slot, which cable_slot() returned. */
 static inline void cable_show(struct hostlink_cable *cable, struct emu_entry *slot,
                               struct emu_entry *other, uint64_t time_ps)
 {

@@ -11,10 +11,9 @@
 #include "emu/util/alloc.h"
 #include "emu/worker/worker.h"
 
-/* The device's ends of a local cable. */
 struct virtual_cable {
-    struct emu_tx tx; /* to the switch or link engine on this host */
-    struct emu_rx rx; /* from that switch or link engine */
+    struct emu_tx tx; /* sends to the switch or link engine on this host */
+    struct emu_rx rx; /* receives from that switch or link engine */
     bool joined;
     bool channels;
     uint32_t peer, number;
@@ -177,9 +176,10 @@ static int virtual_send(struct emu_virtual *link)
 }
 
 /*
- * Read the time of @host's next event. Returns NULL, or why it is impossible. It must not be later
- * than the earliest entry or credit that the host has sent: the next window begins at the earliest
- * event of all hosts, and otherwise could begin after that entry or credit is due.
+ * Read the time of @host's next event. Returns NULL, or the reason why the time is impossible. It
+ * must not be later than the earliest entry or credit that the host has sent. The next window
+ * begins at the earliest event of all hosts, so it could otherwise begin after that entry or credit
+ * is due.
  */
 static const char *virtual_next(const struct emu_virtual *link, uint32_t host, uint64_t *its_ps)
 {
@@ -193,13 +193,13 @@ static const char *virtual_next(const struct emu_virtual *link, uint32_t host, u
         return "the next event of a host is in the past";
     for (uint32_t p = 0; p < link->peers; p++)
         if (emu_barrier_host(link->barrier, p) == host && *its_ps > link->peer[p].first_ps)
-            return "the next event of a host is later than what it has sent";
+            return "the next event of a host is later than an entry or credit from it";
     return NULL;
 }
 
 /*
- * Forget the times of entries and credits that arrived before a window that has run since. They are
- * now events of this host's own devices.
+ * Forget the times of entries and credits if a window has run since they arrived. They are now
+ * events of this host's own devices.
  */
 static void virtual_follow_window(struct emu_virtual *link)
 {
@@ -300,7 +300,6 @@ void emu_virtual_destroy(struct emu_virtual *link)
     free(link);
 }
 
-/* Allocate cable @number, and extend the array if necessary. */
 static struct virtual_cable *cable_new(struct virtual_peer *peer, uint32_t number)
 {
     struct virtual_cable **more = peer->cable;

@@ -4,15 +4,14 @@
  *
  * As with hostlink.h, a cable to another host is a local cable on each host, between the switch or
  * link engine and a device that represents the remote end. But here the device does nothing in its
- * steps. When all workers of a host have finished a window (emu/worker/windows.h), everything that
- * they put on these cables is sent to the other hosts in one superstep (barrier.h): segments,
- * replies and credits, each with its simulated time. The time of this host's next event is sent,
- * too.
+ * steps. When all workers of a host have finished a window (emu/worker/windows.h), all segments,
+ * replies and credits that they have put on these cables, each with its simulated time, are sent to
+ * the other hosts in one superstep (barrier.h). The time of this host's next event is sent, too.
  *
- * Everything that is sent in a window is due after the end of that window (lookahead: windows.h).
- * Therefore it is in the receiver's rings before the window that uses it begins. The results are as
- * if both ends were on one host, because entries keep their order and times, and the rings have the
- * same length.
+ * All of these are due after the end of that window (lookahead: windows.h). Therefore they are in
+ * the receiver's rings before the window begins in which they are due. The results are as if both
+ * ends were on one host, because entries keep their order and times, and the rings have the same
+ * length.
  *
  * Received records are checked: no entry or credit has a time in the past, no cable has more
  * entries in flight than it has credits, and the fields of an entry are valid.
@@ -29,7 +28,7 @@
 struct emu_virtual;
 
 /**
- * emu_virtual_create - create the device on @worker, which from now on receives the barrier's cable
+ * emu_virtual_create - create the device on @worker, which then receives the barrier's cable
  * records. @nodes: number of nodes in the network, all simulated inside the fabric. Errors:
  * -ENOMEM. Thread: before the workers start.
  */

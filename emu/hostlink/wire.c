@@ -112,7 +112,6 @@ static uint32_t parse_count(const uint8_t *from, uint32_t bytes, struct emu_host
     return whole;
 }
 
-/* Parse a CONTROL or STEP record. */
 static uint32_t parse_bytes(const uint8_t *from, uint32_t bytes, struct emu_hostlink_record *ret)
 {
     ret->channel = from[1];

@@ -19,14 +19,14 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* sent before READY: how many segments of a channel the sender of this record received before
-       the session went down, and whose credits its switch has not returned yet */
+    /* sent before READY: number of segments of a channel that the sender of this record received
+       before the session went down, if its switch has not returned their credits yet */
     EMU_HOSTLINK_OLD,
-    EMU_HOSTLINK_READY,   /* the sender has reset its counts, so that it can receive entries */
-    EMU_HOSTLINK_CONTROL, /* bytes of the control channel, in order; 0 bytes: end of file */
+    EMU_HOSTLINK_READY, /* the sender of the record has reset its counts, and can receive entries */
+    EMU_HOSTLINK_CONTROL,       /* bytes of the control channel, in order; 0 bytes: end of file */
     EMU_HOSTLINK_CONTROL_TAKEN, /* how many control bytes the receiver has written to its socket */
     EMU_HOSTLINK_CLOCK,         /* a query of the other host's clock, or the answer */
-    /* the rest are only for clock virtual (barrier.h), which otherwise uses only ENTRY */
+    /* the following kinds are only for clock virtual (barrier.h), which uses these and ENTRY */
     EMU_HOSTLINK_CREDIT_AT, /* credits of a cable, and the simulated time of their arrival */
     EMU_HOSTLINK_STEP,      /* bytes for all hosts, and whether the superstep ends */
     EMU_HOSTLINK_KINDS
@@ -40,7 +40,7 @@ struct emu_hostlink_record {
      * emu_step.
      */
     uint8_t channel;
-    uint32_t cable; /* index of the cable in the session; both hosts use the same */
+    uint32_t cable; /* index of the cable in the session, which is the same on both hosts */
     union {
         struct {                    /* ENTRY */
             struct emu_entry entry; /* `buf` and `time_ps` are unused */
@@ -73,7 +73,6 @@ struct emu_hostlink_record {
     };
 };
 
-/* The kinds of STEP records. */
 enum emu_step {
     EMU_STEP_MORE, /* more bytes of this superstep follow */
     EMU_STEP_LAST, /* the superstep ends here */
@@ -85,10 +84,8 @@ enum emu_step {
 #define EMU_HOSTLINK_COUNT_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 8u)  /* a record with a count */
 #define EMU_HOSTLINK_ENTRY_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 32u) /* an entry without a payload */
 #define EMU_HOSTLINK_CONTROL_BYTES 1024u /* most payload bytes of CONTROL and STEP */
-/* the largest record */
-#define EMU_HOSTLINK_RECORD_BYTES (EMU_HOSTLINK_HEAD_BYTES + EMU_HOSTLINK_CONTROL_BYTES)
-/* the largest entry */
-#define EMU_HOSTLINK_ENTRY_MOST (EMU_HOSTLINK_ENTRY_BYTES + EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
+#define EMU_HOSTLINK_RECORD_BYTES  (EMU_HOSTLINK_HEAD_BYTES + EMU_HOSTLINK_CONTROL_BYTES)
+#define EMU_HOSTLINK_ENTRY_MOST    (EMU_HOSTLINK_ENTRY_BYTES + EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
 
 /** emu_hostlink_bytes - return the number of bytes of the record on the wire. Pure. */
 uint32_t emu_hostlink_bytes(const struct emu_hostlink_record *record);

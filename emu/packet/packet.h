@@ -39,7 +39,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_VCS          32u   /* virtual channels of a link */
-#define EMU_PRIORITIES   4u    /* 0 is bulk */
+#define EMU_PRIORITIES   4u    /* of packets; a higher one goes first: emu_packet_priority() */
 #define EMU_PACKET_BYTES 4096u /* payload, at most */
 #define EMU_HEAD_BYTES   8u    /* at the front of the head */
 #define EMU_CONT_BYTES   4u    /* at the front of a continuation */
@@ -75,6 +75,28 @@ struct emu_packet_hdr {
 static_assert(sizeof(struct emu_packet_hdr) == EMU_HDR_BYTES, "in the place of struct emu_hdr");
 static_assert(offsetof(struct emu_packet_hdr, kind) == offsetof(struct emu_hdr, kind),
               "kind is at the same offset in both");
+
+/*
+ * The traffic class of a process's packets. Each class except bulk has two priorities: a packet of
+ * one segment on the wire is *short*, and overtakes the longer packets of its class.
+ */
+enum emu_tclass {
+    EMU_TCLASS_DEFAULT, /* long packets have priority 1, short ones 2 */
+    EMU_TCLASS_BULK,    /* priority 0, such as the traffic of a file system */
+    EMU_TCLASS_LATENCY, /* long packets have priority 2, short ones 3 */
+    EMU_TCLASSES
+};
+
+#define EMU_PRIORITY_LONG 1u /* the highest priority of long packets, except of class latency */
+
+/** emu_packet_priority - return the priority of a packet. @tclass: below EMU_TCLASSES. Pure. */
+static inline uint8_t emu_packet_priority(uint8_t tclass, bool is_short)
+{
+    static const uint8_t of_long[EMU_TCLASSES] = {
+        [EMU_TCLASS_DEFAULT] = 1, [EMU_TCLASS_BULK] = 0, [EMU_TCLASS_LATENCY] = 2};
+
+    return (uint8_t)(of_long[tclass] + (is_short && tclass != EMU_TCLASS_BULK));
+}
 
 struct emu_head {
     uint8_t channel;  /* below EMU_VCS */

@@ -90,6 +90,13 @@ enum emu_kind_bits {
  */
 #define EMU_WORDS 16
 
+/*
+ * Number of 8-byte words in a host interface that are memory of the process and that its link
+ * engine can read. Words from EMU_WORDS on of a group are a range of them, which each member
+ * chooses.
+ */
+#define EMU_MEMORY_WORDS 4096u
+
 enum emu_test {
     EMU_TEST_EQUAL,  /* word == value */
     EMU_TEST_REACHED /* word - value modulo 2^64 is below 2^63 */
@@ -112,7 +119,11 @@ enum emu_test_until {
 /* Payload of EMU_SET and EMU_TEST. hdr.dst is the group, hdr.seq a number that the host chooses. */
 struct emu_word {
     uint64_t value;
-    uint32_t word; /* below EMU_WORDS */
+    /*
+     * EMU_SET: below EMU_WORDS; or EMU_WORDS to choose the range: `value` is its first word, plus
+     * 2^32 times the number of words. EMU_TEST: below EMU_WORDS + EMU_MEMORY_WORDS
+     */
+    uint32_t word;
     uint8_t test;  /* EMU_TEST: enum emu_test */
     uint8_t until; /* EMU_TEST: enum emu_test_until */
     uint8_t spare[2];

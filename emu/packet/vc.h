@@ -24,7 +24,18 @@
 #include "emu/util/bits.h"
 
 #define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
-#define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep one for non-bulk packets */
+#define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep some free: emu_vcs_kept() */
+
+/**
+ * emu_vcs_kept - return how many of a cable's @count channels packets of @priority must leave free
+ * for higher priorities, which otherwise would have to wait for the reply to a long packet. Pure.
+ */
+static inline uint32_t emu_vcs_kept(uint32_t count, uint32_t priority)
+{
+    return count >= EMU_VCS_KEPT_OF && priority <= EMU_PRIORITY_LONG
+               ? EMU_PRIORITY_LONG + 1 - priority
+               : 0;
+}
 
 struct emu_vcs {
     uint32_t open;     /* bit per channel: open from the packet's head until its reply */

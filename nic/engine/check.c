@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* check.c - consistency checks: recount everything that an engine keeps */
+/*
+ * check.c - consistency checks: count an engine's packets, segments and buffers, and compare its
+ * counters with the result
+ */
 #include "nic/engine/internal.h"
 
 static uint32_t list_length(const struct engine_list *list, const struct engine_join *join)
@@ -42,7 +45,10 @@ static const char *check_packets(const struct engine *e)
     return held == e->send.held ? NULL : "an engine's count of segments is wrong";
 }
 
-/* Check the sending side of a link: open channels have packets, and slots add up. */
+/*
+ * Check the sending side of a link: open channels have packets, and the counts of slots are
+ * consistent.
+ */
 static const char *check_link(const struct engine *e, const struct engine_link *l)
 {
     uint32_t pool = l->vcs.pool, left = 0;
@@ -65,7 +71,6 @@ static const char *check_link(const struct engine *e, const struct engine_link *
     return pool == e->profile->pool_slots ? NULL : "the pool slots of a cable do not add up";
 }
 
-/* Check the numbers of conditionals in backoff, in packets, and free. */
 static const char *check_queries(const struct engine *e)
 {
     uint32_t backing_off = 0, testing = 0, used = 0;
@@ -137,7 +142,6 @@ bool engine_idle(const struct engine *e)
            engine_queue_empty(&e->tree.results);
 }
 
-/* Return how many buffers the packets in a list hold. */
 static uint32_t list_held(const struct engine *e, const struct engine_list *list)
 {
     uint32_t held = 0;
@@ -147,7 +151,10 @@ static uint32_t list_held(const struct engine *e, const struct engine_list *list
     return held;
 }
 
-/* Return how many buffers an incoming packet holds. Segments behind its host segments have none. */
+/*
+ * Return how many buffers an incoming packet holds. Segments without a host segment, at the end of
+ * the packet, have no buffer.
+ */
 static uint32_t incoming_held(const struct engine_incoming *in)
 {
     uint32_t held = 0;

@@ -19,7 +19,7 @@ static bool segment_of_all(const struct engine_packet *p, const struct emu_hdr *
 
 /*
  * Mark the groups whose segments were dropped for good. The manager polls this mark
- * (engine_group_gave_up()), because a combine unit has no host that could be notified, and a node's
+ * (engine_group_gave_up()), because a combine unit has no host that can be notified, and a node's
  * process may leave the group, or end, before it is notified.
  */
 static void groups_give_up(struct engine *e, const struct engine_packet *p)
@@ -49,8 +49,8 @@ void engine_back(struct engine *e, uint16_t i, enum engine_notice notice, uint64
 }
 
 /*
- * Prepare the next delivery: the @count segments in @buf, or a report on them, as @notice says.
- * Fields are stored one by one, and all elements of @buf are copied even if fewer are used.
+ * Prepare the next delivery: the @count segments in @buf or, depending on @notice, a report on
+ * them. Fields are stored one by one, and all elements of @buf are copied even if fewer are used.
  * Assigning the whole struct would clear it first, and copying a variable number uses an
  * instruction with a long start-up time.
  */
@@ -70,7 +70,6 @@ static struct engine_delivery *deliver_new(struct engine *e, enum engine_notice 
     return to;
 }
 
-/* Begin to deliver the report on packet @i of this engine. */
 static void deliver_back(struct engine *e, uint16_t i)
 {
     struct engine_packet *p = &e->send.packet[i];
@@ -117,8 +116,8 @@ static bool deliver_take(struct engine *e, uint64_t at_ps)
 }
 
 /*
- * Return the entry that delivers or reports the segment in @buf to the host. The reference to @buf
- * goes into the entry, or is dropped if the host gets no payload.
+ * Return the entry that delivers or reports the segment in @buf to the host. Moves the reference to
+ * @buf into the entry, or drops it if the host gets no payload.
  */
 static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
     struct engine *e, const struct engine_delivery *from, uint32_t buf)
@@ -130,7 +129,7 @@ static inline __attribute__((always_inline)) struct emu_entry deliver_entry(
 
     engine_set_length_only(&entry.hdr, false);
     switch (from->notice) {
-    case ENGINE_NOTICE_NONE: /* never delivered */
+    case ENGINE_NOTICE_NONE: /* is never delivered */
         break;
     case ENGINE_NOTICE_SEGMENTS:
         entry.hdr.kind &= (uint8_t)~EMU_NOTIFY;
@@ -164,10 +163,11 @@ static void deliver_skip(struct engine *e)
 }
 
 /*
- * Return whether this is a report for a process that has ended. It must not be delivered, because
- * the node's next process could take it for an answer to an operation of its own.
+ * Return whether this is a report for a process that has ended. Such a report must not be
+ * delivered, because the node's next process could take it for an answer to one of its own
+ * operations.
  */
-static bool deliver_void(const struct engine *e)
+static bool report_is_stale(const struct engine *e)
 {
     const struct engine_delivery *from = &e->host.delivery;
     const struct emu_hostif *hostif = e->host.out.kind == EMU_LINK_HOSTIF ? e->host.out.plug.plugged
@@ -178,16 +178,16 @@ static bool deliver_void(const struct engine *e)
 }
 
 /*
- * Functions that depend on the clock. They are inlined where this struct is a constant, so there
- * are no indirect calls.
+ * Functions that depend on the clock. The compiler inlines them where this struct is a constant, so
+ * there are no indirect calls.
  */
 struct deliver_how {
-    void (*begin)(struct engine *e); /* at the beginning of a delivery */
+    void (*begin)(struct engine *e); /* called at the beginning of a delivery */
     /* returns how many segments the host accepts now */
     uint32_t (*room)(struct engine *e, uint64_t at_ps);
     void (*hand)(struct engine *e, struct emu_entry *entry, uint64_t at_ps);
     /*
-     * Hand over at most @most segments unchanged, straight from their buffers. Returns how many. If
+     * Hand over at most @most segments unchanged, directly from their buffers. Returns how many. If
      * the host has space for more, the next segment must be handed over by @hand.
      */
     uint32_t (*hand_unchanged)(struct engine *e, const uint32_t *bufs, uint32_t most);
@@ -253,7 +253,7 @@ static inline __attribute__((always_inline)) bool deliver_segments(struct engine
             emu_count(&e->host.out.counts.stalls, 1);
             return false;
         }
-        if (deliver_void(e)) {
+        if (report_is_stale(e)) {
             emu_pool_drop(engine_cache(e), from->buf[from->at++]);
             (*room)++;
             continue;
@@ -306,7 +306,7 @@ static void raw_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps)
     emu_tx_put(&e->host.out, &entry->hdr, emu_pool_payload(engine_cache(e)->pool, entry->buf));
     if (e->host.delivery.notice == ENGINE_NOTICE_SEGMENTS)
         emu_pool_drop_late(engine_cache(e), entry->buf);
-    else /* a buffer of a failed contribution may be shared with a state, which the manager frees */
+    else /* a state, which the manager frees, may share the buffer of a failed contribution */
         emu_pool_drop(engine_cache(e), entry->buf);
 }
 
@@ -367,7 +367,10 @@ void engine_host_notify(struct engine *e)
 
 /* --- clocks real and virtual: one segment at a time, which is in memory later ------- */
 
-/* Copy early_ps from the packet's channel, which may start another packet during this delivery. */
+/*
+ * Copy early_ps from the packet's channel, because the channel may start another packet during this
+ * delivery.
+ */
 static void timed_begin(struct engine *e)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -376,7 +379,10 @@ static void timed_begin(struct engine *e)
     t->early_ps = i == ENGINE_NONE ? 0 : t->last_early_ps[i];
 }
 
-/* Return 1 if the host has space for a segment. Otherwise set when it will have, and return 0. */
+/*
+ * Return 1 if the host has space for a segment. Otherwise set the time at which it will have space,
+ * and return 0.
+ */
 static uint32_t timed_room(struct engine *e, uint64_t at_ps)
 {
     struct engine_timed *t = engine_timed_of(e);
@@ -400,7 +406,7 @@ static void timed_hand(struct engine *e, struct emu_entry *entry, uint64_t at_ps
     emu_tx_send(&e->host.out, entry);
 }
 
-/* Hand over nothing, because on these clocks each segment needs a time of its own. */
+/* Hand over nothing, because on these clocks each segment needs its own time. */
 static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uint32_t most)
 {
     (void)e;
@@ -410,9 +416,9 @@ static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uin
 }
 
 /*
- * Acknowledge a packet that was handed over: at once if its head says that the sender has another
- * packet to the same destination. Otherwise wait until it is in memory, because the ACK of a
- * message's last packet says that the message is in memory.
+ * Acknowledge a packet that was handed over. If its head says that the sender has another packet
+ * for the same destination, acknowledge it at once. Otherwise wait until it is in memory, because
+ * the ACK of a message's last packet means that the message is in memory.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

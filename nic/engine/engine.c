@@ -115,6 +115,12 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     return 0;
 }
 
+void engine_set_tclass(struct engine *engine, uint8_t tclass)
+{
+    assert(tclass < EMU_TCLASSES && engine->host.in.kind == EMU_LINK_LOCAL);
+    engine->host.tclass = tclass;
+}
+
 void engine_destroy(struct engine *engine)
 {
     if (!engine)

@@ -15,11 +15,11 @@
  * segment's header in its seg.hdr. A packet therefore never has more host segments than segments on
  * the wire. Only the number of bytes on the wire is modelled: emu_packet_wire_bytes(). The crc of
  * the last segment is the CRC-32 of the payload, then of the packet's tag and destination, so that
- * a receiver refuses a packet that has a wrong tag or arrives at a wrong destination.
+ * a receiver refuses a packet with a wrong tag, or one that arrives at a wrong destination.
  *
  * A *tag* identifies one try of a packet by its source, destination, sequence number and number of
- * the try (flow.h). A source recognises replies to earlier tries by the tag, and a receiver gets
- * the sequence number from it.
+ * the try (flow.h). By the tag, a source recognises replies to earlier tries, and a receiver finds
+ * the sequence number.
  */
 #ifndef NIC_ENGINE_H
 #define NIC_ENGINE_H
@@ -37,7 +37,7 @@
 #define ENGINE_LINKS_MAX 4u
 #define ENGINE_HOST      ENGINE_LINKS_MAX /* the host's port; link i is port i */
 #define ENGINE_NODES_MAX 65536u           /* a packet's destination has 16 bits */
-/* limit of doublings of profile->retry_ps, the backoff before a packet is tried again */
+/* profile->retry_ps, the backoff before the next try of a packet, is doubled at most so often */
 #define ENGINE_DOUBLINGS 16u
 
 #define ENGINE_HOSTIF_CREDITS 16u /* credits of a host interface for segments to the engine */
@@ -60,7 +60,7 @@ struct engine_config {
     uint32_t nodes;     /* nodes of the fabric plus combine units: at most ENGINE_NODES_MAX */
     uint32_t links;     /* 1 to ENGINE_LINKS_MAX */
     uint32_t cut;       /* bit per link: no cable is connected */
-    uint64_t seed;      /* for the jitter of retries */
+    uint64_t seed;      /* seed for the jitter of retries */
     uint32_t first_seq; /* first sequence number; tests choose it so that numbers wrap */
 };
 
@@ -141,7 +141,7 @@ uint32_t engine_combine_waiting(struct engine *engine,
 
 /**
  * engine_combine_out - drop all results of an engine that is a combine unit (@out), or stop doing
- * so. Each group that loses a result has failed here, and the engine drops its later contributions.
+ * so. Each group that loses a result fails here, and the engine drops its later contributions.
  * Thread: as engine_stick().
  * engine_combine_stands - return whether a result waits although there are free packets to send it.
  */
@@ -157,7 +157,7 @@ void engine_give_up(struct engine *engine, uint64_t at_ps);
 /**
  * engine_cut - limit the tries of packets to @dst, a node or a group's address, which the manager
  * has found unreachable for too long. The limit ends when a packet to @dst is acknowledged. Without
- * it, each packet to @dst could hold up all other traffic until its last try. Thread: as
+ * the limit, each packet to @dst could hold up all other traffic until its last try. Thread: as
  * engine_stick().
  */
 void engine_cut(struct engine *engine, uint32_t dst, bool group);
@@ -172,6 +172,13 @@ void engine_cut(struct engine *engine, uint32_t dst, bool group);
  */
 void engine_set_incarnation(struct engine *engine, uint32_t src, uint32_t incarnation,
                             uint64_t at_ps);
+
+/**
+ * engine_set_tclass - set the traffic class of the packets that a host inside the fabric begins
+ * from now on. A process sets its own: emu_hostif_shared.tclass. @tclass: enum emu_tclass. Thread:
+ * as engine_stick().
+ */
+void engine_set_tclass(struct engine *engine, uint8_t tclass);
 
 /**
  * engine_vcs - return the engine's counts of used buffer slots at the remote end of @link. An audit
@@ -215,24 +222,24 @@ struct engine_group_config {
     uint32_t link[EMU_TREES_MAX]; /* the link that connects the node to each of these trees */
     /* the group has words, conditionals and reductions; otherwise only multicasts */
     bool combines;
-    /* belongs to a combine unit of a switch, which contributes nothing of its own */
+    /* this engine is a combine unit of a switch, which has no contribution of its own */
     bool unit;
     bool by_link;     /* contributions must use link[0] */
     bool in_order;    /* reductions are combined in a fixed order, with bitwise equal results */
-    uint32_t sources; /* limit of the number of adapters and units that send packets to the group */
+    uint32_t sources; /* most adapters and units that send packets to the group */
     /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE at the root */
     uint32_t parent;
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */
     const uint32_t *child; /* nodes; borrowed for the call */
 };
 
-/** engine_group_create - create a group. Errors: -ENOMEM, -EINVAL. */
 int engine_group_create(struct engine_group **ret, const struct engine_group_config *config);
 
 /**
- * engine_group_destroy - free @group and the buffers that it holds. It must be in no engine's table
- * any more. @stopped: the engine's worker has ended. Returns false, and frees nothing, if one of
- * the group's results still waits to be sent; the caller tries again later. Thread: manager.
+ * engine_group_destroy - free @group and the buffers that it holds. The caller has removed it from
+ * all engines' tables. @stopped: the engine's worker has ended. Returns false, and frees nothing,
+ * if one of the group's results still waits to be sent; then the caller tries again later. Thread:
+ * manager.
  */
 bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cache, bool stopped);
 
@@ -282,7 +289,7 @@ bool engine_group_failed(const struct engine_group *group);
 /**
  * engine_group_gave_up - return whether the engine has dropped for good a segment for which other
  * members may wait. If the engine is a combine unit, the group has failed there, because the unit
- * has no host that could be notified. A node's host is notified, unless it has left the group.
+ * has no host that can be notified. A node's host is notified, unless it has left the group.
  * @group may be NULL. Thread: as engine_group_held().
  */
 bool engine_group_gave_up(const struct engine_group *group);
@@ -290,7 +297,7 @@ bool engine_group_gave_up(const struct engine_group *group);
 /**
  * engine_groups_set, engine_groups_clear - put a group into the engine's table, or remove it, as
  * switch_groups_set() and switch_groups_clear() do for a switch. An engine must have every group of
- * its node in its table, because the packets to each group have sequence numbers of their own.
+ * its node in its table, because the packets to each group have separate sequence numbers.
  */
 int engine_groups_set(struct engine *engine, struct engine_group *group, void **old);
 void engine_groups_clear(struct engine *engine, uint32_t id);

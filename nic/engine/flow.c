@@ -113,8 +113,8 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
 
 /*
  * A tag has only the low 26 bits of a number n. The receiver knows L, the highest number of the
- * flow that it has received. Among the numbers with those low bits it takes the one nearest to L.
- * That is n, as long as n and L differ by less than 2^25:
+ * flow that it has received. Of all numbers with those low bits, it chooses the number nearest to
+ * L. This number is n if n and L differ by less than 2^25:
  *
  * First, n is not far ahead of L. A flow goes to one node or one group, so all its packets have the
  * same receivers. An acknowledged packet was received by all of them, because switches merge the
@@ -125,7 +125,7 @@ void engine_flow_acked(struct engine *e, const struct engine_packet *p)
  * Second, n is not far behind L. A packet that has not ended is less than ENGINE_WINDOW behind the
  * next number to be assigned (engine_flow_open()), and L is below that number. So L - n <
  * ENGINE_WINDOW. A number further behind L belongs to a late copy of a packet that was delivered or
- * dropped. The copy would be taken for a new packet if it were late by 2^25 packets of its flow.
+ * dropped. The copy would count as a new packet only if it were late by 2^25 packets of its flow.
  * But only channels and rings hold copies, and these are emptied, or their packets dropped, within
  * a few time-outs.
  *
@@ -154,7 +154,6 @@ static void history_advance(struct engine_history *history, uint32_t seq, uint32
     history->last = seq;
 }
 
-/* Return whether @seq is new in this flow, and mark it as received. */
 static bool history_first(struct engine_history *history, uint32_t src, uint32_t seq)
 {
     uint32_t ahead = (seq - history->last) & SEQ_MASK, behind = (history->last - seq) & SEQ_MASK;
@@ -179,7 +178,7 @@ bool engine_history_first(struct engine *e, const struct engine_incoming *in)
                                                 : &e->receive.history[hdr->src];
     uint32_t key = engine_flow_key(hdr->src, to_group ? hdr->dst : in->head.dst, to_group);
 
-    if (!history) { /* all members have left the group, or the source is not in it */
+    if (!history) { /* all members have left the group, or the source is not in the group */
         emu_count(&e->counts.not_in_group, in->count);
         return false;
     }

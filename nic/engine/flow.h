@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flow.h - sequence numbers of packets. A source assigns them, and a destination detects duplicates
- * by them.
+ * flow.h - sequence numbers of packets. A source assigns them, and a destination uses them to
+ * detect duplicates.
  *
  * A *flow* is the sequence of packets from one node to another node, or to a group while the group
  * exists. Its source assigns consecutive numbers, and its destination delivers each number once.
@@ -16,7 +16,7 @@
 
 #include "emu/util/random.h"
 
-/* limit of the difference between the next number of a flow and its oldest unfinished packet */
+/* most numbers from the oldest unfinished packet of a flow to its next number */
 #define ENGINE_WINDOW 256u
 /* a flow is dead when its next number is this far beyond the highest acknowledged one */
 #define ENGINE_SPAN     (1u << 24)
@@ -43,14 +43,15 @@ struct engine_flow {
 
 /*
  * The destination's end of a flow: the numbers that it has received. Any number may be the first.
- * Before it arrives, all other fields than `incarnation` are zero. flow.c shows that a new number
- * is never taken for an old one.
+ * Before it arrives, all fields except `incarnation` are zero. flow.c shows that a new number is
+ * never taken for an old one.
  */
 struct engine_history {
     uint32_t from;                     /* 1 + the source; 0: nothing received */
     uint32_t last;                     /* the highest number, as in a tag (without its high bits) */
     uint64_t seen[ENGINE_WINDOW / 64]; /* bit per number modulo ENGINE_WINDOW: received */
-    uint32_t incarnation; /* of the source; for groups not used: engine_set_incarnation() */
+    /* incarnation of the source, from engine_set_incarnation(); not used for groups */
+    uint32_t incarnation;
 };
 
 /** engine_flow_dead - return whether none of the last ENGINE_SPAN packets to @to was ACKed. */
@@ -65,8 +66,8 @@ bool engine_flow_open(struct engine *e, const struct engine_packet *p);
 /**
  * engine_flow_tries - return the number of tries after which packet @p is dropped.
  *
- * A packet that cannot be delivered is tried for as long as the profile says, and occupies a
- * channel during each try. A link has few channels, so such packets can hold up traffic to other
+ * A packet that cannot be delivered has as many tries as the profile allows, and occupies a channel
+ * during each try. A link has few channels, so such packets can hold up traffic to other
  * destinations. After engine_flow_cut(), each packet to the unreachable destination therefore gets
  * only its first tries, between which the backoff doubles, until a packet is acknowledged.
  */

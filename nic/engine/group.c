@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.c - an adapter's view of its groups: its position in them, words, and answers to
+ * group.c - the groups of an adapter: its position in their trees, its words, and its answers to
  * conditionals.
  *
  * A conditional is a packet to a group that asks each member's adapter whether one of its words has
  * a value. An adapter answers ACK or NACK, the switches merge the answers, and the source receives
- * one. A NACK may also mean that a segment was lost. So the answer "true" is always right, but
- * "false" only means that the condition may not be true yet. A conditional changes nothing, so it
- * needs no sequence number.
+ * one. A NACK may also mean that a segment was lost. So an ACK always means that the condition is
+ * true, but a NACK only means that it may not be true yet. A conditional changes nothing at its
+ * receivers, so it needs no sequence number.
  * Source: QsNet III §IV-A.
  *
  * A barrier by conditional does not test a word, but whether the member's host has posted an
- * EMU_BARRIER with the barrier's number. Each number in the window has a state of its own, so
- * several barriers may be in progress.
+ * EMU_BARRIER with the barrier's number. Each number in the window has its own state, so several
+ * barriers may be in progress.
  */
 #include "nic/engine/group.h"
 
@@ -29,7 +29,7 @@ size_t engine_group_bytes(uint32_t sources)
     return sizeof(struct engine_group) + sources * sizeof(struct engine_history);
 }
 
-/* Each number of the window may need a buffer for what is combined so far, and one for a result. */
+/* Each number of the window may need a buffer for the partial result, and one for the result. */
 uint32_t engine_group_bufs(uint32_t id)
 {
     return 2 * emu_window(id);
@@ -86,7 +86,7 @@ static struct engine_tree *tree_create(struct engine_group *group,
     return tree;
 }
 
-/* Allocate what a group needs for combining. False: no memory. */
+/* Allocate the memory that a group needs for combining. Returns false if there is no memory. */
 static bool group_combine(struct engine_group *group, const struct engine_group_config *config)
 {
     struct engine_tree *tree = group->tree = tree_create(group, config);
@@ -312,11 +312,36 @@ void engine_group_relink(struct engine *e, uint32_t id, uint32_t tree, uint32_t 
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,
                 const struct emu_word *word)
 {
+    uint64_t first = word->value & UINT32_MAX, count = word->value >> 32;
+
     assert(group->tree);
-    if (hdr->len != sizeof *word || word->word >= EMU_WORDS)
-        emu_count(&e->counts.against, 1);
-    else
+    if (hdr->len == sizeof *word && word->word < EMU_WORDS) {
         group->tree->word[word->word] = word->value;
+    } else if (hdr->len == sizeof *word && word->word == EMU_WORDS &&
+               first + count <= EMU_MEMORY_WORDS) {
+        group->tree->range.first = (uint32_t)first;
+        group->tree->range.count = (uint32_t)count;
+        group->tree->range.process = e->host.process;
+    } else {
+        emu_count(&e->counts.against, 1);
+    }
+}
+
+/*
+ * Return whether @word is true at this adapter. A word that is in memory is false if the host's
+ * process has not chosen the range, or has ended. So a later process of this node does not answer.
+ */
+static bool word_agrees(const struct engine *e, const struct engine_tree *tree,
+                        const struct emu_word *word)
+{
+    const struct emu_hostif *hostif = e->host.in.kind == EMU_LINK_HOSTIF ? e->host.in.plug.plugged
+                                                                         : NULL;
+    uint32_t at = word->word - EMU_WORDS;
+
+    if (word->word < EMU_WORDS)
+        return emu_word_is(tree->word[word->word], word->value, word->test);
+    return hostif && hostif->serial == tree->range.process && at < tree->range.count &&
+           emu_word_is(emu_hostif_word(hostif, tree->range.first + at), word->value, word->test);
 }
 
 bool engine_agrees(struct engine *e, uint32_t buf)
@@ -336,6 +361,5 @@ bool engine_agrees(struct engine *e, uint32_t buf)
     if (seg->hdr.len != sizeof word)
         return false;
     memcpy(&word, seg->payload, sizeof word);
-    return word.word < EMU_WORDS &&
-           emu_word_is(group->tree->word[word.word], word.value, word.test);
+    return word_agrees(e, group->tree, &word);
 }

@@ -4,9 +4,9 @@
  *
  * A *contribution* is a segment with the operand of one member, or with the combined operands of
  * several. The contributions with one sequence number of the group's stream are combined in a
- * *state*. If nothing is combined with a contribution at this node, it may pass without a state.
- * The *window* is the range of numbers that may be in progress. A *token*, which is a barrier of
- * the adapters in every half window, keeps members from running further ahead. A group without
+ * *state*. A contribution with which nothing is combined at this node may pass without a state. The
+ * *window* is the range of numbers that may be in progress. A *token*, which is a barrier of the
+ * adapters in every half window, keeps members from running further ahead. A group without
  * combining has no tree.
  *
  * Owner: the manager creates a group and frees it. From its publication (engine_groups_set()) until
@@ -29,35 +29,38 @@
 #include "nic/engine/send.h"
 
 /*
- * Positions in the tree, as an adapter or combine unit sees it: its host, its parent and its
- * children. These ENGINE_WIDTH positions are the inputs of a combiner, and may be outputs. Two more
- * are only outputs. A set of positions (emu_ports) has a bit for each.
+ * Positions around an adapter or combine unit in the tree: its host, its parent and its children.
+ * These ENGINE_WIDTH positions are the inputs of a combiner, and may also be outputs. Two further
+ * positions are only outputs. A set of positions is an emu_ports.
  */
 #define ENGINE_HERE   0u /* the host */
 #define ENGINE_PARENT 1u
 #define ENGINE_CHILD  2u /* the first child; others follow */
 #define ENGINE_WIDTH  (ENGINE_CHILD + ENGINE_CHILDREN_MAX)
-/* only an output: instead of a result, send a conditional that asks if all are in the barrier */
+/* only an output: send no result, but a conditional that asks whether all are in the barrier */
 #define ENGINE_QUERY (EMU_PORTS_MAX - 2)
 #define ENGINE_GROUP (EMU_PORTS_MAX - 1) /* only an output: the whole group */
 
-/* What a conditional tests; stored in the op of its segment. */
+/* The kind of a conditional's test; stored in the op of its segment. */
 enum engine_test { ENGINE_TEST_WORD, ENGINE_TEST_BARRIER };
 
-/* Where the contributions to one segment of a collective are combined. Free if `have` is 0. */
+/*
+ * A state: the contributions to one segment of a collective are combined here. Free if `have` is 0.
+ */
 struct engine_coll {
     /* first: engine_coll_of(); links the queue of results that wait to be sent */
     struct engine_queued at;
     struct engine_group *group;
-    uint64_t due_ps;    /* when the result may be sent */
-    struct emu_hdr hdr; /* of the first contribution; while free, of the previous operation's */
-    emu_ports have;     /* inputs that have contributed */
-    emu_ports outs;     /* positions to which the result must still be sent; 0: no result yet */
-    uint32_t buf;       /* the operands combined so far; with a fixed order, only the result */
-    bool used;          /* the state has been used, so hdr is valid */
-    bool made;          /* buf is the result, and `have` means only that buf is valid */
-    bool querying;      /* a conditional asks if all members are in this barrier (group.c) */
-    bool flipped;       /* a fault has flipped a bit; found by the parity when the state is read */
+    uint64_t due_ps; /* when the result may be sent */
+    /* header of the first contribution; while the state is free, that of the previous operation */
+    struct emu_hdr hdr;
+    emu_ports have; /* inputs that have contributed */
+    emu_ports outs; /* positions to which the result must still be sent; 0: no result yet */
+    uint32_t buf;   /* the operands combined so far; with a fixed order, only the result */
+    bool used;      /* the state has been used, so hdr is valid */
+    bool made;      /* buf is the result; `have` then only means that buf is valid */
+    bool querying;  /* a conditional asks if all members are in this barrier (group.c) */
+    bool flipped;   /* a fault has flipped a bit; found by the parity when the state is read */
 };
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
               "larger states of a wide window would not fit into the caches");
@@ -68,16 +71,18 @@ static_assert(EMU_PORT_WORDS > 1 || sizeof(struct engine_coll) == EMU_LINE,
 struct engine_row {
     uint32_t from, to; /* to: one past the last */
 };
-#define ENGINE_ROWS 3u /* number of half windows whose numbers some member may still wait for */
+#define ENGINE_ROWS 3u /* half windows with numbers for which a member may still wait */
 
-/* What a member or combine unit keeps of a group that combines. */
+/* The state of a combining group at a member or combine unit. */
 struct engine_tree {
     emu_ports all;   /* inputs that exist */
     uint8_t width;   /* one past the last input: ENGINE_CHILD + children */
     bool by_link;    /* contributions must use the group's link, as multicasts do */
     uint32_t window; /* sequence numbers in the window; a power of two */
     bool unit;       /* belongs to a combine unit */
-    bool failed;   /* combines no more: a state was damaged, or a unit dropped a segment for good */
+    /* does not combine any more, because a state was damaged, or a unit dropped a segment for good
+       */
+    bool failed;
     uint32_t open; /* states in use, except those of barriers */
     /* numbers whose contributions passed without a state; the latest first */
     struct engine_row passed[ENGINE_ROWS];
@@ -89,6 +94,11 @@ struct engine_tree {
     void *memory;                /* the allocation that contains this struct */
     uint32_t node[ENGINE_WIDTH]; /* node at each position */
     uint64_t word[EMU_WORDS];
+    /* words from EMU_WORDS on: a range of the memory of the host's process with this serial */
+    struct {
+        uint32_t first, count;
+        uint32_t process;
+    } range;
     struct emu_mismatch mismatch; /* the first mismatch of contributions here */
     /* `window` states; index: sequence number modulo window */
     alignas(EMU_LINE) struct engine_coll state[];
@@ -99,8 +109,8 @@ struct engine_group {
     uint8_t trees;               /* trees of switches, which the packets to the group use in turn */
     uint8_t turn;                /* the tree of the next packet */
     uint8_t link[EMU_TREES_MAX]; /* by tree: the link that leads to it */
-    bool gave_up;                /* a segment for which others may wait was dropped here for good */
-    struct engine_tree *tree;    /* NULL: no combining */
+    bool gave_up; /* this engine dropped a segment for good for which other members may wait */
+    struct engine_tree *tree; /* NULL: no combining */
     /* number of states in queues of the engine; the group must not be freed unless this is 0 */
     _Atomic uint32_t waiting;
     struct engine_flow flow; /* packets of this node to the group */
@@ -254,7 +264,7 @@ void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_p
 /** engine_barrier_over - free the state of a barrier by conditional, whose result has arrived. */
 void engine_barrier_over(struct engine *e, const struct emu_hdr *hdr);
 
-/** engine_results - send the results that are complete at @at_ps, as far as packets are free. */
+/** engine_results - send the results that are complete at @at_ps, until no packet is free. */
 void engine_results(struct engine *e, uint64_t at_ps);
 
 /* --- vector.c ----------------------------------------------------------------------- */
@@ -267,7 +277,8 @@ void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t coun
 
 /**
  * engine_passes - clock raw: return the positions, as bits, to which contributions from position
- * @at to a reduction of @kind pass, if nothing is combined with them here. 0: they need a state.
+ * @at to a reduction of @kind pass. 0: they need a state, because they are combined with other
+ * contributions here.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at);

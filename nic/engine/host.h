@@ -4,8 +4,8 @@
  * (deliver.c).
  *
  * Owner: the engine's worker; the ends of the cable have their own rules (emu/link/link.h). The
- * engine delivers one packet at a time to the host, and continues later if the host has no space
- * for all of it.
+ * engine delivers one packet at a time to the host. If the host has no space for the whole packet,
+ * the delivery continues later.
  */
 #ifndef NIC_ENGINE_HOST_H
 #define NIC_ENGINE_HOST_H
@@ -22,8 +22,8 @@ struct engine;
 struct engine_delivery {
     bool active;
     enum engine_notice notice;
-    uint8_t answer; /* to a conditional: enum emu_test_answer */
-    uint8_t at;     /* host segments handed over */
+    uint8_t answer; /* the answer to a conditional: enum emu_test_answer */
+    uint8_t at;     /* number of host segments handed over */
     uint8_t count;
     uint16_t reply;   /* incoming packet to acknowledge when the delivery ends; ENGINE_NONE: none */
     uint16_t packet;  /* own packet to free when the delivery ends; ENGINE_NONE: none */
@@ -39,6 +39,7 @@ struct engine_host {
     /* when the host's next segment can be taken; EMU_NEVER if there is none, or no free packet */
     uint64_t in_ps;
     bool in_full;     /* the host's next segment waits for a free packet */
+    uint8_t tclass;   /* enum emu_tclass of the packets that are begun now */
     uint32_t process; /* serial number of the attached process (emu_hostif.serial), or 0 */
     struct engine_delivery delivery;
     /* engine_deliver_raw() or engine_deliver_timed(), by the engine's clock */
@@ -70,13 +71,14 @@ bool engine_take(struct engine *e, const struct emu_entry *entry, uint64_t at_ps
 
 /**
  * engine_take_hostif - clock raw: accept up to @most segments from the host interface @hostif.
- * Returns how many. It returns fewer if there are no more, or if there is no space for the next
- * one.
+ * Returns how many; this is less than @most if there are no more, or if there is no space for the
+ * next segment.
  */
 uint32_t engine_take_hostif(struct engine *e, struct emu_hostif *hostif, uint32_t most);
 
 /**
- * engine_posts_again - continue to take the host's segments, if they waited and a packet is free.
+ * engine_posts_again - continue to take the host's segments if they have waited and a packet is
+ * free.
  */
 void engine_posts_again(struct engine *e, uint64_t at_ps);
 
@@ -99,8 +101,8 @@ bool engine_may_deliver_fast(struct engine *e, uint32_t count);
 void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
 
 /**
- * engine_hand_fast - deliver a result that was combined here, and take its reference. False:
- * nothing was done, because the clock is not raw, another delivery comes first, the host has no
+ * engine_hand_fast - deliver a result that was combined here, and take its reference. Returns
+ * false, and does nothing, if the clock is not raw, another delivery comes first, the host has no
  * space, or the result's header must be changed.
  */
 bool engine_hand_fast(struct engine *e, uint32_t buf);

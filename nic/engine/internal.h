@@ -27,7 +27,7 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-/* segments, of six packets, that an iteration takes from each port or sends per link at most */
+/* most segments (of six packets) that an iteration takes from each port, or sends on each link */
 #define ENGINE_BURST 96u
 
 struct engine {
@@ -50,10 +50,9 @@ struct engine {
 
     struct engine_counts counts;
     struct engine_link *link;
-    struct engine_queries queries; /* at the end, because it is rarely used */
+    struct engine_queries queries; /* last, because it is rarely used */
 };
 
-/* The implementation for one kind of clock. */
 struct engine_impl {
     size_t bytes; /* size of the implementation's struct, which begins with a struct engine */
     emu_step_fn step;
@@ -75,10 +74,10 @@ static inline struct emu_hdr *engine_hdr(struct engine *e, uint32_t buf)
 }
 
 /*
- * A host inside the fabric may send lengths only. The header of its segment then has a length, but
- * the segment has no payload. Its buffer belongs to the engine, holds only the header, and goes no
- * further than to the remote engine. ENGINE_LENGTH_ONLY, a bit in the kind of the stored header,
- * marks such a segment. No host sees this bit, and engines use it only by the functions below.
+ * A host inside the fabric may send segments whose header has a length, but which have no payload.
+ * The buffer of such a segment belongs to the engine, holds only the header, and goes only as far
+ * as the remote engine. A bit in the kind of the stored header, ENGINE_LENGTH_ONLY, marks it. No
+ * host sees this bit, and engines use it only through the functions below.
  */
 #define ENGINE_LENGTH_ONLY EMU_STORED
 static_assert(!(ENGINE_LENGTH_ONLY & (EMU_NOTIFY | EMU_FAILED)) && (unsigned)EMU_TEST < EMU_NOTIFY,
@@ -101,7 +100,6 @@ static inline uint32_t *engine_born_ns(struct engine *e, uint32_t buf)
     return emu_pool_note(engine_cache(e)->pool, buf);
 }
 
-/* Return the segment's kind without flags. */
 static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 {
     return hdr->kind & (uint8_t) ~(ENGINE_LENGTH_ONLY | EMU_NOTIFY);
@@ -110,14 +108,14 @@ static inline uint8_t engine_kind(const struct emu_hdr *hdr)
 /*
  * Return whether a packet may carry a host segment with this header. The source's host interface
  * has checked the header, and the packet's CRC-32 detects damage by faults. So an invalid header
- * can only come from another machine that sends forged data with a matching CRC-32.
+ * can only come from another host that sends forged data with a matching CRC-32.
  */
 static inline bool engine_seg_is_sane(const struct engine *e, const struct emu_hdr *hdr)
 {
     struct emu_hdr asked = *hdr;
 
     engine_set_length_only(&asked, false);
-    if (asked.kind == EMU_SET) /* only from a host to its own adapter */
+    if (asked.kind == EMU_SET) /* a host sends EMU_SET only to its own adapter */
         return false;
     if (asked.kind == EMU_TEST && asked.op == ENGINE_TEST_BARRIER)
         return !asked.len;
@@ -130,7 +128,10 @@ static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
     return EMU_HDR_BYTES + hdr->len;
 }
 
-/* Return how many bytes of a host segment are in memory: only the header if it has no payload. */
+/*
+ * Return how many bytes of a host segment are in memory: only those of the header, if it has no
+ * payload.
+ */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
 {
     return EMU_HDR_BYTES + (engine_is_length_only(hdr) ? 0u : hdr->len);
@@ -162,7 +163,6 @@ static inline uint32_t engine_crc(uint32_t payload, uint32_t tag, uint16_t dst, 
     return emu_crc32(payload, where, sizeof where);
 }
 
-/** engine_wake_all - let all links check for something to send. */
 static inline void engine_wake_all(struct engine *e, uint64_t at_ps)
 {
     emu_each_bit (i, emu_bits_below(e->links) & ~e->cut)
@@ -178,22 +178,25 @@ static inline void engine_deliver(struct engine *e, uint64_t at_ps)
 /* --- for both clocks ---------------------------------------------------------------- */
 
 /**
- * engine_host_refresh - read the state of the host interface, and which process is attached. The
- * engine calls this at least once per iteration.
+ * engine_host_refresh - read the state of the host interface, which process is attached, and its
+ * traffic class. The engine calls this at least once per iteration.
  */
 static inline void engine_host_refresh(struct engine *e)
 {
     struct emu_rx *in = &e->host.in;
 
     emu_rx_begin(in);
-    if (in->kind == EMU_LINK_HOSTIF)
+    if (in->kind == EMU_LINK_HOSTIF) {
         e->host.process = in->plug.plugged ? in->plug.plugged->serial : 0;
+        e->host.tclass = in->plug.plugged ? emu_hostif_tclass(in->plug.plugged)
+                                          : EMU_TCLASS_DEFAULT;
+    }
 }
 
 /**
  * engine_next_link - return the link that sends next, if it can send by @until_ps; otherwise NULL.
- * This is the link that can send earliest. Of several such links it is the one with the fewest
- * packets that await a reply, and of several such links the next in turn.
+ * Of several links, choose the link that can send earliest; then the link with the fewest packets
+ * that await a reply; then the next in turn.
  */
 static inline struct engine_link *engine_next_link(struct engine *e, uint64_t until_ps)
 {
@@ -246,14 +249,14 @@ struct engine_timed {
     /* when the delivery continues; EMU_NEVER: nothing to deliver, or the host has no space */
     uint64_t out_ps;
     uint64_t recv_ps; /* time from the check of a packet until it is in the host's memory */
-    /* lower limit of the time from the delivery of a segment until it is in memory */
+    /* least time from the delivery of a segment until it is in memory */
     uint64_t lookahead_ps;
     uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */
     /*
-     * How much earlier the last byte of a segment arrived than the engine could see its entry
-     * (early_ps() in timed.c). early_ps: for the last segment of the packet that is being
-     * delivered; last_early_ps: for the latest segment on each channel of each link, with the
-     * index of engine_receiving.incoming.
+     * The time from the arrival of a segment's last byte until the engine could see its entry
+     * (early_ps() in timed.c). early_ps: of the last segment of the packet that is being delivered.
+     * last_early_ps: of the latest segment on each channel of each link, with the same index as
+     * engine_receiving.incoming.
      */
     uint64_t early_ps;
     uint64_t last_early_ps[ENGINE_LINKS_MAX * EMU_VCS];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - what a link sends next: replies, segments of packets that it has started, new packets.
+ * link.c - chooses the next entry that a link sends: a reply, a segment of a packet that it has
+ * started, or a new packet.
  *
  * A link sends replies first. Then it serves the highest priority that can send. Within a priority
  * it continues the packet that it served last. If there is no space for the next segment of that
  * packet, it continues another packet that it has started. It starts a new packet only if it cannot
- * continue any. So the segments of several packets interleave if one of them has to wait, and a
- * packet of a higher priority waits for one segment at most.
- * Source: QsNet III §III, §IV-B; the choice among several started packets is ours.
+ * continue any started packet. So the segments of several packets interleave if one of them has to
+ * wait, and a packet of a higher priority waits for one segment at most. Source: QsNet III §III,
+ * §IV-B. Deviation: the choice among several started packets.
  */
 #include "nic/engine/internal.h"
 
@@ -60,17 +61,17 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
 
 /*
  * Return whether the ring has slots for @count entries, 1 or more. Between two local devices it
- * always has: one for each buffer slot of the remote end, one for a reply on each channel, and one
- * for a segment that was sent just before its packet was dropped. (The end that drops a packet has
- * emptied the ring first, so there is only one such segment.) In the ring of a cable to another
- * host, slots become free only when that host reports it, and a malicious host may send ever more
- * heads and take no replies.
+ * always has these: one for each buffer slot of the remote end, one for a reply on each channel,
+ * and one for a segment that was sent just before its packet was dropped. (The end that drops a
+ * packet has emptied the ring first, so there is only one such segment.) In the ring of a cable to
+ * another host, slots become free only when that host reports this, and a malicious host may send
+ * many heads and take no replies.
  */
 static inline bool link_has_slots(const struct engine_link *l, uint32_t count)
 {
     struct emu_ring_end last = l->tx.data;
 
-    last.at += count - 1; /* slots are freed in order, so the last one decides */
+    last.at += count - 1; /* slots are freed in order, so only the last one is checked */
     return emu_ring_has_slot(&last);
 }
 
@@ -89,7 +90,6 @@ static void send_reply(struct engine_link *l, struct emu_entry *entry)
     l->replies &= l->replies - 1;
 }
 
-/* Return the second word of the header of segment @s of packet @p. */
 static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, uint32_t c)
 {
     bool last = s + 1 == p->segs;
@@ -130,8 +130,8 @@ static inline uint64_t segment_cont(const struct engine_packet *p, uint32_t s, u
 }
 
 /*
- * Put the payload buffer of segment @s of packet @p into @entry, with a reference of its own, and
- * the CRC if the segment is the last one.
+ * Put the payload buffer of segment @s of packet @p into @entry, with a new reference, and the CRC
+ * if it is the last segment.
  */
 static inline void segment_payload(struct engine *e, const struct engine_packet *p, uint32_t s,
                                    struct emu_entry *entry)
@@ -173,7 +173,7 @@ static void send_segment(struct engine *e, struct engine_link *l, uint32_t c,
 /*
  * Return the first packet waiting with @priority that link @l may send; ENGINE_NONE: none. The
  * search ends after ENGINE_SCAN packets whose windows are full. Packets that must use another link
- * are not counted, because no event would wake this link when they have gone.
+ * do not count, because no event would wake this link when they have gone.
  */
 static uint16_t waiting_first(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -224,8 +224,8 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     if (!p->tries++ && p->class != ENGINE_TEST)
         engine_flow_number(e, i);
     /*
-     * tries does not say whether the packet was sent, because a repeated conditional begins with
-     * more than 0
+     * p->tries does not show whether the packet was sent, because repeated conditionals begin with
+     * more than 0 tries
      */
     if (!p->has_crc)
         p->crc = engine_payload_crc(e, p->buf, p->count);
@@ -242,7 +242,6 @@ static void open_channel(struct engine *e, struct engine_link *l, uint16_t i, ui
     engine_await(e, i);
 }
 
-/* Take packet @i off its waiting list and start its next try. */
 static void begin_channel(struct engine *e, struct engine_link *l, uint16_t i, uint32_t channels)
 {
     e->send.packet[i].more = packet_follows(e, i);
@@ -284,16 +283,15 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
 }
 
 /*
- * Return the channels that a packet of @priority may open, as bits. Bulk (priority 0) leaves the
- * last free channel to higher priorities, which would otherwise wait for the reply to a bulk
- * packet.
+ * Return the channels that a packet of @priority may open, as bits. Long packets leave some free
+ * for higher priorities: emu_vcs_kept().
  */
 static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
 {
     uint32_t closed = l->vcs.usable & ~l->vcs.open;
-    bool keeps = !priority && e->profile->channels >= EMU_VCS_KEPT_OF;
+    uint32_t kept = emu_vcs_kept(e->profile->channels, priority);
 
-    return keeps && !emu_bits_several(closed) ? 0 : closed;
+    return !kept || (uint32_t)__builtin_popcount(closed) > kept ? closed : 0;
 }
 
 /*
@@ -316,18 +314,18 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 }
 
 /*
- * Clock raw: return whether a bulk packet is held back until the next iteration, because this one
- * has sent something and the pool has too few slots for the packet's other segments. If it were not
- * held back, as many packets as there are channels would be in progress, one segment of each at a
- * time, and their buffers would have left the cache before their last segments are sent. An
- * iteration that has nothing else to send does start the packet, because the slots may become free
- * only after it was sent.
+ * Clock raw: return whether a long packet, which has a @priority up to EMU_PRIORITY_LONG, is held
+ * back until the next iteration, because this one has sent something and the pool has too few slots
+ * for the packet's other segments. If it were not held back, as many packets as there are channels
+ * would be in progress, one segment of each at a time, and their buffers would have left the cache
+ * before their last segments are sent. An iteration that has nothing else to send does start the
+ * packet, because the slots may become free only after it was sent.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
-    uint16_t next = e->send.waiting[0].first;
+    uint16_t next = e->send.waiting[priority].first;
 
-    if (e->dev.timed || priority || !l->tx.unnotified)
+    if (e->dev.timed || priority > EMU_PRIORITY_LONG || !l->tx.unnotified)
         return false;
     return l->vcs.pool < (next == ENGINE_NONE ? 1 : packet_wants(e, next));
 }
@@ -383,12 +381,17 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
 
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l)
 {
-    return l->full || ((e->send.waiting_any & 1) && link_holds_back(e, l, 0));
+    if (l->full)
+        return true;
+    for (uint32_t priority = 0; priority <= EMU_PRIORITY_LONG; priority++)
+        if (e->send.waiting_any >> priority & 1 && link_holds_back(e, l, priority))
+            return true;
+    return false;
 }
 
 /*
  * Put segments @from to @end - 1 of packet @p on channel @c into the ring at @to, which has space.
- * Computes once what their headers have in common.
+ * Computes the common part of their headers only once.
  */
 static inline void run_put(struct engine *e, const struct engine_packet *p, uint32_t c,
                            uint32_t from, uint32_t end, struct emu_ring_end *to)
@@ -469,7 +472,7 @@ uint32_t engine_link_set(struct engine *e, uint32_t link, bool up, uint64_t at_p
         return 0;
     }
     hit = link_fail(e, l, at_ps);
-    engine_host_notify(e); /* because this is outside of a step */
+    engine_host_notify(e); /* necessary because this is outside of a step */
     l->replies = 0; /* the packets are tried again when the remote end takes its link down, too */
     l->tx_ps = EMU_NEVER;
     return hit;
@@ -557,12 +560,12 @@ void engine_give_up(struct engine *e, uint64_t at_ps)
         for (uint16_t i = e->send.waiting[priority].first; i != ENGINE_NONE; i = next) {
             next = e->send.join[i].next;
             if (e->send.packet[i].class == ENGINE_TEST)
-                continue; /* a conditional that waits delays only its own answer */
+                continue; /* a waiting conditional delays only its own answer */
             engine_waiting_drop(e, i);
             if (i == e->send.forming)
                 e->send.forming = ENGINE_NONE;
             emu_count(&e->counts.lost, e->send.packet[i].count);
             engine_back(e, i, ENGINE_NOTICE_FAILED, at_ps);
         }
-    engine_host_notify(e); /* because this is outside of a step */
+    engine_host_notify(e); /* necessary because this is outside of a step */
 }

@@ -17,8 +17,8 @@
 #include "emu/packet/vc.h"
 
 /*
- * The search for a packet that may be sent now ends after this many packets whose flows (flow.h)
- * have full windows.
+ * The search for a packet that may be sent now ends after so many packets whose flows (flow.h) have
+ * full windows.
  */
 #define ENGINE_SCAN 16u
 
@@ -32,7 +32,7 @@ struct engine_link {
     uint32_t replies; /* bit per channel: a reply must be sent */
     uint32_t nacks;   /* bit per channel: the reply that must be sent is a NACK */
     uint8_t at;       /* channel served last */
-    /* something waits for space at the remote end, which announces space by EMU_EVENT_CREDIT; or a
+    /* a segment waits for space at the remote end, which announces space by EMU_EVENT_CREDIT; or a
        bulk packet is held back (engine_link_holds_back()) */
     bool blocked;
     bool full; /* the cable's ring has no slot; the remote end frees slots without a signal */
@@ -44,7 +44,6 @@ struct engine_link {
     uint32_t reply_tag[EMU_VCS];
 };
 
-/* Result of an attempt to send. */
 enum engine_sent {
     /* nothing to send, no space at the remote end or in the ring, or a packet that is held back */
     ENGINE_SENT_NOTHING,
@@ -88,17 +87,16 @@ uint32_t engine_link_run(struct engine *e, struct engine_link *l);
  */
 bool engine_link_holds_back(struct engine *e, const struct engine_link *l);
 
-/** engine_link_reply - handle a reply that arrived on link @l. */
 void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu_packet_hdr *reply,
                        uint64_t at_ps);
 
 /**
  * engine_link_close - take packet @i off its channel, and let the link check for the next packet.
- * @i is in no list then.
+ * Afterwards @i is in no list.
  */
 void engine_link_close(struct engine *e, uint16_t i, uint64_t at_ps);
 
-/** engine_take_credits - take the credits that returned on link @l not later than @until_ps. */
+/** engine_take_credits - take the credits that have returned on link @l by @until_ps. */
 void engine_take_credits(struct engine_link *l, uint64_t until_ps);
 
 #endif

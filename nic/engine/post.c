@@ -3,13 +3,14 @@
  * post.c - segments that the host posts: this file gathers them into packets, or hands them to
  * tree.c (contributions), group.c (words) or query.c (conditionals).
  *
- * A packet grows while it waits for a channel. So segments that are posted at one time form one
- * packet, and so do segments that are posted faster than the links send them. No packet is delayed
- * in order to grow. A host segment that, with its header, fits into one wire segment is a packet of
- * its own, because packets of one wire segment have a higher priority.
+ * A packet grows while it waits for a channel. So segments that are posted at the same time, or
+ * faster than the links send them, form one packet. No packet is delayed in order to grow. A host
+ * segment that, with its header, fits into one wire segment becomes a separate packet, because
+ * packets of one wire segment have a higher priority.
  *
  * A contribution to a collective usually needs a *state* (group.h), in which it is combined with
- * those of other members. It *passes without a state* if nothing is combined with it here.
+ * those of other members. A contribution *passes without a state* if nothing is combined with it
+ * here.
  */
 #include <string.h>
 
@@ -37,10 +38,10 @@ static uint32_t host_buf(struct engine *e, const struct emu_entry *entry)
 }
 
 /*
- * Return the limit of the payload of a packet to @to, in bytes. A packet to a group starts on a
- * cable only when slots for all its segments are reserved at the remote end. So it is limited to
- * the channel's own slot and half of the slots of the pool. If it needed the whole pool, a few
- * credits lost by faults would keep it waiting forever.
+ * Return the largest payload of a packet to @to, in bytes. A packet to a group starts on a cable
+ * only when slots for all its segments are reserved at the remote end. So it is limited to the
+ * channel's own slot and half of the slots of the pool. If it needed the whole pool, a few credits
+ * lost by faults would keep it waiting forever.
  */
 static uint32_t packet_most(const struct engine *e, struct engine_to to)
 {
@@ -51,8 +52,8 @@ static uint32_t packet_most(const struct engine *e, struct engine_to to)
 }
 
 /*
- * Return whether the segment may join the packet that is being formed. A packet has the segments of
- * one process only, because only that process is notified of what happens to the packet.
+ * Return whether the segment may join the packet that is being formed. A packet has only segments
+ * of one process, because only that process gets reports about the packet.
  */
 static bool post_joins(const struct engine *e, const struct emu_hdr *hdr, struct engine_to to)
 {
@@ -96,13 +97,14 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     if (to.group && e->group_slots > 1)
         engine_choose_tree(e, p);
     p->back = ENGINE_NOTICE_NONE;
-    p->bulk = false;
+    p->tclass = e->host.tclass;
+    p->as_long = false;
     p->query = NULL;
     p->process = e->host.process;
     /*
-     * A conditional gets its number here, and its numbers count down. Other packets get theirs at
-     * the first try, and count up. So a conditional to a group never has the tag of another packet
-     * to it, and a late reply to one is not taken for a reply to the other.
+     * A conditional gets its number here; these numbers count down. Other packets get their numbers
+     * at the first try; those count up. So a conditional to a group never has the tag of another
+     * packet to it, and a late reply to one is not taken for a reply to the other.
      */
     p->seq = to.class == ENGINE_TEST ? ~e->send.tests++ : 0;
     p->has_crc = false;
@@ -172,7 +174,7 @@ static bool test_sane(struct engine *e, uint32_t buf, struct emu_word *word)
     if (hdr->len != sizeof *word || engine_is_length_only(hdr))
         return false;
     memcpy(word, emu_pool_bytes(engine_cache(e)->pool, buf), sizeof *word);
-    return word->word < EMU_WORDS && word->test <= EMU_TEST_REACHED &&
+    return word->word < EMU_WORDS + EMU_MEMORY_WORDS && word->test <= EMU_TEST_REACHED &&
            word->until <= EMU_TEST_TAKE_BACK;
 }
 
@@ -222,7 +224,7 @@ static bool take_segment(struct engine *e, uint32_t buf, uint64_t at_ps)
     if (kind == EMU_UNICAST)
         return take_post(e, buf, (struct engine_to){.dst = hdr->dst}, at_ps);
     group = engine_group_of(e, hdr->dst);
-    if (!group) /* the group's slot in the switches' tables may belong to another group by now */
+    if (!group) /* the group's slot in the switches' tables may now belong to another group */
         return take_for_no_group(e, buf, at_ps);
     if (kind == EMU_MULTICAST)
         return take_post(e, buf, engine_to_group(e, group, ENGINE_PLAIN), at_ps);
@@ -309,7 +311,6 @@ void engine_post_run(struct engine *e, const uint32_t *bufs, uint32_t count, str
     engine_ready(e, i, false, 0);
 }
 
-/* Mark the time at which these segments were posted as unknown. */
 static inline void run_clear_born(struct engine *e, const uint32_t *bufs, uint32_t run)
 {
     for (uint32_t i = 0; i < run; i++)
@@ -396,9 +397,9 @@ static uint32_t take_passing(struct engine *e, struct emu_hostif *hostif, const 
 }
 
 /*
- * Take contributions to a long vector. Those that pass without a state are taken into a packet,
- * like a message, and only when a packet has space. If the engine took them earlier, they would
- * wait in more memory than the inner caches have.
+ * Take contributions to a long vector. If they pass without a state, take them into a packet, like
+ * a message, and only when a packet has space. If the engine took them earlier, they would wait in
+ * more memory than fits into the inner caches.
  */
 static uint32_t take_contributions(struct engine *e, struct emu_hostif *hostif,
                                    const struct emu_hdr *hdr, struct engine_group *group,

@@ -165,8 +165,8 @@ static void query_send(struct engine *e, struct engine_query *query,
 
     e->send.packet[i].query = query;
     e->send.packet[i].tries = query->tries;
-    /* repeated tests have the priority of bulk, which they could otherwise starve */
-    e->send.packet[i].bulk = query->tries;
+    /* otherwise repeated tests could starve the longer packets of their class */
+    e->send.packet[i].as_long = query->tries;
     e->queries.in_packets++;
     emu_count(&e->counts.conditionals, 1);
     engine_ready(e, i, false, at_ps);

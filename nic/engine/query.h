@@ -4,8 +4,8 @@
  *
  * Owner: the engine's worker. A conditional that is free, in backoff or due is in the queue of that
  * name. A conditional that is in a packet is in no queue. The conditional of a host occupies a
- * slot, and holds a reference to its segment unless a packet does. The conditional of a barrier
- * belongs to the barrier's state and has no segment.
+ * slot. It holds a reference to its segment, except while it is in a packet, which then has that
+ * reference. The conditional of a barrier belongs to the barrier's state and has no segment.
  */
 #ifndef NIC_ENGINE_QUERY_H
 #define NIC_ENGINE_QUERY_H
@@ -13,7 +13,7 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/list.h"
 
-/* limit of the backoff doublings that failed tests cause while the posting process is attached */
+/* failed tests double the backoff at most so often, while the posting process is attached */
 #define ENGINE_TEST_DOUBLINGS 6u
 /* slots for conditionals of a host that are repeated until true */
 #define ENGINE_QUERIES 128u
@@ -26,14 +26,13 @@ struct engine_group;
 
 struct engine_query {
     struct engine_queued at; /* first: engine_query_of() */
-    /* the barrier's state; NULL: the host has posted it, engine_host_query_of() */
+    /* the barrier's state; NULL: the host has posted the conditional, see engine_host_query_of() */
     struct engine_coll *barrier;
-    uint64_t due_ps;  /* in backoff: when it is tested again */
+    uint64_t due_ps;  /* when it is tested again, while in backoff */
     uint32_t process; /* engine_host.process when it was posted */
     uint16_t tries;
 };
 
-/* A conditional of the host. */
 struct engine_host_query {
     struct engine_query query; /* first */
     uint32_t buf;              /* its segment */
@@ -79,7 +78,7 @@ void engine_query_barrier(struct engine *e, struct engine_coll *state, uint64_t 
 
 /**
  * engine_tested - handle the reply to the conditional in packet @i, which is in no list. @agreed:
- * it is true at all members. Otherwise it was false at a member, or the reply is overdue.
+ * it is true at all members. If not, it was false at a member, or the reply is overdue.
  */
 void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps);
 
@@ -89,7 +88,7 @@ uint64_t engine_queries_due_ps(const struct engine_queries *queries);
 /** engine_queries_due - handle conditionals whose backoff has ended; at most ENGINE_BURST. */
 void engine_queries_due(struct engine *e, uint64_t at_ps);
 
-/** engine_queries_go - send conditionals that are due, as far as packets are free. */
+/** engine_queries_go - send conditionals that are due, until no packet is free. */
 void engine_queries_go(struct engine *e, uint64_t at_ps);
 
 #endif

@@ -8,15 +8,16 @@
 #include "nic/engine/internal.h"
 
 /*
- * Limit of the host segments that the engine keeps, as an average per packet, so that all kept
+ * Most host segments that the engine keeps, as an average per packet. With this limit, all kept
  * buffers fit into the caches. Measured with 64 nodes that send as much as they can, each over 5
  * switches: 4 million hops per second without this limit, 13 million with 4 segments per packet,
- * and 22 million with 2. Two nodes are equally fast with any of these.
+ * and 22 million with 2. Two nodes are equally fast with any of these limits.
  */
 #define RAW_KEPT 2u
 /* iterations between two reads of the clock, which is also read after a sleep or yield */
 #define RAW_PASSES 16u
-#define RAW_CHECKS 8u /* the worker sleeps at most for the longest time-out divided by this */
+/* the worker sleeps for at most the longest time-out divided by this number */
+#define RAW_CHECKS 8u
 
 struct engine_raw {
     struct engine base; /* first */
@@ -24,7 +25,7 @@ struct engine_raw {
     uint64_t more;      /* bit per port: it has input that was left for the next iteration */
     /* bit per link: credits were returned there, and the other end is not notified yet */
     uint64_t credited;
-    uint64_t rest_ps; /* for how long the worker was allowed to sleep after the last step */
+    uint64_t rest_ps; /* longest sleep that was allowed after the last step */
     uint32_t passes;  /* iterations since the clock was read */
 };
 
@@ -48,7 +49,6 @@ static void raw_clock(struct engine_raw *r)
         engine_rebase_timers(e, EMU_REBASE_BY_PS);
 }
 
-/* Check time-outs, after all input was processed. */
 static void raw_timers(struct engine_raw *r)
 {
     struct engine *e = &r->base;
@@ -77,7 +77,7 @@ static uint64_t raw_max_sleep_ps(const struct engine *e)
 }
 
 /*
- * Return the credit for one segment on a faulty cable, or none, or several, as the faults decide.
+ * Return the credit for one segment on a faulty cable. The faults may turn it into none or several.
  */
 static __attribute__((noinline)) void raw_pay_faulty(struct engine_link *l, uint32_t c)
 {
@@ -205,7 +205,6 @@ static bool raw_take_some(struct engine *e, uint32_t most, uint32_t *moved)
     return taken == most;
 }
 
-/* Return whether the host has posted a segment that was not taken. */
 static bool raw_host_has(struct engine *e)
 {
     struct emu_hostif *hostif = raw_hostif(e);
@@ -243,8 +242,8 @@ static uint32_t raw_take(struct engine_raw *r, uint64_t ports)
 }
 
 /*
- * Send the next entry of link @l, and the following segments of its packet as far as there is
- * space. Adds the number of entries to *sent.
+ * Send the next entry of link @l, and then segments of its packet until there is no space. Adds the
+ * number of entries to *sent.
  */
 static enum engine_sent raw_send_next(struct engine *e, struct engine_link *l, uint32_t *sent)
 {
@@ -285,7 +284,7 @@ static uint32_t raw_send(struct engine *e)
     return sent;
 }
 
-/* Notify the other ends of everything that this iteration has put on the cables. */
+/* Notify the other ends of all entries that this iteration has put on the cables. */
 static void raw_notify(struct engine_raw *r)
 {
     struct engine *e = &r->base;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * receive.c - packets from the links: assembled, checked, answered.
+ * receive.c - assembles, checks and answers packets from the links.
  *
  * An adapter moves segments to its memory as they arrive, so a segment's slot in the link's buffer
  * is free immediately. When the last segment of a packet arrives, the engine checks the order of
@@ -33,8 +33,8 @@ void engine_answer(struct engine *e, uint32_t i, bool ack, uint64_t at_ps)
 }
 
 /*
- * Drop the packet on this channel. Its sender has opened the channel again, and awaits no reply to
- * this packet any more.
+ * Drop the packet on this channel. Its sender has opened the channel again, and does not await a
+ * reply to this packet any more.
  */
 static void incoming_abandon(struct engine *e, uint32_t i)
 {
@@ -46,7 +46,7 @@ static void incoming_abandon(struct engine *e, uint32_t i)
     }
     emu_count(&e->counts.abandoned, 1);
     if (in->state == ENGINE_STORED) {
-        /* the packet was delivered, but its sender will not be notified */
+        /* the packet was delivered, but its sender gets no ACK */
         engine_list_drop(&e->receive.stored, e->receive.join, (uint16_t)i);
         return;
     }
@@ -276,7 +276,6 @@ void engine_receive_due(struct engine *e, uint64_t at_ps)
 
 /* --- segments ----------------------------------------------------------------------- */
 
-/* Return whether the header is valid for the next segment of packet @in. */
 static bool segment_good(const struct engine *e, struct engine_incoming *in,
                          const struct emu_packet_hdr *hdr)
 {
@@ -290,8 +289,8 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
 }
 
 /*
- * Return whether this continuation, which is not the next one, is a copy of an earlier one that a
- * fault made. A segment of another try would have another tag.
+ * Return whether this continuation, which is not the next one, is a copy of an earlier one, made by
+ * a fault. A segment of another try would have another tag.
  */
 static bool cont_repeats(const struct engine_incoming *in, const struct emu_packet_hdr *hdr)
 {
@@ -323,7 +322,6 @@ static void packet_begin(struct engine *e, uint32_t i, const struct emu_entry *e
     engine_list_add(&e->receive.parts, e->receive.join, (uint16_t)i);
 }
 
-/* Add a segment, which may be the head, to an incomplete packet. */
 static void packet_add(struct engine *e, uint32_t i, struct emu_entry *entry, uint64_t at_ps)
 {
     struct engine_incoming *in = &e->receive.incoming[i];
@@ -392,8 +390,8 @@ static inline uint64_t cont_rest(const struct engine_incoming *in, uint32_t c, u
 
 /*
  * Take up to @most valid continuations of packet @in, on channel @c, from the front of @from.
- * Returns how many, and in *crc the CRC of the last one. Computes once what their headers have in
- * common.
+ * Returns how many, and in *crc the CRC of the last one. Computes the common part of their headers
+ * only once.
  */
 static inline uint32_t run_take(struct engine_incoming *in, uint32_t c, struct emu_ring_end *from,
                                 uint32_t most, uint32_t *crc)

@@ -31,8 +31,8 @@ enum engine_incoming_state {
 struct engine_incoming {
     uint64_t due_ps; /* while incomplete or stored: when its timer is due */
     /*
-     * while incomplete: when its latest segment arrived. engine_receive_due() corrects due_ps by
-     * it, but only once due_ps is reached.
+     * while incomplete: when its latest segment arrived. engine_receive_due() then corrects due_ps,
+     * but only when due_ps is reached.
      */
     uint64_t active_ps;
     struct emu_head head;
@@ -55,7 +55,7 @@ struct engine_receiving {
 
 /**
  * engine_arrives_credit - return whether @entry occupied a slot at this end of the cable, so that
- * its credit must be returned. Replies occupy none, and neither does a copy that a fault made.
+ * its credit must be returned. Replies occupy no slot, and neither do copies that a fault has made.
  */
 static inline bool engine_arrives_credit(const struct emu_entry *entry, enum emu_fate fate)
 {

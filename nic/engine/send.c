@@ -12,7 +12,7 @@
 #include "emu/util/random.h"
 #include "nic/engine/internal.h"
 
-/* Limit of the counter of tries, which would overflow with EMU_RETRIES_ENDLESS. */
+/* The counter of tries stops here; it would overflow with EMU_RETRIES_ENDLESS. */
 #define TRIES_COUNTED (1u << 15)
 static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0,
               "tags use the lowest bits of tries");
@@ -31,12 +31,6 @@ void engine_sending_init(struct engine_sending *send)
     send->forming = ENGINE_NONE;
 }
 
-/* Packets of one segment overtake longer packets. */
-static uint8_t packet_priority(const struct engine_packet *p)
-{
-    return p->segs == 1 && !p->bulk;
-}
-
 void engine_waiting_drop(struct engine *e, uint16_t i)
 {
     struct engine_list *list = &e->send.waiting[e->send.packet[i].priority];
@@ -52,7 +46,7 @@ void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps)
     struct engine_list *list;
 
     p->state = ENGINE_WAITING;
-    p->priority = packet_priority(p);
+    p->priority = emu_packet_priority(p->tclass, p->segs == 1 && !p->as_long);
     list = &e->send.waiting[p->priority];
     engine_list_insert(list, e->send.join, first ? ENGINE_NONE : list->last, i);
     e->send.waiting_any |= 1u << p->priority;
@@ -83,7 +77,10 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     engine_posts_again(e, at_ps);
 }
 
-/* Insert packet @i into a list ordered by due times. Search from the end: most are due last. */
+/*
+ * Insert packet @i into a list ordered by due times. Search from the end, because most packets are
+ * due last.
+ */
 static void timer_add(struct engine *e, struct engine_list *list, uint16_t i)
 {
     uint16_t prev = list->last;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * send.h - packets that an engine sends, from their first host segment until they are acknowledged
- * or dropped. A *host segment* is one that the host posted. Several may form a packet, which is cut
- * into other segments on the wire.
+ * or dropped. A *host segment* is a segment that the host has posted. Several may form a packet,
+ * which is divided into other segments on the wire.
  *
  * Owner: the engine's worker. A packet is in one list at a time: it is free, waits for a channel
  * (one list per priority), awaits its reply, is in backoff until its next try, or waits until the
- * host can be notified of it (ENGINE_BACK). While the host is being notified of it (host.h), it is
- * in no list. A packet holds a reference to the buffer of each of its host segments.
+ * host can be notified (ENGINE_BACK). During this notification (host.h) it is in no list. A packet
+ * holds a reference to the buffer of each of its host segments.
  */
 #ifndef NIC_ENGINE_SEND_H
 #define NIC_ENGINE_SEND_H
@@ -29,7 +29,7 @@ enum engine_state {
     ENGINE_BACK      /* waits until the host is notified */
 } __attribute__((packed));
 
-/* What a packet contains. The receiver finds this out from the kinds of its host segments. */
+/* The contents of a packet. The receiver knows them from the kinds of its host segments. */
 enum engine_class {
     ENGINE_PLAIN, /* messages from host to host, or to the hosts of a group */
     ENGINE_TREE,  /* contributions and results of collectives */
@@ -37,7 +37,6 @@ enum engine_class {
     ENGINE_TEST
 } __attribute__((packed));
 
-/* Destination of a packet. */
 struct engine_to {
     uint32_t dst; /* node, or a group's address */
     enum engine_class class;
@@ -45,7 +44,7 @@ struct engine_to {
     uint8_t only; /* 1 + the link that it must use; 0: any */
 };
 
-/* What is delivered to the host: segments of other nodes, or a report on its own segments. */
+/* A delivery to the host: segments of other nodes, or a report on its own segments. */
 enum engine_notice {
     ENGINE_NOTICE_NONE,
     ENGINE_NOTICE_SEGMENTS, /* segments from other nodes */
@@ -59,8 +58,8 @@ struct engine_packet {
     /* when the timer of its reply or backoff is due; orders the lists awaiting and backing_off */
     uint64_t due_ps;
     /*
-     * awaiting its reply: when its latest segment was sent. engine_send_due() corrects due_ps by
-     * it, but only once due_ps is reached.
+     * awaiting its reply: when its latest segment was sent. engine_send_due() then corrects due_ps,
+     * but only when due_ps is reached.
      */
     uint64_t active_ps;
     /* the conditional that is repeated until true and uses this packet; else NULL */
@@ -75,16 +74,19 @@ struct engine_packet {
     uint16_t tries;
     enum engine_state state;
     bool group;
-    bool more; /* a packet to the same destination waited right behind when this one was sent */
+    /* a packet to the same destination waited directly behind this one when this one was sent */
+    bool more;
     /* crc is valid, and the packet does not grow any more, because it was sent before or is full */
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
     uint8_t tree; /* if it goes to a group: which of the group's trees it uses */
-    /* in state ENGINE_BACK, the notice for the host; before, the one to give it after an ACK */
+    /* in state ENGINE_BACK: the notice for the host; before that: the notice for it after an ACK */
     enum engine_notice back;
-    uint8_t answer; /* to a conditional: enum emu_test_answer */
-    bool bulk;      /* has the lowest priority even if it has one segment */
+    uint8_t answer; /* answer to a conditional: enum emu_test_answer */
+    uint8_t tclass; /* enum emu_tclass of the host's process when the packet was begun */
+    /* has the priority of longer packets of its class, even if it has one segment */
+    bool as_long;
     uint8_t priority;
     uint8_t count;   /* host segments */
     uint8_t segs;    /* segments on the wire */
@@ -116,15 +118,14 @@ struct engine_sending {
 };
 
 /**
- * engine_packets - return the number of packets of an engine. As many can be in backoff as can
- * await their replies. Pure.
+ * engine_packets - return the number of packets of an engine. The number of packets in backoff has
+ * the same limit as that of packets that await replies. Pure.
  */
 static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 {
     return 2 * links * channels + ENGINE_QUEUE;
 }
 
-/** engine_sending_init - put all packets into the free list. */
 void engine_sending_init(struct engine_sending *send);
 
 /** engine_ready - let packet @i wait for a channel; @first: before all of its priority. */
@@ -135,12 +136,11 @@ void engine_ready(struct engine *e, uint16_t i, bool first, uint64_t at_ps);
  */
 void engine_waiting_drop(struct engine *e, uint16_t i);
 
-/** engine_await - let packet @i await its reply. */
 void engine_await(struct engine *e, uint16_t i);
 
 /**
  * engine_replied - handle the end of a try of packet @i, which is in no list. @taken: an ACK ended
- * it. False: the try failed, for example by a NACK or a time-out.
+ * the try; if false, the try failed, for example by a NACK or a time-out.
  */
 void engine_replied(struct engine *e, uint16_t i, bool taken, uint64_t at_ps);
 

@@ -4,8 +4,9 @@
  *
  * Events happen in the order of their times. At equal times the order is: input from the links,
  * segments posted by the host, deliveries to the host, timers, results, output. Because of this
- * order, a packet gets all segments that the host posts at one time, and nothing depends on how far
- * a worker advances its devices in one call. A segment arrives when its last byte arrives.
+ * order, a packet gets all segments that the host posts at the same time, and the result does not
+ * depend on how far a worker advances its devices in one call. A segment arrives when its last byte
+ * arrives.
  */
 #include "nic/engine/internal.h"
 

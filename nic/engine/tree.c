@@ -3,20 +3,21 @@
  * tree.c - collectives among adapters: barriers, reductions, and their results.
  *
  * The adapters of a group form a tree. Each combines the contributions of its own host, its parent
- * and its children. When all of these but one have contributed, it sends the result to that one. So
- * a reduction ends at the host that did not contribute, wherever it is. (The switches follow the
- * same rule, emu/packet/seg.h.) A result for all members (of a barrier or an all-reduce) is
- * complete at the tree's root, which sends it to the group as a multicast; the switches copy it and
- * merge the replies. With barrier=conditional no adapter sends a contribution to a barrier. Instead
- * the root asks all members by a network conditional whether they have reached the barrier. With
- * combining=switch a combine unit in each switch, which is an engine without a host, replaces the
- * inner adapters, and the group's tree of switches replaces the tree of adapters.
- * Source: QsNet III §IV-A: counted events, adapter reductions, both designs of a barrier.
+ * and its children. When all of these but one have contributed, it sends the result to the
+ * remaining one. So a reduction ends at the host that did not contribute, wherever that is. (The
+ * switches follow the same rule, emu/packet/seg.h.) A result for all members (of a barrier or an
+ * all-reduce) is complete at the tree's root, which sends it to the group as a multicast; the
+ * switches copy it and merge the replies. With barrier=conditional no adapter sends a contribution
+ * to a barrier. Instead the root asks all members by a network conditional whether they have
+ * reached the barrier. With combining=switch a combine unit in each switch, which is an engine
+ * without a host, replaces the inner adapters, and the group's tree of switches replaces the tree
+ * of adapters.
+ * Source: QsNet III §IV-A: counted events, reductions in adapters, and both designs of a barrier.
  *
- * A contribution of another adapter arrives exactly once because of flow.c, and one of the host
- * because of the protocol of its library. The engine drops a repeated contribution, and one to an
- * operation that has ended, so that nothing is combined twice. The manager has reserved memory for
- * all results that can be in progress.
+ * A contribution of another adapter arrives exactly once because of flow.c, and a contribution of
+ * the host because of the protocol of its library. The engine drops a repeated contribution, and
+ * one to an operation that has ended, so that nothing is combined twice. The manager has reserved
+ * memory for all results that can be in progress.
  */
 #include <string.h>
 
@@ -30,16 +31,19 @@ static void contribution_drop(struct engine *e, uint32_t buf)
 
 /* --- combining ---------------------------------------------------------------------- */
 
-/* Return whether the segment in @buf has payload: a host that sends lengths only provides none. */
+/*
+ * Return whether the segment in @buf has payload, which a host inside the fabric may omit
+ * (internal.h).
+ */
 static bool has_payload(struct emu_pool *pool, uint32_t buf)
 {
     return !engine_is_length_only(&emu_pool_seg(pool, buf)->hdr);
 }
 
 /*
- * Combine two buffers into one and return it. Takes both references. Whether a buffer is copied can
- * depend on the scheduling of threads, because its sender may still hold a reference to it. The
- * order of the operands must not depend on that, because the result can depend on the order: the
+ * Combine two buffers into one and return it. Takes both references. Whether a buffer is copied
+ * depends on the scheduling of threads, because its sender may still hold a reference to it. The
+ * order of the operands must not depend on this, because the result can depend on the order: the
  * minimum of 0.0 and -0.0 is the second operand.
  */
 static uint32_t combine_bufs(struct engine *e, const struct emu_hdr *hdr, uint32_t acc, uint32_t in)
@@ -142,9 +146,9 @@ static bool is_before_window(const struct engine_tree *tree, uint32_t then, uint
 }
 
 /*
- * Forget numbers that are older than a window, because numbers repeat after 2^32. Only one state is
- * checked per call, so that a forged contribution, which may have any number, changes little. Every
- * half window has a token, so each state is checked long before its number repeats.
+ * Forget numbers that are older than a window, because numbers repeat after 2^32. Check only one
+ * state per call, so that a forged contribution, which may have any number, has little effect.
+ * Every half window has a token, so each state is checked long before its number repeats.
  */
 static void tree_forget_old(struct engine_tree *tree, uint32_t seq)
 {
@@ -230,7 +234,7 @@ static void state_clear(struct engine_coll *state)
 
 static bool result_go_now(struct engine *e, struct engine_coll *state);
 
-/* Send the result of @state to @outs: now, or when it is due. */
+/* Send the result of @state to @outs, now or when it is due. */
 static void state_go(struct engine *e, struct engine_coll *state, emu_ports outs)
 {
     state->outs = outs;
@@ -334,8 +338,9 @@ static bool result_send(struct engine *e, struct engine_coll *state, uint32_t ou
 }
 
 /*
- * Make the result of @state, in a buffer that nobody else writes. If the result stays at the host
- * here, its buffer may be shared with other readers, which saves a copy of 95 ns per segment.
+ * Make the result of @state, in a buffer to which no other thread writes. If only the host of this
+ * node gets the result, other readers may share its buffer, which saves a copy of 95 ns per
+ * segment.
  */
 static void result_make(struct engine *e, struct engine_coll *state)
 {
@@ -453,7 +458,7 @@ void engine_results(struct engine *e, uint64_t at_ps)
         engine_group_release(state->group);
     }
     engine_queries_go(e, at_ps);
-    engine_posts_again(e, at_ps); /* with packets that results did not need */
+    engine_posts_again(e, at_ps); /* using packets that the results did not need */
 }
 
 /* --- faults ------------------------------------------------------------------------- */

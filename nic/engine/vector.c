@@ -4,14 +4,14 @@
  *
  * The contributions of a member arrive in packets of full segments with consecutive numbers.
  * Usually the same other members have contributed to the states of all these numbers. Such a
- * sequence is a *run*. This file checks once per run what does not depend on the number, combines
- * each contribution in place, and sends the results that a run completes together, in one packet or
- * to the host. It handles only this regular case, and leaves all other contributions to tree.c,
- * which takes them one by one.
+ * sequence is a *run*. This file makes the checks that do not depend on the number only once per
+ * run. It combines each contribution in place, and sends the results that a run completes together,
+ * in one packet or to the host. It handles only this regular case, and leaves all other
+ * contributions to tree.c, which takes them one by one.
  */
 #include "nic/engine/internal.h"
 
-/* A run, and what its contributions have in common. */
+/* A run: the common properties of its contributions. */
 struct vector_run {
     struct engine_group *group;
     uint32_t at;        /* position in the tree from which the contributions came */
@@ -22,15 +22,15 @@ struct vector_run {
      */
     uint64_t signature;
     bool passes;    /* the contributions pass unchanged, without a state */
-    emu_ports had;  /* inputs that have contributed to the same states before */
+    emu_ports had;  /* inputs that have already contributed to the same states */
     emu_ports outs; /* positions to which the results go; 0: no results yet */
     struct engine_to to;
     uint32_t room; /* how many results can be sent now */
 };
 
 /*
- * Nothing is combined, for example, at the last node of a chain, which only forwards its host's
- * contributions, and at a root that does not contribute. All states must be free, so that the
+ * For example, nothing is combined at the last node of a chain, which only forwards its host's
+ * contributions, or at a root that does not contribute. All states must be free, so that the
  * contribution cannot belong to an operation in progress.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
@@ -68,7 +68,7 @@ static inline bool run_begin(struct engine *e, struct vector_run *run, uint32_t 
     return true;
 }
 
-/* Set where the results of the run go, and how many can be sent now, at most @most. */
+/* Set the destinations of the run's results, and how many (at most @most) can be sent now. */
 static inline void run_aim(struct engine *e, struct vector_run *run, uint32_t most)
 {
     emu_ports others = run->outs & ~emu_port(ENGINE_HERE);
@@ -127,7 +127,6 @@ static inline uint32_t run_result(struct engine *e, const struct vector_run *run
     return buf;
 }
 
-/* Send @count results of the run. */
 static void run_leave(struct engine *e, const struct vector_run *run, const uint32_t *bufs,
                       uint32_t count)
 {

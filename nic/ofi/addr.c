@@ -7,29 +7,29 @@
  * - OFI_ADDR_FORMAT, the default: struct ofi_addr itself.
  * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The queues are the one for
  * untagged and the one for tagged messages. "*" stands for any node or any free queues, and
- * "localhost" for this host, see below. The incarnation may be missing. fi_av_straddr() also prints
- * addresses of the default format like this.
+ * "localhost" for this host (see below). The text may lack the incarnation. fi_av_straddr() also
+ * prints addresses of the default format in this form.
  * - FI_SOCKADDR_IN: node N has the IPv4 address 198.18.0.0 + N, and port P stands for the queues 2P
  * (untagged messages) and 2P + 1 (tagged messages). The addresses are in 198.18.0.0/15, which RFC
- * 2544 reserves for benchmarks, so they are no addresses of real machines. Port 0 stands for any
- * free queues, 0.0.0.0 for any node, and 127.0.0.1 for this host. Such an address has no
- * incarnation, so it names the process that the node has when a message is sent.
+ * 2544 reserves for benchmarks, so no real machine has such an address. Port 0 stands for any free
+ * queues, 0.0.0.0 for any node, and 127.0.0.1 for this host. Such an address has no incarnation: a
+ * message goes to the process that is attached to the node when the message is sent.
  * fi_av_straddr() prints "fi_sockaddr_in://IPV4:PORT", as libfabric's own providers do. Mercury
  * sends this text to its peers, which read the IPv4 address and the port from it.
  *
  * A program may also name a node and a service by text. The service is a port. The node is a
- * number, an IPv4 address as above, or another address or a name of this host. Endpoints without a
- * port get free queues from 256 up, and so ports from 128 up. The address that an endpoint returns
- * for itself also includes the incarnation of its node, so that it never names a later process of
- * the node, except in the format FI_SOCKADDR_IN.
+ * number, an IPv4 address of the kind described above, or a name or any IPv4 address of this host.
+ * Endpoints without a port get free queues from 256 up, so their ports are 128 and higher. Except
+ * in the format FI_SOCKADDR_IN, the address that an endpoint returns for itself contains the
+ * incarnation of its node, so that it never names a later process of the node.
  *
  * Each process has a node of its own. An address of *this host* (OFI_NODE_SELF) stands for the
- * process of the host that has opened an endpoint with that port. The fabric knows which process
- * that is, because endpoints announce their queues (fabemu_queue_announce()). The address is looked
- * up when a program inserts it into an address vector or connects to it. Only ports that a program
- * has chosen itself are announced, because all processes get the same free ports.
+ * process of the host that has opened an endpoint with that port. The fabric knows this process,
+ * because endpoints announce their queues (fabemu_queue_announce()). The address is looked up when
+ * a program inserts it into an address vector or connects to it. Only ports that programs have
+ * chosen are announced, because endpoints of different processes get the same free ports.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/addr.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -64,7 +64,10 @@ uint32_t ofi_addr_port(const struct ofi_addr *addr)
     return ofi_addr_has_queues(addr) ? addr->queue[OFI_UNTAGGED] / 2u : 0;
 }
 
-/* Read a decimal number. Returns the first character behind it, or NULL if there is none. */
+/*
+ * Read a decimal number. Returns the first character behind the number, or NULL if there is no
+ * number.
+ */
 static const char *number_read(const char *text, uint64_t max, uint64_t *ret)
 {
     char *end;
@@ -78,7 +81,7 @@ static const char *number_read(const char *text, uint64_t max, uint64_t *ret)
 
 /* --- text --------------------------------------------------------------------------- */
 
-#define NUMBER_TEXT_BYTES 12 /* room for 32 bits in decimal, or ADDR_SELF */
+#define NUMBER_TEXT_BYTES 12 /* room for a 32-bit number in decimal, or for ADDR_SELF */
 
 static const char *node_text(char text[NUMBER_TEXT_BYTES], uint32_t node)
 {
@@ -104,7 +107,10 @@ static size_t text_print(const struct ofi_addr *addr, char *text, size_t bytes)
            1;
 }
 
-/* Read one of the texts "*", "localhost", or a number that is neither of these two nodes. */
+/*
+ * Read "*", "localhost" or a node's number. Refuse the numbers that stand for any node and for this
+ * host.
+ */
 static const char *text_read_node(const char *text, uint32_t *ret)
 {
     uint64_t number = 0;
@@ -139,8 +145,8 @@ static const char *text_read_queues(const char *text, struct ofi_addr *ret)
 }
 
 /*
- * Parse the text of an address. The result is printed again and compared, so that no other spelling
- * of an address is accepted.
+ * Parse the text of an address. To accept only one spelling of an address, print the result and
+ * compare it with the text.
  */
 static int text_parse(const char *text, struct ofi_addr *ret)
 {
@@ -163,7 +169,6 @@ static int text_parse(const char *text, struct ofi_addr *ret)
 
 /* --- IPv4 --------------------------------------------------------------------------- */
 
-/* Return whether an interface of this host has this address. */
 static bool ipv4_is_of_host(uint32_t ipv4)
 {
     struct ifaddrs *list, *at;
@@ -183,7 +188,6 @@ static bool ipv4_is_of_host(uint32_t ipv4)
     return found;
 }
 
-/* Find the node that an IPv4 address stands for. */
 static int ipv4_to_node(uint32_t ipv4, uint32_t *ret)
 {
     if (ipv4 - IPV4_FIRST < IPV4_NODES)
@@ -244,7 +248,7 @@ uint32_t ofi_addr_format(uint32_t format)
     }
 }
 
-/* Return the size of an address of this format; 0: it differs. */
+/* Return the size of addresses of this format; 0: their sizes differ. */
 static size_t format_bytes(uint32_t format)
 {
     return format == FI_ADDR_STR      ? 0
@@ -260,7 +264,7 @@ int ofi_addr_read(uint32_t format, const void *from, size_t bytes, struct ofi_ad
 
     if (!from || (format_bytes(format) && bytes != format_bytes(format)))
         return -FI_EINVAL;
-    if (format == FI_ADDR_STR) { /* the text ends at the last byte, and not before */
+    if (format == FI_ADDR_STR) { /* the last byte, and no other, is zero */
         err = bytes && strnlen(from, bytes) == bytes - 1 ? text_parse(from, &addr) : -FI_EINVAL;
     } else if (format == FI_SOCKADDR_IN) {
         memcpy(&in, from, sizeof in);

@@ -3,6 +3,7 @@
  * alias.c - aliases of endpoints. An alias is a handle of the same endpoint, and has its own flags
  * for the calls that have no flags argument. Source: fi_endpoint(3), fi_ep_alias().
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>

@@ -2,26 +2,25 @@
 /*
  * atomic.c - libfabric's atomics.
  *
- * An adapter executes an atomic on as many elements as fit in a segment, which are next to each
- * other in local and in remote memory. A call with more elements is executed as several atomics.
- * libfabric only requires that the change of each element is atomic. The operands are copied into
- * each operation, so that every call is injected. Only a triggered call without FI_INJECT does not
- * copy them: the adapter reads them when the operation starts.
+ * One atomic of the adapter covers at most as many elements as fit in a segment. They must be
+ * contiguous both in local and in remote memory. A call with other elements is executed as several
+ * atomics, because libfabric requires only that the change of each single element is atomic. The
+ * operands are copied into each operation, so that every call is injected. Only a triggered call
+ * without FI_INJECT does not copy them: the adapter reads them when the operation starts.
  *
- * fabemu.h says with respect to what the changes are atomic. All local pieces have whole elements.
+ * fabemu.h says which other accesses cannot come between. Each local piece consists of whole
+ * elements.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 /* libfabric's three kinds of atomic calls; bits. */
 enum atomic_call { ATOMIC_BASE = 1, ATOMIC_FETCH = 2, ATOMIC_COMPARE = 4 };
 
-/* Local elements, in pieces. */
 struct atomic_local {
     const struct fi_ioc *ioc;
     size_t pieces;
 };
 
-/* Arguments of a call. */
 struct atomic {
     enum atomic_call call;
     struct atomic_local operand, compare, result;
@@ -35,34 +34,32 @@ struct atomic {
     bool silent;
 };
 
-/* Checked local elements. */
 struct atomic_array {
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
 };
 
-/* A checked call. */
 struct atomic_job {
-    unsigned op, type; /* of fabemu.h */
+    unsigned op, type; /* those of fabemu.h */
     size_t element;    /* bytes */
     size_t count;      /* elements */
-    size_t most;       /* elements of one operation */
+    size_t most;       /* most elements of one operation */
     struct ofi_peer peer;
     struct atomic_array operand, compare, result;
     const struct fi_rma_ioc *remote;
-    bool late; /* the operands are read when the operation starts, not during the call */
+    bool late; /* the adapter reads the operands when the operation starts, not during the call */
 };
 
 /* Where an operation of a call begins in the remote memory. */
 struct atomic_remote {
     const struct fi_rma_ioc *ioc;
-    size_t skip; /* elements of this piece that are before it */
+    size_t skip; /* elements of this piece before the beginning of the operation */
 };
 
 /* --- supported operations ----------------------------------------------------------- */
 
 static const struct {
-    uint8_t type; /* of fabemu.h */
+    uint8_t type; /* the type of fabemu.h */
     uint8_t bytes;
 } types[] = {
     [FI_INT8] = {FABEMU_I8, sizeof(int8_t)},
@@ -93,7 +90,7 @@ int ofi_type_find(enum fi_datatype type, unsigned *ret, size_t *bytes)
     return 0;
 }
 
-/* An operation of fabemu.h, and the calls that offer it. */
+/* Each operation of libfabric: the operation of fabemu.h, and the kinds of calls that offer it. */
 static const struct {
     uint8_t op;
     uint8_t calls;
@@ -121,8 +118,8 @@ static const struct {
 #define OPS (sizeof ops / sizeof ops[0])
 
 /*
- * Find the operation and the type of fabemu.h, the size of an element, and how many an operation
- * may have.
+ * Find the operation and the type of fabemu.h, the size of an element, and the most elements of an
+ * operation.
  */
 static int atomic_find(enum atomic_call call, enum fi_datatype type, enum fi_op op,
                        struct atomic_job *job)
@@ -186,7 +183,7 @@ static int atomic_local(const struct atomic_local *from, size_t element, struct 
     return 0;
 }
 
-/* Convert further local elements, which must be as many. */
+/* Convert the elements of another local array, which must have the same number. */
 static int atomic_local_more(const struct atomic_local *from, const struct atomic_job *job,
                              struct atomic_array *to)
 {
@@ -196,7 +193,6 @@ static int atomic_local_more(const struct atomic_local *from, const struct atomi
     return err || count == job->count ? err : -FI_EINVAL;
 }
 
-/* Check that the remote pieces have all elements. */
 static int atomic_remote_check(const struct atomic *a, struct atomic_job *job)
 {
     size_t left = job->count;
@@ -238,7 +234,7 @@ static int atomic_check(const struct ofi_ep *ep, const struct atomic *a, struct 
 
 /* --- starting operations ------------------------------------------------------------ */
 
-/* Copy elements into the operation. NULL: the call has no such elements. */
+/* Copy elements into the operation. Returns NULL if the call has no such array. */
 static const void *atomic_copy(const struct atomic_array *from, size_t at, size_t bytes, void *to)
 {
     struct fabemu_iov iov[OFI_IOV_MAX];
@@ -266,8 +262,9 @@ static void *atomic_place(const struct atomic_job *job, const struct atomic_arra
 }
 
 /*
- * Find where an operation on at most @count elements from @done on reads its operands and stores
- * its results. Reduce @count to the number of elements that it may have.
+ * Find where an operation on at most @count elements, beginning with number @done, reads its
+ * operands and stores its results. Reduce @count to the number of elements that are contiguous
+ * there.
  */
 static void atomic_places(const struct atomic_job *job, size_t done, size_t *count,
                           struct fabemu_atomic *what)
@@ -291,7 +288,8 @@ static void atomic_remote_skip(struct atomic_remote *remote)
 }
 
 /*
- * Start an operation on elements from @done on. Returns their number, or a negative FI_E number.
+ * Start an operation on elements from number @done on. Returns the number of its elements, or a
+ * negative FI_E number.
  */
 static ssize_t atomic_part(struct ofi_op *op, const struct atomic_job *job, size_t done,
                            const struct atomic_remote *remote)
@@ -317,14 +315,14 @@ static ssize_t atomic_part(struct ofi_op *op, const struct atomic_job *job, size
     return err ? -ofi_errno(err) : (ssize_t)count;
 }
 
-/* Start all operations of a call that needs several. Errors: if none was started. */
+/* Start all operations of a call that needs several. Returns an error only if none was started. */
 static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
 {
     struct atomic_remote remote = {.ioc = job->remote};
     uint32_t most = (uint32_t)job->count, started = 0;
     ssize_t n = 0;
 
-    ofi_op_split(whole, most); /* at most one for each element */
+    ofi_op_split(whole, most); /* one for each element is an upper limit */
     for (size_t done = 0; done < job->count; started++) {
         struct ofi_op *op = ofi_op_part(whole);
 
@@ -343,7 +341,6 @@ static int atomic_split(struct ofi_op *whole, const struct atomic_job *job)
     return 0;
 }
 
-/* Return whether one operation is enough. */
 static bool atomic_is_one(const struct atomic_job *job)
 {
     struct fabemu_atomic what = {0};
@@ -382,7 +379,7 @@ static ssize_t atomic_start(struct fid_ep *fid, const struct atomic *a)
 
 /* --- calls without flags ------------------------------------------------------------ */
 
-/* The target of a call that names one remote address; it has as many elements as the call. */
+/* The target of a call that names one remote address; all elements of the call are there. */
 struct atomic_target {
     fi_addr_t dest;
     uint64_t addr, key;

@@ -2,14 +2,16 @@
 /*
  * av.c - address vectors: an fi_addr_t is an index into a table of peers (table.c).
  *
- * Successive processes of a node may use the same queues: their entries differ by incarnation. An
- * entry without an incarnation (from a name given as text) matches every process. An address of
- * this host, such as 127.0.0.1, is looked up when it is inserted and, if no process of the host has
- * its port then, again whenever it is used (OFI_NODE_SELF).
+ * Successive processes of a node may use the same queues; the incarnation distinguishes their
+ * entries. An entry without an incarnation, which comes from a name or an IPv4 address, matches
+ * each of them. An address of this host, such as 127.0.0.1, is looked up when it is inserted. If no
+ * process of the host has that port yet, it is looked up again at each use, until one has it
+ * (OFI_NODE_SELF).
  *
- * FI_AV_MAP and FI_AV_TABLE are treated alike. With FI_EVENT, too, an address is inserted before
- * the call returns, and the events are in the event queue then.
+ * FI_AV_MAP and FI_AV_TABLE are treated alike. Even with FI_EVENT, all addresses are inserted, and
+ * all events are in the event queue, when the call returns.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/table.h"
 #include "nic/ofi/unsupported.h"
 
@@ -17,16 +19,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AV_CONTEXT_BITS 16 /* most bits of an fi_addr_t for the index of a receive context */
+#define AV_CONTEXT_BITS 16 /* upper limit for context_bits */
 
 struct ofi_av {
     struct fid_av av_fid;
     struct ofi_domain *domain;
     enum fi_av_type type;
-    unsigned context_bits; /* highest bits of an fi_addr_t, the index of a receive context */
-    bool events;           /* insertions are reported to eq (FI_EVENT) */
+    /* how many of the highest bits of an fi_addr_t are the index of a receive context */
+    unsigned context_bits;
+    bool events;           /* eq gets an event for each insertion (FI_EVENT) */
     struct fid_eq *eq;     /* NULL: none is bound */
-    _Atomic uint32_t refs; /* endpoints bound */
+    _Atomic uint32_t refs; /* number of bound endpoints */
     struct ofi_entries entries;
 };
 
@@ -46,9 +49,9 @@ void ofi_av_release(struct ofi_av *av)
 }
 
 /*
- * Find the process for an entry whose address names only this host and a port, and remember it if
- * the table is writable. Errors: -FI_ECONNREFUSED, no process of this host has opened an endpoint
- * there.
+ * Find the process for an entry whose address names only this host and a port. Store it in the
+ * table if that is writable. Errors: -FI_ECONNREFUSED, no process of this host has opened an
+ * endpoint there.
  */
 static int av_resolve(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
@@ -78,7 +81,7 @@ int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     unsigned bits = av->context_bits;
-    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* of its queues */
+    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* that of the context */
     int err = ofi_av_endpoint(av, addr, ret);
 
     for (unsigned kind = 0; kind < OFI_KINDS && !err; kind++) {
@@ -116,10 +119,9 @@ struct av_list {
     const void *array;
     size_t count;
     struct ofi_addr first; /* the first address of the range */
-    size_t ports;          /* of each node of the range */
+    size_t ports;          /* number of ports of each node of the range */
 };
 
-/* Find the address @index of the list. Errors: -FI_EINVAL. */
 static int list_at(const struct ofi_av *av, const struct av_list *list, size_t index,
                    struct ofi_addr *ret)
 {
@@ -147,7 +149,7 @@ static int av_insert_one(struct ofi_av *av, const struct av_list *list, size_t i
 
     if (!err)
         err = ofi_addr_dest(&addr, av->domain->fab);
-    if (err && err != -FI_ECONNREFUSED) /* this one is looked up again when it is used */
+    if (err && err != -FI_ECONNREFUSED) /* a refused address is looked up again at each use */
         return err;
     return ofi_entries_add(&av->entries,
                            &(struct ofi_peer){
@@ -158,7 +160,6 @@ static int av_insert_one(struct ofi_av *av, const struct av_list *list, size_t i
                            ret);
 }
 
-/* Report the error of an insertion. Errors: -FI_ENOMEM. */
 static int report_error(struct ofi_av *av, size_t index, int err, void *context)
 {
     return ofi_eq_report_error(av->eq, &(struct fi_eq_err_entry){
@@ -181,7 +182,7 @@ static int report_complete(struct ofi_av *av, size_t inserted, void *context)
     return ofi_eq_report(av->eq, FI_AV_COMPLETE, &entry, sizeof entry);
 }
 
-/* Check the arguments that all calls for insertion have. */
+/* Check the arguments that are common to all calls that insert addresses. */
 static int insert_check(const struct ofi_av *av, const struct av_list *list,
                         const fi_addr_t *fi_addr, uint64_t flags, const void *context)
 {
@@ -240,7 +241,7 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodes, cons
         ofi_addr_parse(node, service, 0, &list.first))
         return -FI_EINVAL;
     if (nodes > 1 && list.first.node >= OFI_NODE_SELF)
-        return -FI_EINVAL; /* only numbers and their addresses have a successor */
+        return -FI_EINVAL; /* a range needs numbers or IPv4 addresses */
     if (!ofi_addr_has_queues(&list.first))
         return -FI_EINVAL;
     return av_insert_list(ofi_av_of(&fid->fid), &list, fi_addr, flags, context);
@@ -348,7 +349,7 @@ static struct fi_ops_av av_ops = {
 
 static int attr_check(const struct fi_av_attr *attr)
 {
-    /* FI_SYMMETRIC describes the addresses, which makes no difference here */
+    /* FI_SYMMETRIC makes no difference to this provider */
     if (attr->flags & ~(uint64_t)(FI_EVENT | FI_READ | FI_SYMMETRIC))
         return -FI_EBADFLAGS;
     if (attr->rx_ctx_bits < 0 || attr->rx_ctx_bits > AV_CONTEXT_BITS || attr->type > FI_AV_TABLE ||

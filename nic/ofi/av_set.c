@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * av_set.c - sets of addresses, which say who the members of a group are.
+ * av_set.c - sets of addresses, which define the members of groups.
  *
  * A set is an array of addresses, in the order in which they were added. Programs build a set only
  * once for each group, so a linear search is good enough. Programs use the address of a set
@@ -56,7 +56,7 @@ static void set_drop(struct ofi_av_set *set, uint32_t at)
 
 int ofi_av_set_copy(const struct ofi_av_set *from, fi_addr_t **addr, uint32_t *count)
 {
-    struct ofi_av_set *set = (struct ofi_av_set *)from; /* only its lock is changed */
+    struct ofi_av_set *set = (struct ofi_av_set *)from; /* only the lock is changed */
     size_t bytes;
 
     ofi_lock(&set->lock);
@@ -101,7 +101,6 @@ static int set_remove(struct fid_av_set *fid, fi_addr_t addr)
     return err;
 }
 
-/* How set_combine() computes the new contents of a set from those of two sets. */
 enum set_how { SET_UNION, SET_INTERSECT, SET_DIFF };
 
 static bool list_has(const fi_addr_t *list, uint32_t count, fi_addr_t addr)
@@ -132,7 +131,7 @@ static int set_change(struct ofi_av_set *set, const fi_addr_t *list, uint32_t co
     return 0;
 }
 
-/* The other set is copied first, so that no thread holds the locks of two sets. */
+/* Combine @to with a copy of @from, so that no thread holds the locks of two sets. */
 static int set_combine(struct fid_av_set *to, const struct fid_av_set *from, enum set_how how)
 {
     struct ofi_av_set *set = set_of(to);

@@ -2,14 +2,13 @@
 /*
  * cm.c - connections of FI_EP_MSG endpoints: connect, accept, reject, shut down.
  *
- * Each such endpoint, and each passive endpoint, has a *channel*: a queue of its own for messages
- * about connections. A client sends CM_CONNECT to the channel of a passive endpoint. The server
- * answers CM_ACCEPT, with the address of the endpoint that it uses, or CM_REJECT. The client
- * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection. If the channel to which a
- * CM_CONNECT or a CM_ACCEPT goes has closed, the send of this message fails, which ends the
- * attempt. A channel that closes refuses the messages that have arrived: it answers CM_CONNECT by
- * CM_REJECT, and CM_ACCEPT by CM_SHUTDOWN. The messages come from other processes, so each field is
- * checked.
+ * Each FI_EP_MSG endpoint, and each passive endpoint, has a *channel*: a separate queue for
+ * messages about connections. A client sends CM_CONNECT to the channel of a passive endpoint. The
+ * server answers CM_ACCEPT, with the address of the endpoint that it uses, or CM_REJECT. The client
+ * confirms CM_ACCEPT by CM_CONFIRM. CM_SHUTDOWN ends a connection. If a channel has closed, the
+ * send of a CM_CONNECT or CM_ACCEPT to it fails, which ends the attempt to connect. A channel that
+ * closes answers each CM_CONNECT that has arrived by CM_REJECT, and each CM_ACCEPT by CM_SHUTDOWN.
+ * The messages come from other processes, so the receiver checks each field.
  *
  * A callback of the adapter only appends a message to the list of its channel. The threads that
  * read the event queue handle the list (ofi_cm_step()), because a callback must not call the
@@ -28,24 +27,23 @@ enum cm_kind { CM_CONNECT = 1, CM_ACCEPT, CM_CONFIRM, CM_REJECT, CM_SHUTDOWN, CM
 struct cm_message {
     uint32_t kind;        /* enum cm_kind */
     uint16_t channel;     /* queue of the sender's channel */
-    uint16_t bytes;       /* of data */
-    struct ofi_addr addr; /* of the sender's endpoint */
+    uint16_t bytes;       /* bytes of data */
+    struct ofi_addr addr; /* address of the sender's endpoint */
     uint8_t data[OFI_CM_DATA_BYTES];
 };
 #define CM_HEAD_BYTES offsetof(struct cm_message, data)
 
-/* Return whether the sender of a message of this kind must learn that its receiver has closed. */
+/* Return whether the sender of such a message must learn that the receiving channel has closed. */
 static bool cm_begins(enum cm_kind kind)
 {
     return kind == CM_CONNECT || kind == CM_ACCEPT;
 }
 
-/* A message that is sent or received. */
 struct cm_op {
     struct fabemu_req req;
     struct ofi_cm *cm;
-    struct cm_op *next;      /* in cm->ops */
-    struct cm_op *next_done; /* in cm->done */
+    struct cm_op *next;      /* next in cm->ops */
+    struct cm_op *next_done; /* next in cm->done */
     bool sent;
     struct cm_message message;
 };
@@ -60,7 +58,7 @@ static int64_t cm_clock_ms(void)
 
 /* --- channels ----------------------------------------------------------------------- */
 
-/* Callback of the adapter. The lock is never held while the adapter is called. */
+/* Callback of the adapter. The channel's lock is never held during a call of the adapter. */
 static void cm_done(struct fabemu_req *req)
 {
     struct cm_op *op = container_of(req, struct cm_op, req);
@@ -173,7 +171,8 @@ void ofi_cm_close(struct ofi_cm *cm)
 {
     if (!cm->queue)
         return;
-    /* each callback appends to the list of completed messages, so free none before the last */
+    /* each callback appends to the list of completed messages, so free nothing before the last
+       callback */
     for (struct cm_op *op = cm->ops; op; op = op->next)
         fabemu_abort(cm->fab, &op->req);
     while (cm->ops) {
@@ -216,7 +215,7 @@ static void cm_report_error(struct ofi_cm *cm, int error, const void *data, size
     ofi_eq_report_error(cm->eq, &entry);
 }
 
-/* Let the data of the connection flow. O5 pairs with O4 in ofi_cm_peer(). */
+/* The endpoint is connected: it may send data. O5 pairs with O4 in ofi_cm_peer(). */
 static void cm_connected(struct ofi_cm *cm, const void *data, size_t bytes)
 {
     cm->state = CM_CONNECTED;
@@ -243,7 +242,7 @@ static struct ofi_peer peer_of(const struct ofi_addr *addr)
     return peer;
 }
 
-/* Return whether a message is well-formed and comes from the process that it names. */
+/* Return whether a message is well-formed, and its address names the process that has sent it. */
 static bool message_is_valid(const struct cm_op *op)
 {
     const struct cm_message *message = &op->message;
@@ -255,7 +254,6 @@ static bool message_is_valid(const struct cm_op *op)
            message->addr.incarnation == op->req.src_incarnation;
 }
 
-/* Return whether the message comes from the process with which the endpoint connects. */
 static bool is_from_peer(const struct ofi_cm *cm, const struct cm_op *op)
 {
     return op->req.src_node == cm->peer.node &&
@@ -322,7 +320,10 @@ static struct cm_op *done_take(struct ofi_cm *cm)
     return op;
 }
 
-/* A process that dies sends no CM_SHUTDOWN, and one that never accepts sends nothing. */
+/*
+ * Find peers that do not answer: a process that dies sends no CM_SHUTDOWN, and a server may never
+ * accept.
+ */
 static void cm_check_time(struct ofi_cm *cm)
 {
     uint64_t silence_ms = fabemu_info(cm->fab)->bounds.silence_ms;
@@ -411,11 +412,11 @@ int ofi_cm_shutdown(struct ofi_cm *cm)
 {
     if (cm->state != CM_CONNECTED)
         return -FI_ENOTCONN;
-    cm_disconnected(cm); /* both endpoints get FI_SHUTDOWN, as with other providers */
+    cm_disconnected(cm); /* as with other providers, both endpoints get FI_SHUTDOWN */
     return cm_send(cm, CM_SHUTDOWN, &cm->addr, &cm->peer, cm->peer_channel, NULL, 0);
 }
 
-/* Answer a message to a channel that closes, so that its sender does not wait. */
+/* Answer a message to a channel that is being closed, so that its sender does not wait. */
 static void cm_refuse(struct ofi_cm *cm, const struct cm_op *op, const struct ofi_addr *own)
 {
     const struct cm_message *message = &op->message;

@@ -6,7 +6,7 @@
 #ifndef NIC_OFI_CM_H
 #define NIC_OFI_CM_H
 
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #define OFI_CM_DATA_BYTES 256 /* FI_OPT_CM_DATA_SIZE */
 /* requests for connections that the program has neither accepted nor rejected */
@@ -15,50 +15,51 @@
 enum ofi_cm_state {
     CM_IDLE,
     CM_LISTENING,  /* the channel of a passive endpoint */
-    CM_CONNECTING, /* a client waits for the server's answer */
-    CM_ACCEPTING,  /* a server waits for the client's confirmation */
+    CM_CONNECTING, /* a client that waits for the server's answer */
+    CM_ACCEPTING,  /* a server that waits for the client's confirmation */
     CM_CONNECTED,
     CM_CLOSED
 };
 
 struct cm_op;
 
-/* A channel; see cm.c. */
+/* A channel; cm.c describes it. */
 struct ofi_cm {
     struct fabemu *fab;
     struct fid *fid;   /* the endpoint or passive endpoint */
     struct fid_eq *eq; /* NULL: not bound yet */
     struct fabemu_queue *queue;
-    struct ofi_cm *next; /* in the list of the event queue */
+    struct ofi_cm *next; /* next in the list of the event queue */
     enum ofi_cm_state state;
-    struct ofi_addr addr;    /* of the endpoint */
-    struct ofi_peer peer;    /* the endpoint's peer; fixed while `connected` is set */
-    uint16_t peer_channel;   /* queue of the peer's channel */
-    _Atomic bool connected;  /* data may be sent; read without a lock */
-    uint64_t breaks;         /* fabemu_breaks() of the peer's node when the connection began */
-    int64_t began_ms;        /* when connecting began */
-    int64_t probe_ms;        /* when the peer is checked next */
-    struct cm_op *ops;       /* all messages in progress or not handled yet */
-    pthread_mutex_t lock;    /* protects the two fields below; callbacks take it */
-    struct cm_op *done;      /* messages that were sent or have arrived, oldest first */
+    struct ofi_addr addr;   /* address of the endpoint */
+    struct ofi_peer peer;   /* the endpoint's peer; does not change while `connected` is set */
+    uint16_t peer_channel;  /* queue of the peer's channel */
+    _Atomic bool connected; /* data may be sent; read without a lock */
+    uint64_t breaks;        /* fabemu_breaks() of the peer's node when the connection began */
+    int64_t began_ms;       /* when the attempt to connect began */
+    int64_t probe_ms;       /* when the peer is checked next */
+    struct cm_op *ops;      /* all messages in progress or not handled yet */
+    pthread_mutex_t lock;   /* protects the two fields below; callbacks take it */
+    /* messages that were sent or have arrived, and are not handled yet; oldest first */
+    struct cm_op *done;
     struct cm_op **done_end; /* the end of that list */
 };
 
 /*
- * A client's request for a connection: fi_info.handle of an FI_CONNREQ event. It exists until it
- * was accepted or rejected or its passive endpoint has closed, and while an endpoint refers to it.
- * Its fabric has a list of all requests, because a program may pass the handle of a request that
- * does not exist any more. The fields from refs to next are protected by fabric->request_lock.
+ * A client's request for a connection: fi_info.handle of an FI_CONNREQ event. It exists until it is
+ * accepted or rejected or its passive endpoint closes, and longer if an endpoint still refers to
+ * it. Its fabric has a list of all requests, by which handles of requests that do not exist any
+ * more are recognised. The fields from refs to next are protected by fabric->request_lock.
  */
 struct ofi_request {
     struct fid fid;
     struct ofi_fabric *fabric;
     uint32_t refs;
-    bool answered;            /* somebody accepts or rejects it, or has done so */
-    struct ofi_pep *pep;      /* while it is not answered */
-    struct ofi_request *next; /* in the list of the fabric */
-    struct ofi_addr addr;     /* of the client's endpoint */
-    uint16_t channel;         /* queue of its channel */
+    bool answered;            /* a thread accepts or rejects it, or has done so */
+    struct ofi_pep *pep;      /* the passive endpoint, while it is not answered; then NULL */
+    struct ofi_request *next; /* next in the list of the fabric */
+    struct ofi_addr addr;     /* address of the client's endpoint */
+    uint16_t channel;         /* queue of the client's channel */
 };
 
 /**
@@ -68,11 +69,11 @@ struct ofi_request {
 int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue);
 /**
  * ofi_cm_start - add the channel to @eq, and receive messages. Lock: none.
- * @receives: how many messages may arrive before they are handled.
+ * @receives: how many receives to post: so many messages may arrive before they are handled.
  * Errors: -FI_ENOMEM and those of fabemu_recv(); then the caller closes the channel.
  */
 int ofi_cm_start(struct ofi_cm *cm, struct fid_eq *eq, unsigned receives);
-/** ofi_cm_close - close the channel, which is in no event queue any more. Lock: none. */
+/** ofi_cm_close - close the channel. The caller has removed it from its event queue. Lock: none. */
 void ofi_cm_close(struct ofi_cm *cm);
 
 /** ofi_cm_step - step the adapter, handle what has arrived, and check the time limits. */
@@ -81,7 +82,8 @@ void ofi_cm_step(struct ofi_cm *cm);
 /** ofi_cm_data_check - check data for the peer of a connection. Pure. Errors: -FI_EINVAL. */
 int ofi_cm_data_check(const void *data, size_t bytes);
 /**
- * ofi_cm_connect, ofi_cm_accept, ofi_cm_reject, ofi_cm_shutdown - send the message that does it.
+ * ofi_cm_connect, ofi_cm_accept, ofi_cm_reject, ofi_cm_shutdown - send the message for this step of
+ * a connection.
  * @own: address of the endpoint. Errors: -FI_EOPBADSTATE, -FI_EINVAL (too much data), -FI_ENOTCONN,
  * and those of fabemu_send().
  */
@@ -93,9 +95,9 @@ int ofi_cm_reject(struct ofi_cm *cm, const struct ofi_addr *own, const struct of
                   const void *data, size_t bytes);
 int ofi_cm_shutdown(struct ofi_cm *cm);
 /**
- * ofi_cm_refuse - close the channel to new messages, and refuse each message that has arrived and
- * was not handled. @own: as above.
- * Lock: none; the channel is in no event queue any more.
+ * ofi_cm_refuse - let the channel accept no more messages, and refuse each message that has arrived
+ * and was not handled. The caller has removed the channel from its event queue. @own: as above.
+ * Lock: none.
  * ofi_cm_drain - wait for the last messages that are being sent, for at most a second. Lock: none.
  */
 void ofi_cm_refuse(struct ofi_cm *cm, const struct ofi_addr *own);
@@ -132,8 +134,10 @@ struct ofi_request *ofi_request_hold(struct ofi_fabric *fabric, const struct fid
 void ofi_request_release(struct ofi_request *request);
 /**
  * ofi_request_answer - begin to accept or reject the request. @pep: NULL, or the passive endpoint
- * that the request must have. Returns false if it has another one, or was answered before.
- * ofi_request_answered - end that. @sent: the answer was sent, else another may be tried.
+ * that the request must have. Returns false if the request has another passive endpoint, or was
+ * answered before.
+ * ofi_request_answered - end the answer. @sent: the answer was sent; if not, another answer may be
+ * tried.
  */
 bool ofi_request_answer(struct ofi_request *request, const struct ofi_pep *pep);
 void ofi_request_answered(struct ofi_request *request, bool sent);

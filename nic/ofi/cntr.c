@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cntr.c - completion counters. Reading a counter steps the adapter. */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -71,8 +72,8 @@ static int cntr_seterr(struct fid_cntr *fid, uint64_t value)
 }
 
 /*
- * Wait until the counter reaches @threshold. Also returns when an operation has failed, because the
- * counter might then never reach it.
+ * Wait until the counter reaches @threshold. A failed operation ends the wait, because the counter
+ * might then never reach @threshold.
  */
 static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 {
@@ -134,7 +135,7 @@ int ofi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct f
 
     if (attr->events != FI_CNTR_EVENTS_COMP)
         return -FI_ENOSYS;
-    if (attr->flags) /* such as FI_PEER */
+    if (attr->flags) /* flags such as FI_PEER are not supported */
         return -FI_EINVAL;
     cntr = calloc(1, sizeof *cntr);
     if (!cntr)

@@ -6,13 +6,12 @@
  * several operations:
  * - allgather: a broadcast by each member, in the switches.
  * - reduce-scatter: a reduction to each member, in the switches.
- * - scatter, gather, alltoall: a message from each member to each other member for which it has
- *   data. (Broadcasts in the switches would carry all data to all members.) Each member receives
- *   these messages in a queue that it has for the group. Their tag is the number of the collective.
- * In all collectives, @count is the number of elements that one member sends to another. A group of
- * n members therefore needs buffers of n times @count elements for the result of allgather, gather
- * and alltoall, and for the operand of reduce-scatter, scatter and alltoall. Source: the figures of
- * fi_collective(3).
+ * - scatter, gather, alltoall: each member sends one message to each other member for which it has
+ * data. (Broadcasts in the switches would carry all data to all members.) Each member has a queue
+ * for these messages in each group. Their tag is the number of the collective. In all collectives,
+ * @count is the number of elements that one member sends to another. A group of n members therefore
+ * needs buffers of n times @count elements for the result of allgather, gather and alltoall, and
+ * for the operand of reduce-scatter, scatter and alltoall. Source: the figures of fi_collective(3).
  *
  * Each call is an operation in parts (op.c), which completes when all its parts have completed. All
  * parts are taken from the pool before the first one is posted. Otherwise a call that returns
@@ -25,7 +24,6 @@
 
 #define COLL_FLAGS (FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | OFI_DELIVERED)
 
-/* The arguments of a call. */
 struct coll {
     enum fi_collective_op kind;
     const void *buf;
@@ -38,17 +36,16 @@ struct coll {
     void *context;
 };
 
-/* A call whose arguments were checked. */
 struct coll_job {
     enum fi_collective_op kind;
     struct ofi_mc *mc;
     const char *in;
     char *out;
-    unsigned op, type; /* of fabemu.h */
+    unsigned op, type; /* those of fabemu.h */
     size_t count;
-    size_t bytes; /* of @count elements */
+    size_t bytes; /* size of @count elements */
     uint32_t root;
-    uint64_t number; /* of this collective in the group */
+    uint64_t number; /* number of this collective in the group */
 };
 
 /* --- parts -------------------------------------------------------------------------- */
@@ -96,7 +93,7 @@ static int post_reduce(const struct coll_job *job, uint32_t part, struct ofi_op 
                          job->op, job->type, node_of(job, job->root), &op->req);
 }
 
-/* Reduce the elements that are for member @part, with that member as the root. */
+/* Reduce the elements for member @part, which is the root. */
 static int post_reduce_scatter(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
     return fabemu_reduce(job->mc->group, job->in + part * job->bytes,
@@ -104,14 +101,16 @@ static int post_reduce_scatter(const struct coll_job *job, uint32_t part, struct
                          node_of(job, part), &op->req);
 }
 
-/* Broadcast the elements of member @part. */
 static int post_allgather(const struct coll_job *job, uint32_t part, struct ofi_op *op)
 {
     return fabemu_broadcast(job->mc->group, job->out + part * job->bytes, job->bytes,
                             node_of(job, part), &op->req);
 }
 
-/* Return the data of a message. By it, the receiver checks that both called the same collective. */
+/*
+ * Return the completion data for a message, which differs between collectives. The receiver
+ * compares it to check that both members have called the same collective.
+ */
 static uint64_t message_data(const struct coll_job *job)
 {
     return (uint64_t)job->kind << 56 | job->bytes;
@@ -131,8 +130,8 @@ static int send_to(const struct coll_job *job, uint32_t rank, const char *from, 
 }
 
 /*
- * Callback of the adapter. If the group breaks, a part in the switches and a part sent as a message
- * end with different errors. The program gets the same error for both.
+ * Callback of the adapter. When a group breaks, parts in the switches end with another error than
+ * parts that are messages. Report the same error for both.
  */
 static void part_done(struct ofi_op *op)
 {
@@ -144,7 +143,10 @@ static void part_done(struct ofi_op *op)
     ofi_op_part_done(op);
 }
 
-/* Callback of the adapter. The message must have @op->room bytes, and the data @op->expected. */
+/*
+ * Callback of the adapter. The message must have @op->room bytes and the completion data
+ * @op->expected.
+ */
 static void received(struct ofi_op *op)
 {
     if (!op->error && (op->req.data != op->expected || op->req.bytes != op->room))
@@ -194,12 +196,11 @@ static int post_alltoall(const struct coll_job *job, uint32_t part, struct ofi_o
 
 enum coll_parts {
     PARTS_ONE,
-    PARTS_MEMBERS, /* one for each member */
-    PARTS_ROOT,    /* at the root one for each other member, elsewhere one */
-    PARTS_PAIRS    /* two for each other member */
+    PARTS_MEMBERS, /* one part for each member */
+    PARTS_ROOT,    /* at the root: one part for each other member; at the others: one part */
+    PARTS_PAIRS    /* two parts for each other member */
 };
 
-/* Size of a buffer. */
 enum coll_size {
     SIZE_NONE, /* there is no buffer */
     SIZE_ONE,  /* @count elements */
@@ -210,9 +211,10 @@ static const struct coll_kind {
     int (*post)(const struct coll_job *job, uint32_t part, struct ofi_op *op);
     enum coll_parts parts;
     enum coll_size in, out;
-    bool in_at_root, out_at_root; /* the buffer is used at the root only */
+    bool in_at_root, out_at_root; /* only the root uses the buffer */
     bool has_root, has_op;
-    enum fabemu_coll counted; /* the fabric's report counts each part; FABEMU_COLLS: none */
+    /* each part counts as this collective in the fabric's report; FABEMU_COLLS: as none */
+    enum fabemu_coll counted;
 } kinds[] = {
     [FI_BARRIER] = {.post = post_barrier, .counted = FABEMU_COLL_BARRIER},
     [FI_BROADCAST] = {.post = post_broadcast,
@@ -269,7 +271,7 @@ static uint32_t parts_of(const struct coll_job *job)
     uint32_t members = job->mc->members;
 
     if (members == 1)
-        return 0; /* own_copy() does everything */
+        return 0; /* own_copy() does all the work */
     switch (kinds[job->kind].parts) {
     case PARTS_MEMBERS:
         return members;
@@ -282,7 +284,7 @@ static uint32_t parts_of(const struct coll_job *job)
     }
 }
 
-/* Copy the elements that this member has for itself, except where the switches do it. */
+/* Copy the elements from this member to itself, unless the switches do so. */
 static void own_copy(const struct coll_job *job)
 {
     const struct coll_kind *kind = &kinds[job->kind];
@@ -298,7 +300,10 @@ static void own_copy(const struct coll_job *job)
 
 /* --- checking a call ---------------------------------------------------------------- */
 
-/* Find the enum fabemu_op for @op. Errors: -FI_EOPNOTSUPP, also if it does not apply to @type. */
+/*
+ * Find the enum fabemu_op for @op. Errors: -FI_EOPNOTSUPP, there is none, or it does not apply to
+ * @type.
+ */
 static int op_find(enum fi_op op, unsigned type, unsigned *ret)
 {
     static const uint8_t ops[] = {
@@ -314,7 +319,7 @@ static int op_find(enum fi_op op, unsigned type, unsigned *ret)
     return fabemu_reducible(*ret, type) ? 0 : -FI_EOPNOTSUPP;
 }
 
-/* Find the type and, if the collective has one, the operation. Sets the size of an element. */
+/* Find the type, its size and, for reductions, the operation. */
 static int types_find(enum fi_collective_op kind, enum fi_datatype datatype, enum fi_op op,
                       struct coll_job *job, size_t *element)
 {
@@ -399,7 +404,6 @@ static int coll_check(const struct ofi_ep *ep, const struct coll *coll, struct c
 
 /* --- posting ------------------------------------------------------------------------ */
 
-/* Return unused parts to the pool. */
 static void parts_drop(struct ofi_op *part)
 {
     while (part) {
@@ -410,7 +414,7 @@ static void parts_drop(struct ofi_op *part)
     }
 }
 
-/* Take all parts from the pool, in a list. NULL: there are not enough. */
+/* Take all parts from the pool, as a list. NULL: the pool has too few. */
 static struct ofi_op *parts_take(struct ofi_op *whole, uint32_t count)
 {
     struct ofi_op *list = NULL;
@@ -430,8 +434,8 @@ static struct ofi_op *parts_take(struct ofi_op *whole, uint32_t count)
 }
 
 /*
- * Post all parts. If the adapter refuses one, which happens only when the fabric is gone, the call
- * completes with an error.
+ * Post all parts. The adapter refuses a part only if the fabric is gone; then the call completes
+ * with an error.
  */
 static void parts_post(struct coll_job *job, struct ofi_op *whole, struct ofi_op *part,
                        uint32_t count)
@@ -443,7 +447,7 @@ static void parts_post(struct coll_job *job, struct ofi_op *whole, struct ofi_op
     ofi_lock(&mc->lock);
     job->number = mc->posted++;
     while (part) {
-        struct ofi_op *next = part->next; /* a posted part may be in use again */
+        struct ofi_op *next = part->next; /* once posted, a part may complete and be used again */
 
         err = kinds[job->kind].post(job, posted, part);
         if (err)

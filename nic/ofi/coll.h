@@ -2,19 +2,21 @@
 /*
  * coll.h - groups of endpoints (FI_COLLECTIVE).
  *
- * A program names the members by a set of addresses (av_set.c). All members join: they exchange
- * messages, and the first member asks the fabric to create a group in its switches (join.c). The
- * address of the group object (mc.c) is then an argument of each collective (coll.c).
+ * A program names the members by a set of addresses (av_set.c). To join, all members exchange
+ * messages, and the first member asks the fabric to create a group in its switches (join.c). Each
+ * collective (coll.c) then has the address of the group object (mc.c) as an argument.
  */
 #ifndef NIC_OFI_COLL_H
 #define NIC_OFI_COLL_H
 
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #define OFI_AV_SET_ADDR (UINT64_C(1) << 62)     /* the address of every set */
 #define OFI_MC_ADDR     (UINT64_C(1) << 62 | 1) /* the first address of a group; more follow */
-/* the queue of each process for messages of join.c; no port of libfabric's addresses stands for it,
-   because port 0 means any free queues */
+/*
+ * each process's queue for messages of join.c; it belongs to no port, because port 0 means any free
+ * queues
+ */
 #define OFI_JOIN_QUEUE 1
 
 struct ofi_av_set {
@@ -31,29 +33,30 @@ int ofi_av_set_copy(const struct ofi_av_set *set, fi_addr_t **addr, uint32_t *co
 struct ofi_join;
 
 /*
- * A group that an endpoint has joined or is joining. Except `next`, `refs` and `closing`, the
- * fields above the lock do not change after `joined` is set.
+ * A group that an endpoint has joined or is joining. After `joined` is set, only `next`, `refs` and
+ * `closing` and the fields below the lock change.
  */
 struct ofi_mc {
     struct fid_mc mc_fid;
     struct ofi_ep *ep;
-    struct ofi_mc *next;        /* in the event queue's list of groups that are joining */
-    uint32_t members, rank;     /* number of members; position of this one */
+    struct ofi_mc *next;        /* next in the event queue's list of groups that are joining */
+    uint32_t members, rank;     /* number of members; position of this member */
     struct ofi_peer *peer;      /* the members, in the order of the set */
     uint16_t *queue_of;         /* each member's queue for messages of this group */
-    struct fabemu_queue *queue; /* this member's queue for them */
-    struct fabemu_group *group; /* NULL: only one member, or not in the fabric's group yet */
-    struct ofi_join *join;      /* NULL once it has joined */
+    struct fabemu_queue *queue; /* this member's queue for such messages */
+    /* NULL: the group has only one member, or the fabric's group is not joined yet */
+    struct fabemu_group *group;
+    struct ofi_join *join; /* the state of joining; NULL when the member has joined */
     _Atomic bool joined;
     _Atomic uint32_t refs; /* collectives in flight */
-    _Atomic bool closing;  /* collectives in flight are abandoned; set under the endpoint's lock */
+    /* the group is being closed, so no collective starts; set under the endpoint's lock */
+    _Atomic bool closing;
 
     struct ofi_lock lock; /* protects the order in which operations are posted */
     uint64_t posted;      /* number of collectives that were posted */
 };
 
 /* mc.c */
-/** ofi_join - implement fi_join(). */
 int ofi_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
              void *context);
 /**
@@ -84,7 +87,6 @@ void ofi_eq_remove_join(struct ofi_mc *mc);
 
 /* coll.c */
 extern struct fi_ops_collective ofi_coll_ops;
-/** ofi_coll_query - implement fi_query_collective(). */
 int ofi_coll_query(struct fid_domain *domain, enum fi_collective_op coll,
                    struct fi_collective_attr *attr, uint64_t flags);
 

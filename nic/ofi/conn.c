@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* conn.c - the calls of connected endpoints (FI_EP_MSG) that concern their connection; see cm.c */
+/* conn.c - calls for the connections of FI_EP_MSG endpoints; cm.c exchanges the messages */
 #include "nic/ofi/cm.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CONN_RECEIVES 4 /* messages about one connection that may wait to be handled */
+#define CONN_RECEIVES 4 /* receives that are posted for messages about one connection */
 
 int ofi_conn_open(struct ofi_ep *ep, const struct fi_info *info)
 {
@@ -40,7 +40,6 @@ int ofi_conn_enable(struct ofi_ep *ep)
     return err;
 }
 
-/* Tell the peer that the endpoint closes. */
 void ofi_conn_close(struct ofi_ep *ep)
 {
     if (!ep->cm)
@@ -49,7 +48,7 @@ void ofi_conn_close(struct ofi_ep *ep)
         ofi_eq_lock(ep->eq);
         ofi_cm_shutdown(ep->cm);
         ofi_eq_unlock(ep->eq);
-        ofi_eq_remove(ep->cm); /* so that no thread handles its messages during the rest */
+        ofi_eq_remove(ep->cm); /* so that no thread handles its messages any more */
         ofi_cm_refuse(ep->cm, &ep->cm->addr);
         ofi_cm_drain(ep->cm);
         ofi_cm_close(ep->cm);

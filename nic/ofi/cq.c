@@ -5,9 +5,11 @@
  * An entry of a completion queue is the completed operation itself (ofi.h). A read that finds no
  * entry steps the adapter once, checks again, and returns -FI_EAGAIN. Callers repeat such reads,
  * some of them (Open MPI's blocking send) without ever yielding. So after OFI_POLLS_BEFORE_IDLE
- * reads in a row that found nothing, each further one calls fabemu_idle(), which lets other threads
- * run. Yielding in every read would make the latency of short messages up to three times as long.
+ * reads in a row that found nothing, each further read calls fabemu_idle(), which lets other
+ * threads run. Yielding in every read would make the latency of short messages up to three times as
+ * long.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -17,15 +19,15 @@ void ofi_cq_poll_missed(struct ofi_cq *cq)
 {
     unsigned empty = atomic_load_explicit(&cq->empty, memory_order_relaxed);
 
-    if (empty < OFI_POLLS_BEFORE_SLEEP) /* not counted beyond this */
+    if (empty < OFI_POLLS_BEFORE_SLEEP) /* stop counting here */
         atomic_store_explicit(&cq->empty, empty + 1, memory_order_relaxed);
     if (empty >= OFI_POLLS_BEFORE_IDLE)
         fabemu_idle(cq->domain->fab, empty - OFI_POLLS_BEFORE_IDLE);
 }
 
 /*
- * Restart the count of polls that found nothing, because a poll found an entry or moved segments. A
- * caller that is receiving a long message is not idle.
+ * A poll has found an entry or moved segments: restart the count of polls that found nothing. For
+ * example, a caller that receives a long message is not idle.
  */
 static void cq_poll_found(struct ofi_cq *cq)
 {
@@ -75,9 +77,9 @@ static bool cq_ready(struct ofi_source *source)
 }
 
 /*
- * Remove the oldest entry, which was read. If it reported a peer's write, its operation then waits
- * for the next write, unless its endpoint is closing (ep_stop() in ep.c sets `closing` under the
- * same lock).
+ * Remove the oldest entry after the program has read it. If it reported a peer's write, its
+ * operation now waits for the next write, unless its endpoint is closing. (ep_stop() in ep.c sets
+ * `closing` under the same lock.)
  */
 static void cq_drop(struct ofi_cq *cq)
 {
@@ -174,8 +176,8 @@ static ssize_t cq_read(struct fid_cq *fid, void *buf, size_t count)
 }
 
 /*
- * Return the size of the caller's structure, which grew in libfabric 1.5 and 1.20. In the headers
- * with which this file is compiled it may have the size of 1.5 or that of 1.20.
+ * Return the size of the caller's struct fi_cq_err_entry, which grew in libfabric 1.5 and 1.20. The
+ * headers with which this file is compiled may be older or newer than 1.20.
  */
 static size_t cq_error_bytes(const struct ofi_cq *cq)
 {
@@ -213,7 +215,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
             entry.tag = op->req.tag;
         }
         if (cq_error_bytes(cq) > offsetof(struct fi_cq_err_entry, err_data_size))
-            /* the buffer err_data belongs to the caller, and we have no data for it */
+            /* err_data is the caller's buffer; this provider writes no data to it */
             entry.err_data = buf->err_data;
         memcpy(buf, &entry, cq_error_bytes(cq));
         cq_drop(cq);
@@ -230,7 +232,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
     struct ofi_wait wait = ofi_wait_begin(cq->domain->fab, timeout_ms);
     ssize_t got;
 
-    (void)cond; /* the condition, a threshold, is only a hint */
+    (void)cond; /* the threshold is only a hint */
     if (cq->source.wait_obj == FI_WAIT_NONE)
         return -FI_EINVAL;
     while ((got = cq_pop(cq, buf, count, source)) == -FI_EAGAIN)
@@ -283,7 +285,8 @@ void ofi_cq_forget(struct ofi_cq *cq, struct ofi_ep *ep)
 
             *at = op->next;
             if (op->pool != &ep->pool && op->pool != &ep->arrivals)
-                ofi_op_put(op); /* of a shared context; others are freed with the endpoint */
+                /* operations of a shared context; other operations are freed with their endpoint */
+                ofi_op_put(op);
         } else {
             cq->newest = *at;
             at = &(*at)->next;
@@ -351,7 +354,7 @@ int ofi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_c
     struct ofi_cq *cq;
     int err;
 
-    /* with FI_PEER, the entries would belong to another provider's queue */
+    /* FI_PEER would write entries to another provider's queue */
     if (!entry_bytes || attr->flags & ~(uint64_t)FI_AFFINITY)
         return -FI_EINVAL;
     cq = calloc(1, sizeof *cq);

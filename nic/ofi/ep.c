@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return whether @flags name a direction that this endpoint or context does not have. */
+/* Return whether @flags name a direction in which this endpoint or context has no transfers. */
 static bool ep_lacks_side(const struct ofi_ep *ep, uint64_t flags)
 {
     return (!ep->sends && flags & (FI_SEND | FI_READ | FI_WRITE)) ||
@@ -52,7 +52,7 @@ static int ep_bind_cntr(struct ofi_ep *ep, struct fid *fid, uint64_t flags)
 
     if (flags & ~(FI_SEND | FI_RECV | OFI_CAPS_ACCESS))
         return -FI_EBADFLAGS;
-    if (!flags || ep_lacks_side(ep, flags)) /* without flags it would count nothing */
+    if (!flags || ep_lacks_side(ep, flags)) /* without flags, the counter would count nothing */
         return -FI_EINVAL;
     for (unsigned i = 0; i < OFI_COUNTS; i++)
         if (flags & of[i] && ep->cntr[i])
@@ -100,7 +100,10 @@ int ofi_ep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     }
 }
 
-/* Open the queues that the address requests: of the first context, and those behind them. */
+/*
+ * Open queues for all contexts. The first context gets the queues in the address @source, and the
+ * others get the queues with the next numbers.
+ */
 static int queues_open_at(struct fabemu *fab, const struct ofi_addr *source, unsigned count,
                           struct fabemu_queue **queue)
 {
@@ -148,8 +151,8 @@ int ofi_ep_queues_open(struct ofi_ep *ep, unsigned contexts, struct fabemu_queue
 }
 
 /*
- * If the completion queue for receives has a format with completion data, wait for the peers'
- * writes that carry such data, to report them. Otherwise the adapter refuses these writes.
+ * If the entries of the completion queue for receives have room for completion data, wait for
+ * peers' writes with such data. Otherwise the adapter refuses these writes.
  */
 static int ep_await_data(struct ofi_ep *ep)
 {
@@ -166,7 +169,7 @@ static int ep_await_data(struct ofi_ep *ep)
     return 0;
 }
 
-/* Let the adapter count the operations of peers on memory that target this endpoint. */
+/* Let the adapter count the gets, puts and atomics of peers that target this endpoint. */
 static int ep_count_remote(struct ofi_ep *ep)
 {
     struct ofi_cntr *reads = ep->cntr[OFI_COUNT_REMOTE_READ];
@@ -196,7 +199,7 @@ static void ep_lost(struct fabemu_queue *queue, const struct fabemu_req *failed,
 
 /*
  * Open MPI's transport follows the context of each error entry without a check, so it crashes on an
- * entry without a context. Its launcher sets this variable.
+ * entry without a context. Its launcher mpirun sets this variable.
  */
 static bool is_open_mpi(void)
 {
@@ -204,8 +207,9 @@ static bool is_open_mpi(void)
 }
 
 /*
- * Report the messages that the network has dropped. Those of a scalable endpoint are not reported,
- * because its transmit contexts have the same queues. The next operation with their receiver fails.
+ * Report the messages that the network has dropped. For a scalable endpoint they are not reported,
+ * because all its transmit contexts have the same queues. There, the next operation with the
+ * receiver fails.
  */
 static void ep_watch_losses(struct ofi_ep *ep)
 {
@@ -225,7 +229,7 @@ static void ep_queues_close(struct ofi_ep *ep)
     ep->join_queue = NULL;
 }
 
-/* Open the queue at which the members of groups find this process. */
+/* Open the queue to which other processes send messages about groups (join.c). */
 static int ep_join_open(struct ofi_ep *ep)
 {
     int err = ep->caps & FI_COLLECTIVE && !ep->sep
@@ -235,7 +239,6 @@ static int ep_join_open(struct ofi_ep *ep)
     return -ofi_errno(err);
 }
 
-/* Check that everything was bound that the endpoint needs. */
 static int ep_check_bound(struct ofi_ep *ep)
 {
     if (ep->sep && !ep->av)
@@ -280,7 +283,7 @@ static int ep_enable(struct ofi_ep *ep)
     return err;
 }
 
-/* Get or set operation flags. FI_TRANSMIT or FI_RECV in *flags says for which direction. */
+/* Get or set operation flags. FI_TRANSMIT or FI_RECV in *flags selects the direction. */
 static int ep_op_flags(struct ofi_handle *handle, uint64_t *flags, bool set)
 {
     uint64_t side = *flags & (FI_TRANSMIT | FI_RECV), wanted = *flags & ~side;
@@ -318,8 +321,9 @@ int ofi_ep_control(struct fid *fid, int command, void *arg)
 }
 
 /*
- * Drop completions from now on. Readers of the completion queue may make an operation wait for a
- * peer's next write, but only under the queue's lock, so no reader does it after this function.
+ * Drop completions from now on. A reader of the completion queue lets an operation wait for a
+ * peer's next write only under the queue's lock and if `closing` is not set. So no reader does this
+ * after this function.
  */
 static void ep_stop(struct ofi_ep *ep)
 {
@@ -331,8 +335,8 @@ static void ep_stop(struct ofi_ep *ep)
 }
 
 /*
- * Wait until no thread cancels deferred work of this endpoint (works_cancel() in work.c). All of it
- * has ended, so no thread begins to.
+ * Wait until no thread is cancelling deferred work of this endpoint (works_cancel() in work.c). All
+ * of this work is complete, so no further thread begins to cancel it.
  */
 static void ep_work_released(struct ofi_ep *ep)
 {
@@ -342,9 +346,9 @@ static void ep_work_released(struct ofi_ep *ep)
 
 /*
  * End all operations. First cancel the operations that wait for a counter. Then wait for the sends,
- * while their receivers can still fetch the data. Then closing the queues cancels the receives.
- * Last, the other operations are aborted, which takes the adapter's lock for each. So when this
- * returns, no callback is running, and the adapter uses no buffer of the application.
+ * while their receivers can still fetch the data. Then close the queues, which cancels the
+ * receives. Last, abort the other operations. To abort an operation takes the adapter's lock. So
+ * when this returns, no callback is running, and the adapter uses no buffer of the application.
  */
 void ofi_ep_drain(struct ofi_ep *ep)
 {
@@ -502,12 +506,15 @@ void ofi_ep_init(struct ofi_ep *ep, struct ofi_domain *domain, const struct fi_i
     ep->sends = ep->receives = true;
     ep->addr_format = ofi_addr_format(info->addr_format);
     ofi_lock_init(&ep->lock, domain);
+    if (info->tx_attr)
+        ofi_tclass_set(domain, info->tx_attr->tclass);
     ep->caps = info->caps;
     ep->message_max_bytes = info->ep_attr && info->ep_attr->type == FI_EP_DGRAM
                                 ? OFI_DATAGRAM_MAX_BYTES
                                 : ofi_limits()->message_bytes;
     ep->multi_min_bytes = OFI_MULTI_MIN_BYTES;
     ep->handle.ep = ep;
+    ep->after_writes = info->tx_attr && info->tx_attr->msg_order & FI_ORDER_SAW;
     ep->handle.tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
     ep->handle.rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
     ep->handle.ep_fid.ops = &ep_ops;
@@ -524,6 +531,8 @@ int ofi_ep_check(const struct fi_info *info, struct ofi_addr *source)
     enum fi_ep_type type = info->ep_attr ? info->ep_attr->type : FI_EP_UNSPEC;
 
     if (type > FI_EP_RDM || ofi_addr_of_source(info, source))
+        return -FI_EINVAL;
+    if (info->tx_attr && ofi_tclass(info->tx_attr->tclass) < 0)
         return -FI_EINVAL;
     if ((info->tx_attr && info->tx_attr->op_flags & ~OFI_OP_FLAGS_TX) ||
         (info->rx_attr && info->rx_attr->op_flags & ~OFI_OP_FLAGS_RX))
@@ -543,7 +552,7 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
     if (err)
         return err;
     if ((attr->tx_ctx_cnt > 1 && !shares_tx) || (attr->rx_ctx_cnt > 1 && !shares_rx))
-        return -FI_EINVAL; /* for fi_scalable_ep() */
+        return -FI_EINVAL; /* such an endpoint is opened by fi_scalable_ep() */
     ep = calloc(1, sizeof *ep);
     if (!ep)
         return -FI_ENOMEM;
@@ -559,7 +568,8 @@ int ofi_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
         ofi_ep_free(ep);
         return err;
     }
-    if (ep->cm) { /* data uses any queues; the passive endpoint may have those of the address */
+    /* data uses free queues, because the passive endpoint may have the queues in the address */
+    if (ep->cm) {
         ep->handle.ep_fid.cm = &ofi_conn_ops;
         ofi_addr_set_port(&ep->source, 0);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * eq.c - event queues. An event is copied into the queue when it happens. An error is read by
- * fi_eq_readerr() only. Threads that read the queue also handle the messages about connections
- * (cm.c) and about groups (join.c).
+ * eq.c - event queues. An event is copied into the queue when it happens. Only fi_eq_readerr()
+ * reads errors. Threads that read the queue also handle the messages about connections (cm.c) and
+ * about groups (join.c).
  */
 #include "nic/ofi/cm.h"
 #include "nic/ofi/coll.h"
@@ -15,10 +15,13 @@ struct eq_event {
     struct eq_event *next;
     uint32_t code;              /* enum fi_eq_event, or the program's own */
     struct fi_eq_err_entry err; /* err.err 0: the event is no error */
-    const struct fid *fid;      /* the object that it is about; NULL: the program wrote the event */
-    struct fi_info *info;       /* FI_CONNREQ: belongs to the program once it has read the event */
+    /* the object that the event concerns; NULL: the program wrote the event */
+    const struct fid *fid;
+    /* information of FI_CONNREQ; the program owns it after it has read the event */
+    struct fi_info *info;
     size_t bytes;
-    /* struct fi_eq_entry, struct fi_eq_cm_entry, or the program's own; of an error: its data */
+    /* struct fi_eq_entry, struct fi_eq_cm_entry, or a structure of the program; of an error: its
+       err_data */
     uint8_t entry[];
 };
 
@@ -27,13 +30,14 @@ struct ofi_eq {
     struct ofi_fabric *fabric;
     struct ofi_source source;
 
-    pthread_mutex_t cm_lock; /* protects the next two fields; taken before the other lock */
+    pthread_mutex_t cm_lock; /* protects the next two fields; taken before `lock` */
     struct ofi_cm *channels;
     struct ofi_mc *joins; /* groups that endpoints are joining */
 
     pthread_mutex_t lock; /* protects the events */
     struct eq_event *oldest, **end;
-    struct eq_event *error; /* the error that was read last, whose data the program may use */
+    /* the error that was read last; the program may still use its err_data */
+    struct eq_event *error;
 };
 
 static struct ofi_eq *eq_of(struct fid_eq *fid)
@@ -90,7 +94,7 @@ static void event_drop(struct eq_event *event)
     free(event);
 }
 
-/* The object closes, so its events would name freed memory. */
+/* Drop the events of an object that is being closed, because they would name freed memory. */
 static void eq_forget(struct ofi_eq *eq, const struct fid *fid)
 {
     struct eq_event **at = &eq->oldest;
@@ -133,7 +137,7 @@ void ofi_eq_add_join(struct ofi_mc *mc)
     mc->next = eq->joins;
     eq->joins = mc;
     ofi_eq_unlock(mc->ep->eq);
-    ofi_source_wake(&eq->source); /* it may have made progress already */
+    ofi_source_wake(&eq->source); /* its messages may have arrived already */
 }
 
 void ofi_eq_remove_join(struct ofi_mc *mc)
@@ -157,7 +161,7 @@ static void eq_step(struct ofi_eq *eq)
         ofi_cm_step(cm);
     for (struct ofi_mc **at = &eq->joins; *at;)
         if (ofi_join_step(*at))
-            *at = (*at)->next; /* it has joined */
+            *at = (*at)->next; /* remove a group that has joined */
         else
             at = &(*at)->next;
     pthread_mutex_unlock(&eq->cm_lock);
@@ -188,7 +192,6 @@ static void eq_block(struct ofi_source *source)
     pthread_mutex_unlock(&eq->cm_lock);
 }
 
-/* Return a new event with a copy of @entry; NULL: there is no memory. */
 static struct eq_event *event_new(uint32_t code, const void *entry, size_t bytes)
 {
     struct eq_event *event = calloc(1, sizeof *event + bytes);
@@ -259,7 +262,7 @@ static ssize_t eq_take(struct ofi_eq *eq, uint32_t *code, void *buf, size_t byte
         return -FI_EAVAIL;
     if (buf && bytes < event->bytes && bytes < sizeof(struct fi_eq_entry))
         return -FI_ETOOSMALL;
-    /* data of connections may be cut; a caller without a buffer only wants the code */
+    /* connection data may be truncated; a caller without a buffer wants only the code */
     n = !buf ? 0 : bytes < event->bytes ? bytes : event->bytes;
     *code = event->code;
     if (n)
@@ -284,8 +287,8 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *code, void *buf, size_t byt
 }
 
 /*
- * Copy an error. Its data goes into the program's buffer or, if that has no size, stays here until
- * the next error is read. Source: fi_eq(3).
+ * Copy an error. Copy its err_data into the program's buffer. If the program gives no buffer size,
+ * the data stays in the queue until the next error is read. Source: fi_eq(3).
  */
 static void eq_copy_error(struct eq_event *event, struct fi_eq_err_entry *to)
 {

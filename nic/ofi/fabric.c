@@ -66,6 +66,8 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
         return -FI_EINVAL;
     if (ofi_addr_format(info->addr_format) == FI_FORMAT_UNSPEC)
         return -FI_EINVAL;
+    if (info->domain_attr && ofi_tclass(info->domain_attr->tclass) < 0)
+        return -FI_EINVAL;
     domain = calloc(1, sizeof *domain);
     if (!domain)
         return -FI_ENOMEM;
@@ -74,6 +76,8 @@ static int domain_open(struct fid_fabric *fabric_fid, struct fi_info *info, stru
         ofi_report("%s", fabemu_error());
         goto free_domain;
     }
+    if (info->domain_attr)
+        ofi_tclass_set(domain, info->domain_attr->tclass);
     domain->fabric = fabric;
     domain->serial = info->domain_attr && info->domain_attr->threading == FI_THREAD_DOMAIN;
     domain->by_address = mr_mode & (OFI_MR_BASIC | FI_MR_VIRT_ADDR);

@@ -4,19 +4,19 @@
  *
  * There is one fi_info for each kind of endpoint: FI_EP_RDM, FI_EP_MSG and FI_EP_DGRAM. Datagrams
  * are reliable, too. For all kinds:
- * - A completed send means that its buffer may be reused, or with FI_TRANSMIT_COMPLETE or
- * FI_DELIVERY_COMPLETE that the message is in the peer's memory. RMA writes and atomics are always
- * acknowledged.
+ * - When a send is complete, its buffer may be reused. With FI_TRANSMIT_COMPLETE or
+ * FI_DELIVERY_COMPLETE, the message is then also in the peer's memory. RMA writes and atomics are
+ * always acknowledged.
  * - Progress is automatic: if no thread of the program steps the adapter for 10 ms, a thread of the
  * library does.
  * - The adapter chooses the keys of regions for programs that set FI_MR_PROV_KEY or accept
- * FI_MR_BASIC. Others choose keys themselves. A program accepts FI_MR_BASIC by setting it, or by
- * requesting a version below 1.5 and leaving mr_mode open (fi_mr(3)). Programs that request
- * FI_RMA_EVENT choose keys, too, because peers may know the key of a region before the region is
- * enabled.
+ * FI_MR_BASIC. Other programs choose keys themselves. A program accepts FI_MR_BASIC if it sets this
+ * bit, or if it requests a version below 1.5 and leaves mr_mode FI_MR_UNSPEC (fi_mr(3)). Programs
+ * that request FI_RMA_EVENT choose keys, too, because peers may know the key of a region before the
+ * region is enabled.
  * - Address vectors may be maps or tables: the type is FI_AV_UNSPEC unless the program chooses.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,12 @@
 #define INFO_ENDPOINTS   32639 /* each uses two of the queues from 256 to 65533 */
 #define INFO_REGIONS     65536
 /*
- * A flag with which libfabric's utility providers, such as ofi_rxm, look for a provider below them.
- * No public header defines it. libfabric lists utility providers first, so if they found this one,
- * a program that asks for reliable datagrams would get them over connections.
+ * libfabric's utility providers, such as ofi_rxm, set this flag when they look for a provider below
+ * them. No public header defines it. This provider refuses it: libfabric lists utility providers
+ * first, so a program that asks for FI_EP_RDM would get ofi_rxm over connections of this provider.
  */
 #define INFO_CORE_PROV_ONLY (UINT64_C(1) << 59)
 
-/* What an endpoint of each kind can do. */
 static const struct info_kind {
     enum fi_ep_type type;
     uint64_t caps;
@@ -57,7 +56,7 @@ static size_t kind_message_bytes(const struct info_kind *kind)
     return kind->message_bytes < most ? kind->message_bytes : most;
 }
 
-/* What the current call of fi_getinfo() has refused last; "": nothing. */
+/* The hint that the current call of fi_getinfo() has refused last; "": none. */
 static _Thread_local char refused[96];
 
 static int info_refuse(const char *what)
@@ -67,7 +66,6 @@ static int info_refuse(const char *what)
     return -FI_ENODATA;
 }
 
-/* Refuse capabilities, and name them. */
 static int info_refuse_caps(uint64_t caps, const char *where)
 {
     char names[64] = "", what[96];
@@ -77,7 +75,7 @@ static int info_refuse_caps(uint64_t caps, const char *where)
     return info_refuse(what);
 }
 
-/* A property of the hints, and whether the provider does not support it. */
+/* A property that hints may request, and whether it is refused. */
 struct info_limit {
     const char *what; /* names the property; NULL ends a list */
     bool exceeded;
@@ -92,10 +90,11 @@ static int info_check(const struct info_limit *limit)
 }
 
 /*
- * Return the mr_mode for a program of @version with these hints. If the program leaves it open, the
- * adapter chooses keys, because peers cannot guess those. With FI_MR_RMA_EVENT, peers cannot access
- * a region before its counters are bound. The provider does not need that, so it keeps the bit only
- * if the program has set it and requests FI_RMA_EVENT. Source: fi_mr(3), fi_domain(3).
+ * Return the mr_mode for a program of @version with these hints. If the program makes no choice,
+ * the adapter chooses keys, because peers cannot guess such keys. With FI_MR_RMA_EVENT, peers
+ * cannot access a region before its counters are bound. The provider does not need this bit, so it
+ * keeps the bit only if the program has set it and requests FI_RMA_EVENT. Source: fi_mr(3),
+ * fi_domain(3).
  */
 static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 {
@@ -112,8 +111,8 @@ static int info_mr_mode(uint32_t version, const struct fi_info *hints)
 }
 
 /*
- * Return the capabilities that the hints request or imply. Without a request, return all that can
- * be offered.
+ * Return the capabilities that the hints request or imply. If they request none, return all
+ * capabilities of the provider.
  */
 static uint64_t info_caps(const struct fi_info *hints)
 {
@@ -128,6 +127,43 @@ static uint64_t info_caps(const struct fi_info *hints)
     return caps | OFI_CAPS_COMM;
 }
 
+/* Of the DSCP values, LE and CS1 to AF13 are for bulk, and those from CS4 on for low latency. */
+static int tclass_of_dscp(uint32_t dscp)
+{
+    if (dscp >= 64)
+        return -1;
+    if (dscp == 1 || (dscp >= 8 && dscp < 16))
+        return FABEMU_TCLASS_BULK;
+    return dscp >= 32 ? FABEMU_TCLASS_LATENCY : FABEMU_TCLASS_DEFAULT;
+}
+
+int ofi_tclass(uint32_t tclass)
+{
+    switch (tclass) {
+    case FI_TC_UNSPEC:
+    case FI_TC_BEST_EFFORT:
+        return FABEMU_TCLASS_DEFAULT;
+    case FI_TC_BULK_DATA:
+    case FI_TC_SCAVENGER:
+        return FABEMU_TCLASS_BULK;
+    case FI_TC_LOW_LATENCY:
+    case FI_TC_DEDICATED_ACCESS:
+    case FI_TC_NETWORK_CTRL:
+        return FABEMU_TCLASS_LATENCY;
+    default:
+        return (tclass & ~UINT32_C(255)) == FI_TC_DSCP ? tclass_of_dscp(fi_tc_dscp_get(tclass))
+                                                       : -1;
+    }
+}
+
+void ofi_tclass_set(struct ofi_domain *domain, uint32_t tclass)
+{
+    int its = ofi_tclass(tclass);
+
+    if (tclass != FI_TC_UNSPEC && its >= 0)
+        fabemu_set_tclass(domain->fab, (unsigned)its);
+}
+
 int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
 {
     if (!tx)
@@ -135,8 +171,9 @@ int ofi_check_tx(const struct fi_tx_attr *tx, uint64_t caps)
     return info_check((struct info_limit[]){
         {"transmit capability", tx->caps & ~caps},
         {"transmit operation flag", tx->op_flags & ~OFI_OP_FLAGS_TX},
-        {"transmit message order", tx->msg_order & ~FI_ORDER_SAS},
+        {"transmit message order", tx->msg_order & ~OFI_ORDERS},
         {"transmit completion order", tx->comp_order},
+        {"traffic class", ofi_tclass(tx->tclass) < 0},
         {"inject size", tx->inject_size > ofi_limits()->inject_bytes},
         {"transmit queue size", tx->size > INFO_QUEUE_DEPTH},
         {"transmit iov limit",
@@ -151,9 +188,8 @@ int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
         return 0;
     return info_check((struct info_limit[]){
         {"receive capability", rx->caps & ~caps},
-        {"triggered receives", rx->caps & FI_TRIGGER},
         {"receive operation flag", rx->op_flags & ~OFI_OP_FLAGS_RX},
-        {"receive message order", rx->msg_order & ~FI_ORDER_SAS},
+        {"receive message order", rx->msg_order & ~OFI_ORDERS},
         {"receive completion order", rx->comp_order},
         {"receive queue size", rx->size > INFO_QUEUE_DEPTH},
         {"receive iov limit", rx->iov_limit > ofi_limits()->iovs},
@@ -162,7 +198,10 @@ int ofi_check_rx(const struct fi_rx_attr *rx, uint64_t caps)
     });
 }
 
-/* Return whether an endpoint that may have @max contexts can have @count, or a shared one. */
+/*
+ * Return whether @count contexts, or a shared context, are possible if an endpoint may have @max
+ * contexts.
+ */
 static bool contexts_fit(size_t count, size_t max)
 {
     return count <= max || count == FI_SHARED_CONTEXT;
@@ -205,6 +244,7 @@ static int check_domain(const struct fi_domain_attr *domain)
         {"count of memory regions, or of their pieces",
          domain->mr_cnt > INFO_REGIONS || domain->mr_iov_limit > ofi_limits()->iovs},
         {"error data", domain->max_err_data},
+        {"traffic class of the domain", ofi_tclass(domain->tclass) < 0},
         {"groups of peers", ofi_max_group_id(domain)},
         {0},
     });
@@ -234,7 +274,6 @@ static int check_hints(const struct fi_info *hints, uint64_t caps)
     return err;
 }
 
-/* Arguments of fi_getinfo(). */
 struct ofi_names {
     const char *node, *service;
     uint64_t flags;
@@ -246,9 +285,9 @@ static bool names_exist(const struct ofi_names *names)
 }
 
 /*
- * Set the address for the program's endpoints: the one that the caller named as a source, or else
- * that of the hints, or else that of the passive endpoint in the hints, or else any node and
- * queues.
+ * Set the address for the program's endpoints. In this order of preference: the source that the
+ * caller named, the source in the hints, the address of the passive endpoint in the hints, any node
+ * and queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
                          const struct fi_info *hints)
@@ -268,9 +307,9 @@ static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
 }
 
 /*
- * Set the destination address: the one that the caller named, or else that of the hints. If the
- * caller named a node without a service, its queues are unknown. A service without a node is one of
- * this host, as with getaddrinfo(3).
+ * Set the destination address: the destination that the caller named, or else the destination in
+ * the hints. If the caller named a node without a service, the queues are unknown. A service
+ * without a node means this host, as with getaddrinfo(3).
  */
 static int info_dest_addr(struct fi_info *info, const struct ofi_names *names,
                           const struct fi_info *hints)
@@ -292,7 +331,7 @@ static int info_dest_addr(struct fi_info *info, const struct ofi_names *names,
     return ofi_addr_dup(info->addr_format, &addr, &info->dest_addr, &info->dest_addrlen);
 }
 
-/* Set both addresses. Sources: fi_getinfo(3), which says when the addresses of hints count. */
+/* Set both addresses. Source: fi_getinfo(3). */
 static int info_addrs(struct fi_info *info, const struct ofi_names *names,
                       const struct fi_info *hints)
 {
@@ -306,6 +345,15 @@ static int info_addrs(struct fi_info *info, const struct ofi_names *names,
     return err == -FI_EADDRNOTAVAIL ? info_refuse("node number in this address format") : err;
 }
 
+/*
+ * Return the order of messages for a program that requests @want. Sends wait for writes only if the
+ * program requests that order, because this costs time.
+ */
+static uint64_t info_order(uint64_t want)
+{
+    return FI_ORDER_SAS | (want & FI_ORDER_SAW);
+}
+
 static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
                           const struct fi_info *hints)
 {
@@ -314,16 +362,17 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
     *info->tx_attr = (struct fi_tx_attr){
         .caps = info->caps & OFI_CAPS_TX,
         .op_flags = hints && hints->tx_attr ? hints->tx_attr->op_flags : 0,
-        .msg_order = FI_ORDER_SAS,
+        .msg_order = info_order(hints && hints->tx_attr ? hints->tx_attr->msg_order : 0),
         .inject_size = ofi_limits()->inject_bytes,
         .size = INFO_QUEUE_DEPTH,
+        .tclass = hints && hints->tx_attr ? hints->tx_attr->tclass : FI_TC_UNSPEC,
         .iov_limit = ofi_limits()->iovs,
         .rma_iov_limit = info->caps & OFI_CAPS_MEMORY ? ofi_limits()->iovs : 0,
     };
     *info->rx_attr = (struct fi_rx_attr){
         .caps = info->caps & OFI_CAPS_RX,
         .op_flags = hints && hints->rx_attr ? hints->rx_attr->op_flags : 0,
-        .msg_order = FI_ORDER_SAS,
+        .msg_order = info_order(hints && hints->rx_attr ? hints->rx_attr->msg_order : 0),
         .total_buffered_recv = 0,
         .size = INFO_QUEUE_DEPTH,
         .iov_limit = ofi_limits()->iovs,
@@ -340,8 +389,8 @@ static void info_fill_ctx(struct fi_info *info, const struct info_kind *kind,
 }
 
 /*
- * Fill in the domain's attributes. Options that make no difference to the provider are set as the
- * program wants.
+ * Fill in the domain's attributes. An option that makes no difference to the provider gets the
+ * value in the hints.
  */
 static void info_fill_domain(struct fi_info *info, uint32_t version, const struct fi_info *hints)
 {
@@ -369,6 +418,7 @@ static void info_fill_domain(struct fi_info *info, uint32_t version, const struc
         .mr_iov_limit = ofi_limits()->iovs,
         .mr_cnt = INFO_REGIONS,
         .caps = OFI_CAPS_DOMAIN,
+        .tclass = want->tclass,
     };
 
     memcpy(info->domain_attr, &attr, OFI_DOMAIN_ATTR_BYTES);
@@ -397,7 +447,6 @@ static int info_create(uint32_t version, const struct info_kind *kind, const str
     return 0;
 }
 
-/* Return whether this kind of endpoint satisfies the hints. */
 static bool kind_fits(const struct info_kind *kind, const struct fi_info *hints)
 {
     enum fi_ep_type type = hints && hints->ep_attr ? hints->ep_attr->type : FI_EP_UNSPEC;
@@ -445,7 +494,7 @@ int ofi_getinfo(uint32_t version, const char *node, const char *service, uint64_
     int err;
 
     *refused = '\0';
-    err = below ? info_refuse("place below a utility provider") : check_hints(hints, caps);
+    err = below ? info_refuse("use below a utility provider") : check_hints(hints, caps);
     if (!err && !(flags & FI_PROV_ATTR_ONLY))
         err = ofi_socket_check();
     for (unsigned i = 0; i < INFO_KINDS && !err; i++)

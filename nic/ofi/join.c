@@ -290,7 +290,10 @@ static void join_complete(struct ofi_mc *mc)
     ofi_eq_report(mc->ep->eq, FI_JOIN_COMPLETE, &entry, sizeof entry);
 }
 
-/* Every member: join the group @id, and start the barrier. */
+/*
+ * Every member: join the group @id, and start the barrier. If another member has withdrawn too late
+ * (slot_received()), the fabric may have broken the group, which then looks as if there were none.
+ */
 static void enter_group(struct ofi_mc *mc, uint32_t id)
 {
     struct ofi_join *join = mc->join;
@@ -302,6 +305,8 @@ static void enter_group(struct ofi_mc *mc, uint32_t id)
         join->state = JOINING_IN_BARRIER;
         err = fabemu_barrier(mc->group, &join->barrier.req);
     }
+    if (err == -ENOENT)
+        err = -EPIPE;
     if (err && mc->rank)
         member_fail(mc, ofi_errno(err));
     else if (err)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mc.c - groups of endpoints: fi_join(), their addresses, and fi_close().
+ * mc.c - groups of endpoints: fi_join_collective(), the addresses of groups, and fi_close().
  *
  * The address of a group is an index into a table of its endpoint, so that a call with a wrong
  * address is refused. A member that closes its group abandons the collectives that are in flight.
- * It breaks the group, so that the others do not wait for it: their collectives fail.
+ * It also breaks the group. So the collectives of the other members fail, and the members do not
+ * wait for it.
  *
- * Multicast of messages (FI_MULTICAST) is not offered, because the network has no operation that
- * delivers one message to receives that all members have posted. A broadcast is a collective that
- * every member must start. A put to all members writes their memory, but completes no receive.
+ * Multicast of messages (FI_MULTICAST) is not offered, because no operation of the network delivers
+ * one message to receives that all members have posted. A broadcast is a collective that every
+ * member must start. A put to all members writes their memory, but completes no receive.
  */
 #include "nic/ofi/coll.h"
 #include "nic/ofi/unsupported.h"
@@ -113,7 +114,6 @@ static void mc_free(struct ofi_mc *mc)
     free(mc);
 }
 
-/* Let no call find the group any more. */
 static void mc_stop(struct ofi_mc *mc)
 {
     ofi_lock(&mc->ep->lock);
@@ -122,9 +122,9 @@ static void mc_stop(struct ofi_mc *mc)
 }
 
 /*
- * End the collectives in flight. To break the group completes all their parts, except a message
- * that is partly sent. Such a message ends when its remaining segments are sent, or when its
- * receiver does not answer. A thread that is in a call for a collective sees the break, too.
+ * End the collectives in flight. When the group breaks, all their parts complete, except messages
+ * that are partly sent. Such a message completes when its remaining segments are sent, or when its
+ * receiver does not answer. A thread that is just starting a collective gets an error, too.
  * Errors: -FI_EBUSY, they have not ended within the bound `drain`.
  */
 static int mc_abandon(struct ofi_mc *mc)
@@ -165,7 +165,7 @@ static int compare_u32(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Check that all members are on different nodes: the fabric's groups consist of nodes. */
+/* Check that all members are on different nodes, because the fabric's groups consist of nodes. */
 static int members_check(const struct ofi_mc *mc)
 {
     uint32_t *node = malloc(mc->members * sizeof *node);
@@ -238,7 +238,7 @@ static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, 
 {
     if (!(flags & FI_COLLECTIVE) || !(ep->caps & FI_COLLECTIVE) || ep->sep || !ep->sends ||
         !ep->receives)
-        return -FI_EOPNOTSUPP; /* multicast, or a scalable endpoint, or a context */
+        return -FI_EOPNOTSUPP; /* multicast, a scalable endpoint or a context */
     if (flags & ~(FI_COLLECTIVE | FI_SEND | FI_RECV))
         return -FI_EBADFLAGS;
     if (!(flags & FI_SEND) != !(flags & FI_RECV))
@@ -250,7 +250,7 @@ static int join_check(struct ofi_ep *ep, const struct fi_collective_addr *addr, 
     if (!addr || !addr->set || addr->set->fid.fclass != FI_CLASS_AV_SET)
         return -FI_EINVAL;
     if (addr->coll_addr == FI_ADDR_NOTAVAIL)
-        return -FI_ENOSYS; /* a group that the program manages; it needs a key (av_set.c) */
+        return -FI_ENOSYS; /* such a group needs a communication key (av_set.c) */
     if (addr->coll_addr != OFI_AV_SET_ADDR) {
         struct ofi_mc *parent = ofi_mc_hold(ep, addr->coll_addr);
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mr.c - memory regions. A peer names a region by its key, which the adapter chooses in domains
- * with FI_MR_BASIC or FI_MR_PROV_KEY, and the application in others. A peer names a byte in the
- * region by its offset from the start or, if the domain has FI_MR_BASIC or FI_MR_VIRT_ADDR, by its
- * address. Local buffers need no registration.
+ * mr.c - memory regions. A peer names a region by its key. The adapter chooses the key if the
+ * domain has FI_MR_BASIC or FI_MR_PROV_KEY; otherwise the application chooses it. A peer names a
+ * byte in the region by its offset from the start or, if the domain has FI_MR_BASIC or
+ * FI_MR_VIRT_ADDR, by its address. Local buffers need no registration.
  *
- * Counters may be bound to a region at any time, because the adapter counts in its events. If the
- * domain has FI_MR_RMA_EVENT, a region with FI_RMA_EVENT is registered with the adapter only by
- * fi_mr_enable(), so that its counters miss nothing.
+ * Counters may be bound to a region at any time. If the domain has FI_MR_RMA_EVENT, a region with
+ * FI_RMA_EVENT is registered with the adapter only by fi_mr_enable(), so that its counters miss no
+ * access.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -16,11 +17,12 @@
 struct ofi_mr {
     struct fid_mr mr_fid;
     struct ofi_domain *domain;
-    /* what is registered with the adapter */
+    /* the memory that is registered with the adapter */
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned iovs;
-    unsigned access;         /* FABEMU_REMOTE_*; 0: peers may not access it, and it is not */
-    bool registered;         /* it is registered with the adapter */
+    /* FABEMU_REMOTE_*; 0: peers may not access the region, so it is not registered */
+    unsigned access;
+    bool registered;         /* the region is registered with the adapter */
     uint64_t requested_key;  /* the key, if the application chooses it */
     struct ofi_cntr *reads;  /* counts peers' reads; NULL: none */
     struct ofi_cntr *writes; /* counts peers' writes */
@@ -67,7 +69,7 @@ static int mr_enable(struct ofi_mr *mr)
     int err;
 
     if (mr->registered || !mr->access)
-        return 0; /* mr_init() has set a key; peers cannot use that of a local region */
+        return 0; /* mr_init() has set the key of a local region, which no peer can use */
     err = fabemu_registerv(mr->domain->fab, mr->iov, mr->iovs, mr->access | how, &key);
     if (err)
         return err == -EEXIST ? -FI_ENOKEY : -ofi_errno(err);
@@ -134,7 +136,8 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     if (flags & ~FI_RMA_EVENT || fid->fclass != FI_CLASS_DOMAIN)
         return -FI_EBADFLAGS;
     if (!attr->mr_iov || !attr->iov_count || attr->iov_count > ofi_limits()->iovs || attr->offset)
-        /* attr->iface is not checked: it is undefined without FI_HMEM and before version 1.9 */
+        /* attr->iface is not checked, because it is undefined without FI_HMEM and before version
+           1.9 */
         return -FI_EINVAL;
     mr = calloc(1, sizeof *mr);
     if (!mr)

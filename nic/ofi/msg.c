@@ -3,7 +3,7 @@
  * msg.c - libfabric's calls for messages. Untagged messages use the endpoint's untagged queue with
  * tag 0. Tagged messages use its tagged queue.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #define NO_TAG 0
 
@@ -176,7 +176,7 @@ static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg
     struct ofi_xfer xfer = tagged_of(msg, flags);
 
     if (flags & FI_MULTI_RECV && flags & (FI_PEEK | FI_CLAIM))
-        return -FI_EBADFLAGS; /* they are about one message */
+        return -FI_EBADFLAGS; /* these flags concern one message */
     if (flags & FI_PEEK)
         return ofi_peek(ofi_ep_of(ep), &xfer);
     if (flags & FI_CLAIM)

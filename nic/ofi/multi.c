@@ -6,7 +6,7 @@
  * more messages and all its messages are complete, the buffer's operation becomes an entry that has
  * only the flag FI_MULTI_RECV. Source: fi_cq(3).
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 /*
  * The buffer takes no more messages, or a message in it is complete: report @op, and the buffer if

@@ -3,14 +3,16 @@
  * op.c - the operations of an endpoint: their pool, completion and cancelling.
  *
  * The pool grows when more operations than ever before are in flight or unread, and never shrinks.
- * So in the steady state no message allocates memory. Operations are taken from the pool under the
- * endpoint's lock. Any thread may return one by a push, even a callback under the adapter's lock.
- * If calls are serialized, the thread that has read an entry returns its operation without a push.
+ * So in the steady state no message allocates memory. Threads take operations from the pool under
+ * the endpoint's lock. They return an operation by a push onto a stack, which even callbacks may
+ * do. If calls are serialized, the thread that has read an entry returns its operation without a
+ * push.
  *
- * A second pool has the operations for messages that arrive in a buffer for several messages. Its
- * operations are taken by callbacks under the adapter's lock, which may not take the endpoint's.
+ * A second pool has the operations for messages that arrive in a buffer for several messages.
+ * Callbacks take these operations under the adapter's lock, where they may not take the endpoint's
+ * lock.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdlib.h>
 
@@ -43,7 +45,7 @@ static struct ofi_op *op_slab_add(struct ofi_pool *pool)
     return slab->op;
 }
 
-/* Lock: the one that protects the pool. */
+/* Lock: that of the pool (see struct ofi_ep). */
 static struct ofi_op *op_take(struct ofi_ep *ep, struct ofi_pool *pool)
 {
     struct ofi_op *op = pool->free;
@@ -129,18 +131,59 @@ void *ofi_op_copy(struct ofi_op *op, const struct fabemu_iov *iov, unsigned piec
     return to;
 }
 
-bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
+/* Skip receives, and operations that wait for a peer's write: their flags are in OFI_FROM_PEER. */
+static bool op_pending(const struct ofi_op *op)
+{
+    return fabemu_req_status(&op->req) == FABEMU_PENDING &&
+           !(__atomic_load_n(&op->flags, __ATOMIC_RELAXED) & OFI_FROM_PEER);
+}
+
+/* Skip triggered operations, which can be cancelled: they are ordered by their counters. */
+static bool write_pending(const struct ofi_op *op)
+{
+    return op_pending(op) && __atomic_load_n(&op->flags, __ATOMIC_RELAXED) & FI_WRITE &&
+           !atomic_load_explicit(&op->cancellable, memory_order_relaxed);
+}
+
+static bool any_pending(const struct ofi_ep *ep, bool (*is)(const struct ofi_op *op))
+{
+    for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
+        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
+            if (is(&slab->op[i]))
+                return true;
+    return false;
+}
+
+bool ofi_op_sends_pending(struct ofi_ep *ep)
+{
+    return any_pending(ep, op_pending);
+}
+
+/* Make progress if an operation @is() one for which the caller must wait. */
+static bool op_awaits(struct ofi_ep *ep, bool (*is)(const struct ofi_op *op))
 {
     bool pending;
 
-    if (!(flags & FI_FENCE))
-        return false;
     ofi_lock(&ep->lock);
-    pending = ofi_op_sends_pending(ep);
+    pending = any_pending(ep, is);
     ofi_unlock(&ep->lock);
     if (pending)
         fabemu_progress(ep->domain->fab);
     return pending;
+}
+
+bool ofi_op_fenced(struct ofi_ep *ep, uint64_t flags)
+{
+    return flags & FI_FENCE && op_awaits(ep, op_pending);
+}
+
+/*
+ * A short write is in order without waiting, as messages and writes are requests, which the peer
+ * handles in the order of their numbers. The data of a longer write follows its request.
+ */
+bool ofi_op_after_writes(struct ofi_ep *ep, uint64_t flags)
+{
+    return ep->after_writes && !(flags & FI_TRIGGER) && op_awaits(ep, write_pending);
 }
 
 /* --- completion --------------------------------------------------------------------- */
@@ -151,7 +194,7 @@ void ofi_op_put(struct ofi_op *op)
     ofi_stack_push(&op->pool->spare, op);
 }
 
-/* If calls are serialized, the caller may use the free list without atomic instructions. */
+/* If calls are serialized, no other thread uses the free list, so no push is necessary. */
 void ofi_op_read(struct ofi_op *op)
 {
     struct ofi_ep *ep = op->ep;
@@ -190,7 +233,7 @@ static void op_finish(struct ofi_op *op, bool locked)
         op->hold = NULL;
     }
     if (atomic_load_explicit(&op->ep->closing, memory_order_relaxed)) {
-        ofi_op_put(op); /* the completion queue and the counter may have been closed */
+        ofi_op_put(op); /* do not use op->cq or op->cntr, which may have been closed */
         return;
     }
     if (cntr)
@@ -304,10 +347,11 @@ void ofi_op_drop(struct ofi_op *op)
 void ofi_op_split(struct ofi_op *whole, uint32_t parts)
 {
     atomic_store_explicit(&whole->parts, parts + 1, memory_order_relaxed);
-    atomic_store_explicit(&whole->cancellable, false, memory_order_relaxed); /* its parts are */
+    /* only its parts can be cancelled */
+    atomic_store_explicit(&whole->cancellable, false, memory_order_relaxed);
 }
 
-/* O1 pairs with itself: the thread that ends the last part sees the errors of all. */
+/* O1 pairs with itself: the thread that ends the last part sees the errors of all parts. */
 static void parts_end(struct ofi_op *whole, uint32_t parts, bool locked)
 {
     if (atomic_fetch_sub_explicit(&whole->parts, parts, memory_order_acq_rel) != parts) /* O1 */
@@ -325,7 +369,10 @@ void ofi_op_split_end(struct ofi_op *whole, uint32_t missing, int error)
     parts_end(whole, missing + 1, false);
 }
 
-/* Called under the adapter's lock. An error's description is in the request, so copy that, too. */
+/*
+ * Callback of the adapter, under its lock. The request describes the error, so copy the request,
+ * too.
+ */
 void ofi_op_part_done(struct ofi_op *op)
 {
     struct ofi_op *whole = op->whole;
@@ -357,17 +404,6 @@ struct ofi_op *ofi_op_part(struct ofi_op *whole)
 
 /* --- cancelling -------------------------------------------------------------------- */
 
-/* Skip operations that wait for a peer: their entries will have a flag of OFI_FROM_PEER. */
-bool ofi_op_sends_pending(struct ofi_ep *ep)
-{
-    for (const struct ofi_slab *slab = ep->pool.slabs; slab; slab = slab->next)
-        for (uint32_t i = 0; i < OFI_SLAB_OPS; i++)
-            if (fabemu_req_status(&slab->op[i].req) == FABEMU_PENDING &&
-                !(__atomic_load_n(&slab->op[i].flags, __ATOMIC_RELAXED) & OFI_FROM_PEER))
-                return true;
-    return false;
-}
-
 static void pool_abort(struct fabemu *fab, struct ofi_pool *pool)
 {
     for (struct ofi_slab *slab = pool->slabs; slab; slab = slab->next)
@@ -382,15 +418,15 @@ void ofi_op_abort_all(struct ofi_ep *ep)
     pool_abort(ep->domain->fab, &ep->arrivals);
 }
 
-/* The context changes when deferred work ends (ofi_work_complete()). */
+/* Loaded atomically, because ofi_work_complete() may change the context at the same time. */
 static const void *op_context(const struct ofi_op *op)
 {
     return __atomic_load_n(&op->req.context, __ATOMIC_RELAXED);
 }
 
 /*
- * Find a posted receive or triggered operation with this context. The caller holds the lock, so
- * that no operation is taken from the pool meanwhile.
+ * Find a posted receive or triggered operation with this context. Lock: the endpoint's, so that no
+ * thread takes an operation from the pool at the same time.
  */
 static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
 {
@@ -405,7 +441,7 @@ static struct ofi_op *op_find(struct ofi_ep *ep, void *context)
     return NULL;
 }
 
-/* Lock: the endpoint's, so that no operation is used for another one meanwhile. */
+/* Lock: the endpoint's, so that no thread takes an operation from the pool at the same time. */
 static int ops_disarm(struct ofi_ep *ep, bool all, const void *context)
 {
     int err = -FI_ENOENT;
@@ -416,7 +452,7 @@ static int ops_disarm(struct ofi_ep *ep, bool all, const void *context)
 
             if (atomic_load_explicit(&op->cancellable, memory_order_acquire) && /* M1 */
                 (all || op_context(op) == context) && !fabemu_disarm(ep->domain->fab, &op->req))
-                err = 0; /* go on, because each part is an operation */
+                err = 0; /* do not stop: each part of a call is an operation */
         }
     return err;
 }
@@ -431,9 +467,9 @@ int ofi_op_disarm(struct ofi_ep *ep, bool all, const void *context)
 }
 
 /*
- * Find the receive in the pool by a linear search, because cancelling is rare and should not cost
- * each message anything. The lock keeps the operation from being used for another receive. The
- * adapter decides whether the receive can still be cancelled.
+ * Search the whole pool, because fi_cancel() is rare, and an index would slow down each message.
+ * The lock prevents that another call uses the operation. The adapter decides whether the operation
+ * can still be cancelled.
  */
 ssize_t ofi_op_cancel(struct ofi_ep *ep, void *context)
 {

@@ -3,13 +3,14 @@
  * pep.c - passive endpoints: fi_passive_ep(), fi_listen(), fi_reject(), and requests for
  * connections.
  *
- * A passive endpoint holds a reference to the process's adapter. Its channel (cm.c) is the queue
- * for untagged messages of its address, so clients need no other address. The channel is opened
- * when the program calls fi_getname() or fi_listen(), so that the address is fixed from then on.
- * Messages that arrive before fi_listen() wait for it.
+ * A passive endpoint holds a reference to the process's adapter. The untagged queue in its address
+ * is its channel (cm.c), so clients need no other address. fi_getname() or fi_listen() opens the
+ * channel. Afterwards the address does not change. Messages that arrive before fi_listen() stay in
+ * the queue until then.
  *
- * An active endpoint may be opened with a passive one as fi_info.handle. Then it has the address of
- * the passive one, even after that is closed (fi_endpoint(3)).
+ * A program may open an active endpoint with a passive endpoint as fi_info.handle. The active
+ * endpoint then has the address of the passive endpoint, even after that is closed
+ * (fi_endpoint(3)).
  */
 #include "nic/ofi/cm.h"
 #include "nic/ofi/unsupported.h"
@@ -17,12 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PEP_RECEIVES 64 /* requests that may arrive before the event queue is read */
+#define PEP_RECEIVES 64 /* receives that are posted for requests from clients */
 
 struct ofi_pep {
     struct fid_pep pep_fid;
     struct ofi_fabric *fabric;
-    struct ofi_pep *next; /* in fabric->peps; protected by fabric->request_lock */
+    struct ofi_pep *next; /* next in fabric->peps; protected by fabric->request_lock */
     struct fabemu *fab;
     struct fi_info *info; /* copied for each request */
     uint32_t addr_format;
@@ -30,7 +31,8 @@ struct ofi_pep {
     bool named;             /* the program has chosen the port */
     struct ofi_cm cm;
     struct fid_eq *eq;
-    /* requests that the program has neither accepted nor rejected; under fabric->request_lock */
+    /* requests that the program has neither accepted nor rejected; protected by
+       fabric->request_lock */
     uint32_t request_count;
 };
 
@@ -77,7 +79,7 @@ void ofi_request_release(struct ofi_request *request)
     pthread_mutex_unlock(&fabric->request_lock);
 }
 
-/* Let the passive endpoint, if it is still open, drop its reference. Lock: request_lock. */
+/* Release the reference of the passive endpoint, if it has one. Lock: request_lock. */
 static void request_leave_pep(struct ofi_request *request)
 {
     if (!request->pep)
@@ -110,7 +112,8 @@ void ofi_request_answered(struct ofi_request *request, bool sent)
 }
 
 /*
- * Return a new request, with the reference of its passive endpoint. NULL: there is no memory.
+ * Return a new request, which has one reference: that of its passive endpoint. NULL: there is no
+ * memory.
  * @count: receives the number of requests that the program has not answered.
  */
 static struct ofi_request *request_new(struct ofi_pep *pep, const struct ofi_addr *client,
@@ -161,7 +164,7 @@ void ofi_pep_request(struct ofi_cm *cm, const struct ofi_addr *client, uint16_t 
     struct ofi_request *request = request_new(pep, client, channel, &count);
 
     if (!request)
-        return; /* the client's time limit ends its attempt */
+        return; /* the client gives up after a time */
     if (count <= OFI_REQUESTS_MAX)
         out.entry.info = request_info(pep, request);
     if (bytes)
@@ -184,7 +187,6 @@ static int pep_bind(struct fid *fid, struct fid *other, uint64_t flags)
     return ofi_eq_bind(other, &pep->eq);
 }
 
-/* Open the channel, unless it is open. */
 static int pep_open_channel(struct ofi_pep *pep)
 {
     const struct fabemu_info *info = fabemu_info(pep->fab);
@@ -275,8 +277,8 @@ static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *bytes
 }
 
 /*
- * Reject the requests for which no endpoint was opened. The others can still be accepted. The
- * passive endpoint is in no event queue any more.
+ * Reject the requests for which the program has opened no endpoint. The other requests can still be
+ * accepted. The caller has removed the passive endpoint from its event queue.
  */
 static void pep_forget_requests(struct ofi_pep *pep)
 {
@@ -311,10 +313,10 @@ static int pep_close(struct fid *fid)
 
     pep_unlist(pep);
     if (pep->cm.state == CM_LISTENING) {
-        ofi_eq_remove(&pep->cm); /* so that no thread handles its messages during the rest */
+        ofi_eq_remove(&pep->cm); /* so that no thread handles its messages any more */
         pep_forget_requests(pep);
         ofi_cm_refuse(&pep->cm, &pep->source);
-        ofi_cm_drain(&pep->cm); /* rejections */
+        ofi_cm_drain(&pep->cm); /* sends the rejections */
     }
     ofi_cm_close(&pep->cm);
     ofi_eq_unbind(&pep->eq);

@@ -12,12 +12,12 @@
  * rank, or any node.
  *
  * FABEMU_PROVIDER_NAME  another name for the provider, for programs that accept only names from a
- * list. Such a name brings the limits of the provider that has it, where they are known.
+ * list. If the name is that of a known provider, the limits are those of that provider.
  *
- * fi_getinfo() takes no node: the process attaches when it opens a domain, and all its domains
- * share one adapter.
+ * fi_getinfo() does not attach the process to a node. fi_domain() does, and all domains of the
+ * process share one adapter.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/addr.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,11 +29,12 @@
 #include <unistd.h>
 
 /*
- * Some programs accept only providers of certain names, and request the protocol of that provider.
- * Sources: the attributes of these providers in libfabric 1.17; for tcp, those of libfabric 2.0;
- * for cxi, prov/cxi/src/cxip_info.c of libfabric 2.0.0 and 2.1.0, with CXIP_EP_MAX_MSG_SZ and
- * CXIP_INJECT_SIZE of cxip.h. The latter is C_MAX_IDC_PAYLOAD_UNR of cassini_user_defs.h. Limits
- * other than those of cxi depend on the hardware, or are not below ours.
+ * Some programs accept only a provider of a certain name, and request the protocol of that
+ * provider. Sources: the attributes of these providers in libfabric 1.17; for tcp, those of
+ * libfabric 2.0; for cxi, prov/cxi/src/cxip_info.c of libfabric 2.0.0 and 2.1.0, with
+ * CXIP_EP_MAX_MSG_SZ and CXIP_INJECT_SIZE of cxip.h. CXIP_INJECT_SIZE is C_MAX_IDC_PAYLOAD_UNR of
+ * cassini_user_defs.h. The limits of the other providers depend on the hardware, or are not below
+ * those of this provider.
  */
 #define LIMITS_OWN OFI_INJECT_BYTES, OFI_IOV_MAX, OFI_MESSAGE_MAX_BYTES
 static const struct ofi_limits limits_of[] = {
@@ -48,7 +49,7 @@ static const struct ofi_limits limits_of[] = {
 };
 static const struct ofi_limits limits_own = {OFI_NAME, OFI_ADDR_FORMAT, LIMITS_OWN};
 
-/* The provider's name and limits. Written once, when libfabric loads the provider. */
+/* The provider's present name and limits. Written once, when libfabric loads the provider. */
 static char prov_name[PROVIDER_NAME_MAX + 1] = OFI_NAME;
 static const struct ofi_limits *prov_limits = &limits_own;
 
@@ -56,7 +57,7 @@ static void prov_cleanup(void)
 {
 }
 
-/* Not const, because libfabric modifies its context. */
+/* Not const, because libfabric modifies the field context. */
 struct fi_provider ofi_prov = {
     .version = FI_VERSION(1, 0),
     .name = prov_name,
@@ -66,8 +67,9 @@ struct fi_provider ofi_prov = {
 };
 
 /*
- * If several providers have the same name, libfabric uses the one with the highest version. This
- * version is above those of the providers that are built into libfabric.
+ * The version under another provider's name. If several providers have the same name, libfabric
+ * uses the provider with the highest version, so this is above all versions of libfabric's own
+ * providers.
  */
 #define VERSION_BORROWED FI_VERSION(9999, 0)
 
@@ -76,7 +78,6 @@ const struct ofi_limits *ofi_limits(void)
     return prov_limits;
 }
 
-/* Give the provider the name that the environment wants. */
 static void prov_rename(void)
 {
     const char *name = getenv(PROVIDER_NAME_VARIABLE);
@@ -96,9 +97,9 @@ static void prov_rename(void)
 
 /*
  * fi_getinfo() skips a provider whose fi_version is below the version that the program requests,
- * which may be that of the running library. So this function returns the library's version, which
- * is safe: versions.h deals with structures that grew, and the provider refuses capabilities and
- * flags that it does not know.
+ * which may be that of the running library. So this function sets the library's version. This is
+ * safe: versions.h deals with structures that grew, and the provider refuses capabilities and flags
+ * that it does not know.
  */
 FI_EXT_INI
 {
@@ -121,9 +122,9 @@ int ofi_errno(int err)
 }
 
 /*
- * MPI libraries print only which call failed, so ofi_report() prints the reason. Several components
- * of Open MPI open a fabric object each. The reason must be printed once per process, hence the
- * static flag.
+ * MPI libraries print only the name of the call that failed, so this function prints the reason.
+ * Several components of Open MPI open a fabric each, so a static flag ensures that a process prints
+ * the reason only once.
  */
 void ofi_report(const char *format, ...)
 {

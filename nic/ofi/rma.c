@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rma.c - libfabric's reads and writes of registered memory: gets and puts, one for each piece of
- * the remote memory.
+ * rma.c - libfabric's reads and writes of registered memory. Each is executed as a get or put of
+ * the adapter for each piece of the remote memory.
  *
  * A write is complete when the peer has acknowledged it, as FI_DELIVERY_COMPLETE requires. For
- * reads, FI_INJECT is ignored among the endpoint's flags, and refused among a call's flags.
+ * reads, FI_INJECT is ignored in the flags of the endpoint, and refused in the flags of a call.
  *
- * The counters of the target endpoint count a transfer with several remote pieces once, with its
- * last piece. Other pieces may still be in flight then, unless they are writes of at most
- * FABEMU_INJECT_BYTES.
+ * The counters of the target endpoint count a transfer with several remote pieces once, when its
+ * last piece arrives. At that time other pieces may still be in flight, unless they are writes of
+ * at most FABEMU_INJECT_BYTES.
  *
  * A write that carries completion data is a put with a notice for the target endpoint's untagged
  * queue. At the target, one operation of each endpoint waits for notices. When a notice arrives,
  * the operation becomes a completion entry. When the entry is read, the operation waits for the
- * next notice. The adapter keeps notices that arrive meanwhile, so no notice is lost if a program
+ * next notice. The adapter keeps notices that arrive before that, so no notice is lost if a program
  * does not read its completion queue. If no operation waits for notices (see ep_await_data() in
  * ep.c), the adapter refuses the write, which completes with FI_EOPNOTSUPP.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
-/* The remote memory of a transfer, in pieces. */
 struct rma_remote {
     fi_addr_t addr;
     const struct fi_rma_iov *iov;
     size_t iovs;
-    bool as_local; /* one piece, as long as the local memory: its field len has no meaning */
+    /* there is one piece, which is as long as the local memory; ignore its field len */
+    bool as_local;
 };
 
 /* A transfer, or a part of it between one local and one remote range. */
@@ -32,7 +32,7 @@ struct rma_transfer {
     enum ofi_count count; /* OFI_COUNT_READ or OFI_COUNT_WRITE */
     struct ofi_peer peer;
     uint64_t key, offset;
-    bool last; /* the transfer is the last part */
+    bool last; /* this is the last part of its transfer */
     struct fabemu_iov iov[OFI_IOV_MAX];
     unsigned pieces;
     const struct ofi_xfer *xfer;
@@ -55,7 +55,7 @@ static int rma_post(struct ofi_op *op, const struct rma_transfer *t)
     return fabemu_putv(fab, t->peer.node, t->key, t->offset, t->iov, t->pieces, &op->req);
 }
 
-/* Start a part of @whole. Errors: negative FI_E number; -FI_EAGAIN, there is no operation. */
+/* Start a part of @whole. Errors: a negative FI_E number; -FI_EAGAIN, the pool has no operation. */
 static int rma_part(struct ofi_op *whole, const struct rma_transfer *part)
 {
     struct ofi_op *op = ofi_op_part(whole);
@@ -119,7 +119,7 @@ static int rma_remote_check(const struct rma_remote *remote, size_t bytes, uint6
     if (remote->as_local)
         return 0;
     if (remote->iovs > 1 && flags & FI_REMOTE_CQ_DATA)
-        return -FI_EOPNOTSUPP; /* no part could carry the data, because any may be the last */
+        return -FI_EOPNOTSUPP; /* no part can carry the data, because each may arrive last */
     for (size_t i = 0; i < remote->iovs; i++)
         if (__builtin_add_overflow(sum, remote->iov[i].len, &sum))
             return -FI_EINVAL;
@@ -129,10 +129,10 @@ static int rma_remote_check(const struct rma_remote *remote, size_t bytes, uint6
 void ofi_notice_await(struct ofi_op *op)
 {
     if (fabemu_recv_notice(op->ep->queue[OFI_UNTAGGED], &op->req))
-        ofi_op_put(op); /* the fabric has ended, so no write can be reported */
+        ofi_op_put(op); /* the fabric has ended, so no write will arrive */
 }
 
-/* Let an injected write be sent from a copy. Errors: -FI_EMSGSIZE; -FI_EAGAIN, no memory. */
+/* Copy the data of an injected write. Errors: -FI_EMSGSIZE; -FI_EAGAIN, no memory. */
 static int rma_inject_copy(struct ofi_op *op, struct rma_transfer *t, size_t bytes)
 {
     if (bytes > ofi_limits()->inject_bytes)
@@ -192,7 +192,7 @@ static ssize_t rma_start(struct ofi_ep *ep, enum ofi_count count, const struct o
     return err;
 }
 
-/* Start a transfer whose call names one remote address, and no remote size. */
+/* Start a transfer whose call names one remote address without a size. */
 static ssize_t rma_start_at(struct ofi_ep *ep, enum ofi_count count, const struct ofi_xfer *xfer,
                             fi_addr_t addr, uint64_t offset, uint64_t key)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scalable.c - scalable endpoints: several transmit and receive contexts that have one address.
+ * scalable.c - scalable endpoints: several transmit and receive contexts with one address.
  *
  * The scalable endpoint is a struct ofi_ep, and so is each context. The scalable endpoint owns the
  * queues of all receive contexts. Its address names two queues, those of receive context 0. The
- * queues of receive context I have numbers that are higher by 2I. Therefore a sender needs only the
+ * numbers of the queues of receive context I are higher by 2I. Therefore a sender needs only the
  * address and I to name a context (fi_rx_addr()). The queues stay open until the scalable endpoint
  * is closed, so they keep messages for a context that is not open. All transmit contexts send from
  * the queues in the address, so that receivers recognise the scalable endpoint as the source.
  * Source: fi_endpoint(3), SCALABLE ENDPOINTS.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 
-/* The contexts of one direction. */
 struct sep_side {
     size_t count;
     struct ofi_ep *context[OFI_CONTEXTS_MAX]; /* NULL: not open */
@@ -87,7 +87,10 @@ void ofi_sep_forget(struct ofi_ep *context)
     ofi_unlock(&sep->ep.lock);
 }
 
-/* Enter the context in the table of its endpoint. Errors: -FI_EBUSY, this context is open. */
+/*
+ * Enter the context in the table of its scalable endpoint. Errors: -FI_EBUSY, a context with this
+ * index is open.
+ */
 static int context_enter(struct ofi_ep *context)
 {
     struct ofi_sep *sep = context->sep;
@@ -107,7 +110,7 @@ static int context_enter(struct ofi_ep *context)
 
 /*
  * Open a context.
- * @caps, @op_flags: as the program requests; 0: as the scalable endpoint has them.
+ * @caps, @op_flags: as the program requests them; 0: those of the scalable endpoint.
  */
 static int context_open(struct ofi_sep *sep, size_t class, int index, uint64_t caps,
                         uint64_t op_flags, struct fid_ep **ret, void *context)
@@ -155,10 +158,17 @@ int ofi_tx_context(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struc
         return -FI_EINVAL;
     got = sep->info->tx_attr ? *sep->info->tx_attr : none;
     err = context_open(sep, FI_CLASS_TX_CTX, index, want->caps, want->op_flags, ret, context);
-    if (err || !attr)
+    if (err)
         return err;
+    if (want->msg_order)
+        ofi_ep_of(*ret)->after_writes = want->msg_order & FI_ORDER_SAW;
+    if (!attr)
+        return 0;
+    ofi_tclass_set(sep->ep.domain, want->tclass);
     got.caps = want->caps ? want->caps : got.caps;
     got.op_flags = want->op_flags ? want->op_flags : got.op_flags;
+    got.msg_order = want->msg_order ? want->msg_order : got.msg_order;
+    got.tclass = want->tclass ? want->tclass : got.tclass;
     *attr = got;
     return 0;
 }
@@ -191,7 +201,7 @@ static void sep_free(struct ofi_sep *sep)
 {
     if (sep->info)
         fi_freeinfo(sep->info);
-    ofi_ep_free(&sep->ep); /* the first member of *sep */
+    ofi_ep_free(&sep->ep); /* sep->ep is the first field of *sep */
 }
 static_assert(offsetof(struct ofi_sep, ep) == 0, "ofi_ep_free() frees the scalable endpoint");
 
@@ -223,7 +233,9 @@ static struct fi_ops sep_fid_ops = {
     .ops_open = ofi_no_ops_open,
 };
 
-/* Return the number of contexts that the program wants; 0: the provider cannot have so many. */
+/*
+ * Return the number of contexts that the program wants; 0: the provider does not support so many.
+ */
 static size_t sep_contexts(size_t want)
 {
     return want > OFI_CONTEXTS_MAX ? 0 : want ? want : 1;

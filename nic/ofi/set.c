@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* set.c - wait sets (fi_wait_open()) and poll sets (fi_poll_open()) of queues and counters */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
 
-/* The sources of a set. */
 struct members {
     pthread_mutex_t lock; /* protects the fields below */
     struct ofi_source **source;
@@ -14,7 +14,7 @@ struct members {
 struct ofi_wait_set {
     struct fid_wait wait_fid;
     struct ofi_fabric *fabric;
-    struct ofi_source source; /* its own signal is that of all members */
+    struct ofi_source source; /* its own_signal is the signal of all members */
     struct members members;
 };
 
@@ -193,7 +193,7 @@ static int poll_set_poll(struct fid_poll *fid, void **contexts, int count)
     return found;
 }
 
-/* Return the source of an object that may be in a poll set: any but a wait set. */
+/* Return the source of an object that may be in a poll set: of any object except a wait set. */
 static struct ofi_source *poll_set_source(struct fid *fid)
 {
     return fid && fid->fclass != FI_CLASS_WAIT ? ofi_source_of(fid) : NULL;

@@ -4,13 +4,14 @@
  *
  * A shared transmit context needs no resources, because all endpoints send through the same
  * adapter. A shared receive context is an endpoint whose queues are shared receive queues of the
- * adapter: they match the messages to the queues of all bound endpoints. When a receive of the
- * context gets a message, the endpoint to which the message was sent reports and counts it. Some
- * completions belong to no message: a receive that was cancelled or failed, and the release of a
- * buffer for several messages. The endpoint that has used the context longest reports these. If no
- * endpoint uses the context, they are not reported.
+ * adapter: their receives match messages to the queues of all bound endpoints. When a receive of
+ * the context gets a message, the endpoint to which the message was sent reports and counts it.
+ * Some completions belong to no message: that of a receive that was cancelled or failed, and the
+ * release of a buffer for several messages. The endpoint that has used the context longest reports
+ * these completions. If no endpoint uses the context, they are not reported.
  * Source: fi_endpoint(3), SHARED CONTEXTS.
  */
+#include "nic/ofi/ep.h"
 #include "nic/ofi/unsupported.h"
 
 #include <stdlib.h>
@@ -23,14 +24,16 @@ struct ofi_stx {
     struct fid_stx stx_fid;
     struct ofi_domain *domain;
     uint64_t caps;
-    _Atomic uint32_t refs; /* endpoints bound */
+    _Atomic uint32_t refs; /* number of bound endpoints */
 };
 
 struct ofi_srx {
-    struct ofi_ep ep;      /* ep.av: the vector of the endpoints that use the context, or NULL */
-    _Atomic uint32_t refs; /* endpoints bound */
+    /* ep.av is the address vector of the endpoints that use the context; NULL: there are none */
+    struct ofi_ep ep;
+    _Atomic uint32_t refs; /* number of bound endpoints */
     /* Written under ep.lock. Callbacks read them without it; C1 pairs with C2. */
-    _Atomic(struct ofi_ep *) at[OFI_QUEUE_NONE]; /* by number of queue; NULL: none */
+    /* the endpoint, by its queue's number; NULL: none */
+    _Atomic(struct ofi_ep *) at[OFI_QUEUE_NONE];
     _Atomic(struct ofi_ep *) oldest; /* the endpoint that has used it longest; NULL: none */
     struct ofi_ep *newest;           /* the endpoint that began to use it last */
 };
@@ -68,7 +71,7 @@ bool ofi_srx_assign(struct ofi_op *op)
     return true;
 }
 
-/* Let @to receive the messages to the queues of @ep; NULL: nobody. Lock: the context's. */
+/* Let @to report the messages to the queues of @ep; NULL: no endpoint does. Lock: the context's. */
 static void srx_point(struct ofi_srx *srx, const struct ofi_ep *ep, struct ofi_ep *to)
 {
     for (unsigned kind = 0; kind < OFI_KINDS; kind++)
@@ -222,7 +225,7 @@ static int srx_close(struct fid *fid)
     if (ofi_held(&srx->refs) || ofi_held(&ep->aliases))
         return -FI_EBUSY;
     ofi_ep_drain(ep);
-    ofi_ep_free(ep); /* the first member of *srx */
+    ofi_ep_free(ep); /* srx->ep is the first field of *srx */
     return 0;
 }
 static_assert(offsetof(struct ofi_srx, ep) == 0, "ofi_ep_free() frees the context");
@@ -264,8 +267,8 @@ static int srx_queues_open(struct ofi_ep *ep)
 static void srx_init(struct ofi_ep *ep, struct ofi_domain *domain, struct fi_rx_attr *attr,
                      void *context)
 {
-    /* FI_DIRECTED_RECV only if the program asks for it: other programs may pass any value as the
-       source address of a receive, which must then be ignored */
+    /* offer FI_DIRECTED_RECV only on request: other programs may pass any value as the source
+       address of a receive, and it must be ignored */
     const struct fi_info info = {
         .caps = attr && attr->caps ? attr->caps : OFI_CAPS_RX & ~FI_DIRECTED_RECV,
         .rx_attr = attr,
@@ -286,7 +289,7 @@ int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_
 
     if (ofi_check_rx(attr, OFI_CAPS_RX))
         return -FI_EINVAL;
-    srx = calloc(1, sizeof *srx); /* only the parts of `at` that are used take memory */
+    srx = calloc(1, sizeof *srx); /* unused pages of `at` take no memory */
     if (!srx)
         return -FI_ENOMEM;
     srx_init(&srx->ep, ofi_domain_of(domain), attr, context);

@@ -4,11 +4,11 @@
  *
  * The table is a file in the folder of the fabric's control socket, which is open to its user only.
  * Each process that uses the table holds a shared flock() on the file, which the kernel releases
- * when the process dies. So a process that gets the exclusive lock is the only user. If it gets the
- * lock when it opens the table, the file is new, or was left behind, and the process empties it. If
- * it gets the lock when it closes the table, it removes the file. If all users of a table are
- * killed, the file remains until the name is opened again, or the fabric ends
- * (apps/control/paths.c).
+ * when the process dies. So a process that gets the exclusive lock is the only user. A process
+ * tries to get it at two times. When it opens the table, success means that the file is new, or was
+ * left behind, so it empties the file. When it closes the table, success means that no other
+ * process uses the file, so it removes the file. If all users of a table are killed, the file
+ * remains until the name is opened again, or the fabric ends (apps/control/paths.c).
  *
  * The file may be removed between open() and flock(), so a process that has the lock checks that
  * the path still names its file, and starts again if it does not. A process holds another lock, on
@@ -27,11 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHARED_SUFFIX     ".av"
-#define SHARED_NAME_BYTES 64 /* longest name of a vector; each byte may become three in the path */
+#define SHARED_SUFFIX ".av"
+/* longest name of a vector; in the path, a byte may become three bytes */
+#define SHARED_NAME_BYTES 64
 #define SHARED_TRIES      5000 /* attempts to get a lock or to open the file, a millisecond apart */
 
-/* The part of a table that is read before it is mapped. */
+/* The beginning of a table, which is read before the table is mapped. */
 struct head {
     uint64_t magic;
     uint64_t fabric;
@@ -46,7 +47,7 @@ static int shared_fail(int err, const struct ofi_shared *shared, const char *why
 
 /* --- the file's name ---------------------------------------------------------------- */
 
-/* Append @name. Letters, digits, '_' and '-' stay as they are; any other byte becomes %XX. */
+/* Append @name. Each byte except letters, digits, '_' and '-' becomes %XX. */
 static void name_append(char *path, const char *name)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
@@ -60,7 +61,7 @@ static void name_append(char *path, const char *name)
     *path = '\0';
 }
 
-/* The path is that of the control socket, with NAME.av in place of "sock". */
+/* Build the path: that of the control socket, with NAME.av in place of "sock". */
 static int shared_path(struct ofi_shared *shared, const char *name)
 {
     const size_t more = 3 * SHARED_NAME_BYTES + sizeof SHARED_SUFFIX;
@@ -80,7 +81,6 @@ static int shared_path(struct ofi_shared *shared, const char *name)
 
 /* --- the file ----------------------------------------------------------------------- */
 
-/* Return whether the path names the open file. */
 static bool is_named(int fd, const char *path)
 {
     struct stat opened, named;
@@ -89,13 +89,13 @@ static bool is_named(int fd, const char *path)
            opened.st_ino == named.st_ino;
 }
 
-/* Return whether the file has the head of a table. */
+/* Read the beginning of the file. Returns whether it is that of a table. */
 static bool head_read(int fd, struct head *ret)
 {
     return pread(fd, ret, sizeof *ret, 0) == (ssize_t)sizeof *ret && ret->magic == OFI_TABLE_MAGIC;
 }
 
-/* Return whether the file is a table. An empty file is one whose creator died early. */
+/* Return whether the file is a table, or is empty because its creator died early. */
 static bool is_table(int fd)
 {
     struct head head;
@@ -104,7 +104,7 @@ static bool is_table(int fd)
     return fstat(fd, &st) == 0 && (st.st_size == 0 || head_read(fd, &head));
 }
 
-/* Open the file. It must be a regular file that no other user can have written. */
+/* Open the file. Refuse a file that another user may have written. */
 static int file_open(struct ofi_shared *shared, bool create)
 {
     struct stat st;
@@ -150,7 +150,6 @@ static int file_check(struct ofi_shared *shared, uint64_t fabric)
 
 /* --- locks -------------------------------------------------------------------------- */
 
-/* The time between two attempts. */
 static void shared_pause(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -168,9 +167,9 @@ static int lock_share(struct ofi_shared *shared)
 }
 
 /*
- * Remove the file if no other process uses it. Returns whether the path names this file no more,
- * whichever process has removed it. Afterwards this process has the exclusive lock or no lock, but
- * not the shared one.
+ * Remove the file if no other process uses it. Returns whether the file has been removed, by this
+ * process or another one. Afterwards this process holds the exclusive lock or no lock; it has lost
+ * the shared lock.
  */
 static bool file_retire(int fd, const char *path)
 {
@@ -180,8 +179,8 @@ static bool file_retire(int fd, const char *path)
 }
 
 /*
- * Open the file and lock it. Returns 0; an error; or -EAGAIN if the file was removed meanwhile. The
- * caller closes the file after an error.
+ * Open the file and lock it. Errors: -EAGAIN, the file was removed at the same time; others. After
+ * an error the caller closes the file.
  */
 static int file_enter(struct ofi_shared *shared, uint64_t fabric, bool read_only)
 {

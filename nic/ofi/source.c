@@ -3,13 +3,13 @@
  * source.c - waiting for events of queues, counters and wait sets: their file descriptors, and
  * fi_trywait().
  *
- * To write to a file descriptor is a system call, so it is done only if the signal is armed.
- * fi_trywait() arms the signals of the objects and then checks that no event is there. A callback
+ * fi_trywait() arms the signals of the objects, and then checks that no event is there. A callback
  * that completes an operation first enters it into its queue, and then checks whether the signal is
- * armed. Between its two steps, each of them executes a fence, so that one of the two notices the
- * other.
+ * armed. To write to a file descriptor is a system call, so the callback writes only if the signal
+ * is armed. Both threads execute a fence between their two steps, so at least one of them sees the
+ * first step of the other.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/cq.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,8 +21,8 @@ static int signal_open(struct ofi_signal *signal, enum fi_wait_obj wait_obj)
     case FI_WAIT_NONE:
     case FI_WAIT_UNSPEC:
     case FI_WAIT_YIELD:
-    /* Only for blocking calls. A callback could not take the mutex: the program may hold it while
-       it makes progress. */
+    /* Supported only for blocking calls. A callback cannot take a mutex that the program may hold
+       while it calls the provider. */
     case FI_WAIT_MUTEX_COND:
         return 0;
     case FI_WAIT_FD:
@@ -33,7 +33,6 @@ static int signal_open(struct ofi_signal *signal, enum fi_wait_obj wait_obj)
     }
 }
 
-/* Reset the descriptor, and let the next event write to it. */
 static void signal_arm(struct ofi_signal *signal)
 {
     eventfd_t ignored;

@@ -4,7 +4,7 @@
  *
  * A hash table of (kind, node, queue) maps a message's source to its fi_addr_t. Only endpoints with
  * FI_SOURCE need the hash table, so an insertion does not update it. Instead, each search first
- * enters the entries that are new. Each process has its own hash table, because a process trusts no
+ * adds the new entries to it. Each process has its own hash table, because a process trusts no
  * index in shared memory.
  */
 #include "nic/ofi/table.h"
@@ -67,7 +67,7 @@ static void index_add(struct ofi_entries *entries, uint32_t index)
     }
 }
 
-/* Make an empty hash table with room for @count entries. */
+/* Replace the hash table by an empty one with room for @count entries. */
 static bool index_renew(struct ofi_entries *entries, uint32_t count)
 {
     uint32_t buckets = entries->buckets ? entries->buckets : BUCKETS_FIRST;
@@ -102,7 +102,10 @@ static bool index_update(struct ofi_entries *entries)
     return true;
 }
 
-/* Find the lowest entry of @from or, if there is none, of any incarnation there. Lock: held. */
+/*
+ * Find the lowest entry of @from or, if there is none, the lowest entry without an incarnation.
+ * Lock: held.
+ */
 static fi_addr_t index_find(const struct ofi_entries *entries, enum ofi_kind kind,
                             const struct ofi_peer *from)
 {
@@ -156,9 +159,9 @@ static void entries_unlock(struct ofi_entries *entries)
 }
 
 /*
- * Write an entry that is new or removed. The node comes last, because an entry without a node is
- * not valid. A program that uses an address while it removes it may still read the entry, so all
- * fields are stored atomically.
+ * Write a new entry, or a removed one that is used again. The node is stored last, because an entry
+ * without a node is not valid. A program that uses an address while it removes it may still read
+ * the entry, so all fields are stored atomically.
  */
 static void entry_write(struct ofi_table *table, uint32_t index, const struct ofi_peer *peer)
 {

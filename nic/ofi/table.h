@@ -3,32 +3,35 @@
  * table.h - the entries of an address vector, in the memory of one process or shared by several
  * processes of a host.
  *
- * Entries never move, so senders read them without a lock while others insert. A shared table is
- * written by other processes, so readers trust no field of it: `count` is limited at each use, and
- * no entry holds an index or a pointer.
+ * Entries never move, so senders read them without a lock while others insert. Other processes may
+ * write anything to a shared table, so a reader limits `count` at each use, and no entry contains
+ * an index or a pointer.
  */
 #ifndef NIC_OFI_TABLE_H
 #define NIC_OFI_TABLE_H
 
 #include <stdalign.h>
 
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/addr.h"
 
 #define OFI_TABLE_PEERS (UINT32_C(1) << 20) /* entries of a table */
-#define OFI_TABLE_CHUNK UINT32_C(1024)      /* entries that get their memory at the same time */
+#define OFI_TABLE_CHUNK UINT32_C(1024)      /* entries whose memory is reserved at the same time */
 #define OFI_TABLE_MAGIC UINT64_C(0x3156416d65626166) /* "fabemAV1"; changes with the layout */
 #define OFI_TABLE_PAGE  4096
 
-/* The memory of a table: anonymous, or a file (shared.c). Only the entries in use take memory. */
+/*
+ * A table. Its memory is anonymous, or a file (shared.c). Only chunks with entries in use take
+ * memory.
+ */
 struct ofi_table {
     uint64_t magic;          /* OFI_TABLE_MAGIC, if the table is shared */
     uint64_t fabric;         /* ofi_addr_hash() of the fabric, if the table is shared */
-    _Atomic uint32_t count;  /* entries ever used; each of them is valid, or removed */
-    _Atomic uint32_t reused; /* how often a removed entry was used again */
+    _Atomic uint32_t count;  /* how many entries were ever used; each of them is valid or removed */
+    _Atomic uint32_t reused; /* how often a removed or unresolved entry was written again */
     /* protected by the lock of struct ofi_entries */
-    uint32_t removed; /* entries that are removed now */
+    uint32_t removed; /* how many entries are removed now */
     uint32_t lowest;  /* no entry below this one is removed */
-    /* the fi_addr_t of each entry: map_addr of a shared vector points here */
+    /* element I contains I; map_addr of a shared vector points here */
     alignas(OFI_TABLE_PAGE) fi_addr_t addr[OFI_TABLE_PEERS];
     alignas(OFI_TABLE_PAGE) struct ofi_peer peer[OFI_TABLE_PEERS];
 };
@@ -46,13 +49,13 @@ struct ofi_entries {
     bool read_only; /* the memory of the table is read-only */
 
     pthread_mutex_t lock; /* taken to insert, to remove, and to find a source */
-    /* A hash table with chains. Entry I has the links OFI_KINDS * I + kind. A bucket, and a link,
-       holds the next link + 1, or 0. A chain may contain entries that were removed since, so each
-       of them is compared. */
+    /* A hash table with chains. Entry I has the links OFI_KINDS * I + kind. Buckets and links
+       contain the number of the next link plus 1; 0 ends a chain. A chain may contain entries that
+       were removed later, so a search compares each entry. */
     uint32_t *bucket;
-    uint32_t *link;       /* in the memory of bucket */
+    uint32_t *link;       /* points into the memory of bucket */
     uint32_t buckets;     /* a power of two; there are as many links */
-    uint32_t indexed;     /* entries below this one are in the hash table */
+    uint32_t indexed;     /* the hash table contains the entries below this one */
     uint32_t reused_seen; /* value of `reused` when the hash table was made */
 };
 
@@ -78,16 +81,15 @@ int ofi_entries_add(struct ofi_entries *entries, const struct ofi_peer *peer, fi
 void ofi_entries_resolve(struct ofi_entries *entries, fi_addr_t addr, const struct ofi_peer *peer);
 /** ofi_entries_remove - free an entry. Errors: -FI_EINVAL, there is no such entry; -FI_EACCES. */
 int ofi_entries_remove(struct ofi_entries *entries, fi_addr_t addr);
-/** ofi_entries_find - implement ofi_av_find(). */
 fi_addr_t ofi_entries_find(struct ofi_entries *entries, enum ofi_kind kind,
                            const struct ofi_peer *from);
 
 /**
  * ofi_shared_open - map the shared table @name. Unless @read_only, create it if it does not exist.
  * Errors: -FI_EINVAL, the name is empty or too long, or the file holds no table; -FI_ENOENT, no
- * process uses such a table; -FI_EACCES, the file is another user's, or others may write to it;
- * -FI_EBUSY, the table is of another run of the fabric, or its file stays locked; and those of
- * open(), ftruncate(), posix_fallocate() and mmap(). FI_LOG_LEVEL=warn prints the reason.
+ * process uses such a table; -FI_EACCES, another user owns the file or may write to it; -FI_EBUSY,
+ * the table belongs to another run of the fabric, or its file stays locked; and those of open(),
+ * ftruncate(), posix_fallocate() and mmap(). FI_LOG_LEVEL=warn prints the reason.
  */
 int ofi_shared_open(struct ofi_shared *shared, const char *name, uint64_t fabric, bool read_only,
                     struct ofi_table **ret);

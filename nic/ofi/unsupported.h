@@ -21,8 +21,6 @@ OFI_NO(int, control, FI_ENOSYS, struct fid *fid, int command, void *arg)
 OFI_NO(int, ops_open, FI_ENOSYS, struct fid *fid, const char *name, uint64_t flags, void **ops,
        void *context)
 
-/* --- domains --- */
-
 /* --- endpoints --- */
 OFI_NO(int, tx_ctx, FI_ENOSYS, struct fid_ep *ep, int index, struct fi_tx_attr *attr,
        struct fid_ep **tx, void *context)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * versions.h - what differs between the versions of libfabric from 1.17 to 2.x.
+ * versions.h - differences between the versions of libfabric from 1.17 to 2.x.
  *
  * The provider is compiled with the headers of one version, and any of these versions may load it.
  * Later versions only add fields at the end of structures, and check the field `size` before they

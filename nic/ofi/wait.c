@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wait.c - waiting in blocking calls, with a time limit */
-#include "nic/ofi/ofi.h"
+/* wait.c - time limits of blocking calls */
+#include "nic/ofi/source.h"
 
 #include <limits.h>
 #include <time.h>

@@ -6,13 +6,13 @@
  * The provider only names the counter and the threshold in the request.
  *
  * A data transfer that is deferred work is posted by the same functions as any other. The provider
- * replaces its context by the one in struct ofi_work, which has an event_type of its own, by which
- * ofi_trigger_of() recognises it. A domain keeps its deferred work in a list, from which it can be
- * cancelled. Callbacks take no lock, so they only mark work as ended. work_queue() frees the ended
- * work when the list is twice as long as after the last sweep. So queueing takes constant time on
- * average. Source: fi_trigger(3).
+ * replaces its context by the context in struct ofi_work. That has a special event_type, by which
+ * ofi_trigger_of() recognises deferred work. A domain keeps its deferred work in a list, from which
+ * it can be cancelled. Callbacks take no lock, so they only mark work as complete (`ended`).
+ * work_queue() frees complete work when the list has become twice as long as after the last sweep.
+ * So adding work takes constant time on average. Source: fi_trigger(3).
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <stdlib.h>
 
@@ -21,21 +21,22 @@
 #define WORK_SWEEP_MIN 64
 
 struct ofi_work {
-    struct ofi_work *next;                  /* in the domain's list */
-    const struct fi_deferred_work *request; /* by it, the program says which work to cancel */
+    struct ofi_work *next; /* next in the domain's list */
+    /* the pointer by which the program names work that it cancels */
+    const struct fi_deferred_work *request;
     struct ofi_trigger trigger;
     _Atomic bool cancelled; /* the program has cancelled it, so no counter counts it */
-    _Atomic bool ended;     /* nothing uses it any more; W1 pairs with W2 */
+    _Atomic bool ended;     /* it is complete and no longer used; W1 pairs with W2 */
 
     /* Only for data transfers: */
     struct ofi_ep *ep;
     struct fi_triggered_context context; /* replaces the program's context in the call */
     void *user_context;                  /* the program's context, which the entry reports */
-    struct ofi_cntr *completion;         /* counts the completion; NULL: none */
-    bool reported;                       /* success gets a completion entry, too */
+    struct ofi_cntr *completion;         /* the counter that counts the completion; NULL: none */
+    bool reported; /* success gets a completion entry, too; an error always gets one */
 
     /* Only for operations on a counter: */
-    struct fabemu_req req; /* waits for the trigger */
+    struct fabemu_req req; /* request of the adapter that waits for the trigger */
     struct ofi_cntr *target;
     enum fabemu_event_change change;
     uint64_t value;
@@ -83,7 +84,7 @@ void ofi_work_complete(struct ofi_op *op)
 {
     const struct ofi_work *work = op->trigger.work;
 
-    /* atomic, because a thread that cancels work may compare it meanwhile */
+    /* atomic, because a thread that cancels work may compare it at the same time */
     __atomic_store_n(&op->req.context, work->user_context, __ATOMIC_RELAXED);
     if (op->error == FI_ECANCELED && atomic_load_explicit(&work->cancelled, memory_order_relaxed)) {
         op->cq = NULL;
@@ -98,19 +99,27 @@ void ofi_work_end(struct ofi_work *work)
     atomic_store_explicit(&work->ended, true, memory_order_release); /* W1 */
 }
 
-/* W2: a thread that sees the mark may free the work, because its operation has used it last. */
+/* W2: a thread that sees the mark may free the work, because its operation no longer uses it. */
 static bool work_ended(const struct ofi_work *work)
 {
     return atomic_load_explicit(&work->ended, memory_order_acquire); /* W2 */
+}
+
+/* Return whether the program can post transfers to @ep: sends, or with @receives receives. */
+static bool work_takes(const struct fid_ep *ep, bool receives)
+{
+    return ep && (ep->fid.fclass == FI_CLASS_EP ||
+                  ep->fid.fclass == (receives ? FI_CLASS_RX_CTX : FI_CLASS_TX_CTX));
 }
 
 /* Check the endpoint of a data transfer, and replace the context and the flags of its call. */
 static int work_transfer(struct ofi_domain *domain, struct ofi_work *work, struct fid_ep *ep,
                          void **context, uint64_t *flags)
 {
-    bool sends = ep && (ep->fid.fclass == FI_CLASS_EP || ep->fid.fclass == FI_CLASS_TX_CTX);
+    bool receives = work->request->op_type == FI_OP_RECV || work->request->op_type == FI_OP_TRECV;
 
-    if (!sends || ofi_ep_of(ep)->domain != domain || !(ofi_ep_of(ep)->caps & FI_TRIGGER))
+    if (!work_takes(ep, receives) || ofi_ep_of(ep)->domain != domain ||
+        !(ofi_ep_of(ep)->caps & FI_TRIGGER))
         return -FI_EINVAL;
     work->ep = ofi_ep_of(ep);
     work->user_context = *context;
@@ -120,23 +129,28 @@ static int work_transfer(struct ofi_domain *domain, struct ofi_work *work, struc
     return 0;
 }
 
-static int work_send(struct ofi_domain *domain, struct ofi_work *work, const struct fi_op_msg *op)
+static int work_message(struct ofi_domain *domain, struct ofi_work *work,
+                        const struct fi_op_msg *op, bool receive)
 {
     struct fi_msg msg = op->msg;
     uint64_t flags = op->flags;
     int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
 
-    return err ? err : (int)fi_sendmsg(op->ep, &msg, flags);
+    if (err)
+        return err;
+    return (int)(receive ? fi_recvmsg(op->ep, &msg, flags) : fi_sendmsg(op->ep, &msg, flags));
 }
 
-static int work_tsend(struct ofi_domain *domain, struct ofi_work *work,
-                      const struct fi_op_tagged *op)
+static int work_tagged(struct ofi_domain *domain, struct ofi_work *work,
+                       const struct fi_op_tagged *op, bool receive)
 {
     struct fi_msg_tagged msg = op->msg;
     uint64_t flags = op->flags;
     int err = work_transfer(domain, work, op->ep, &msg.context, &flags);
 
-    return err ? err : (int)fi_tsendmsg(op->ep, &msg, flags);
+    if (err)
+        return err;
+    return (int)(receive ? fi_trecvmsg(op->ep, &msg, flags) : fi_tsendmsg(op->ep, &msg, flags));
 }
 
 static int work_rma(struct ofi_domain *domain, struct ofi_work *work, const struct fi_op_rma *op,
@@ -226,13 +240,17 @@ static int work_counter(struct ofi_domain *domain, struct ofi_work *work,
 static int work_start(struct ofi_domain *domain, struct ofi_work *work,
                       const struct fi_deferred_work *request)
 {
-    if (!request->op.msg) /* `op` is a union of pointers to the arguments of an operation */
+    if (!request->op.msg) /* `op` is a union of pointers, one of which points to the arguments */
         return -FI_EINVAL;
     switch (request->op_type) {
     case FI_OP_SEND:
-        return work_send(domain, work, request->op.msg);
+        return work_message(domain, work, request->op.msg, false);
     case FI_OP_TSEND:
-        return work_tsend(domain, work, request->op.tagged);
+        return work_tagged(domain, work, request->op.tagged, false);
+    case FI_OP_RECV:
+        return work_message(domain, work, request->op.msg, true);
+    case FI_OP_TRECV:
+        return work_tagged(domain, work, request->op.tagged, true);
     case FI_OP_READ:
         return work_rma(domain, work, request->op.rma, true);
     case FI_OP_WRITE:
@@ -247,7 +265,7 @@ static int work_start(struct ofi_domain *domain, struct ofi_work *work,
         return work_counter(domain, work, request->op.cntr, FABEMU_EVENT_SET);
     case FI_OP_CNTR_ADD:
         return work_counter(domain, work, request->op.cntr, FABEMU_EVENT_ADD);
-    default: /* receives cannot be triggered */
+    default:
         return -FI_ENOSYS;
     }
 }
@@ -311,8 +329,8 @@ static int work_queue(struct ofi_domain *domain, const struct fi_deferred_work *
 }
 
 /*
- * Lock: the domain's. It keeps the work's endpoint alive, because an endpoint takes this lock when
- * it closes. Errors: -FI_ENOENT, the work has started.
+ * Lock: the domain's. The work's endpoint exists while the lock is held, because an endpoint takes
+ * the lock when it closes. Errors: -FI_ENOENT, the work has started.
  */
 static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
 {
@@ -328,10 +346,10 @@ static int work_cancel(const struct ofi_domain *domain, struct ofi_work *work)
     return err;
 }
 
-/* Which work to cancel. Work must match both fields. */
+/* Selects the work to cancel: both fields must match. */
 struct work_filter {
     const struct fi_deferred_work *request; /* NULL: any */
-    const struct fid_cntr *trigger;         /* the counter that it waits for; NULL: any */
+    const struct fid_cntr *trigger;         /* the counter for which the work waits; NULL: any */
 };
 
 /*

@@ -2,15 +2,17 @@
 /*
  * xfer.c - sends, receives and peeks of messages, tagged or not.
  *
- * As soon as an operation is posted, other threads may complete it, read its completion entry and
- * use it again. So these functions do not access an operation after they have posted it.
+ * After an operation is posted, other threads may at once complete it, read its completion entry
+ * and use it for another call. So these functions do not access a posted operation.
  */
-#include "nic/ofi/ofi.h"
+#include "nic/ofi/ep.h"
 
 #include <string.h>
 
 #define XFER_SEND_FLAGS (OFI_CALL_FLAGS_TX | FI_REMOTE_CQ_DATA)
 #define XFER_RECV_FLAGS (OFI_OP_FLAGS_RX | FI_MORE | FI_PEEK | FI_CLAIM | FI_DISCARD)
+/* Flags of receive calls that cannot be triggered. */
+#define XFER_NOT_TRIGGERED (FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD)
 
 int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces, size_t *bytes)
 {
@@ -33,8 +35,9 @@ int ofi_iov(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces
 }
 
 /*
- * As ofi_iov(), for a receive. Its buffer ends before a piece at address 0, as programs may post
- * such a piece for messages without data. A message with more data is truncated (FI_ETRUNC).
+ * As ofi_iov(), for a receive. A piece at address 0 is allowed, because programs post such pieces
+ * for messages without data. The buffer ends before it, and a longer message is truncated
+ * (FI_ETRUNC).
  */
 static int xfer_room(const struct ofi_xfer *xfer, struct fabemu_iov *to, unsigned *pieces,
                      size_t *bytes)
@@ -120,8 +123,8 @@ static const void *xfer_gather(char *buf, const struct fabemu_iov *iov, unsigned
 }
 
 /*
- * Send data whose buffer may be reused on return. An operation is needed only to report or count
- * the send.
+ * Send data whose buffer the program may reuse when the call returns. An operation is needed only
+ * if the send must be reported or counted.
  */
 static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                            const struct fabemu_dest *dest, const struct fabemu_iov *iov,
@@ -145,7 +148,7 @@ static ssize_t xfer_inject(struct ofi_ep *ep, const struct ofi_xfer *xfer,
     return xfer_result(ep, err);
 }
 
-/* Post a send that completes later. With FI_INJECT, data is sent from a copy in the operation. */
+/* Post a send that completes later. With FI_INJECT, copy the data into the operation. */
 static ssize_t xfer_post(struct ofi_ep *ep, const struct ofi_xfer *xfer,
                          const struct fabemu_dest *dest, struct fabemu_iov *iov, unsigned pieces,
                          size_t bytes)
@@ -184,7 +187,7 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         return err;
     if (bytes > (xfer->flags & FI_INJECT ? ofi_limits()->inject_bytes : ep->message_max_bytes))
         return -FI_EMSGSIZE;
-    if (ofi_op_fenced(ep, xfer->flags))
+    if (ofi_op_fenced(ep, xfer->flags) || ofi_op_after_writes(ep, xfer->flags))
         return -FI_EAGAIN;
     if (xfer->flags & FI_INJECT && bytes <= FABEMU_INJECT_BYTES && !dest.delivered &&
         !dest.matched && !(xfer->flags & FI_TRIGGER))
@@ -193,8 +196,8 @@ ssize_t ofi_send(struct ofi_ep *ep, const struct ofi_xfer *xfer)
 }
 
 /*
- * Look up the source of a receive. A shared context uses the address vector of its endpoints. This
- * can change, so the context's lock is held. Errors: -FI_ENOAV, -FI_EINVAL.
+ * Look up the source of a receive. A shared context uses the address vector of its endpoints. That
+ * can change, so this takes the context's lock. Errors: -FI_ENOAV, -FI_EINVAL.
  */
 static int xfer_peer(struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
 {
@@ -209,7 +212,10 @@ static int xfer_peer(struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret)
     return err;
 }
 
-/* Find the source and incarnation that a receive names. Without FI_DIRECTED_RECV it names none. */
+/*
+ * Find the source node, queue and incarnation of a receive. Without FI_DIRECTED_RECV it matches any
+ * source.
+ */
 static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fabemu_source *from,
                        uint64_t *incarnation)
 {
@@ -220,11 +226,12 @@ static int xfer_source(struct ofi_ep *ep, const struct ofi_xfer *xfer, struct fa
     *incarnation = 0;
     if (!ep->enabled)
         return -FI_EOPBADSTATE;
-    if (!ep->receives || ep->srx) /* messages are received by another context */
+    if (!ep->receives || ep->srx) /* another context receives the messages */
         return -FI_EOPNOTSUPP;
-    if (xfer->flags & ~(uint64_t)XFER_RECV_FLAGS)
-        /* receives cannot be triggered; fi_trigger(3) */
-        return xfer->flags & FI_TRIGGER ? -FI_ENOSYS : -FI_EBADFLAGS;
+    if (xfer->flags & ~(XFER_RECV_FLAGS | (ep->caps & FI_TRIGGER)))
+        return -FI_EBADFLAGS;
+    if (xfer->flags & FI_TRIGGER && (ofi_srx_of(ep) || xfer->flags & XFER_NOT_TRIGGERED))
+        return -FI_ENOSYS; /* fi_trigger(3) */
     if (!(ep->caps & FI_DIRECTED_RECV) || xfer->addr == FI_ADDR_UNSPEC || ep->cm)
         return 0;
     err = xfer_peer(ep, xfer->addr, &peer);
@@ -259,10 +266,11 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         return err;
     if (xfer->flags & FI_MULTI_RECV && (pieces != 1 || !bytes))
         return -FI_EINVAL;
-    struct ofi_op *op = ofi_op_get(ep, xfer, OFI_COUNT_RECV);
+    struct ofi_op *op;
 
-    if (!op)
-        return -FI_EAGAIN;
+    err = ofi_op_begin(ep, xfer, OFI_COUNT_RECV, &op);
+    if (err)
+        return err;
     xfer_expect(op, xfer, bytes);
     op->req.incarnation = incarnation;
     if (xfer->flags & FI_MULTI_RECV)
@@ -271,13 +279,13 @@ ssize_t ofi_recv(struct ofi_ep *ep, const struct ofi_xfer *xfer)
         err = fabemu_recv_from(ep->queue[xfer->kind], from, xfer->tag, xfer->ignore, iov, pieces,
                                &op->req);
     if (err)
-        ofi_op_put(op);
+        ofi_op_drop(op);
     return xfer_result(ep, err);
 }
 
 /*
- * Complete a peek. It always makes a completion entry, with the properties of the message that was
- * found or with FI_ENOMSG. Errors: -FI_EOPBADSTATE, no endpoint uses this shared context.
+ * Complete a peek. It always gets a completion entry, which describes the message that was found,
+ * or has the error FI_ENOMSG. Errors: -FI_EOPBADSTATE, no endpoint uses this shared context.
  */
 static ssize_t xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *found, int err)
 {
@@ -285,7 +293,7 @@ static ssize_t xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *foun
     bool reported;
 
     if (ep)
-        ofi_lock(&ep->lock); /* so that no endpoint leaves the shared context meanwhile */
+        ofi_lock(&ep->lock); /* so that no endpoint leaves the shared context at the same time */
     op->req.tag = found->tag;
     op->req.data = found->data;
     op->req.mark = found->mark;
@@ -310,7 +318,8 @@ static ssize_t xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *foun
 
 static void xfer_discard(struct ofi_ep *ep, struct ofi_op *op, struct fabemu_message *message)
 {
-    op->srx = NULL; /* not reported again, because the peek has reported the message */
+    /* report nothing, because the peek has already reported the message */
+    op->srx = NULL;
     op->cq = NULL;
     op->cntr = NULL;
     if (fabemu_recv_claimed(ep->queue[op->kind], message, NULL, 0, &op->req))
@@ -354,8 +363,8 @@ ssize_t ofi_peek(struct ofi_ep *ep, const struct ofi_xfer *xfer)
     else if (taken)
         ofi_op_claim(taken, message);
     if (err && ep->rx.cq)
-        /* yield after some peeks: a caller that polls by peeking finds an entry in each read of its
-           queue, so its reads never yield */
+        /* yield after some peeks: a caller that polls by peeking finds the entry of each peek in
+           its queue, so its reads of the queue never yield */
         ofi_cq_poll_missed(ep->rx.cq);
     return xfer_peek_answer(answer, &found, err);
 }

@@ -144,7 +144,31 @@ BROADCAST = {how: Series(
     for how, name in CASTS.items()}
 SOFTWARE = [how for how in CASTS if how != "hardware"]
 
-# --- Q9: several trees for broadcasts ------------------------------------------------------
+# --- Q9: collectives beside a file system --------------------------------------------------
+
+# Without priorities, all packets have the lowest one. In the paper, short ones have a higher one.
+BESIDE = {"alone": "alone", "none": "no priorities", "short": "short packets first",
+          "bulk": "file system in class bulk", "latency": "and group in class latency"}
+CLASSES = {"alone": (), "none": ("--storage", "4:bulk", "--tclass", "bulk"),
+           "short": ("--storage", "4"), "bulk": ("--storage", "4:bulk"),
+           "latency": ("--storage", "4:bulk", "--tclass", "latency")}
+
+
+def beside(pattern, *own):
+    return {how: Series(
+        name, (*MACHINE, *CLASSES[how], "--pattern", pattern, *own, "--group-size", "32",
+               "--placement", "random"),
+        NODES, Pick((40, 48, 64, 96, 128), (64, 128)),
+        Pick(("--operations", "50"), ("--operations", "20")),
+        lambda x, ns: 10_000 if how == "alone" else 50_000 * (x - 36))
+            for how, name in BESIDE.items()}
+
+
+BARRIER_BESIDE = beside("barrier")
+VECTOR_BESIDE = beside("allreduce", "--bytes", "3840")
+LOG_MEAN = TIME._replace(log=True)
+
+# --- Q10: several trees for broadcasts -----------------------------------------------------
 
 LINKS = (1, 2, 4)
 TREED = {links: Series(
@@ -153,7 +177,6 @@ TREED = {links: Series(
         "first:1", "--sets", "1", "--fanout", "63", "--fanout-law", "fixed", *PACKET, *FULL),
     TREES, Pick((1, 2, 4, 8), (1, 2, 4)), lasting(20_000, 60_000), lambda x, ns: 100 * ns)
     for links in LINKS}
-
 
 # --- the two tables ------------------------------------------------------------------------
 
@@ -169,7 +192,11 @@ FIGURES = (
     Figure("q7", "Barrier, all nodes arrive at once", tuple(BARRIER.values()), TIME),
     Figure("q8", "Barrier of 64 nodes", tuple(SKEWED.values()), LOG_TIME),
     Figure("q9", "Broadcast from one to 63 nodes", tuple(BROADCAST.values()), COMPLETION),
-    Figure("q10", "Broadcasts from one to 63 nodes", tuple(TREED.values()), BANDWIDTH),
+    Figure("q10", "Barrier of 32 nodes; the others write to 4 servers",
+           tuple(BARRIER_BESIDE.values()), LOG_MEAN),
+    Figure("q11", "All-reduce of 3840 bytes; the others write to 4 servers",
+           tuple(VECTOR_BESIDE.values()), LOG_MEAN),
+    Figure("q12", "Broadcasts from one to 63 nodes", tuple(TREED.values()), BANDWIDTH),
 )
 
 
@@ -236,6 +263,23 @@ def barrier(how, words):
                "µs", "-", None, value(BARRIER[how], 64, TIME))
 
 
+def slowed(figure, series, what, how, words, rule=None):
+    """How many times longer an operation takes beside the file system than alone."""
+    return Row("Q9", f"{what}.{how}", (figure,),
+               f"{what} of 32 of 128 nodes, 92 nodes write to 4 servers, {words}: "
+               "time / time alone",
+               "x", "-", rule, quotient(value(series[how], 128, TIME),
+                                        value(series["alone"], 128, TIME)))
+
+
+def relieved(figure, series, what, than, how, words):
+    """The gain of a choice of priorities over another one."""
+    return Row("Q9", f"{what}.gain", (figure,),
+               f"{what} of 32 of 128 nodes beside a file system: {words}", "x",
+               "reduces the impact", AtLeast(1), quotient(value(series[than], 128, TIME),
+                                                          value(series[how], 128, TIME)))
+
+
 def cast_gain(size):
     """The time of the fastest broadcast in software, divided by that in switches."""
     return quotient(combined([value(BROADCAST[how], size, COMPLETION) for how in SOFTWARE], min),
@@ -247,7 +291,7 @@ def least_cast_gain(results):
 
 
 def trees(links):
-    return Row("Q9", f"{links}.links", ("q10",),
+    return Row("Q10", f"{links}.links", ("q12",),
                f"broadcasts to 63 nodes with {links} links each: bandwidth with {links} trees / "
                "with one", "x", "planned", AtLeast(0.95 * links),
                quotient(value(TREED[links], links, BANDWIDTH), value(TREED[links], 1, BANDWIDTH)))
@@ -279,5 +323,13 @@ ROWS = (
     Row("Q8", "1K", ("q9",),
         "broadcast of 1 KB to 63 nodes: time of fastest software / of switches", "x", "-", None,
         cast_gain(960)),
+    *(slowed("q10", BARRIER_BESIDE, "barrier", how, BESIDE[how]) for how in BESIDE
+      if how != "alone"),
+    relieved("q10", BARRIER_BESIDE, "barrier", "none", "short",
+             "time without priorities / with short packets first"),
+    *(slowed("q11", VECTOR_BESIDE, "all-reduce", how, BESIDE[how]) for how in BESIDE
+      if how != "alone"),
+    relieved("q11", VECTOR_BESIDE, "all-reduce", "short", "bulk",
+             "time with short packets first / with file system in class bulk"),
     trees(2), trees(4),
 )

@@ -2,7 +2,7 @@
 /* allocate.c - virtual channel allocation (allocate.h). */
 #include "switch/channel/allocate.h"
 
-/* Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. */
+/* Take the credits of output @o that have returned by @at_ps; on clock raw, all credits. */
 static void allocate_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
     struct switch_channel_port *port = &ch->port[o];
@@ -42,14 +42,13 @@ static bool allocate_may_open(const struct switch_channels *ch, uint32_t v, uint
 {
     const struct switch_channel_in *in = &ch->in[v];
 
-    if (!emu_ports_has(ch->openable[in->priority != 0], o))
+    if (!emu_ports_has(switch_channel_openable(ch, in->priority), o))
         return false;
     return !allocate_collects(in) || !emu_vcs_collecting(&ch->port[o].vcs);
 }
 
 /* --- a packet has arrived ----------------------------------------------------------- */
 
-/* Make packet @v wait for a channel of @outs. */
 static void allocate_wait(struct switch_channels *ch, uint32_t v, emu_ports outs)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
@@ -101,7 +100,7 @@ static void allocate_all(struct switch_channels *ch, uint32_t v, emu_ports outs,
 
 static void allocate_one(struct switch_channels *ch, uint32_t v, emu_ports outs, uint64_t at_ps)
 {
-    emu_ports openable = outs & ch->openable[ch->in[v].priority != 0];
+    emu_ports openable = outs & switch_channel_openable(ch, ch->in[v].priority);
 
     ch->in[v].unsettled = 1;
     if (emu_ports_any(openable))
@@ -156,8 +155,9 @@ static uint32_t allocate_next_of(struct switch_channels *ch, uint32_t o, uint32_
 
 /*
  * Return the packet that gets the next channel of output @o, or CHANNEL_NONE if no packet may have
- * one. Within a priority, packets that collect slots alternate with the others. A packet that may
- * not collect yet, because another packet does, keeps its turn while others go first.
+ * one. Within a priority, packets that collect slots alternate with the others. If the next packet
+ * may not collect yet, because another packet is collecting, it keeps its turn, and packets that do
+ * not collect go first.
  */
 static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
 {
@@ -166,7 +166,7 @@ static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
     for (uint32_t priority = EMU_PRIORITIES; priority--;) {
         bool first = port->collects >> priority & 1;
 
-        if (!ch->waiting[priority] || !emu_ports_has(ch->openable[priority != 0], o))
+        if (!ch->waiting[priority] || !emu_ports_has(switch_channel_openable(ch, priority), o))
             continue;
         for (uint32_t other = 0; other < 2; other++) {
             bool collects = first ^ other;
@@ -185,7 +185,8 @@ static uint32_t allocate_next(struct switch_channels *ch, uint32_t o)
 
 void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 {
-    while (emu_ports_any(ch->port[o].waiters) && emu_ports_has(ch->openable[1], o)) {
+    while (emu_ports_any(ch->port[o].waiters) &&
+           emu_ports_has(switch_channel_openable(ch, EMU_PRIORITIES - 1), o)) {
         uint32_t v = allocate_next(ch, o);
 
         if (v == CHANNEL_NONE)

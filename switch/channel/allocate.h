@@ -7,13 +7,12 @@
  * it would have to collect slots while another packet does so. So a new packet never overtakes a
  * waiting one. Waiting packets are served by priority. Within a priority, packets that collect
  * slots alternate with the others, so neither starves. Each of these two kinds is served round
- * robin over inputs and their channels. A link of EMU_VCS_KEPT_OF channels or more reserves its
- * last free channel for packets above bulk, which otherwise would have to wait for a bulk packet's
- * reply.
+ * robin over inputs and their channels. Long packets leave some channels of a link to higher
+ * priorities (emu_vcs_kept()).
  *
  * Invariants:
  * - `openable` and `light` follow `pending`, the number of open channels of each output.
- * - `wants` of a packet is the set of outputs that it waits for. `waiting` of each pair of ports,
+ * - `wants` of a packet is the set of outputs for which it waits. `waiting` of each pair of ports,
  *   `waiters` of the output, `of_priority` and `collect` of the input, and ch->waiting agree.
  * - `unsettled` of a broadcast counts its copies and the outputs that it wants.
  *
@@ -21,8 +20,10 @@
  * them in that order: links up, by level, then links down. Take a cable X from S, a switch or a
  * node, to F, and assume that each open channel of the cables after X closes at some time. Then:
  * (1) Every segment in the buffer at F leaves. Its packet may have to wait for a channel of a cable
- *     after X. Channels of that cable close, and are granted in turn. Then the packet waits for
- *     slots, which come back because of (1) on that cable.
+ *     after X, or for several closed ones if it must leave some to higher priorities. Channels of
+ *     that cable close, and are granted in turn. (If packets of higher priorities take them again
+ *     and again, the packet gets a NACK: reply.c.) Then the packet waits for slots, which come back
+ *     because of (1) on that cable.
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its previous segment has left. It has one on every cable of its path,
  *     so the whole packet arrives.
@@ -70,12 +71,15 @@ static inline uint32_t switch_channel_choose(struct switch_channels *ch, emu_por
     return route_choose(&ch->sw, outs, switch_channel_idle(ch, outs & ch->light, at_ps));
 }
 
-/* Update `light` and `openable`, because the `pending` of @o rises to @pending or falls from it. */
+/*
+ * Update `light` and `openable` when `pending` of @o has increased to @pending, or decreases from
+ * it.
+ */
 static inline void switch_channel_count(struct switch_channels *ch, uint32_t o, uint32_t pending)
 {
     ch->light ^= emu_port_if(o, pending == ch->light_pending);
-    ch->openable[0] ^= emu_port_if(o, pending == ch->bulk);
-    ch->openable[1] ^= emu_port_if(o, pending == ch->channels);
+    for (uint32_t priority = 0; priority < CHANNEL_OPENABLES; priority++)
+        ch->openable[priority] ^= emu_port_if(o, pending == ch->most_open[priority]);
 }
 
 static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o)
@@ -131,7 +135,7 @@ void switch_channel_grant(struct switch_channels *ch, uint32_t o, uint64_t at_ps
 void switch_channel_stop_waiting_for(struct switch_channels *ch, uint32_t v, emu_ports outs);
 
 /*
- * Take the credits of output @o that have returned not later than @at_ps; on clock raw, all. If a
+ * Take the credits of output @o that have returned by @at_ps; on clock raw, all credits. If a
  * packet has then collected all its slots, grant channels, because the next packet may collect.
  */
 void switch_channel_take_credits(struct switch_channels *ch, uint32_t o, uint64_t at_ps);

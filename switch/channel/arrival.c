@@ -45,7 +45,10 @@ static void arrival_request(struct switch_channels *ch, uint32_t v, uint32_t slo
     }
 }
 
-/* Handle a segment of the open packet @v: it skips the buffer if it can, or enters its queue. */
+/*
+ * Handle a segment of the open packet @v: let it skip the buffer if possible, or append it to the
+ * queue.
+ */
 static void arrival_accept(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry,
                            enum emu_fate fate, uint64_t at_ps)
 {

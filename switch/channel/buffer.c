@@ -4,7 +4,7 @@
 
 /* --- credits ------------------------------------------------------------------------ */
 
-/* Return one credit on a cable with faults, or none, or several, as the faults decide. */
+/* Return a credit on a cable with faults. The faults may turn it into none or several. */
 static __attribute__((noinline)) void buffer_return_faulty(struct switch_channels *ch,
                                                            struct switch_channel_port *port,
                                                            uint32_t channel, uint64_t at_ps)

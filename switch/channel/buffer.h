@@ -3,10 +3,10 @@
  * buffer.h - the buffer of each input, and the credits that return to its sender.
  *
  * A segment occupies a slot of the store until all copies of its packet have sent it
- * (`hold[slot].left` is 0) and all segments before it on its channel have left. `port->held` counts
+ * (`hold[slot].left` is 0), and all earlier segments on its channel have left. `port->held` counts
  * the segments of an input that took a credit; there are at most channels + pool_slots.
- * `uncredited` counts segments that took none, which only faults cause. When a segment leaves, one
- * credit returns to the sender. On timed clocks it returns immediately. On clock raw, rx.owed
+ * `uncredited` counts segments without a credit, which only faults cause. When a segment leaves,
+ * one credit returns to the sender. On timed clocks it returns immediately. On clock raw, rx.owed
  * collects the credits of one channel, and they return at the end of the step at the latest.
  */
 #ifndef SWITCH_CHANNEL_BUFFER_H
@@ -43,12 +43,11 @@ void switch_channel_return_credit(struct switch_channels *ch, uint32_t p, uint32
 void switch_channel_flush_credits(struct switch_channels *ch);
 
 /*
- * Return whether there is a slot for one more segment at port @p. A duplicate, as @fate says, took
- * no credit and needs one of the slots for such segments.
+ * Return whether there is a slot for one more segment at port @p. A duplicate (@fate) took no
+ * credit, so it needs one of the slots for such segments.
  */
 bool switch_channel_has_slot(const struct switch_channels *ch, uint32_t p, enum emu_fate fate);
 
-/* Append a segment of the open packet @v to its queue. Returns its slot. */
 uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
                                const struct emu_entry *entry, enum emu_fate fate);
 

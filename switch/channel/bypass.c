@@ -6,20 +6,20 @@
  * segment waits at its output and the output has a credit for it. It moves from one cable's ring to
  * the next and never enters the store. The same is true for a segment of a broadcast if all its
  * outputs are free, and for a reply. Checks, credits, counters and the state of channels are the
- * same as for other segments. Where something waits, all new arrivals wait behind it (allocate.c,
- * transmit.c), so the order of service and the priorities are kept.
+ * same as for other segments. If a segment or packet waits, new arrivals wait behind it
+ * (allocate.c, transmit.c), so the order of service and the priorities are kept.
  *
  * A packet's first segment is its *head*, the others are *continuations*. Most arrivals are of
  * three kinds: the head of a unicast packet on a closed channel, the next continuations of a
- * packet, and an ACK of a packet whose last segment was sent. These take a short path without a
- * copy, calls, or the bookkeeping for packets that wait: a packet of five segments takes about 1000
- * instructions per switch instead of 1850. arrival.c and reply.c handle all others. A check that
- * fails in this file changes nothing, except the round robin among equally good outputs.
+ * packet, and an ACK of a packet whose last segment was sent. These take a short path without
+ * copies, calls and the bookkeeping for waiting packets: a packet of five segments takes about 1000
+ * instructions per switch instead of 1850. arrival.c and reply.c handle all other arrivals. A check
+ * that fails in this file changes nothing, except the round robin among equally good outputs.
  *
  * A link sends packet by packet, so several continuations usually arrive together with their head,
- * and this file handles them together. The header of each must be exactly the one that is expected
- * next on its channel. So the CRC-16 in it is compared and not computed again, and the fields that
- * all have in common are looked up once.
+ * and this file handles them together. Each header must be exactly the one that is expected next on
+ * its channel. So its CRC-16 is compared and not computed, and the state that all of them share is
+ * looked up once.
  */
 #include "switch/channel/stages.h"
 
@@ -31,7 +31,8 @@ static inline uint32_t bypass_room(struct switch_channels *ch, uint32_t o, uint3
 
     if (emu_vcs_room_for(vcs, c) < wanted) {
         switch_channel_take_credits(ch, o, 0);
-        if (emu_ports_has(ch->queued, o)) /* the credits have made a waiting packet ready */
+        /* the credits have made a segment of a waiting packet ready */
+        if (emu_ports_has(ch->queued, o))
             return 0;
     }
     return emu_vcs_room_for(vcs, c) < wanted ? emu_vcs_room_for(vcs, c) : wanted;
@@ -90,7 +91,7 @@ static bool bypass_pass_all(struct switch_channels *ch, uint32_t v, const struct
 {
     const struct switch_channel_in *in = &ch->in[v];
 
-    /* in->index has counted this segment already */
+    /* in->index already counts this segment */
     if (!bypass_all_may(ch, in, in->last + 2u - in->index))
         return false;
     emu_pool_share(ch->sw.dev.worker->cache.pool, entry->buf, in->unsettled - 1u);
@@ -194,7 +195,7 @@ static inline uint32_t bypass_copy(const struct switch_channels *ch, struct emu_
 
 /*
  * Return how many of the next @count slots of a ring are filled (bypass_filled()), or empty
- * (bypass_empty()). Slots are filled and emptied in order, so the last one is checked first.
+ * (bypass_empty()). Slots are filled and emptied in order, so check the last slot first.
  */
 static inline uint32_t bypass_filled(struct emu_ring_end end, uint32_t count)
 {
@@ -369,7 +370,7 @@ static inline emu_ports bypass_outs(const struct switch_channels *ch, uint32_t p
     if (ch->sw.profile->routing != EMU_ROUTING_ADAPTIVE || head->dst >= ch->units.first)
         return EMU_NO_PORTS;
     return topo_route_ports(switch_route(&ch->sw), head->dst) & ch->port[p].onward &
-           ch->openable[head->priority != 0];
+           switch_channel_openable(ch, head->priority);
 }
 
 /* Return how many of a packet's @wanted segments @o has credits for, on a channel to be opened. */
@@ -441,8 +442,8 @@ static inline uint32_t bypass_head(struct switch_channels *ch, uint32_t p,
 
 /*
  * Handle the ACK at the front of port @p's cable: close the channel on which its packet was sent,
- * and send the ACK on to where the packet came from. Returns 1, or 0 if nothing was done, for
- * example because packets wait for channels of port @p.
+ * and forward the ACK to the sender of the packet. Returns 1, or 0 if nothing was done, for example
+ * because packets wait for channels of port @p.
  */
 static inline uint32_t bypass_ack(struct switch_channels *ch, uint32_t p,
                                   const struct emu_entry *entry)

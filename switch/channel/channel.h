@@ -2,8 +2,8 @@
 /*
  * channel.h - state of the router of QsNet III, with virtual channels and acknowledgments.
  *
- * These files implement the router. Each calls only functions of files further down this list;
- * stages.h declares the functions that they offer each other.
+ * These files implement the router. Each file calls only functions of files further down this list.
+ * stages.h declares the functions that the files share.
  *
  *   kind.c       creates and frees the switch; defines its struct switch_kind
  *   check.c      counts all state again and compares
@@ -40,7 +40,9 @@
 
 #define CHANNEL_NONE  UINT16_MAX
 #define CHANNEL_TICKS 8u /* ticks per time-out */
-/* limit of segments in a switch that took no credit; only faults cause such segments */
+/* sets of outputs in switch_channels.openable */
+#define CHANNEL_OPENABLES (EMU_PRIORITY_LONG + 2)
+/* most segments without a credit in a switch; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
 
 /* The state of an input's channel and of its packet. */
@@ -52,9 +54,9 @@ enum switch_channel_state {
     CHANNEL_REPLIED /* all copies have their replies; the packet's own reply waits for the wire */
 };
 
-/* A channel of an input. */
 struct switch_channel_in {
-    /* outputs at which it waits for a channel: a unicast needs one of them, a broadcast all */
+    /* outputs at which the packet waits for a channel: a unicast needs one of them, a broadcast all
+       */
     emu_ports wants;
     struct switch_list queue; /* its segments in the input's buffer */
     uint32_t tag;
@@ -75,7 +77,6 @@ struct switch_channel_in {
 static_assert(EMU_PORT_WORDS > 1 || sizeof(struct switch_channel_in) == 32,
               "two fit into a cache line");
 
-/* A channel of an output. */
 struct switch_channel_out {
     uint16_t from; /* channel of the input; CHANNEL_NONE: the packet has ended there */
     uint16_t next; /* next copy of the same packet */
@@ -91,9 +92,10 @@ struct switch_channel_port {
     /* The output; only `onward` belongs to the input. */
     alignas(EMU_LINE) struct emu_tx tx;
     emu_ports waiters; /* inputs with a packet that waits for a channel of this output */
-    emu_ports onward;  /* outputs that packets from this input may take: route.c */
+    emu_ports onward;  /* outputs that packets from this input may take (route.c) */
     struct emu_vcs vcs;
-    /* set of open channels whose packets have ever requested to send from the buffer: requests.h */
+    /* set of open channels whose packets have ever requested to send from the buffer (requests.h)
+       */
     uint32_t stopped;
     uint8_t pending; /* number of open channels; any thread may read it */
 
@@ -173,8 +175,11 @@ struct switch_channels {
     emu_ports news;    /* outputs that received a request since they were last scheduled */
     emu_ports plugged; /* outputs with a cable; routes lead only to these */
     emu_ports up;      /* subset whose link is up; segments are sent only by these */
-    /* outputs with a channel that may be opened: [0] by bulk, [1] by higher priorities */
-    emu_ports openable[2];
+    /*
+     * outputs with a channel that may be opened, by priority; the last set is for all priorities
+     * above EMU_PRIORITY_LONG: switch_channel_openable()
+     */
+    emu_ports openable[CHANNEL_OPENABLES];
     emu_ports light;  /* outputs with fewer than profile->light_pending open channels */
     emu_ports queued; /* outputs with segments or replies to send */
     /* raw: inputs with credits that must be returned to their senders at the end of the step */
@@ -182,8 +187,8 @@ struct switch_channels {
 
     uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
     uint32_t channels;                /* number of channels of a link */
-    uint32_t bulk;                    /* number of channels of a link that bulk packets may open */
-    uint32_t light_pending;           /* copy of profile->light_pending */
+    uint32_t most_open[CHANNEL_OPENABLES]; /* of them, how many may be open after an opening */
+    uint32_t light_pending;                /* copy of profile->light_pending */
     struct switch_channel_units units;
     uint32_t open;                    /* number of open channels of all outputs */
     uint32_t uncredited;              /* number of segments at the inputs that took no credit */
@@ -199,18 +204,17 @@ struct switch_channels {
     /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /* raw: bits of a continuation's first word: those that depend on its index, or mark the last */
+    /* raw: bits of a continuation's first word that depend on its index, or that mark the last one
+       */
     uint32_t cont_index[EMU_INDEXES];
     uint32_t cont_last;
 };
 
-/* The device on timed clocks (sw.dev.timed). */
 struct switch_channels_timed {
     struct switch_channels ch;
     struct switch_channel_timing timing;
 };
 
-/* The device on clock raw. */
 struct switch_channels_raw {
     struct switch_channels ch;
     uint64_t swept_ps; /* when time-outs were last checked, by the host's clock */
@@ -230,6 +234,12 @@ static inline struct switch_channels *switch_channels_of(struct switch_dev *sw)
 static inline struct switch_channel_timing *switch_channels_timing(struct switch_channels *ch)
 {
     return &((struct switch_channels_timed *)ch)->timing;
+}
+
+/* Return the outputs with a channel that a packet of @priority may open. */
+static inline emu_ports switch_channel_openable(const struct switch_channels *ch, uint32_t priority)
+{
+    return ch->openable[priority < CHANNEL_OPENABLES ? priority : CHANNEL_OPENABLES - 1];
 }
 
 static inline struct switch_channel_pair *switch_channel_pair(const struct switch_channels *ch,
@@ -267,9 +277,9 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
 }
 
 /*
- * Initialize @in for a packet whose head has arrived. The fields are written one by one. The
- * compiler would store a struct literal in small pieces and copy it in larger ones, for which the
- * processor must wait (5 % of the time of a hop of packets of five segments).
+ * Initialize @in for a packet whose head has arrived. The fields are written one by one. For a
+ * struct literal, the compiler would store small pieces and then copy larger ones, and the
+ * processor would have to wait (5 % of the time of a hop, for packets of five segments).
  */
 static inline void switch_channel_new(const struct switch_channels *ch,
                                       struct switch_channel_in *in, const struct emu_head *head,

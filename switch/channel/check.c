@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* check.c - counts the state of a switch with channels again, and compares. */
+/*
+ * check.c - counts the segments, credits and channels of a switch with channels, and compares its
+ * counters with the result.
+ */
 #include "switch/channel/stages.h"
 
 /* Add to @count the segments of each channel that are in a cable's ring, or delayed by @faults. */
@@ -113,7 +116,6 @@ static bool check_flies(const struct emu_rx *rx, uint32_t c, uint32_t tag, bool 
     return false;
 }
 
-/* Return whether copy @w has not sent its head yet. */
 static bool check_unsent(const struct switch_channels *ch, uint32_t w)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -121,7 +123,9 @@ static bool check_unsent(const struct switch_channels *ch, uint32_t w)
     return slot != CHANNEL_NONE && ch->store.slot[slot].packet.kind == EMU_PACKET_HEAD;
 }
 
-/* Return whether a fault or time-out here may have left a channel open at one end only. */
+/*
+ * Return whether a fault or time-out at this switch may have left a channel open at one end only.
+ */
 static bool check_faulty(const struct switch_channels *ch)
 {
     for (uint32_t p = 0; p < ch->sw.ports; p++)
@@ -225,9 +229,10 @@ static bool check_openable(const struct switch_channels *ch, uint32_t p)
 {
     uint32_t pending = ch->port[p].pending;
 
-    return emu_ports_has(ch->light, p) == (pending < ch->light_pending) &&
-           emu_ports_has(ch->openable[0], p) == (pending < ch->bulk) &&
-           emu_ports_has(ch->openable[1], p) == (pending < ch->channels);
+    for (uint32_t priority = 0; priority < CHANNEL_OPENABLES; priority++)
+        if (emu_ports_has(ch->openable[priority], p) != (pending < ch->most_open[priority]))
+            return false;
+    return emu_ports_has(ch->light, p) == (pending < ch->light_pending);
 }
 
 static const char *check_port(struct switch_channels *ch, uint32_t p, uint64_t now_ps,
@@ -266,7 +271,7 @@ void switch_channels_check(struct switch_dev *sw, uint64_t now_ps, const struct 
         counted &= !wrong;
     }
     if (!counted)
-        return; /* because the checks below would only repeat the error */
+        return; /* the checks below would only repeat the error */
     emu_found_at(found, EMU_NO_PORT, switch_store_check(&ch->store, held));
     if (ch->timing)
         emu_found_at(found, EMU_NO_PORT,

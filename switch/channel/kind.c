@@ -83,9 +83,12 @@ static void channels_begin(struct switch_channels *ch)
 
     ch->channels = profile->channels;
     ch->units.first = ch->units.own = UINT32_MAX;
-    ch->bulk = profile->channels - (profile->channels >= EMU_VCS_KEPT_OF);
     ch->light_pending = profile->light_pending;
-    ch->light = ch->openable[0] = ch->openable[1] = emu_ports_below(ch->sw.ports);
+    ch->light = emu_ports_below(ch->sw.ports);
+    for (uint32_t priority = 0; priority < CHANNEL_OPENABLES; priority++) {
+        ch->openable[priority] = ch->light;
+        ch->most_open[priority] = ch->channels - emu_vcs_kept(ch->channels, priority);
+    }
     ch->tick_ps = (profile->reply_timeout_ps + CHANNEL_TICKS - 1) / CHANNEL_TICKS;
     for (uint32_t p = 0; p < ch->sw.ports; p++)
         emu_vcs_init(&ch->port[p].vcs, profile->channels, profile->pool_slots, ch->sw.dev.timed);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * link.c - take a link down or up, which both of its ends detect; stop a port (it is *stuck*).
+ * link.c - take a link down or up, which both of its ends detect; stop a port, which is then
+ * *stuck*.
  *
  * The hardware reacts by itself. Packets take other outputs, a packet that has no other output gets
  * a NACK, and the channels of the link close. The fabric manager changes the routing tables
- * (apps/manager/). Segments that were on the wire are lost. Their credits return as if the segments
- * had been received (emu/fault/fault.h), so that both ends agree when the link is up again.
+ * (apps/manager/). Segments on the wire are lost. Their credits return as if the segments had been
+ * received (emu/fault/fault.h), so that the counters of both ends agree when the link is up again.
  * Source: QsNet III §III, Figure 2 (a broken link), §V.
  */
 #include "switch/channel/stages.h"

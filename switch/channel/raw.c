@@ -6,7 +6,7 @@
 #include "switch/channel/stages.h"
 
 #define RAW_FETCHED 8u /* slots of a ring that are prefetched */
-/* limit of entries that are taken from one port, or sent by one, in a step */
+/* most entries that a step takes from a port, or sends by a port */
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
@@ -104,9 +104,9 @@ static uint32_t raw_send(struct switch_channels *ch)
 
 /*
  * Advance the ticks by the host's clock, after the arrivals were taken. A coarse clock is enough,
- * because ticks need not be exact. At most one tick passes in a step. If this switch was not
- * stepped for a long time, other switches may not have been stepped either. A time-out that is too
- * early only costs a NACK.
+ * because ticks need not be exact. At most one tick passes in a step: if this switch was not
+ * stepped for a long time, other switches may not have been stepped either. An early time-out costs
+ * only a NACK.
  */
 static void raw_tick(struct switch_channels_raw *raw)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reply.c - ACK and NACK on their way back, packets that end without a reply, and time-outs.
+ * reply.c - replies (ACK and NACK) on their way back, packets that end without a reply, and
+ * time-outs.
  *
  * A reply closes the channel of the output at which it arrives. A packet has a *copy* at each
  * output by which it leaves. When all copies have their replies, the switch sends one reply to the
@@ -12,10 +13,10 @@
  * eighth of the time-out, and checks all channels once a tick, so that a packet needs no timer. A
  * late reply finds a channel with another tag, or a closed one.
  *
- * A packet that has waited for a channel for the time of a time-out gets a NACK. Packets of a
- * higher priority, to a node that never answers, may take all channels of an output again and
- * again. Without the NACK, the packet would hold its slots forever and block all other packets of
- * its sender.
+ * A packet that waits for a channel for longer than the time-out gets a NACK. The reason: packets
+ * of a higher priority, to a node that never answers, may take all channels of an output again and
+ * again. Without the NACK, the waiting packet would keep its slots forever, and block all other
+ * packets of its sender.
  *
  * If the sender gives up a packet, a copy whose last segment was not sent will get no reply. Its
  * channel closes immediately, and the remote end learns this from the next head on the channel. A
@@ -30,7 +31,7 @@
 
 #include <assert.h>
 
-/* Stop copy @w, and release the segments that no other copy still has to send. */
+/* Stop copy @w, and release the segments that no other copy must send. */
 static void reply_abandon(struct switch_channels *ch, uint32_t w, uint64_t at_ps)
 {
     uint32_t slot = ch->out[w].cursor;
@@ -185,8 +186,8 @@ static bool sweep_output(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
 }
 
 /*
- * End a packet that has timed out: one whose segments are dropped and whose last segment has not
- * arrived, or one that waits for channels. Returns true if it has to be checked again.
+ * End packet @v if it has timed out: if its segments are dropped and its last segment has not
+ * arrived, or if it waits for channels. Returns true if it must be checked again.
  */
 static bool sweep_packet(struct switch_channels *ch, uint32_t v, uint64_t at_ps)
 {

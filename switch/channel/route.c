@@ -6,7 +6,7 @@
  * output the set of all outputs to the same device. `onward` of an input is the set of outputs that
  * a packet from there may take. A packet that came down from a higher switch never goes up again,
  * even while the manager changes the routing tables. So all routes go up first and then down, and
- * nothing can deadlock, whichever table each switch has at the time (allocate.h).
+ * nothing can deadlock even if switches have tables of different ages (allocate.h).
  * Source: QsNet III §III.
  */
 #include "switch/channel/stages.h"
@@ -97,7 +97,7 @@ static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32
 
 /*
  * Return the outputs of the broadcast @v: all ports of its group's tree except the one at which it
- * arrived. Empty if it arrived from outside the tree, if an input can never hold all of its
+ * arrived. Returns none if it arrived from outside the tree, if an input can never hold all of its
  * segments, or if a link of the tree is down. @slot: the group's index in the table of groups. (The
  * header of a packet has no generation.)
  */

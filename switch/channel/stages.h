@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* stages.h - functions that files of the switch with channels offer each other, and its kind. */
+/*
+ * stages.h - functions that the files of the switch with channels share, and its struct
+ * switch_kind.
+ */
 #ifndef SWITCH_CHANNEL_STAGES_H
 #define SWITCH_CHANNEL_STAGES_H
 
@@ -7,7 +10,7 @@
 
 /* --- arrival.c, bypass.c ------------------------------------------------------------ */
 
-/* Take the next entry of port @p that has arrived by @until_ps. False: there is none. */
+/* Take the next entry of port @p that has arrived by @until_ps. Returns false if there is none. */
 static inline bool switch_channel_take(struct switch_channels *ch, uint32_t p, uint64_t until_ps,
                                        struct emu_entry *entry, enum emu_fate *fate)
 {
@@ -46,7 +49,6 @@ emu_ports switch_channel_route(struct switch_channels *ch, uint32_t v, const str
 
 /* --- reply.c ------------------------------------------------------------------------ */
 
-/* Process a reply that arrived at port @p. */
 void switch_channel_replied(struct switch_channels *ch, uint32_t p,
                             const struct emu_packet_hdr *reply, uint64_t at_ps);
 
@@ -63,8 +65,8 @@ void switch_channel_answer(struct switch_channels *ch, uint32_t v);
 void switch_channel_give_up(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
 /*
- * Count the copy of @v that waits for output @o, but cannot get a channel there, as refused. A
- * unicast packet that may take several outputs is refused only when none of them is left.
+ * Count the copy of @v that waits for output @o as refused, because it cannot get a channel there.
+ * A unicast packet that may take several outputs is refused only when none of them is left.
  */
 void switch_channel_refuse(struct switch_channels *ch, uint32_t v, uint32_t o, uint64_t at_ps);
 
@@ -93,8 +95,8 @@ uint32_t switch_channels_waiting(struct switch_dev *sw, uint32_t port,
 /* --- raw.c, timed.c ----------------------------------------------------------------- */
 
 /*
- * timed.c: schedule outputs that received requests outside of a step to act after @at_ps, because
- * all events up to that time have happened.
+ * timed.c: schedule outputs that received requests outside of a step. They act after @at_ps,
+ * because all events up to that time have happened.
  */
 void switch_channel_schedule_news(struct switch_channels *ch, uint64_t at_ps);
 

@@ -6,8 +6,8 @@
  * depends pseudo-randomly on the time, then time-outs, then outputs by number. An output acts when
  * its wire is free and it has something to send. If none of its segments has a credit, it acts
  * again when the next credit returns, or when it receives something else to send. An output takes
- * credits by their times, and only when it needs one, because the credits that have returned decide
- * which channels may send. All this is a function of times and ports alone.
+ * credits by their times, and only when it needs one, because the returned credits determine which
+ * channels may send. So the order depends only on times and ports.
  */
 #include "switch/channel/stages.h"
 
@@ -29,7 +29,6 @@ static void timed_plan(struct switch_channels *ch, uint32_t o, uint64_t at_ps)
     switch_agenda_add(agenda, o, at_ps);
 }
 
-/* Schedule the outputs that received requests at @at_ps. */
 static inline void timed_news(struct switch_channels *ch, uint64_t at_ps)
 {
     emu_ports outs = ch->news;
@@ -88,7 +87,7 @@ static inline void timed_out(struct switch_channels *ch)
     const struct emu_tx *tx = &ch->port[o].tx;
 
     if (!tx->cross_worker && !emu_tx_has_slot(tx)) {
-        /* the ring is full, as a malicious host can leave it: try again later */
+        /* the ring is full, which only a malicious host causes: try again later */
         timed_plan(ch, o, event.at_ps + ch->credit_ps);
         return;
     }

@@ -22,9 +22,9 @@ void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w)
 
 /*
  * Choose one of the channels @ready. Inputs are served round robin. The packets of one input are
- * served one after the other, each as far as its segments have arrived. If they were served round
- * robin by segments, all packets would end late and occupy their channels longer. With random
- * traffic, 8 packets outstanding and 2 levels, the links would be used to 81 % instead of 85 %.
+ * served one after the other, each until no further segment has arrived. With round robin by
+ * segments, all packets would end later and occupy their channels longer. With random traffic, 8
+ * packets outstanding and 2 levels, the links would then be used to 81 % instead of 85 %.
  */
 static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t ready)
 {
@@ -42,7 +42,7 @@ static uint32_t transmit_next(struct switch_channels *ch, uint32_t o, uint32_t r
     }
     port->last_input = (uint8_t)p;
     pair = switch_channel_pair(ch, o, p);
-    if (!emu_bits_several(own)) { /* last_sent is not read, which avoids a cache miss */
+    if (!emu_bits_several(own)) { /* do not read last_sent, which avoids a cache miss */
         pair->last_sent = (uint8_t)emu_bits_first(own);
         return emu_bits_first(own);
     }

@@ -36,7 +36,10 @@ static inline bool switch_channel_is_open(const struct switch_channels *ch, uint
            emu_tx_has_slot(tx);
 }
 
-/* Clock raw: send the reply to the packet @v. False: it has to wait, and nothing has changed. */
+/*
+ * Clock raw: send the reply to the packet @v. Returns false if it has to wait; then nothing has
+ * changed.
+ */
 static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uint32_t v)
 {
     uint32_t p = v / EMU_VCS, c = v % EMU_VCS;
@@ -56,10 +59,10 @@ static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uin
     return true;
 }
 
-/* Send a reply or a segment by output @o. False: it may send none now. */
+/* Send a reply or a segment by output @o. Returns false if it may send none now. */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
-/* Stop copy @w, which sends nothing more, and free the slots that were promised to it. */
+/* Stop copy @w, which sends no more segments, and free the slots that were promised to it. */
 void switch_channel_stop_copy(struct switch_channels *ch, uint32_t w);
 
 #endif

@@ -251,6 +251,7 @@ class BoundsTest(FabemuCase):
                                      "--keep-going", "--", program, str(seed), "300", "kill")
                     out, err = run.communicate(timeout=100)
                     self.assertIn("ofi_random_test: passed\n", out, err)
+                    self.assertEqual(run.returncode, 1)  # because a process died
                     self.assertIn("died: killed by signal 9; the others go on", err)
 
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
@@ -280,11 +281,17 @@ class BoundsTest(FabemuCase):
                 self.assertIn("it ended with MPI_SUCCESS", out, err)
 
     @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
-    def test_mpi__collectives_end_when_a_member_does_not_answer(self):
-        run = self.start("run", "--topo", "kary:2,2", "--keep-going", "--bound", "stopped=1s", "--",
-                         "mpirun", "-np", "3", self.of_the_build("mpi_death"), "flush")
-        out, err = run.communicate(timeout=60)
-        self.assertIn("it ended with MPI_SUCCESS", out, err)
+    def test_mpi__windows_report_a_lost_member(self):
+        program = self.of_the_build("mpi_death")
+        for profile in ("oq2004", "qsnet3"):
+            for what, end in (("flush", "MPI_SUCCESS"), ("fence", "MPI_ERR_OTHER"),
+                              ("start", "MPI_ERR_OTHER"), ("lock", "MPI_ERR_OTHER")):
+                with self.subTest(profile=profile, what=what):
+                    run = self.start("run", "--topo", "kary:2,2", "--profile", profile,
+                                     "--keep-going", "--bound", "stopped=1s", "--", "mpirun",
+                                     "-np", "3", program, what)
+                    out, err = run.communicate(timeout=60)
+                    self.assertIn("it ended with " + end, out, err)
 
 
 if __name__ == "__main__":

@@ -505,8 +505,9 @@ class CliTest(FabemuCase):
         self.assertEqual(set(got["clock"]), {"mode", "real_time_factor", "worst_lag_ns"})
         self.assertEqual(got["clock"]["mode"], "real")
         self.assertEqual(set(got["segments"]), {"sent", "delivered", "hops"})
-        self.assertEqual(set(got["collectives"]), {"allgather", "allreduce", "barrier",
-                                                   "broadcast", "reduce", "reduce_scatter"})
+        self.assertEqual(set(got["collectives"]), {"allgather", "allreduce", "alltoall", "barrier",
+                                                   "broadcast", "gather", "neighbor", "reduce",
+                                                   "reduce_scatter", "scan", "scatter"})
         for one in got["collectives"].values():
             self.assertEqual(set(one), {"in_switch", "in_adapter", "elsewhere", "why",
                                         "mechanism"})

@@ -53,7 +53,7 @@ class FaulttableTest(FabemuCase):
         self.assertRegex(done.stdout, r"(?m)^- MPI_(Barrier|Bcast|Allreduce|Reduce) on "
                                       "MPI_COMM_WORLD failed in the fabric: rank 1 of it "
                                       "cannot be reached: node 1 has no link in use$")
-        self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on pt2pt window 3 failed in the fabric: "
+        self.assertRegex(done.stdout, r"(?m)^- MPI_\w+ on fabemu window 3 failed in the fabric: "
                                       r"rank \d of it cannot be reached")
 
     def test_loss__is_repaired_on_both_switch_models(self):

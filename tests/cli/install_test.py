@@ -78,7 +78,7 @@ class InstallTest(FabemuCase):
         self.assertRegex(done.stderr, r"allreduce +1 +0 +0")
         parts = set(done.stdout.split())
         self.assertEqual({os.path.basename(part).split(".so")[0] for part in parts},
-                         {"libfabemu", "libfabemu-fi", "mca_coll_fabemu"})
+                         {"libfabemu", "libfabemu-fi", "mca_coll_fabemu", "mca_osc_fabemu"})
         for part in parts:
             self.assertTrue(os.path.realpath(part).startswith(os.path.realpath(self.prefix) + "/"),
                             part)

@@ -143,6 +143,18 @@ class MachineTest(FabemuCase):
                 self.assertRegex(done.stderr, f"(?m)^{who}: FABEMU_NODE: there is .*{word}")
             self.assertIn("1 got no node", done.stderr)
 
+    def test_traffic_class__is_checked(self):
+        example = os.path.join(os.path.dirname(self.command), "apps", "example")
+        both = 'FABEMU_NODE=1 "$0" 2 & FABEMU_NODE=0 "$0" 2; wait'
+        for tclass in ("bulk", "default", "latency", ""):
+            self.env["FABEMU_TCLASS"] = tclass
+            done = self.fabemu("run", "--topo", "qsnet:4", "--", "sh", "-c", both, example)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.env["FABEMU_TCLASS"] = "fast"
+        done = self.fabemu("run", "--topo", "qsnet:4", "--", example, "2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("FABEMU_TCLASS is 'fast': it must be default, bulk or latency", done.stderr)
+
     def test_throughput__is_not_bound_by_credits(self):
         path = os.path.join(self.dir, "pair")
         with open(path, "w") as f:

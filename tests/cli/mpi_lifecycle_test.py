@@ -114,6 +114,57 @@ int main(int argc, char **argv)
     return 0;
 }
 """
+UNFINISHED = r"""
+#include <mpi.h>
+#include <mpi-ext.h>
+int main(int argc, char **argv)
+{
+    static int in = 1, out[3];
+    MPI_Request request;
+    MPI_Comm copy;
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    if (rank != 0)
+        MPI_Iallreduce(&in, &out[0], 1, MPI_INT, MPI_SUM, copy, &request);
+    if (rank != 0)
+        MPI_Iallreduce(&in, &out[1], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    MPIX_Allreduce_init(&in, &out[2], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    if (rank != 0)
+        MPI_Start(&request);
+    MPI_Finalize();
+    return 0;
+}
+"""
+# Rank 2 does not start the persistent all-reduce, because a reduce has failed.
+PERSISTENT = r"""
+#include <mpi.h>
+#include <mpi-ext.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    int in = 1, out[2], rank, rc = MPI_SUCCESS;
+    MPI_Request request;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPIX_Allreduce_init(&in, &out[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    if (rank != 2)
+        MPI_Start(&request);
+    while (rc == MPI_SUCCESS)
+        rc = MPI_Reduce(&in, &out[1], 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 2)
+        MPI_Recv(&in, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else if (MPI_Wait(&request, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        printf("no result\n");
+    if (rank == 0)
+        MPI_Send(&in, 1, MPI_INT, 2, 0, MPI_COMM_WORLD);
+    MPI_Request_free(&request);
+    MPI_Finalize();
+    return 0;
+}
+"""
 SPAWN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "mpi", "spawn.c")
 
 
@@ -149,9 +200,14 @@ class MpiLifeTest(FabemuCase):
             f.write(LARGE)
         with open(os.path.join(cls.build, "cut.c"), "w") as f:
             f.write(CUT)
+        with open(os.path.join(cls.build, "unfinished.c"), "w") as f:
+            f.write(UNFINISHED)
+        with open(os.path.join(cls.build, "persistent.c"), "w") as f:
+            f.write(PERSISTENT)
         for source, program in (("endless.c", "endless"), ("quitter.c", "quitter"),
                                 ("large.c", "large"), ("cut.c", "cut"),
-                                (SPAWN, "spawn")):
+                                ("unfinished.c", "unfinished"),
+                                ("persistent.c", "persistent"), (SPAWN, "spawn")):
             subprocess.run(["mpicc", "-O1", source, "-o", program], cwd=cls.build, check=True)
 
     @classmethod
@@ -269,6 +325,23 @@ class MpiLifeTest(FabemuCase):
                 with open(report) as f:
                     count = json.load(f)["collectives"]["allreduce"]
                 self.assertEqual((count["in_switch"], count["why"]), (in_switch, why))
+
+    def test_failed_collective__fails_persistent_ones(self):
+        faults = os.path.join(self.dir, "flip.faults")
+        with open(faults, "w") as f:
+            f.write("combine-flip switch=any kind=reduce nth=40\n")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--profile", "oq2004", "--faults", faults,
+                           "--", "mpirun", "-np", "3", "--mca", "coll_fabemu_step_aside", "0",
+                           os.path.join(self.build, "persistent"))
+        self.assertEqual((done.returncode, done.stdout), (0, "no result\n" * 2), done.stderr)
+
+    def test_unfinished_collectives__end_in_mpi_finalize(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--", "mpirun", "-np", "3",
+                           os.path.join(self.build, "unfinished"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("fabemu: MPI_Finalize: the program has not completed 2 collectives",
+                      done.stderr)
+        self.assertNotIn("died", done.stderr)
 
     def test_too_many_ranks(self):
         done = self.fabemu("run", "--topo", "kary:2,2", "--name", "r", "--", "mpirun", "-np", "5",

@@ -302,7 +302,7 @@ class Sorted(OnTerminal):
         return {
             "event": "telemetry", "sample": look, "since": look - 1, "at_ns": look * 10**9,
             "skipped": 0, "totals": {"hops": 1000 * look, "credit_stalls": 50 * look},
-            "collectives": [[0, 0]] * 6, "finished_count": 0, "finished_missed": 0,
+            "collectives": [[0, 0]] * 11, "finished_count": 0, "finished_missed": 0,
             "links": grown("links", 2, links),
             "states": [[3, 3, 1], [20, 1, 2], [9, 0, 4]],
             "switches": grown("switches", 3, work),

@@ -139,6 +139,16 @@ class TrafficTest(FabemuCase):
         done = self.fabemu("traffic", "--pattern", "reduce", "--groups", "4")
         self.assertIn("400 of 8 bytes, 4 groups of 4 nodes; all results correct", done.stdout)
 
+    def test_storage__is_written_beside_collectives(self):
+        args = ("--topo", "qsnet:16", "--pattern", "barrier", "--group-size", "8",
+                "--operations", "7")
+        got = self.json(*args, "--storage", "2:bulk", "--tclass", "latency")
+        self.assertEqual(got["collectives"]["operations"], 7)
+        self.assertGreater(got["collectives"]["storage_bytes_per_s"], 1e9)
+        self.assertNotIn("storage_bytes_per_s", self.json(*args)["collectives"])
+        got = self.json(*args, "--profile", "oq2004", "--storage", "2")
+        self.assertGreater(got["collectives"]["storage_bytes_per_s"], 1e8)
+
     def test_collectives_by_messages__are_right_among_any_number(self):
         for pattern in ("barrier", "allreduce"):
             for how in ("tree", "dissemination"):
@@ -329,6 +339,13 @@ class TrafficTest(FabemuCase):
                 (("--measure", "100"), ["--measure 100", "with its unit"]),
                 (("--pattern", "barrier", "--skew", "5"), ["--skew 5", "with its unit"]),
                 (("--pattern", "barrier", "--noise", "1000:10"), ["with their units"]),
+                (("--pattern", "barrier", "--tclass", "fast"), ["default, bulk or latency"]),
+                (("--pattern", "barrier", "--storage", "0"), ["a number of servers"]),
+                (("--pattern", "barrier", "--storage", "2:fast"), ["a traffic class"]),
+                (("--pattern", "barrier", "--storage", "1"), ["0 of 16 nodes are in no group"]),
+                (("--topo", "kary:4,2", "--pattern", "barrier", "--tclass", "bulk"),
+                 ["--profile qsnet3"]),
+                (("--pattern", "uniform", "--tclass", "bulk"), ["--tclass", "--pattern uniform"]),
                 (("--load", "1e-10"), ["at most 9 decimals"]),
                 (("--pattern", "multicast", "--fanout", "0x4"), ["--fanout 0x4"]),
                 (("--pattern", "hotspot:0:0x1"), ["hotspot:NODE:FRACTION"]),

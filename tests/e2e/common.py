@@ -18,7 +18,11 @@ TOP = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "cli"))
 from cli_helpers import unless_no_sync  # noqa: E402
 from helpers.seed import seed  # noqa: E402 (the tests use it)
-COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce")
+# Collectives in which ranks have blocks of data. They may also run over messages: large ones
+# because these are faster, others because a rank does not know how much data the others send.
+OF_BLOCKS = ("gather", "scatter", "scan", "alltoall")
+COLLECTIVES = ("barrier", "broadcast", "reduce", "allreduce", "allgather", "reduce_scatter",
+               *OF_BLOCKS)
 MARK = "FABEMU_TEST_MARK"  # in the environment of every process that a test starts
 SETTINGS = ("FABEMU_", "FI_", "OMPI_")  # of the caller's environment: removed
 SKIPPED = 77  # exit status: nothing could be tested
@@ -27,11 +31,23 @@ LINGER_S = 5  # how long a process may outlive its run
 SWITCHES = {"barrier": ("in_switch", "combine units, multicast"),
             "broadcast": ("in_switch", "multicast"),
             "reduce": ("in_switch", "combine units"),
-            "allreduce": ("in_switch", "combine units, multicast")}
+            "allreduce": ("in_switch", "combine units, multicast"),
+            "allgather": ("in_switch", "multicasts"),
+            "reduce_scatter": ("in_switch", "combine units"),
+            "gather": ("in_switch", "combine units"),
+            "scatter": ("in_switch", "multicast"),
+            "scan": ("in_switch", "combine units, multicast"),
+            "alltoall": ("in_switch", "combine units, multicast")}
 ADAPTERS = {"barrier": ("in_switch", "network conditional, broadcast"),
             "broadcast": ("in_switch", "broadcast"),
             "reduce": ("in_adapter", "adapter tree"),
-            "allreduce": ("in_adapter", "adapter tree, broadcast")}
+            "allreduce": ("in_adapter", "adapter tree, broadcast"),
+            "allgather": ("in_switch", "broadcasts"),
+            "reduce_scatter": ("in_adapter", "adapter tree"),
+            "gather": ("in_adapter", "adapter tree"),
+            "scatter": ("in_switch", "broadcast"),
+            "scan": ("in_adapter", "adapter tree, broadcast"),
+            "alltoall": ("in_adapter", "adapter tree, broadcast")}
 COUNTING = {**ADAPTERS, "barrier": ("in_adapter", "adapter tree, broadcast")}
 QSNET3 = ["--profile", "qsnet3"]
 # Networks to test: for each, the network for a number of ranks, and how it executes collectives.
@@ -297,7 +313,8 @@ def check_report(checks, report, what, args, by_network=COLLECTIVES):
         why = {reason: n for reason, n in count["why"].items() if n}
         checks.that(sum(why.values()) == count["elsewhere"],
                     f"{what}: {name}: the reasons {why} do not add up to {count['elsewhere']}")
-        checks.that(set(why) <= RIGHTLY_ELSEWHERE, f"{what}: {name} ran elsewhere: {why}")
+        rightly = RIGHTLY_ELSEWHERE | ({"slower", "counts"} if name in OF_BLOCKS else set())
+        checks.that(set(why) <= rightly, f"{what}: {name} ran elsewhere: {why}")
         checks.that(count["mechanism"] == mechanism and
                     count["in_switch"] + count["in_adapter"] == count[where],
                     f"{what}: {name} is not by {mechanism}: {count}")

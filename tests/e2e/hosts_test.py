@@ -159,10 +159,12 @@ def check_communication(checks, report, what, ranks):
     communication = report["communication"]
     senders = {row[0] for row in communication["messages"]["matrix"]}
     checks.that(len(senders) == ranks, f"{what}: only nodes {senders} have sent messages")
-    parts = {"allgather": "broadcast", "reduce_scatter": "reduce"}
+    parts = {"allgather": ("allreduce", "broadcast"), "reduce_scatter": ("reduce",),
+             "gather": ("reduce",), "scatter": ("broadcast",),
+             "scan": ("allreduce", "broadcast"), "alltoall": ("allreduce", "broadcast")}
     for kind, count in report["collectives"].items():
         calls = sum(c["calls"] for c in communication["collectives"]
-                    if c["kind"] == parts.get(kind, kind) and c["where"] != "elsewhere")
+                    if c["kind"] in parts.get(kind, (kind,)) and c["where"] != "elsewhere")
         ran = count["in_switch"] + count["in_adapter"]
         least = 2 * ran  # none has less than two members
         checks.that(calls >= least, f"{what}: {calls} calls of {kind}, not {least} or more")

@@ -12,7 +12,8 @@ import common
 
 OPTIONS = ["-Ddpdk=disabled", "-Dtests=false", "-Dweb=disabled", "-Dncurses=disabled",
            "-Dbuildtype=plain"]
-TARGETS = ["fabemu", "nic/ofi/libfabemu-fi.so", "apps/ompi/mca_coll_fabemu.so"]
+TARGETS = ["fabemu", "nic/ofi/libfabemu-fi.so", "apps/ompi/mca_coll_fabemu.so",
+           "apps/ompi/mca_osc_fabemu.so"]
 CLUSTER = """fabric plain
 key none
 host here

@@ -6,6 +6,9 @@
  * The linker wraps emu_hostif_notify_all(), which ends a pass: segments visible to a process at
  * that moment were notified early.
  */
+#include <pthread.h>
+#include <sched.h>
+
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/worker/worker.h"
 #include "tests/test.h"
@@ -176,15 +179,44 @@ static void space__is_notified_later(void)
     }
 }
 
+static void *stand_by(void *shared)
+{
+    return emu_hostif_nic_stand_by(shared, 3600 * UINT64_C(1000000000)) ? shared : NULL;
+}
+
+/* After emu_hostif_nic_hand_over(), the next segment wakes the thread that stands by. */
+static void standby__is_woken_after_hand_over(void)
+{
+    struct emu_hdr hdr = {.dst = 1, .kind = EMU_UNICAST, .len = 8};
+    struct emu_hostif_shared *shared;
+    struct hostifs e;
+    pthread_t thread;
+    void *woken_by;
+
+    comm_samples_open(&e, "oq2004", true);
+    shared = e.nic[1].shared;
+    for (uint32_t round = 0; round < 100; round++) {
+        atomic_store(&shared->asleep, 0);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, stand_by, shared), 0);
+        do { /* again, because the thread may not be waiting yet */
+            emu_hostif_nic_hand_over(shared);
+            post(&e, 0, &hdr, 1);
+            take(&e, 1, 1);
+            CU_ASSERT_EQUAL(atomic_load(&shared->asleep), 0);
+        } while (pthread_tryjoin_np(thread, &woken_by) != 0 && sched_yield() == 0);
+        CU_ASSERT_PTR_EQUAL(woken_by, shared);
+    }
+    CU_ASSERT_FALSE(emu_hostif_nic_stand_by(shared, 1)); /* nothing arrives */
+    notify_close(&e);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(few__are_notified_before_the_pass_ends),
-        CASE(few__of_a_broadcast_are_notified_to_all),
-        CASE(few__from_several_are_notified_to_one),
-        CASE(space__is_notified_later),
-        {NULL, NULL},
+        CASE(few__are_notified_before_the_pass_ends), CASE(few__of_a_broadcast_are_notified_to_all),
+        CASE(few__from_several_are_notified_to_one),  CASE(space__is_notified_later),
+        CASE(standby__is_woken_after_hand_over),      {NULL, NULL},
     };
 
-    return test_run("tell", cases);
+    return test_run("notify", cases);
 }

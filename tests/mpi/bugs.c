@@ -130,10 +130,14 @@ static void first_wrong_tag(void)
 /* A collective that uses messages. */
 static void skip_gather(void)
 {
-    int in = rank, out[64];
+    int in = rank, out[64], counts[64], displs[64];
 
+    for (int i = 0; i <= last; i++) {
+        counts[i] = 1;
+        displs[i] = i;
+    }
     if (rank != last)
-        MPI_Gather(&in, 1, MPI_INT, out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        MPI_Gatherv(&in, 1, MPI_INT, out, counts, displs, MPI_INT, 0, MPI_COMM_WORLD);
     barrier();
 }
 

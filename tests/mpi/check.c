@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c - checks that MPI computes the right results: barrier, broadcast, reduce, all-reduce, on
- * the world and on communicators derived from it, in order and several at once; one-sided
- * communication.
+ * check.c - checks that MPI computes the right results: all collectives, on the world and on
+ * communicators derived from it, in order and several at once; one-sided communication.
  *
  *    mpirun -np 4 mpi_check [--quick | --full] [--strict] [--threads] [--only TEST] [--skip TEST]
  *                           [--part N] [--seed N] [--iterations N] [--timeout SECONDS]
@@ -39,14 +38,16 @@ static const struct {
     {"run-ahead", check_run_ahead},
     {"non-blocking", check_nonblocking},
     {"persistent", check_persistent},
+    {"blocks", check_blocks},
+    {"scans", check_scans},
     {"threads", check_threads},
     {"odds", check_odds},
     {"one-sided", check_onesided},
 };
 #define TESTS (sizeof tests / sizeof tests[0])
 #define TEST_NAMES                                                                             \
-    "reductions|broadcasts|barriers|in-flight|run-ahead|non-blocking|persistent|threads|odds|" \
-    "one-sided"
+    "reductions|broadcasts|barriers|in-flight|run-ahead|non-blocking|persistent|blocks|scans|" \
+    "threads|odds|one-sided"
 
 bool check_that(struct check *check, bool ok, const char *format, ...)
 {

@@ -118,6 +118,8 @@ void check_in_flight(struct check *check, const struct check_comm *comms, size_t
 void check_nonblocking(struct check *check, const struct check_comm *comms, size_t count);
 void check_persistent(struct check *check, const struct check_comm *comms, size_t count);
 void check_run_ahead(struct check *check, const struct check_comm *comms, size_t count);
+void check_blocks(struct check *check, const struct check_comm *comms, size_t count);
+void check_scans(struct check *check, const struct check_comm *comms, size_t count);
 void check_threads(struct check *check, const struct check_comm *comms, size_t count);
 void check_odds(struct check *check, const struct check_comm *comms, size_t count);
 void check_onesided(struct check *check, const struct check_comm *comms, size_t count);

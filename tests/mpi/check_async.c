@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if MPI_VERSION >= 4
+#if MPI_VERSION >= 4 || (defined OPEN_MPI && OMPI_MAJOR_VERSION >= 5)
 #define PERSISTENT                1
 #define Barrier_init              MPI_Barrier_init
 #define Bcast_init                MPI_Bcast_init

@@ -96,6 +96,34 @@ static void odd_empty(struct check *check, const struct check_comm *comm)
     check_that(check, guard == 42, "a collective of no elements wrote some on %s", comm->name);
 }
 
+/*
+ * MPI lets one rank pass no elements, and another one elements of no size. Open MPI ignores the
+ * first call. The second one must not affect the next communicator with the same number.
+ */
+static void odd_empty_type(struct check *check)
+{
+    MPI_Datatype nothing;
+    MPI_Request request;
+    MPI_Comm comm;
+    int sum = 0;
+
+    MPI_Type_contiguous(0, MPI_INT, &nothing);
+    MPI_Type_commit(&nothing);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Bcast(&sum, check->rank == 0, check->rank == 0 ? nothing : MPI_INT, 0, comm);
+        MPI_Ibcast(&sum, check->rank == 0, check->rank == 0 ? nothing : MPI_INT, 0, comm, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Comm_free(&comm);
+    }
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Allreduce(&check->rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+    check_that(check, sum == check->size * (check->size - 1) / 2,
+               "allreduce after empty broadcasts is wrong");
+    MPI_Comm_free(&comm);
+    MPI_Type_free(&nothing);
+}
+
 /* A communicator of one. */
 static void odd_alone(struct check *check)
 {
@@ -269,6 +297,7 @@ void check_odds(struct check *check, const struct check_comm *comms, size_t coun
         odd_lower_bound(check, &comms[c], 100);
         odd_lower_bound(check, &comms[c], 50000);
     }
+    odd_empty_type(check);
     odd_alone(check);
     odd_inter(check);
     odd_churn(check);

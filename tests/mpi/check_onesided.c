@@ -4,8 +4,7 @@
  * kinds of synchronization, first single ones, then many random ones, compared with a simple model
  * of the memory.
  *
- * Windows are made by MPI_Win_create: those that MPI allocates itself may be shared memory, which
- * no network carries.
+ * Windows are made by MPI_Win_create: those that MPI allocates itself may be shared memory.
  */
 #include "check.h"
 
@@ -23,7 +22,6 @@ struct side {
     MPI_Win win;
     MPI_Group to, from; /* for PSCW: targets of this rank, and its sources */
     int target;         /* for locks and flushes */
-    bool many;          /* it also has operations with other ranks in progress */
 };
 
 /* --- synchronization ---------------------------------------------------------------- */
@@ -81,11 +79,7 @@ static void side_done(struct side *s, enum sync sync)
         MPI_Win_flush_all(s->win);
         break;
     case FLUSH_LOCAL: /* buffers are reusable, results available; the rest follows */
-        /* Open MPI 4.1's flush_local waits for other ranks' gets, but does not send them */
-        if (s->many)
-            MPI_Win_flush_local_all(s->win);
-        else
-            MPI_Win_flush_local(s->target, s->win);
+        MPI_Win_flush_local(s->target, s->win);
         MPI_Win_flush(s->target, s->win);
         break;
     default:
@@ -496,7 +490,6 @@ static void onesided_random(struct check *check, const struct check_comm *comm)
     MPI_Group_free(&m.side.from);
     MPI_Comm_group(comm->comm, &m.side.to);
     MPI_Comm_group(comm->comm, &m.side.from);
-    m.side.many = true;
     for (int i = 0; i < rounds; i++) {
         m.sync = (enum sync)(check_mix(key, (uint64_t)i, 2) % SYNCS); /* the same kind for all */
         mixture_round(&m);
@@ -561,10 +554,6 @@ static void onesided_layouts(struct check *check, const struct check_comm *comm)
 
 void check_onesided(struct check *check, const struct check_comm *comms, size_t count)
 {
-    if (check->threads)
-        /* Open MPI 4.1 has no one-sided communication over messages with MPI_THREAD_MULTIPLE */
-        return;
-
     /* the same at all ranks */
     const size_t other = count > 1 ? 1 + check_key(check) % (count - 1) : 0;
 

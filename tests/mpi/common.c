@@ -98,3 +98,19 @@ double samples_sort(double *samples, int count)
     qsort(samples, (size_t)count, sizeof *samples, compare);
     return samples[count / 2];
 }
+
+void network_enable(bool enable)
+{
+    MPI_T_cvar_handle handle;
+    int provided, index, count, value = enable;
+
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
+        MPI_T_cvar_get_index("coll_fabemu_enable", &index) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS ||
+        MPI_T_cvar_write(handle, &value) != MPI_SUCCESS) {
+        fprintf(stderr, "coll_fabemu_enable cannot be set: does this program run over fabemu?\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    MPI_T_cvar_handle_free(&handle);
+    MPI_T_finalize();
+}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * common.h - shared by the MPI programs here: options and samples.
+ * common.h - shared by the MPI programs here: options, samples, and a switch for collectives.
  *
- * Like the programs it knows nothing of fabemu: plain mpicc builds it.
+ * It uses no header of fabemu: plain mpicc builds it.
  */
 #ifndef COMMON_H
 #define COMMON_H
@@ -40,5 +40,12 @@ double *samples_alloc(int count);
 
 /** samples_sort - sort ascending. Returns the median. */
 double samples_sort(double *samples, int count);
+
+/**
+ * network_enable - decide whether communicators that are created from now on run their collectives
+ * in the network or over messages. Sets the parameter coll_fabemu_enable by Open MPI's tools
+ * interface (MPI_T). Aborts if the program does not run over fabemu.
+ */
+void network_enable(bool enable);
 
 #endif

@@ -2,16 +2,17 @@
 /*
  * compare_bench.c - compare collectives in the network with the same collectives over messages.
  *
- *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE]
+ *    mpirun -np 4 compare_bench [--rounds N] [--call-ms N] [--only COLLECTIVE] [--alone]
  *
- * Two communicators have the same members. Open MPI's tools interface (MPI_T) switches our
- * component off while the second one is created, so that its collectives use messages. Each round
- * times both, one after the other. A machine's speed drifts, so only ratios within one round are
- * used. Prints one line of JSON for each collective, size and pattern; scripts/slower makes
+ * Two communicators have the same members. The collectives of the second one use messages. Each
+ * round times both, one after the other. A machine's speed drifts, so only ratios within one round
+ * are used. Prints one line of JSON for each collective, size and pattern; scripts/slower makes
  * apps/ompi/slower.def from them.
  *
  * Patterns: "step" has a barrier over messages after each call, as in programs that work in steps.
  * "flow" has none, and the next rank is the root of the next call.
+ *
+ * With --alone, both communicators use whatever Open MPI selects, for runs without fabemu.
  */
 #include "common.h"
 
@@ -28,6 +29,7 @@ struct bench {
     int rounds;
     int call_ms;      /* minimum time of all calls of one round */
     const char *only; /* NULL, or the name of the only collective to measure */
+    bool alone;       /* the program does not run over fabemu */
     int rank, size;
     MPI_Comm comm[TRANSPORTS];
     float *in, *out; /* MOST_BYTES each */
@@ -79,37 +81,48 @@ static void call_reduce_scatter(const struct bench *b, MPI_Comm comm, int bytes,
     MPI_Reduce_scatter_block(b->in, b->out, bytes / 4 / b->size, MPI_FLOAT, MPI_SUM, comm);
 }
 
+static void call_gather(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    MPI_Gather(b->in, bytes / b->size, MPI_BYTE, b->out, bytes / b->size, MPI_BYTE, root, comm);
+}
+
+static void call_scatter(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    MPI_Scatter(b->in, bytes / b->size, MPI_BYTE, b->out, bytes / b->size, MPI_BYTE, root, comm);
+}
+
+static void call_scan(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    (void)root;
+    MPI_Scan(b->in, b->out, bytes / 4 / b->size, MPI_FLOAT, MPI_SUM, comm);
+}
+
+static void call_alltoall(const struct bench *b, MPI_Comm comm, int bytes, int root)
+{
+    const int block = bytes / b->size / b->size;
+
+    (void)root;
+    MPI_Alltoall(b->in, block, MPI_BYTE, b->out, block, MPI_BYTE, comm);
+}
+
 static const struct collective {
     const char *name;
     call_fn *call;
     bool has_bytes;
-    bool has_root;
-    bool is_divided; /* each rank gets or gives an equal part of the bytes */
+    bool is_one_way; /* a rank may end its call before another one has begun */
+    int divided;     /* a rank has 1 / size of the bytes (1), or a block 1 / size^2 of them (2) */
 } collectives[] = {
-    {"BARRIER", call_barrier, false, false, false},
-    {"BROADCAST", call_broadcast, true, true, false},
-    {"REDUCE", call_reduce, true, true, false},
-    {"ALLREDUCE", call_allreduce, true, false, false},
-    {"ALLGATHER", call_allgather, true, false, true},
-    {"REDUCE_SCATTER", call_reduce_scatter, true, false, true},
+    {"BARRIER", call_barrier, false, false, 0},
+    {"BROADCAST", call_broadcast, true, true, 0},
+    {"REDUCE", call_reduce, true, true, 0},
+    {"ALLREDUCE", call_allreduce, true, false, 0},
+    {"ALLGATHER", call_allgather, true, false, 1},
+    {"REDUCE_SCATTER", call_reduce_scatter, true, false, 1},
+    {"GATHER", call_gather, true, true, 1},
+    {"SCATTER", call_scatter, true, true, 1},
+    {"SCAN", call_scan, true, true, 1},
+    {"ALLTOALL", call_alltoall, true, false, 2},
 };
-
-/* The component decides when a communicator is created. */
-static void component_enable(int on)
-{
-    MPI_T_cvar_handle handle;
-    int provided, index, count;
-
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS ||
-        MPI_T_cvar_get_index("coll_fabemu_enable", &index) != MPI_SUCCESS ||
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS ||
-        MPI_T_cvar_write(handle, &on) != MPI_SUCCESS) {
-        fprintf(stderr, "compare_bench: coll_fabemu_enable cannot be set: not over fabemu?\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_T_cvar_handle_free(&handle);
-    MPI_T_finalize();
-}
 
 /* Seconds that the slowest rank needs for @calls calls. */
 static double time_calls(const struct bench *b, const struct collective *coll,
@@ -173,6 +186,12 @@ static void measure(const struct bench *b, const struct collective *coll,
     free(us[NETWORK]);
 }
 
+/* The smallest size of all data: four bytes for a rank, or one byte for each pair of ranks. */
+static int least_bytes(const struct bench *b, const struct collective *coll)
+{
+    return coll->divided == 2 ? b->size * b->size : coll->divided ? 4 * b->size : 0;
+}
+
 static void measure_all(const struct bench *b)
 {
     for (size_t c = 0; c < sizeof collectives / sizeof collectives[0]; c++) {
@@ -186,10 +205,10 @@ static void measure_all(const struct bench *b)
                     measure(b, coll, &patterns[p], 0);
                 continue;
             }
-            if (!coll->has_root && patterns[p].steps)
+            if (!coll->is_one_way && patterns[p].steps)
                 continue; /* these calls synchronize all ranks anyway */
             for (int bytes = 8; bytes <= MOST_BYTES; bytes *= bytes == 8 ? 8 : 4)
-                if (!coll->is_divided || bytes >= 4 * b->size)
+                if (bytes >= least_bytes(b, coll))
                     measure(b, coll, &patterns[p], bytes);
         }
     }
@@ -202,6 +221,7 @@ int main(int argc, char **argv)
         {"rounds", "N", OPTION_INT, &b.rounds},
         {"call-ms", "N", OPTION_INT, &b.call_ms},
         {"only", "COLLECTIVE", OPTION_TEXT, &b.only},
+        {"alone", NULL, OPTION_FLAG, &b.alone},
         {NULL, NULL, OPTION_FLAG, NULL},
     };
 
@@ -216,9 +236,11 @@ int main(int argc, char **argv)
     if (!b.in || !b.out)
         MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[NETWORK]);
-    component_enable(0);
+    if (!b.alone)
+        network_enable(false);
     MPI_Comm_dup(MPI_COMM_WORLD, &b.comm[MESSAGES]);
-    component_enable(1);
+    if (!b.alone)
+        network_enable(true);
     measure_all(&b);
     MPI_Comm_free(&b.comm[MESSAGES]);
     MPI_Comm_free(&b.comm[NETWORK]);

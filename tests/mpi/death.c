@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * death.c - MPI's errors, with MPI_ERRORS_RETURN, when a rank is gone: death recv send barrier
- * allreduce put flush. tests/cli/bounds_test.py runs it, with --bound stopped.
+ * allreduce put flush fence start lock. tests/cli/bounds_test.py runs it, with --bound stopped.
  *
  * Rank 1 stops itself: mpirun would end the job if it were killed. The fabric then counts it as
  * dead. The others run the named operation, and rank 0 prints the class of its error.
@@ -20,10 +20,15 @@ static int buf[COUNT + 1];
 
 static MPI_Win win;
 
-static void window_open(void)
+static void window_make(void)
 {
     MPI_Win_create(buf, sizeof buf, sizeof buf[0], MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+}
+
+static void window_open(void)
+{
+    window_make();
     MPI_Win_lock_all(0, win);
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -82,29 +87,75 @@ static bool fails(int rc, const char *call)
     return class == MPI_ERR_OTHER;
 }
 
-/*
- * Rank 1 owes an answer, and all members are locked: no operation that waits for answers can end,
- * nor can the epoch, so no other can begin.
- */
+/* Operations with other members, and new epochs with them, must not depend on rank 1. */
 static int flush_others(int rank)
 {
     MPI_Request get;
-    int one = 1;
+    int one = 1, rc;
 
     if (rank == 2)
         answer();
     MPI_Put(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win);
-    if (MPI_Win_flush(0, win) || /* these two calls do not wait for rank 1 */
-        MPI_Rget(buf, 0, MPI_INT, 2, 0, 0, MPI_INT, win, &get) || MPI_Wait(&get, MPI_STATUS_IGNORE))
-        return MPI_ERR_UNKNOWN;
+    MPI_Put(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, win);
     MPI_Put(&one, 1, MPI_INT, 2, COUNT, 1, MPI_INT, win);
-    if (!fails(MPI_Win_flush(2, win), "flush of another") ||
-        !fails(MPI_Win_flush(1, win), "flush of the lost one") ||
-        !fails(MPI_Put(&one, 1, MPI_INT, 0, 0, 1, MPI_INT, win), "put to oneself") ||
-        !fails(MPI_Win_flush_all(win), "flush_all") ||
-        !fails(MPI_Win_unlock_all(win), "unlock_all"))
+    if (MPI_Win_flush(0, win) || MPI_Win_flush(2, win) ||
+        MPI_Rget(buf, 1, MPI_INT, 2, COUNT, 1, MPI_INT, win, &get) ||
+        MPI_Wait(&get, MPI_STATUS_IGNORE) || buf[0] != one)
         return MPI_ERR_UNKNOWN;
-    return MPI_Win_lock(MPI_LOCK_SHARED, 2, 0, win) ? MPI_SUCCESS : MPI_ERR_UNKNOWN;
+    while (!(rc = MPI_Win_flush(1, win))) /* the lost rank has not stopped yet */
+        MPI_Put(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win);
+    if (!fails(rc, "flush of the lost one") ||
+        !fails(MPI_Put(&one, 1, MPI_INT, 1, 0, 1, MPI_INT, win), "another put") ||
+        !fails(MPI_Win_flush_all(win), "flush_all") ||
+        !fails(MPI_Win_unlock_all(win), "unlock_all") ||
+        !fails(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win), "lock of the lost one"))
+        return MPI_ERR_UNKNOWN;
+    if (MPI_Win_lock(MPI_LOCK_SHARED, 2, 0, win))
+        return MPI_ERR_UNKNOWN;
+    return MPI_Win_unlock(2, win);
+}
+
+/* A fence and the freeing of a window need all members. Both ranks that are left get the error. */
+static int fence(void)
+{
+    int rc = MPI_Win_fence(0, win);
+
+    return fails(rc, "fence") ? MPI_Win_free(&win) : rc;
+}
+
+/* The lost rank never calls MPI_Win_post. */
+static int start(int rank)
+{
+    static const int lost = 1;
+    MPI_Group all, group;
+
+    if (rank == 2)
+        answer();
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, 1, &lost, &group);
+    return MPI_Win_start(group, 0, win);
+}
+
+/* The lost rank never releases its lock. */
+static int lock(int rank)
+{
+    if (rank == 2)
+        answer();
+    return MPI_Win_lock(MPI_LOCK_SHARED, 2, 0, win);
+}
+
+static void window_prepare(const char *what, int rank)
+{
+    if (strcmp(what, "put") == 0)
+        put_begin(rank);
+    else if (strcmp(what, "flush") == 0)
+        window_open();
+    else if (strcmp(what, "fence") == 0 || strcmp(what, "start") == 0 || strcmp(what, "lock") == 0)
+        window_make();
+    if (strcmp(what, "lock") == 0 && rank == 1)
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, win);
+    if (strcmp(what, "lock") == 0)
+        MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static int attempt(const char *what, int rank)
@@ -113,6 +164,12 @@ static int attempt(const char *what, int rank)
 
     if (strcmp(what, "flush") == 0)
         return flush_others(rank);
+    if (strcmp(what, "fence") == 0)
+        return fence();
+    if (strcmp(what, "start") == 0)
+        return start(rank);
+    if (strcmp(what, "lock") == 0)
+        return lock(rank);
     if (strcmp(what, "put") == 0)
         return put_others(rank);
     if (strcmp(what, "recv") == 0)
@@ -140,10 +197,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Bcast(&pid, 1, MPI_INT, 1, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (argc > 1 && strcmp(argv[1], "put") == 0)
-        put_begin(rank);
-    if (argc > 1 && strcmp(argv[1], "flush") == 0)
-        window_open();
+    window_prepare(argc > 1 ? argv[1] : "recv", rank);
     if (rank == 1)
         raise(SIGSTOP);
     MPI_Error_class(attempt(argc > 1 ? argv[1] : "recv", rank), &class);

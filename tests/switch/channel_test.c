@@ -267,7 +267,7 @@ static uint64_t beside_bulk(const char *set, uint16_t bulk_bytes, uint32_t sourc
             vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 63, .bytes = bulk_bytes});
     for (uint32_t i = 0; i < trials; i++) /* phases spread over a segment */
         vcnet_post(&w, 0, 5000000 + i * every_ps,
-                   (struct vcnet_post){.dst = 63, .bytes = 24, .priority = 1});
+                   (struct vcnet_post){.dst = 63, .bytes = 24, .priority = 2});
     vcnet_advance(&w, 5000000 + (trials + 1) * every_ps);
     for (uint32_t i = 0; i < w.node[63]->gots; i++) {
         const struct vcnet_got *got = &w.node[63]->got[i];
@@ -309,11 +309,11 @@ static void priorities__a_small_put_waits_for_a_segment_a_hop(void)
 }
 
 /*
- * Bulk of two nodes could take all channels on the path to a third one. One channel is reserved: a
- * packet of a fourth node passes after one or two segments (the one on the wire, and one that
- * arrived first).
+ * Long packets of two nodes could take all channels on the path to a third one. They leave @left
+ * channels: a packet of a fourth node, with a higher priority, passes after one or two segments
+ * (the one on the wire, and one that arrived first).
  */
-static void priorities__bulk_leaves_a_channel(void)
+static void leaves_channels(uint8_t priority, uint32_t left)
 {
     struct vcnet w;
     uint64_t start_ps = 40000000;
@@ -321,16 +321,25 @@ static void priorities__bulk_leaves_a_channel(void)
     vcnet_open(&w, "kary:4,1", "");
     for (uint32_t i = 0; i < 200; i++)
         for (uint32_t n = 1; n < 3; n++)
-            vcnet_post(&w, n, 0, (struct vcnet_post){.dst = 0, .bytes = 1024});
-    vcnet_post(&w, 3, start_ps, (struct vcnet_post){.dst = 0, .bytes = 24, .priority = 1});
+            vcnet_post(&w, n, 0,
+                       (struct vcnet_post){.dst = 0, .bytes = 1024, .priority = priority});
+    vcnet_post(&w, 3, start_ps,
+               (struct vcnet_post){.dst = 0, .bytes = 24, .priority = (uint8_t)(priority + 1)});
     vcnet_advance(&w, start_ps - 1);
-    CU_ASSERT_EQUAL(emu_vcs_pending(&switch_channels_of(w.sw[0])->port[0].vcs), 31);
+    CU_ASSERT_EQUAL(emu_vcs_pending(&switch_channels_of(w.sw[0])->port[0].vcs), EMU_VCS - left);
     CU_ASSERT_TRUE(vcnet_drain(&w, LONG_PS));
     CU_ASSERT_TRUE(w.node[3]->post[0].reply_ps - start_ps <
                    4 * HOP_PS + wire_ps(24, 1) + WIRE_PS + 10000);
     CU_ASSERT_EQUAL(vcnet_count(&w, POST_ACKED), 401);
     CU_ASSERT_TRUE(vcnet_free(&w, false));
     vcnet_close(&w);
+}
+
+/* Class bulk leaves two channels to others, and long packets of the default class leave one. */
+static void priorities__long_packets_leave_channels(void)
+{
+    leaves_channels(emu_packet_priority(EMU_TCLASS_BULK, false), 2);
+    leaves_channels(emu_packet_priority(EMU_TCLASS_DEFAULT, false), 1);
 }
 
 /* Inputs are served in rotation, however many channels each of them uses. */
@@ -571,7 +580,7 @@ static void overtaken_by(const char *topo, uint32_t dst, uint32_t above, bool gr
     for (uint32_t node = 1; node <= above; node++)
         for (uint32_t i = 0; i < posts; i++)
             vcnet_post(&w, node, 0,
-                       (struct vcnet_post){.dst = (uint16_t)dst, .bytes = 24, .priority = 1});
+                       (struct vcnet_post){.dst = (uint16_t)dst, .bytes = 24, .priority = 2});
     for (uint32_t i = 0; i < bulk; i++)
         vcnet_post(&w, 0, 1000000,
                    (struct vcnet_post){.dst = (uint16_t)(group ? 7 : dst),
@@ -965,7 +974,7 @@ static void broadcasts__do_not_overtake(void)
 
     cast_open(&w, 4);
     switch_stick(w.sw[0], 1, true, 0);
-    vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
+    vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 2});
     emu_dev_again(&w.node[2]->dev);
     odd_pass(&w);
     CU_ASSERT_EQUAL(w.node[1]->segments_got, 4);
@@ -973,7 +982,7 @@ static void broadcasts__do_not_overtake(void)
     switch_channels_of(w.sw[0])->news = 0; /* as if a pass had used up its burst */
     odd_send(&w, cast_entry(4));
     CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 2);
-    CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 1);
+    CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 2);
     CU_ASSERT_TRUE(w.node[1]->got[0].good && w.node[1]->got[1].good);
     CU_ASSERT_EQUAL(w.node[2]->post[0].state, POST_ACKED);
     w.node[1]->gots = 1;
@@ -1181,7 +1190,7 @@ static void cut_through__does_not_overtake(void)
 
     cut_through_open(&w);
     switch_stick(w.sw[0], 1, true, 0);
-    vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 1});
+    vcnet_post(&w, 2, 0, (struct vcnet_post){.dst = 1, .bytes = 24, .priority = 2});
     emu_dev_again(&w.node[2]->dev);
     odd_pass(&w);
     switch_stick(w.sw[0], 1, false, 0);
@@ -1189,7 +1198,7 @@ static void cut_through__does_not_overtake(void)
     cut_through_put(&w, 0, 5);
     odd_pass(&w);
     CU_ASSERT_EQUAL_FATAL(w.node[1]->gots, 2);
-    CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 1);
+    CU_ASSERT_EQUAL(w.node[1]->got[0].priority, 2);
     CU_ASSERT_TRUE(w.node[1]->got[0].good && w.node[1]->got[1].good);
     vcnet_close(&w);
 }
@@ -1768,7 +1777,7 @@ int main(void)
         {"priorities__a_small_packet_passes_bulk", priorities__a_small_packet_passes_bulk},
         {"priorities__a_small_put_waits_for_a_segment_a_hop",
          priorities__a_small_put_waits_for_a_segment_a_hop},
-        {"priorities__bulk_leaves_a_channel", priorities__bulk_leaves_a_channel},
+        {"priorities__long_packets_leave_channels", priorities__long_packets_leave_channels},
         {"arbitration__serves_inputs_in_rotation", arbitration__serves_inputs_in_rotation},
         {"arbitration__alternates_broadcasts_and_others",
          arbitration__alternates_broadcasts_and_others},

@@ -236,7 +236,7 @@ static int call_link(struct agent *agent, struct json_object *call, struct json_
 
 static void group_treeless(void *ctx, uint32_t group)
 {
-    (void)ctx; /* the coordinator's fabric finds the same groups without a tree */
+    (void)ctx; /* ignore such groups, which the coordinator's fabric finds, too */
     (void)group;
 }
 
@@ -542,7 +542,8 @@ static int agent_open(struct agent *agent)
 
 /*
  * Build the event "ended" for the supervisor. If a signal ends this host before the coordinator has
- * connected, the event says why there is no connection: that may be why the user sent the signal.
+ * connected, the event contains the reason for the missing connection, which may be the user's
+ * reason for the signal.
  */
 static struct json_object *ended(struct agent *agent)
 {

@@ -15,15 +15,16 @@
 #include "emu/util/json.h"
 
 struct agent_config {
-    int control;       /* non-blocking socket to the coordinator; owned from now on */
-    int listen_fd;     /* listening socket for processes of this host; the caller's */
-    int signal_fd;     /* readable when a signal has asked this host to end; the caller's */
-    int owner_fd;      /* to the supervisor, for "ready" and "ended"; or -1; owned from now on */
+    int control;   /* non-blocking socket to the coordinator; owned from now on */
+    int listen_fd; /* listening socket for processes of this host; borrowed */
+    int signal_fd; /* readable when a signal has asked this host to end; borrowed */
+    /* connection of the supervisor, for "ready" and "ended", or -1; owned from now on */
+    int owner_fd;
     uint64_t start_ms; /* time limit for the coordinator's first message; UINT64_MAX if none */
     /*
      * The functions of apps/cluster/links.h with these names, called with links_ctx; each may be
-     * NULL. Without links_up, all links always carry segments. Without links_rejoin, lost links do
-     * not come up again.
+     * NULL. Without links_up, all links count as up. Without links_rejoin, lost links do not come
+     * up again.
      */
     bool (*links_up)(const void *links);
     bool (*links_why)(const void *links, char *text, size_t bytes);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * clients.c - the processes of an agent's host: forwards their requests to the coordinator, and the
- * coordinator's replies to them.
+ * coordinator's replies to the processes.
  *
  * Lines are forwarded unchanged, with two exceptions: the reply to "attach" gets the descriptors of
  * the node's host interface, which exist only on this host, and the event "lost" gets this host's
- * time (agent.c). A process that sends too many requests, or does not read replies, has to wait;
- * other processes do not (HOSTS_BACKLOG).
+ * time (agent.c). Only a process that sends too many requests, or does not read replies, has to
+ * wait; the other processes do not (HOSTS_BACKLOG).
  */
 #include <errno.h>
 #include <signal.h>
@@ -74,7 +74,7 @@ int agent_process_open(struct agent *agent)
                                           .connections_of = agent_connections_of,
                                           .ctx = agent};
     agent->waits_ns = emu_now_ns();
-    waits_open(&agent->waits, getpid()); /* NULL if that fails */
+    waits_open(&agent->waits, getpid()); /* stays NULL if that fails */
     return admission_open(&agent->admission);
 }
 
@@ -138,7 +138,7 @@ static void agent_process_request(struct agent *agent, struct agent_process *pro
     agent_send(agent, message);
 }
 
-/* Reply to an invalid request, once all earlier requests of the process have their replies. */
+/* Reply to an invalid request after all earlier requests of the process have their replies. */
 static void agent_process_correct(struct agent_process *process)
 {
     bool too_long = process->wrong == -EMSGSIZE;
@@ -172,8 +172,8 @@ static bool agent_process_requests(struct agent *agent, struct agent_process *pr
 }
 
 /*
- * Acknowledge to the coordinator the text that the process has read. Output that was queued before
- * the text counts as a part of it, so text may be acknowledged late, never early.
+ * Acknowledge to the coordinator the text that the process has read. Count output that was queued
+ * before the text as a part of it. So text may be acknowledged late, but never early.
  */
 static void agent_process_acknowledge(struct agent *agent, struct agent_process *process)
 {
@@ -186,7 +186,10 @@ static void agent_process_acknowledge(struct agent *agent, struct agent_process 
     agent_send(agent, json_add_number(agent_process_message(process), "taken", taken));
 }
 
-/* Send output, acknowledge text, forward requests and end the connection, as far as possible. */
+/*
+ * Send output, acknowledge text, forward requests and end the connection, as far as possible
+ * without waiting.
+ */
 static void agent_process_settle(struct agent *agent, struct agent_process *process)
 {
     int err = conn_flush(&process->conn);
@@ -232,7 +235,7 @@ void agent_process_resume(struct agent *agent)
 
 /*
  * If the processes' buffers together exceed the daemon's limit CONN_EXCESS_MAX, end the process
- * with the largest ones.
+ * with the largest buffers.
  */
 static void agent_process_limit(struct agent *agent)
 {
@@ -276,7 +279,7 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
                                                       reservation->attachment.fds.mcast_buf});
         agent_reservation_free(reservation, true);
         process->attached = true;
-        waits_open(&process->waits, process->pid); /* NULL if that fails */
+        waits_open(&process->waits, process->pid); /* stays NULL if that fails */
     } else {
         err = conn_put(&process->conn, line);
     }
@@ -343,8 +346,8 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client)
 }
 
 /*
- * Before a process is stopped, list it here and at the supervisor. Each of the two resumes the
- * listed processes when it ends.
+ * Before a process is stopped, list it here and at the supervisor: this host and the supervisor
+ * each resume the listed processes when they end.
  */
 int agent_process_signal(struct agent *agent, struct agent_process *process, int signal)
 {
@@ -382,7 +385,10 @@ static void count_starved(struct agent *agent)
     fabric_starved(agent->fabric, emu_starved_ns(since_ns, starved_ns), now_ns);
 }
 
-/* Check what the coordinator's daemon checks once a second for processes of its own host. */
+/*
+ * Once a second, make the same checks as the coordinator's daemon makes for processes of its own
+ * host.
+ */
 void agent_process_tick(struct agent *agent)
 {
     uint64_t bound_ns = emu_bound_ns(agent->config->stopped_ms);

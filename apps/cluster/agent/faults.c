@@ -131,8 +131,8 @@ static void test_add(struct agent *agent, uint32_t cable, uint32_t packets,
 }
 
 /*
- * {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]}. A cable
- * that cannot fail is a host interface, which has no end to test.
+ * {"cables":[CABLE,…],"packets":N} -> {"tests":[ERRORS,QUIET,CROSSES,SENT,ARRIVED,…]}. Skip a cable
+ * that cannot fail: it is a host interface, which has no end to test.
  */
 static int call_test(struct agent *agent, struct json_object *call, struct json_object *reply)
 {

@@ -18,20 +18,19 @@
 #include "apps/telemetry/telemetry.h"
 #include "emu/util/list.h"
 
-/* A process of this host. */
 struct agent_process {
     struct emu_list link;
     struct conn conn;
     uint32_t events; /* epoll events for which conn is registered */
     int64_t client;  /* its number in messages to the coordinator, unique on this host */
     pid_t pid;
-    uint32_t asked;      /* its requests without a reply; at most HOSTS_ASKED_MOST */
-    bool mid;            /* the last piece of text sent to it does not end a line */
+    uint32_t asked;      /* number of its requests without a reply; at most HOSTS_ASKED_MOST */
+    bool mid;            /* the last piece of text sent to the process does not end a line */
     size_t owed;         /* bytes of text from the coordinator that are not acknowledged yet */
     int wrong;           /* -errno of an invalid line after its last request, or 0 */
-    bool attached;       /* it has a node, so if its connection ends it has died */
-    bool at_end;         /* it sends no more requests; those that it has sent are still answered */
-    bool closing;        /* close its connection once its output is sent */
+    bool attached;       /* it has a node: if its connection ends, it has died */
+    bool at_end;         /* it sends no more requests, but still gets replies to earlier requests */
+    bool closing;        /* close its connection when its output is sent */
     bool dismissed;      /* the coordinator has closed the connection */
     bool exits;          /* it has announced that it exits without detaching */
     bool ended;          /* its connection has ended; kept until its exit status is known */
@@ -39,7 +38,7 @@ struct agent_process {
     int64_t how_by_ms;   /* emu_now_ms() at which the wait for its exit status ends */
     struct waits *waits; /* its waits for cores; NULL if not attached, or they cannot be read */
     struct procs_stop stop;
-    bool stopped; /* as last reported: it was stopped for longer than --bound stopped */
+    bool stopped; /* last report: it was stopped for longer than --bound stopped */
 };
 
 /* A host interface made for a process that has not received its descriptors yet. */
@@ -107,7 +106,7 @@ extern const struct agent_call agent_faults[], agent_queries[], agent_rejoin_cal
 int agent_sample(struct agent *agent, struct json_object *call, struct json_object *reply);
 int agent_sample_end(struct agent *agent, struct json_object *call, struct json_object *reply);
 
-/* The process at @node is about to detach: take its last counters and operations. */
+/* Take the last counters and operations of the process at @node, which is about to detach. */
 void agent_sample_leaves(struct agent *agent, uint32_t node);
 
 void agent_sample_close(struct agent *agent);
@@ -126,7 +125,6 @@ struct agent_process *agent_process_of(struct agent *agent, int64_t client);
 /* Begin a message about the process: {"client":C}. */
 struct json_object *agent_process_message(const struct agent_process *process);
 
-/* Handle an event of its socket. */
 void agent_process_event(struct agent *agent, struct agent_process *process);
 
 /*

@@ -4,9 +4,9 @@
  * processes, contributions to a collective, stalled links, the audit. The comment before a query
  * shows the fields of its reply.
  *
- * Replies are lists of numbers. Exceptions are the pending operations of a process and a mismatch:
- * these are the bytes of a structure as hexadecimal digits, which is possible because all hosts run
- * the same version of fabemu.
+ * Replies are lists of numbers, with two exceptions: the pending operations of a process, and a
+ * mismatch, are the bytes of a structure as hexadecimal digits. This is possible because all hosts
+ * run the same version of fabemu.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rejoin.c - a host that rejoins takes over the state of the coordinator's replica, in the order of
- * the messages that coordinator/admit.c sends. The comment before a call shows its fields.
+ * rejoin.c - a host that rejoins copies the state of the coordinator's replica from the messages
+ * that coordinator/admit.c sends, in their order. The comment before a call shows its fields.
  */
 #include <errno.h>
 #include <stdlib.h>

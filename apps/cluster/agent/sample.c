@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sample.c - samples of this host's part of the fabric, when the coordinator requests them:
- * counters, and finished operations of processes. A sample is what has changed since the last one,
+ * counters, and finished operations of processes. A sample contains the changes since the last one,
  * and is sent in pieces. coordinator/samples.c is the other side.
  */
 #include "apps/fabric/sample.h"

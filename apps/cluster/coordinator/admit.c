@@ -3,9 +3,9 @@
  * admit.c - sends the state of the coordinator's replica to a host that rejoins. agent/rejoin.c
  * receives it.
  *
- * The whole state is sent on the host's control channel before anything else, by the only thread
- * that changes replicas. That thread sends later changes to all hosts including this one, so the
- * host misses none.
+ * The thread that sends the state is the only thread that changes replicas, and the state is the
+ * first message on the host's new control channel. Later changes go to all hosts, including this
+ * one, so the host misses no change.
  */
 #include <sys/eventfd.h>
 
@@ -184,7 +184,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
     int err;
 
     if (!agent->back)
-        return -EHOSTDOWN; /* the host is lost again */
+        return -EHOSTDOWN; /* the host has been lost again */
     agent->lost = agent->back = false;
     err = begin_incarnation(coord, host);
     if (!err)
@@ -198,7 +198,8 @@ int coordinator_admit(struct coordinator *coord, uint32_t host)
         return err;
     }
     if (agent->kept_lines)
-        eventfd_write(coord->kept_fd, 1); /* serve the messages that the host sent meanwhile */
+        /* serve the messages that the host has sent during this */
+        eventfd_write(coord->kept_fd, 1);
     coordinator_rejoin_soon(coord);
     return 0;
 }

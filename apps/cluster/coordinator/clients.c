@@ -4,8 +4,8 @@
  *
  * Each remote process has a pair of connected sockets here. The daemon reads and writes one of them
  * like any other connection. This file copies lines between the other socket and the control
- * channel of the process's host. Therefore the daemon needs no special case for back-pressure,
- * limits and the end of a connection.
+ * channel of the process's host. Therefore back-pressure, limits and the end of a connection need
+ * no special case in the daemon.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static void process_line(struct coordinator_process *process, struct json_object
             coordinator_process_end(process);
         return;
     }
-    conn_flush(&process->conn); /* an error shows at the next read */
+    conn_flush(&process->conn); /* the next read reports an error */
     process_listen(process);
 }
 
@@ -198,7 +198,6 @@ static void process_forward(struct coordinator_process *process)
     process_listen(process);
 }
 
-/* Handle events of the socket that is connected to the daemon. */
 static void process_serve(struct coordinator_process *process)
 {
     int err = conn_flush(&process->conn);

@@ -23,7 +23,7 @@
 #include "emu/util/now.h"
 
 #define CONNECT_CHECK_MS 5 /* interval between checks whether links have come up, at the start */
-#define LATE_MOST        4096u /* number of other messages accepted after the deadline of a reply */
+#define LATE_MOST        4096u /* most other messages accepted after the deadline of a reply */
 #define END_CHECK_MS     100   /* interval between checks, in a wait, whether the fabric must end */
 #define AGENTS_MS        1000  /* the start fails if agents_why() reports a failure for that long */
 
@@ -39,7 +39,7 @@ void coordinator_lose(struct coordinator_agent *agent, const char *why)
     agent->back = false;
     conn_close(&agent->conn);
     hosts_forget_kept(agent);
-    json_object_put(agent->links); /* it describes the former incarnation */
+    json_object_put(agent->links); /* the links of the former incarnation */
     agent->links = NULL;
     coordinator_hits_keep(&agent->hits);
     memset(agent->sample, 0, sizeof agent->sample); /* its next incarnation counts from 0 */
@@ -92,7 +92,7 @@ void coordinator_send(struct coordinator_agent *agent, struct json_object *messa
     }
 }
 
-/* The agent's fabric is no longer a replica, because a call failed there. */
+/* Lose an agent whose fabric is no longer a replica, because a call has failed there. */
 static void agent_failed(struct coordinator_agent *agent, const char *what, int err)
 {
     char why[HOSTS_WHY_BYTES];
@@ -275,8 +275,8 @@ static bool ends_within(const struct coordinator *coord, int ms)
 }
 
 /*
- * Wait for the next message, like conn_wait(), for at most @left_ms. Errors: also -ECANCELED, if
- * this host must end and may_end is set.
+ * Wait for the next message, like conn_wait(), for at most @left_ms. Errors: as conn_wait();
+ * -ECANCELED, this host must end, and may_end is set.
  */
 static int agent_wait(struct coordinator_agent *agent, struct json_object **message,
                       int64_t left_ms)
@@ -299,7 +299,7 @@ static bool message_take(struct coordinator_agent *agent, struct json_object *me
     if (!json_object_object_get_ex(message, "hit", NULL) &&
         !json_object_object_get_ex(message, "sample", NULL))
         return coordinator_defer(agent, message);
-    /* the code that waits for the reply may need these, so handle them first */
+    /* the code that waits for the reply may need these messages, so handle them first */
     message_serve(agent, message);
     json_object_put(message);
     return true;
@@ -448,7 +448,8 @@ int coordinator_call_long(struct coordinator *coord, const char *what, struct js
     uint64_t call_ms = coord->config.call_ms, start_ms = coord->config.start_ms;
     int err;
 
-    if (coord->ends) /* an earlier long call was canceled: do not wait again for the same hosts */
+    /* an earlier long call was canceled, so do not wait again for the same hosts */
+    if (coord->ends)
         return json_object_put(with), -ECANCELED;
     /* if the fabric must end already, this call is the last one and must not be canceled */
     coord->may_end = !ends_within(coord, 0);
@@ -558,7 +559,7 @@ static int host_await(struct coordinator *coord, uint32_t h, int64_t until_ms, c
     return err;
 }
 
-/* Wait until all hosts are connected with each other. No process is served before that. */
+/* Wait until all hosts are connected with each other. Processes are served only after that. */
 static int all_await(struct coordinator *coord, char *error, size_t error_bytes)
 {
     int64_t until_ms = coordinator_deadline_ms(coord->config.start_ms) + HOSTS_LONGER_MS;

@@ -52,9 +52,9 @@ struct coordinator_ops {
     void (*back)(void *ctx, uint32_t host);
     /* All links between these two hosts carry segments again, after one was lost. */
     void (*mended)(void *ctx, uint32_t a, uint32_t b);
-    /* A host was rejected that claims to be @host, which is lost. Called once for each @why. */
+    /* A host that claims to be the lost host @host was rejected. Called once for each @why. */
     void (*refused)(void *ctx, uint32_t host, const char *why);
-    /* A host was rejected that claims to be the connected host @host. Called once for each @why. */
+    /* A host that claims to be the connected host @host was rejected. Called once for each @why. */
     void (*duplicate)(void *ctx, uint32_t host, const char *why);
     /* @host reports that the process at @node does not take its segments. @node is not checked. */
     void (*cut_off)(void *ctx, uint32_t host, uint32_t node);
@@ -70,7 +70,8 @@ struct coordinator_ops {
 struct coordinator_config {
     struct fabric *fabric; /* the coordinator's replica; borrowed */
     uint32_t count;        /* number of hosts; host 0 is the coordinator */
-    const int *control; /* by host: non-blocking socket to it, owned from now on; [0] is unused */
+    /* by host: non-blocking socket to the host, owned from now on; [0] is unused */
+    const int *control;
     const char *const *name; /* by host: its name; borrowed */
     uint64_t call_ms;  /* time limit of a call, after which the host is lost; UINT64_MAX: none */
     uint64_t start_ms; /* time limit of the start and of coordinator_call_long() */
@@ -79,8 +80,8 @@ struct coordinator_config {
     int owner_fd;
     /*
      * The functions of apps/cluster/links.h with these names, called with links_ctx; each may be
-     * NULL. Without links_up, all links always carry segments. Without links_again, links_rejoin
-     * and links_refused, lost hosts cannot rejoin.
+     * NULL. Without links_up, all links count as up. Without links_again, links_rejoin and
+     * links_refused, lost hosts cannot rejoin.
      */
     bool (*links_up)(const void *links);
     bool (*links_why)(const void *links, char *text, size_t bytes);
@@ -110,7 +111,7 @@ int coordinator_open(struct coordinator **ret, const struct coordinator_config *
 /**
  * coordinator_close - send "end" to the other hosts and close their control channels. The caller
  * must keep the host links running until links_await_close() returns, because they carry that
- * message. @why: why the fabric has failed, one line for the user of each host; NULL if the fabric
+ * message. @why: the reason of a failure, one line for the user of each host; NULL if the fabric
  * ends as planned.
  */
 void coordinator_close(struct coordinator *coord, const char *why);
@@ -123,8 +124,8 @@ int coordinator_fd(const struct coordinator *coord);
 void coordinator_serve(struct coordinator *coord);
 
 /**
- * coordinator_forward - call coordinator_serve(), and return the number of bytes that the daemon
- * has written to remote processes and that still wait here for buffer space.
+ * coordinator_forward - call coordinator_serve(), and return how many bytes that the daemon has
+ * written to remote processes still wait here for buffer space.
  */
 size_t coordinator_forward(struct coordinator *coord);
 
@@ -132,10 +133,10 @@ size_t coordinator_forward(struct coordinator *coord);
 const struct fabric_mirror *coordinator_mirror(struct coordinator *coord);
 
 /**
- * coordinator_totals_of - return the counters of @host's part (@host may be the coordinator), and
- * write the host's report on its links to *links, which the caller releases, or NULL if it has
- * none. Both date from the last fabric_totals_read(). If the host was lost by then, the counters
- * are zero.
+ * coordinator_totals_of - return the counters of @host's part (@host may be the coordinator).
+ * *links receives the host's report on its links, which the caller releases; NULL if it has none.
+ * Both are those of the last fabric_totals_read(). If the host was lost by then, the counters are
+ * zero.
  */
 const struct fabric_totals *coordinator_totals_of(const struct coordinator *coord, uint32_t host,
                                                   struct json_object **links);
@@ -147,10 +148,10 @@ const struct fabric_totals *coordinator_totals_of(const struct coordinator *coor
 struct inject_remote coordinator_inject(struct coordinator *coord);
 
 /**
- * coordinator_hits - fetch the *hits* of faults on other hosts (emu/fault/log.h: a hit is a segment
- * or credit that a fault affected) since the last call, and pass each to @each with its time
- * converted to this host's clock. @counts: also fetch the number of hits of each fault, which
- * coordinator_inject()'s `hits` returns until the next call with @counts.
+ * coordinator_hits - fetch the *hits* of faults on other hosts (a hit is a segment or credit that a
+ * fault has affected; emu/fault/log.h) since the last call, and pass each to @each with its time
+ * converted to this host's clock. @counts: also fetch the number of hits of each fault. The
+ * function `hits` of coordinator_inject() returns these numbers until the next call with @counts.
  *
  * coordinator_hits_missed - return the number of hits that the other hosts could not log, as of the
  * last call of coordinator_hits().
@@ -160,14 +161,14 @@ void coordinator_hits(struct coordinator *coord, bool counts,
 uint64_t coordinator_hits_missed(struct coordinator *coord);
 
 /**
- * coordinator_sample_request - request from each other host what has changed since its last sample.
- * Does not wait: the samples arrive through sampled(). A host that has not sent everything of its
+ * coordinator_sample_request - request a sample from each other host: the changes since its last
+ * sample. Does not wait: the samples arrive through sampled(). A host that has not sent all of its
  * last sample gets no new request. Returns coordinator_sample_waits().
- * coordinator_sample_waits() - return whether a host has yet to send something.
+ * coordinator_sample_waits() - return whether a sample of a host has not arrived completely.
  * coordinator_sample_is_complete() - return whether each connected host has sent a whole sample
  * since sampling began.
  * coordinator_sample_last() - request a sample and wait until every host has sent all of it.
- * coordinator_sample_end() - end sampling; the next request begins anew, with all counters.
+ * coordinator_sample_end() - end sampling. The next request then gets all counters.
  * coordinator_sample_messages() - set the size from which finished messages are reported.
  */
 bool coordinator_sample_request(struct coordinator *coord, enum hosts_sample_kind of);
@@ -207,8 +208,8 @@ bool coordinator_is_lost(const struct coordinator *coord, uint32_t host);
 bool coordinator_is_connected(const struct coordinator *coord, uint32_t host);
 
 /**
- * coordinator_admit - let a restarted host rejoin: send it the state of the coordinator's replica
- * and wait until it has taken over that state. Before this call, remove everything of the host's
+ * coordinator_admit - let a restarted host rejoin: send it the state of the coordinator's replica,
+ * and wait until it has adopted that state. Before this call, remove everything of the host's
  * former incarnation from the coordinator's replica. The host's links come up later (mended()).
  * Errors: -EHOSTDOWN, the host is lost again; an error of the host, which is then lost, too.
  * coordinator_expel() - treat a host as lost for the reason @why.
@@ -217,7 +218,7 @@ int coordinator_admit(struct coordinator *coord, uint32_t host);
 void coordinator_expel(struct coordinator *coord, uint32_t host, const char *why);
 
 /**
- * coordinator_process_info - what the host of @process has reported on it. Valid until
+ * coordinator_process_info - return the report of its host about @process. Valid until
  * coordinator_process_forget().
  */
 struct coordinator_process_info {
@@ -225,7 +226,7 @@ struct coordinator_process_info {
     pid_t pid;
     char command[16];
     char how[96]; /* how the process ended; "" if that is not known */
-    bool stopped; /* for longer than --bound stopped */
+    bool stopped; /* stopped for longer than --bound stopped */
     bool lost;    /* its host is lost */
 };
 const struct coordinator_process_info *coordinator_process_info(

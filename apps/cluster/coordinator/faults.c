@@ -83,7 +83,7 @@ void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t
     if (slots > hits->link_down_slots) {
         link_down = realloc(hits->link_down, slots * sizeof *link_down);
         if (!link_down)
-            return; /* no memory: these hits are not counted */
+            return; /* without memory, these hits are not counted */
         memset(link_down + hits->link_down_slots, 0,
                (slots - hits->link_down_slots) * sizeof *link_down);
         hits->link_down = link_down;
@@ -164,7 +164,7 @@ static void take_hits(void *ctx, uint32_t host, struct json_object *reply)
         if (!hit_read(fabric, json_object_array_get_idx(log, i), &hit))
             continue;
         hit.at_ps += here_ps - there_ps;
-        if (hit.at_ps > here_ps) /* otherwise a fault that begins after this hit would be late */
+        if (hit.at_ps > here_ps) /* a later time would delay faults that begin after this hit */
             hit.at_ps = here_ps;
         take->each(take->ctx, &hit);
     }
@@ -236,7 +236,7 @@ static void take_tests(void *ctx, uint32_t host, struct json_object *reply)
 
     for (uint32_t i = 0; i < take->count; i++) {
         size_t at = (size_t)i * HOSTS_TEST;
-        /* used if the host has left this cable out of its reply */
+        /* the result if the host's reply lacks this cable */
         struct fabric_past past = {.quiet = false};
 
         if (!has_cable(take->fabric, host, take->tests[i].cable))

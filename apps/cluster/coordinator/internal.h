@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - shared by the files of the coordinator. An *agent* is another host of the fabric, as
- * the coordinator sees it; an *incarnation* of it is one of the processes that serve this host one
- * after the other. Everything is used only by the daemon's thread, which is the fabric's manager.
- * Internal to this folder.
+ * internal.h - shared by the files of the coordinator. An *agent* is another host of the fabric. An
+ * *incarnation* of an agent is one of the processes that serve that host one after the other.
+ * Everything is used only by the daemon's thread, which is the fabric's manager. Internal to this
+ * folder.
  */
 #ifndef APPS_CLUSTER_COORDINATOR_INTERNAL_H
 #define APPS_CLUSTER_COORDINATOR_INTERNAL_H
@@ -17,7 +17,8 @@
 
 /* Pending operations of the processes on an agent's host, as it last reported them (views.c). */
 struct coordinator_pending {
-    /* by node: the bytes of struct emu_pending, as digits (agent/queries.c); NULL if none */
+    /* by node: the bytes of struct emu_pending as hexadecimal digits (agent/queries.c); NULL if
+       none */
     struct json_object *blocks;
     int64_t next;               /* first node that the reply left out; 0 if it was complete */
     uint64_t there_ns, here_ns; /* time of the report by the agent's clock, and by this host's */
@@ -35,7 +36,7 @@ struct coordinator_hits {
 #define COORDINATOR_FAULTS_MOST 131072 /* largest fault number accepted from a host */
 
 struct coordinator_process {
-    struct emu_list link; /* in agent->processes */
+    struct emu_list link; /* entry in agent->processes */
     struct coordinator_agent *host;
     int64_t client; /* number that its host gave to this client */
     struct conn conn;
@@ -43,9 +44,9 @@ struct coordinator_process {
     uint32_t events; /* epoll events for which conn is registered */
     size_t unacked;  /* bytes of text sent to the process that its host has not acknowledged yet */
     bool mid;        /* the last piece sent to the process does not end a line */
-    bool at_end;     /* the daemon has closed its socket; what it wrote is still sent */
-    bool ended;      /* its connection to its own host has ended */
-    bool forgotten;  /* the daemon has freed its client */
+    bool at_end;    /* the daemon has closed its socket; output that it has written is still sent */
+    bool ended;     /* its connection to its own host has ended */
+    bool forgotten; /* the daemon has freed its client */
 };
 
 struct coordinator_agent {
@@ -86,7 +87,6 @@ struct coordinator_query {
     int err;          /* first error of a reply */
 };
 
-/* The sum of the audits of all hosts. */
 struct coordinator_audits {
     struct coordinator *coord;
     struct fabric_audit *sum;
@@ -100,7 +100,7 @@ struct coordinator {
     int kept_fd;   /* eventfd: kept messages, or output that waited for space, can be handled now */
     int64_t calls; /* number of the last call */
     bool may_end;  /* a wait for a reply ends when signal_fd or owner_fd is readable */
-    bool ends;     /* a long call was canceled, so further ones do not wait */
+    bool ends;     /* a long call was canceled, so further long calls do not wait */
     struct fabric_totals *sum; /* sum over all hosts, while a call "totals" is in progress */
     struct fabric_totals totals[HOSTS_MAX];
     uint64_t lost_links[HOSTS_MAX]; /* by host: bit per host to which it has lost a link */
@@ -114,7 +114,7 @@ struct coordinator {
     uint8_t sample[HOSTS_SAMPLE_BYTES + HOSTS_SAMPLE_SLACK];
     uint64_t asked_ns; /* emu_now_ns() when pending operations were last queried */
     struct coordinator_query query[COORDINATOR_QUERIES];
-    struct coordinator_audits audits; /* for COORDINATOR_AUDIT */
+    struct coordinator_audits audits; /* used by COORDINATOR_AUDIT */
     struct coordinator_agent agent[HOSTS_MAX];
 };
 
@@ -152,9 +152,9 @@ void coordinator_query_all(struct coordinator *coord, const char *what, struct j
                            void *ctx);
 
 /**
- * coordinator_notify - like coordinator_call(), but do not wait for the hosts. They execute
+ * coordinator_notify - like coordinator_call(), but do not wait for the hosts. The hosts execute
  * notifications and calls in the order in which these were sent. A host on which @what fails
- * reports that, and is lost.
+ * reports the error, and is lost.
  */
 void coordinator_notify(struct coordinator *coord, uint32_t only, const char *what,
                         struct json_object *with);
@@ -182,14 +182,17 @@ int coordinator_error_of(struct json_object *message, int64_t unsaid);
 int64_t coordinator_deadline_ms(uint64_t ms);
 
 /*
- * Save the text of @message for the next coordinator_serve(), and release @message. Returns false
- * without saving it if there is no memory, or if more is kept already than a correct host sends
- * during a call (HOSTS_KEPT_BYTES).
+ * Save the text of @message for the next coordinator_serve(), and release @message. Returns false,
+ * and does not save it, if there is no memory, or if more text is already kept than a correct host
+ * sends during a call (HOSTS_KEPT_BYTES).
  */
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message);
 void hosts_forget_kept(struct coordinator_agent *agent);
 
-/* Return why a host is lost when conn_next() has returned error @err for one of its lines. */
+/*
+ * Return the reason for losing a host when conn_next() has returned error @err for one of its
+ * lines.
+ */
 const char *hosts_line_why(int err);
 
 /* Return whether @what is the data of one of @events. */
@@ -202,7 +205,7 @@ static_assert(HOSTS_MAX == 64, "sets of hosts have one bit per host");
 /* Create the timer for attempts to bring up lost links. Errors: -errno. */
 int coordinator_rejoin_open(struct coordinator *coord);
 
-/* Note that hosts @a and @b have lost a link, or @a all its links if @b is TOPO_NONE. */
+/* Note that hosts @a and @b have lost a link. @b TOPO_NONE: @a has lost all its links. */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b);
 
 /* If possible, open a control channel for the next incarnation of a lost host. */
@@ -211,10 +214,10 @@ void coordinator_await(struct coordinator_agent *agent);
 /* Read the control channel of a lost host, where its next incarnation connects. */
 void coordinator_await_serve(struct coordinator_agent *agent);
 
-/* Plan an attempt to bring up lost links soon, because something has changed. */
+/* Plan an attempt to bring up lost links soon, because a host or link was lost or has come back. */
 void coordinator_rejoin_soon(struct coordinator *coord);
 
-/* The timer has expired: try to bring up lost links. */
+/* Try to bring up lost links, because the timer has expired. */
 void coordinator_rejoin_check(struct coordinator *coord);
 
 /* --- clients.c --- */
@@ -240,12 +243,12 @@ void coordinator_processes_serve(struct coordinator_agent *agent, const struct e
 /* Handle a reply that may belong to a query. Other replies are ignored. */
 void coordinator_message_of_query(struct coordinator_agent *agent, struct json_object *message);
 
-/* The host is lost, so no query waits for it any more. */
+/* Let no query wait for a host that is lost. */
 void coordinator_query_lost(struct coordinator_agent *agent);
 
 /*
- * Return the deadline of a call to a host: @until_ms, or that of a running audit if it is later,
- * because the host does not execute other calls during the audit.
+ * Return the deadline of a call to a host: @until_ms or, if that is later, the deadline of a
+ * running audit, because the host does not execute other calls during the audit.
  */
 int64_t coordinator_query_until_ms(const struct coordinator_agent *agent, int64_t until_ms);
 
@@ -261,8 +264,8 @@ uint32_t coordinator_view_stalls(void *ctx, uint64_t now_ns, struct fabric_stall
                                  uint32_t max);
 
 /*
- * Forget the pending operations of the former process at @node: it has detached, or another one is
- * about to attach.
+ * Drop the pending operations of the former process at @node, which has detached, or which another
+ * process is about to replace.
  */
 void coordinator_view_forget(struct coordinator *coord, uint32_t host, uint32_t node);
 
@@ -279,15 +282,16 @@ void coordinator_mirror_no_link(void *ctx, uint32_t node);
 void coordinator_mirror_failed(void *ctx, uint32_t group);
 void coordinator_mirror_unit_out(void *ctx, uint32_t sw);
 
-/* Add @count hits of @fault to hits->link_down. */
 void coordinator_hits_down(struct coordinator_hits *hits, int64_t fault, int64_t count);
 
-/* Add the counts of a lost incarnation to hits->link_down. The next one counts from 0. */
+/*
+ * Add the counts of a lost incarnation to hits->link_down, because the next incarnation counts from
+ * 0.
+ */
 void coordinator_hits_keep(struct coordinator_hits *hits);
 
 /* --- samples.c --- */
 
-/* Handle a piece of a sample. */
 void coordinator_message_of_sample(struct coordinator_agent *agent, struct json_object *message);
 
 /* --- mirror.c --- */

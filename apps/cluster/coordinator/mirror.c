@@ -153,7 +153,7 @@ static void add_comm(void *ctx, uint32_t host, struct json_object *reply)
 }
 
 /*
- * Fetch the pairs that did not fit into the first reply. Accept only as many replies as
+ * Fetch the pairs for which the first reply had no space. Accept only as many replies as
  * FABRIC_PAIRS_MOST pairs need.
  */
 static void rest_of_comm(struct coordinator *coord, uint32_t h, struct comms *comms)

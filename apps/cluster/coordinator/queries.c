@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * queries.c - queries to all other hosts for which the coordinator does not wait, so that it can
- * serve clients meanwhile. Also the audit at the fabric's end, for which it does wait.
+ * queries.c - queries to all other hosts. The coordinator serves clients while a query is in
+ * progress. Only for the audit at the fabric's end does it wait.
  *
  * A host that does not reply before the deadline is lost, as with a call. A host executes no calls
- * during an audit, so the deadline of a call to it is at least that of the audit.
+ * during an audit, so the deadline of a call is then at least the deadline of the audit.
  */
 #include <limits.h>
 #include <string.h>
@@ -26,8 +26,8 @@ static void line_set(const struct coordinator_audits *audits, uint32_t i, const 
 }
 
 /*
- * Return the number of findings of a host. It is at least the number of lines that the host sent,
- * so that a host with a wrong count cannot hide the findings of others.
+ * Return the number of findings of a host. It is at least the number of lines that the host has
+ * sent, so that a wrong count of one host does not hide the findings of others.
  */
 static uint32_t found_by(struct json_object *audit, size_t lines)
 {
@@ -156,7 +156,7 @@ void coordinator_message_of_query(struct coordinator_agent *agent, struct json_o
     }
 }
 
-/* The host's next incarnation does not know of the query, so do not wait for its reply. */
+/* Do not wait for the reply of a lost host: its next incarnation does not know of the query. */
 void coordinator_query_lost(struct coordinator_agent *agent)
 {
     for (uint32_t of = 0; of < COORDINATOR_QUERIES; of++)

@@ -6,11 +6,11 @@
  * incarnation of its session. If "here" arrives on that channel, a new process has sent it, because
  * the lost process never opens another channel.
  *
- * A session that has ended begins anew; each time it is another *incarnation* of the session. A
- * link between two hosts comes up again when both have allowed it within one incarnation. Therefore
- * the coordinator calls both hosts, again and again while the link is down, and each replies
- * whether its end carries segments. If a reply is about an incarnation that has ended since, the
- * other host does not report that its end carries segments.
+ * A session that has ended begins again, as the next *incarnation* of the session. A link between
+ * two hosts comes up again when both have allowed it within one incarnation. Therefore the
+ * coordinator calls both hosts repeatedly while the link is down, and each replies whether its end
+ * carries segments. If a reply concerns an incarnation that has ended since then, the other host
+ * does not report that its end carries segments.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,8 +48,8 @@ static bool lost_a_link(const struct coordinator *coord, uint32_t a, uint32_t b)
 }
 
 /*
- * Ignore the report of a link that is lost already. Otherwise a host that repeats such a report
- * could delay the next attempt, or cause attempts at the shortest interval.
+ * Ignore reports of links that are already lost: a host that repeats such a report could delay the
+ * next attempt, or cause attempts at the shortest interval.
  */
 void coordinator_link_lost(struct coordinator *coord, uint32_t a, uint32_t b)
 {
@@ -108,7 +108,7 @@ static bool pair_comes_up(struct coordinator *coord, uint32_t a, uint32_t b)
 {
     bool up = end_comes_up(coord, a, b);
 
-    /* both hosts must allow it, so call @b even if the end of @a is not up */
+    /* both hosts must allow the link, so call @b even if the end of @a is not up */
     up &= is_present(coord, b) && end_comes_up(coord, b, a);
     if (!up || !is_present(coord, a) || !is_present(coord, b))
         return false;
@@ -134,8 +134,8 @@ void coordinator_await(struct coordinator_agent *agent)
 }
 
 /*
- * Handle a message of a lost host. The first one must be "here"; later ones are kept until the host
- * is admitted. Returns false if there are too many.
+ * Handle a message of a lost host. The first message must be "here"; later messages are kept until
+ * the host is admitted. Returns false if there are too many.
  */
 static bool await_message(struct coordinator_agent *agent, struct json_object *message)
 {
@@ -182,7 +182,7 @@ static void agent_refused(struct coordinator_agent *agent)
     memcpy(agent->why, why, sizeof agent->why);
 }
 
-/* Report to the daemon the rejected hosts that claim to be connected ones. */
+/* Report to the daemon the rejected hosts that claim to be connected hosts. */
 static void report_duplicates(struct coordinator *coord)
 {
     const struct coordinator_config *config = &coord->config;
@@ -235,7 +235,7 @@ void coordinator_rejoin_check(struct coordinator *coord)
             }
     if (missing && mended)
         coordinator_rejoin_soon(coord);
-    else if (missing && !coord->check_at_ms) /* no change has planned the next attempt yet */
+    else if (missing && !coord->check_at_ms) /* no attempt is planned yet */
         attempt_in(coord, 2 * ms < ATTEMPT_LAST_MS ? 2 * ms : ATTEMPT_LAST_MS);
     else if (!missing && !coord->check_at_ms && coord->config.links_duplicate)
         attempt_in(coord, ATTEMPT_LAST_MS);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * samples.c - requests samples from the other hosts: counters for the telemetry, and finished
- * operations of processes for the timeline. A *sample* is what has changed since the last one. An
+ * operations of processes for the timeline. A *sample* contains the changes since the last one. An
  * agent sends it in pieces, one for each request. agent/sample.c is the other side.
  *
- * Only coordinator_sample_last() waits for samples. A host gets a request for its next sample only
- * when it has sent the last one completely, so that a slow host has at most one in progress. Each
- * request has a number that its piece returns. coordinator_sample_end() increments that number, so
- * that pieces which arrive later are ignored.
+ * Only coordinator_sample_last() waits for samples. A host gets the request for its next sample
+ * only after it has sent the last sample completely, so that a slow host has at most one sample in
+ * progress. Each request has a number, which its piece repeats. coordinator_sample_end() increments
+ * that number, so that later pieces are ignored.
  */
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * views.c - queries about the state of other hosts' devices and processes, for the coordinator's
  * fabric. agent/queries.c is the other side.
  *
- * Pending operations are fetched from all hosts together, at most twice a second, even if the
- * caller needs those of a single process.
+ * Pending operations are fetched from all hosts together, and at most twice a second, even if the
+ * caller needs only those of one process.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 /* --- pending operations --------------------------------------------------------------- */
 
 /*
- * Keep the block of each node in @reply. Other fields are not kept, because a host could fill this
- * host's memory with them.
+ * Keep the block of each node in @reply. Drop other fields, with which a host could fill this
+ * host's memory.
  */
 static void blocks_take(const struct coordinator *coord, struct json_object *reply,
                         struct json_object *kept)
@@ -64,8 +64,8 @@ static void pending_forget(struct coordinator_pending *pending)
 }
 
 /*
- * Fetch what did not fit into the first reply. Accept only as many replies as the operations of all
- * nodes need.
+ * Fetch the operations that did not fit into the first reply. Accept only as many replies as the
+ * operations of all nodes need.
  */
 static void pending_rest(struct coordinator *coord, uint32_t h)
 {

@@ -16,6 +16,7 @@
 
 #include "apps/traffic/workload/random.h"
 #include "apps/traffic/workload/stats.h"
+#include "apps/traffic/workload/storage.h"
 #include "emu/link/link.h"
 #include "emu/util/alloc.h"
 #include "emu/util/combine.h"
@@ -499,6 +500,7 @@ int traffic_coll_groups(struct traffic_coll *all, struct fabric *fabric, uint64_
             if (all->member[group->node[i]])
                 err = member_join(all->member[group->node[i]], group, i, error, error_bytes);
     }
+    traffic_storage_assign(all);
     for (uint32_t w = 0; !err && w < all->workers.count; w++) {
         struct traffic_worker *worker = all->workers.at[w];
         if (worker)

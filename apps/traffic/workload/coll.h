@@ -78,6 +78,8 @@ struct traffic_coll_plan {
     uint32_t groups;
     uint32_t members; /* of each group; groups do not overlap */
     bool at_random;   /* members are drawn; otherwise group g has the g-th block of nodes */
+    /* nodes that receive what the other nodes in no group write to them; 0: these do nothing */
+    uint32_t servers;
     uint64_t seed;
 };
 
@@ -98,6 +100,12 @@ struct traffic_group {
     uint64_t *freed_ps;
 };
 
+/* Traffic of a file system beside the groups: workload/storage.h. */
+struct traffic_storage {
+    const uint32_t *server; /* plan.servers of them */
+    bool stopped;           /* clients write no more; the driver sets it */
+};
+
 struct traffic_coll {
     struct fabric_node_ops ops; /* for fabric_config.local_nodes */
     struct traffic_coll_plan plan;
@@ -106,6 +114,7 @@ struct traffic_coll {
     uint64_t segments; /* number of segments of an operation */
     bool windowed;     /* all operations together have more segments than a window */
     uint32_t *at;      /* all node numbers; the groups have consecutive parts of it */
+    struct traffic_storage storage;
     struct traffic_group *group;
     struct traffic_member **member; /* by node; NULL: on another host */
     struct traffic_workers workers; /* in logs, src is the group, birth_ps the operation's number */

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* member.h - a member of a group. Only workload/coll.c and workload/exchange.c include it. */
+/*
+ * member.h - a member of a group, or a node beside the groups. Only coll.c, exchange.c and
+ * storage.c include it.
+ */
 #ifndef APPS_TRAFFIC_WORKLOAD_MEMBER_H
 #define APPS_TRAFFIC_WORKLOAD_MEMBER_H
 
 #include "apps/traffic/workload/coll.h"
 
 enum traffic_member_wrong { RIGHT, WRONG_SEGMENT, WRONG_RESULT, NO_BUFFER };
+
+/* The role of a node in no group: workload/storage.c. */
+enum traffic_role { TRAFFIC_NO_ROLE, TRAFFIC_SERVER, TRAFFIC_CLIENT };
 
 struct traffic_exchange;
 
@@ -17,10 +23,11 @@ struct traffic_member {
     struct traffic_worker *worker;
     struct traffic_exchange *exchange; /* state of collectives by messages; otherwise NULL */
     uint64_t weight;                   /* see the head of coll.c */
-    uint64_t op;       /* operation being sent; in collectives by messages, being executed */
-    uint64_t part;     /* next segment of `op` to send */
+    /* operation being sent; in collectives by messages, being executed. Of a client, its number */
+    uint64_t op;
+    uint64_t part;     /* next segment of `op` to send; of a client, segments sent */
     uint64_t got_op;   /* operation being received */
-    uint64_t got_part; /* next segment of `got_op` to receive */
+    uint64_t got_part; /* next segment of `got_op` to receive; of a server, segments received */
     uint64_t got;      /* sequence numbers below this one were received */
     /*
      * for each sequence number modulo EMU_WINDOW, when its segment was in memory; 0: it has not
@@ -36,6 +43,7 @@ struct traffic_member {
     uint64_t digest;
     uint64_t noise_phase_ps;
     uint32_t node;
+    enum traffic_role role;
     enum traffic_member_wrong wrong; /* the first error */
     uint64_t wrong_op;               /* operation with that error */
 };

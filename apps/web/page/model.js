@@ -15,7 +15,6 @@ import { NODE_COUNTERS, SWITCH_COUNTERS, WAY_COUNTERS } from "./counters.js";
 import { timeText } from "./words.js";
 
 export const RECENT = 10; /* snapshots of a mean: one second, unless time is simulated */
-const COLLECTIVES = ["barrier", "broadcast", "reduce", "allreduce"];
 const FINISHED = 64; /* number of recent collectives that are kept */
 const EVENTS = 200; /* number of recent events that are kept */
 const HISTORY = 240; /* number of snapshots that are kept: usually 24 s */
@@ -89,7 +88,6 @@ export class Model {
     this.totals = {};
     this.rates = {};
     this.means = {};
-    this.collectives = {};
     this.finished = new Map();
     this.events = [];
     this.at = 0; /* seconds since the fabric's start */
@@ -254,11 +252,6 @@ export class Model {
       this.rates[name] = seconds > 0 ? (value - (this.totals[name] || 0)) / seconds : 0;
       this.totals[name] = value;
     }
-    if (line.collectives)
-      COLLECTIVES.forEach((name, i) => {
-        const row = line.collectives[i] || line.collectives[name];
-        if (row) this.collectives[name] = { network: row[0], elsewhere: row[1] };
-      });
   }
 
   takeFinished(rows) {

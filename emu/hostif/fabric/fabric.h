@@ -15,6 +15,7 @@
 #include "emu/dev/dev.h"
 #include "emu/hostif/hostif.h"
 #include "emu/hostif/fabric/mcast_buf.h"
+#include "emu/packet/packet.h"
 #include "emu/packet/profile.h"
 #include "emu/buffer/ring.h"
 
@@ -179,6 +180,21 @@ static inline void emu_hostif_skip(struct emu_hostif *hostif)
     hostif->batch_at++;
     hostif->credits->first++;
     hostif->credits->count--;
+}
+
+/** emu_hostif_tclass - the traffic class of the process's packets; the default one if invalid. */
+static inline uint8_t emu_hostif_tclass(const struct emu_hostif *hostif)
+{
+    uint32_t tclass = atomic_load_explicit(&hostif->shared->tclass, memory_order_relaxed);
+
+    return tclass < EMU_TCLASSES ? (uint8_t)tclass : EMU_TCLASS_DEFAULT;
+}
+
+/** emu_hostif_word - read word @at of the process's memory; it is below EMU_MEMORY_WORDS. */
+static inline uint64_t emu_hostif_word(const struct emu_hostif *hostif, uint32_t at)
+{
+    /* X7 pairs with Y9: a store of the program */
+    return atomic_load_explicit(&hostif->shared->memory[at], memory_order_acquire);
 }
 
 /** emu_hostif_taken - number of segments that the device has taken; the batch is not included. */

@@ -63,9 +63,12 @@ void emu_hostif_wake(struct emu_hostif *hostif)
     if (!hostif->shown)
         return;
     hostif->shown = false;
-    if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst) &&
-        atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst))
-        syscall(SYS_futex, &shared->asleep, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    if (atomic_load_explicit(&shared->asleep, memory_order_seq_cst)) {
+        uint32_t who = atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst);
+
+        if (who)
+            syscall(SYS_futex, &shared->asleep, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL, who);
+    }
     hostif_expect_answer(hostif);
 }
 

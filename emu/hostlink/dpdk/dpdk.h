@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * dpdk.h - a DPDK device as the user named it, and the port that is made from it. Shared by the
+ * dpdk.h - a DPDK device that the user has named, and the port that is made from it. Shared by the
  * files of this folder:
  *
  *   open.c       opens a port, the only function that others call, and closes it
@@ -27,7 +27,7 @@ struct rte_mbuf;
 
 #define DPDK_DEVICE_CHARS 512 /* most characters of a device's text, with all arguments */
 
-/* Where an error is explained to the user, in one line. */
+/* The buffer for a line that explains an error to the user. */
 struct dpdk_error {
     char *text;
     size_t bytes;
@@ -37,7 +37,6 @@ struct dpdk_error {
 int dpdk_fail(const struct dpdk_error *error, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A network interface of the kernel. */
 struct dpdk_interface {
     char name[IFNAMSIZ]; /* "": the device has no interface */
     uint32_t mtu;
@@ -58,7 +57,6 @@ struct dpdk_device {
     uint32_t ring_bytes;  /* af_packet: size of a frame slot in the kernel's ring; others: 0 */
 };
 
-/* Properties of a kind of device. */
 struct dpdk_kind {
     const char *name; /* prefix of the device names; NULL: any other device */
     /* argument iface= names an interface of the kernel, which must exist and be up */
@@ -69,7 +67,7 @@ struct dpdk_kind {
     bool polls_to_receive; /* receiving may block in the kernel, so the socket is polled first */
     bool filters;          /* a filter on the driver's socket can drop frames of other protocols */
     bool has_mtu;          /* we may set its MTU, because no other program uses it */
-    bool has_interrupts;   /* it supports receive interrupts */
+    bool has_interrupts;   /* the device supports receive interrupts */
     /* opening it creates an interface of the kernel, which first has the port's MAC address */
     bool ends_in_kernel;
     /* its queues hold frames of the pool, in addition to those that the caller requested */
@@ -82,7 +80,6 @@ struct dpdk_kind {
     const char *hint; /* likely cause if the device cannot be opened; NULL: unknown */
 };
 
-/** dpdk_kind_of - return the kind of device @name. Pure. */
 const struct dpdk_kind *dpdk_kind_of(const char *name);
 
 /** dpdk_is_address - return whether @name is the PCI address of an adapter. Pure. */
@@ -114,8 +111,8 @@ int dpdk_interface_check(struct dpdk_interface *interface, const struct dpdk_dev
 
 /**
  * dpdk_interface_readdress - change the address of the kernel interface that the driver has
- * created, so that it differs from the port's, @mac. Otherwise a bridge that the interface is part
- * of would consume the port's frames as its own.
+ * created, so that it differs from @mac, the address of the port. Otherwise a bridge with this
+ * interface would take the port's frames for its own.
  */
 void dpdk_interface_readdress(unsigned index, const uint8_t mac[static 6]);
 
@@ -135,8 +132,8 @@ int dpdk_eal_start(const struct emu_hostport_options *options, const struct dpdk
 int dpdk_elsewhere(void (*fn)(void *ctx), void *ctx);
 
 /**
- * dpdk_log_open - redirect DPDK's log; warnings go to stderr. dpdk_log_keep - from now on print
- * nothing, and keep the first error for dpdk_log_kept(); with false, print again.
+ * dpdk_log_open - redirect DPDK's log; warnings go to stderr. dpdk_log_keep - if true, print
+ * nothing from now on, and keep the first error for dpdk_log_kept(); if false, print again.
  */
 int dpdk_log_open(void);
 void dpdk_log_keep(bool keep);
@@ -148,7 +145,6 @@ const char *dpdk_log_kept(void);
  */
 void dpdk_log_libraries(void);
 
-/* The open descriptors of this process. */
 struct dpdk_open {
     uint32_t count;
     int fds[32768];
@@ -177,7 +173,7 @@ struct dpdk_port {
     int query;           /* a socket to query the interface; -1: none */
     bool started;        /* the device runs; otherwise it must not be used */
     uint64_t connect_ns; /* when the device may be restarted next */
-    /* DPDK's interrupt thread is restarting the device, which no other thread may use meanwhile */
+    /* DPDK's interrupt thread is restarting the device, so no other thread may use it */
     _Atomic bool restarts;
     _Atomic bool amid;      /* a burst uses rings, so DPDK's interrupt thread must not unmap them */
     struct dpdk_port *next; /* next port of the list of dpdk_port_watch() */
@@ -198,7 +194,7 @@ void dpdk_port_unwatch(struct dpdk_port *port);
 /** dpdk_port_settle - cancel a restart that has not begun. Not on DPDK's interrupt thread. */
 void dpdk_port_settle(struct dpdk_port *port);
 
-/** dpdk_port_close - stop the port in whatever state it is, and free it, on this thread. */
+/** dpdk_port_close - stop the port, whatever its state is, and free it, on this thread. */
 void dpdk_port_close(struct dpdk_port *port);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * eal.c - start DPDK (its "environment abstraction layer"), which is possible once per process.
  *
- * DPDK gets none of the program's options, and its threads receive no signals. It uses only the
+ * DPDK does not see the program's options, and its threads receive no signals. It uses only the
  * adapters that ports name. The files that it would write to /var/run are not written, or are
  * removed at once.
  */

@@ -4,8 +4,8 @@
  * has a reference to its mbuf.
  *
  * The struct emu_hostframe is in the mbuf's private area, so nothing is copied or allocated. The
- * device drops its own reference once the frame is on the wire. An adapter may do so much later,
- * when it sends more frames or rte_eth_tx_done_cleanup() is called.
+ * device drops its own reference after the frame was sent. An adapter may do so much later, when it
+ * sends more frames or rte_eth_tx_done_cleanup() is called.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -85,14 +85,14 @@ static void device_restart(void *ctx)
 }
 
 /*
- * Return whether the device may be used. Restart a memif client that is not connected from time to
- * time.
+ * Return whether the device may be used. From time to time, restart a memif client that is not
+ * connected.
  *
  * A memif client tries to connect only when it is started. Therefore it is restarted until its
  * server exists. DPDK's interrupt thread performs the restart, because it watches the descriptors
- * that a restart closes, and would panic if another thread closed them. Once the server exists,
- * both negotiate for a while if the hosts are busy. A restart must not interrupt this, because the
- * server's DPDK could panic.
+ * that a restart closes, and would panic if another thread closed them. When the server exists,
+ * client and server negotiate, which takes a while if the hosts are busy. A restart must not
+ * interrupt this, because the server's DPDK could panic.
  */
 static bool device_connects(struct dpdk_port *port)
 {
@@ -162,7 +162,7 @@ void dpdk_port_unwatch(struct dpdk_port *port)
 /*
  * Wait for the bursts in progress, before DPDK's interrupt thread unmaps rings (port/open.c). H6
  * pairs with H5: the driver's flags already say that it is disconnected. A burst in progress may
- * have read the flags before, but a new burst sees them. A burst takes microseconds if its thread
+ * have read the flags earlier, but a new burst sees them. A burst takes microseconds if its thread
  * has a core.
  */
 __attribute__((visibility("default"))) void emu_hostport_dpdk_unmaps(void);

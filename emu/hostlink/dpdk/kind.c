@@ -21,8 +21,8 @@
 /*
  * net_memif: 2^8 buffers per direction. With fewer, the buffers stay in one core's private cache,
  * from which the other core fetches a line several times more slowly than from the shared cache.
- * With DPDK's default, 2^10 buffers of 9 KB, they are evicted from the shared cache when anything
- * else needs it.
+ * With DPDK's default, 2^10 buffers of 9 KB, they do not stay in the shared cache if other data
+ * needs it, too.
  */
 #define MEMIF_RING_LOG2 8u
 
@@ -76,7 +76,7 @@ static int packet_arguments(struct dpdk_device *device, const struct dpdk_error 
         return dpdk_fail(error, -EINVAL, "%s: framesz=%u is too small for a frame", device->name,
                          ring);
     uint32_t frames = block_frames(ring, given);
-    if (!frames) /* these numbers are the user's, and DPDK and the kernel will check them */
+    if (!frames) /* the user has given these numbers; DPDK and the kernel will check them */
         frames = 1;
     dpdk_argument_add(device, "framesz", ring);
     dpdk_argument_add(device, "blocksz", frames * ring);

@@ -26,17 +26,16 @@
 
 #define FRAMES      4096u
 #define FRAME_LEAST 512u
-/* frames in addition to those that users hold, for bursts between user and device */
+/* frames for bursts between user and device, in addition to those that users hold */
 #define SPARE        256u
 #define QUEUE        1024u /* queue length if the device has no default */
-#define XDP_HEADROOM 256u  /* what the kernel reserves in a buffer for XDP programs */
+#define XDP_HEADROOM 256u  /* bytes that the kernel reserves in a buffer for XDP programs */
 #define ROOM_STEP    1024u /* granularity of some adapters' buffer sizes */
 
 EXPORTED emu_hostport_open_fn emu_hostport_dpdk_open;
 EXPORTED extern const char emu_hostport_dpdk_built[];
 const char emu_hostport_dpdk_built[] = FABEMU_VERSION;
 
-/* Arguments and result of the thread that opens a device. */
 struct opening {
     const struct emu_hostport_options *options;
     const struct dpdk_error *error;
@@ -311,7 +310,10 @@ void dpdk_port_close(struct dpdk_port *port)
     free(port);
 }
 
-/* Start DPDK. Programs that are started later must not inherit the descriptors that it opens. */
+/*
+ * Start DPDK. Programs that this process starts later must not inherit the descriptors that DPDK
+ * opens.
+ */
 static int dpdk_start(const struct emu_hostport_options *options, const struct dpdk_error *error)
 {
     struct dpdk_open *before = malloc(sizeof *before);

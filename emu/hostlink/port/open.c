@@ -54,7 +54,7 @@ int munmap(void *addr, size_t bytes)
 }
 #endif
 
-/* Return whether a loaded library does not belong to this fabemu, and if so write why. */
+/* Return whether a loaded library does not belong to this fabemu. If so, write the reason. */
 static bool library_is_wrong(void *library, const char *path, char *error, size_t error_bytes)
 {
     static const char *const symbols[] = {EMU_HOSTPORT_BUILT_SYMBOL, EMU_HOSTPORT_OPEN_SYMBOL,

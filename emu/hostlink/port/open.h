@@ -2,8 +2,8 @@
 /*
  * open.h - open a DPDK device as an Ethernet port.
  *
- * DPDK is linked into a library of its own (emu/hostlink/dpdk), which is loaded when the first port
- * is opened. So a fabric on a single host has nothing of DPDK in its memory.
+ * DPDK is linked into a separate library (emu/hostlink/dpdk), which is loaded when the first port
+ * is opened. So a fabric on a single host does not load DPDK.
  */
 #ifndef EMU_HOSTLINK_OPEN_H
 #define EMU_HOSTLINK_OPEN_H
@@ -20,7 +20,7 @@ struct emu_hostport_options {
     uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
 
     /* For the whole process, taken from the first port that is opened. */
-    uint32_t memory_mib; /* for all frames; 0: 256, or with huge pages as much as needed */
+    uint32_t memory_mib; /* memory for all frames; 0: 256, or with huge pages as much as needed */
     bool huge_pages;     /* use huge pages if some are free */
 };
 
@@ -55,8 +55,8 @@ typedef int emu_hostport_open_fn(struct emu_hostport **ret, const char *device,
                                  size_t error_bytes);
 
 /*
- * To be called before munmap(). Returns when no port uses rings that DPDK's interrupt thread is
- * about to unmap.
+ * Called before munmap(). Returns when no port uses rings that DPDK's interrupt thread is about to
+ * unmap.
  */
 typedef void emu_hostport_unmaps_fn(void);
 

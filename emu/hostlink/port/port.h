@@ -3,7 +3,7 @@
  * port.h - the Ethernet port of a host link: it receives and sends frames.
  *
  * A port is a DPDK device (emu/hostlink/dpdk) or, in tests, a simulated wire. It may lose,
- * duplicate, reorder or damage frames without saying so; sessions handle that (session.h).
+ * duplicate, reorder or damage frames without notice; sessions handle that (session.h).
  *
  * Owner: the one device that steps the port (hostlink.h). Only one thread at a time calls it. No
  * call blocks, except close().
@@ -23,7 +23,7 @@
 /* A frame, from the Ethernet header on. It belongs to the port, which counts its holders. */
 struct emu_hostframe {
     uint8_t *data;
-    uint32_t bytes; /* length of the frame; whoever writes the frame sets it */
+    uint32_t bytes; /* length of the frame; set by the writer of the frame */
     uint32_t room;  /* bytes of memory at `data` */
     void *own;      /* private to the port */
 };
@@ -35,7 +35,7 @@ struct emu_hostport_ops {
     uint32_t (*receive)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t max);
     /*
      * Send @count frames: at most EMU_HOSTLINK_BURST, of at most frame_bytes each. Returns how many
-     * the port took, from the first one on. The port drops these itself once they are on the wire.
+     * of them, in their order, the port has taken. The port drops these when they are on the wire.
      * The caller still holds the other frames.
      */
     uint32_t (*send)(struct emu_hostport *port, struct emu_hostframe **frames, uint32_t count);
@@ -52,8 +52,8 @@ struct emu_hostport_ops {
     /* Return a descriptor that becomes readable when frames may have arrived; -1: not supported. */
     int (*wake_fd)(struct emu_hostport *port);
     /*
-     * Re-arm wake_fd(), before sleeping on it. A frame may have arrived just before. Therefore the
-     * caller must then call receive() once more, and sleep only if it returns nothing. The
+     * Re-arm wake_fd(), before sleeping on it. A frame may have arrived just before this. Therefore
+     * the caller must call receive() once more, and sleep only if it returns no frame. The
      * descriptor may also become readable for other reasons: an unplugged cable, or frames with
      * other EtherTypes.
      */
@@ -68,7 +68,7 @@ struct emu_hostport {
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES];
     /* largest frame, with its Ethernet header, without the checksum */
     uint32_t frame_bytes;
-    char name[64]; /* the device as the user named it, for reports */
+    char name[64]; /* the user's name of the device, for reports */
 };
 
 #endif

@@ -4,8 +4,8 @@
  * handshake begins an *incarnation* of the session, with its own keys.
  *
  * Rejected: one key for all incarnations with random nonces, because nonces of 96 bits could repeat
- * in a long run. Rejected: encryption, because messages between programs on one host are not hidden
- * either.
+ * in a long run. Rejected: encryption, because messages between programs on one host are not
+ * encrypted either.
  */
 #include "emu/hostlink/session/auth.h"
 
@@ -23,7 +23,6 @@
 #ifdef EMU_HAS_SODIUM
 #include <sodium.h>
 
-/* The keys of one direction in an incarnation. */
 struct auth_direction {
     alignas(64) crypto_aead_aes256gcm_state aes; /* expanded key, for AES only */
     uint8_t key[EMU_AUTH_KEY_BYTES];
@@ -136,7 +135,6 @@ void emu_auth_begin(struct emu_auth *auth, const struct emu_auth_incarnation *in
     direction_begin(auth, &auth->in, incarnation, false);
 }
 
-/* Compute the tag of a frame that we send (@out) or have received. */
 static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint64_t packet,
                      const uint8_t *data, uint32_t bytes, uint8_t *tag)
 {
@@ -163,7 +161,7 @@ static void auth_tag(const struct emu_auth *auth, bool out, uint8_t check, uint6
 
 static bool same_tag(const uint8_t *a, const uint8_t *b)
 {
-    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* in constant time */
+    return sodium_memcmp(a, b, EMU_FRAME_TAG_BYTES) == 0; /* takes constant time */
 }
 
 #else
@@ -256,7 +254,7 @@ bool emu_auth_good(struct emu_auth *auth, uint8_t check, uint64_t packet, const 
     uint8_t tag[EMU_FRAME_TAG_BYTES];
 
     auth_tag(auth, false, check, packet, data, bytes, tag);
-    /* a CRC is no secret, so the comparison need not take constant time */
+    /* a CRC is not secret, so the comparison may take variable time */
     if (check == EMU_AUTH_CRC)
         return memcmp(tag, data + bytes, sizeof tag) == 0;
     return same_tag(tag, data + bytes);

@@ -48,8 +48,8 @@ struct emu_auth;
 const char *emu_auth_missing(void);
 
 /**
- * emu_auth_create - use @key (32 bytes), or a CRC if @key is NULL. Errors: -ENOMEM; -ENOTSUP: see
- * emu_auth_missing().
+ * emu_auth_create - create an object that uses @key (32 bytes), or a CRC if @key is NULL. Errors:
+ * -ENOMEM; -ENOTSUP: see emu_auth_missing().
  */
 int emu_auth_create(struct emu_auth **ret, const uint8_t *key);
 void emu_auth_destroy(struct emu_auth *auth); /* NULL: does nothing */

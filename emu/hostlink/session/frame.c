@@ -43,7 +43,6 @@ static_assert(44 + sizeof(uint32_t) == EMU_FRAME_OFFER_BYTES, "the tag follows t
 #define FIELD_READ(field, offset)  memcpy(&ret->field, at + (offset), sizeof ret->field);
 #define FIELD_WRITE(field, offset) memcpy(to + (offset), &from->field, sizeof from->field);
 
-/* Return whether the length of the body is valid for the kind of frame. */
 static bool frame_fits(const struct emu_frame *header)
 {
     switch (header->kind) {

@@ -6,13 +6,13 @@
  * host has a random session number for its next incarnation. HELLO contains the sender's number.
  * REPLY returns it, together with the replying host's number. CONFIRM returns the number of the
  * replying host. A host that gets its own number back knows that the peer is active now, and that
- * nobody replays old frames. Only then does an incarnation begin or end. A HELLO alone changes
- * nothing and is only answered. At most SESSION_ANSWERS of them are answered per step.
+ * the frame is not a replayed one. Only then does an incarnation begin or end. A HELLO alone
+ * changes nothing and is only answered. At most SESSION_ANSWERS of them are answered per step.
  *
  * While the session is up, a HELLO is answered with the number of the next incarnation. If the peer
  * was restarted it confirms this number, and the old incarnation ends here. If a host confirms the
- * number but must be rejected, that host is not the peer. Then the session continues until its peer
- * is silent.
+ * number but must be rejected, it is not the peer, and the session continues until its peer is
+ * silent.
  *
  * Both hosts may send HELLO at the same time. Because all frames contain the same two numbers, both
  * hosts get the same incarnation.
@@ -110,7 +110,7 @@ static void handshake_refuse(struct emu_session *s, enum session_refusal why,
     uint64_t handshake_ns = session_is(s, EMU_SESSION_REFUSED) ? s->handshake.handshake_ns
                                                                : now_ns + HANDSHAKE_LONGEST_NS;
 
-    if (header->kind == EMU_FRAME_REPLY) /* so that the other host learns of the rejection, too */
+    if (header->kind == EMU_FRAME_REPLY) /* notifies the other host of the rejection, too */
         handshake_answer(s, EMU_FRAME_CONFIRM, header->yours, header, now_ns);
     if (session_is(s, EMU_SESSION_UP)) {
         handshake_note_impostor(s, why, header);
@@ -197,7 +197,7 @@ static void handshake_reply(struct emu_session *s, const struct emu_frame *heade
         handshake_fresh(s, header, offer, now_ns);
     else if (up && !s->handshake.heard && header->yours == s->handshake.mine &&
              header->mine != s->handshake.yours)
-        handshake_fresh(s, header, offer, now_ns); /* the peer has changed its number meanwhile */
+        handshake_fresh(s, header, offer, now_ns); /* the peer has changed its number since then */
     else if (!handshake_is_current(s, header))
         emu_count(&s->counts.foreign, 1);
 }

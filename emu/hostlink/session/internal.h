@@ -5,7 +5,7 @@
  *
  * Data frames have sequence numbers modulo 2^32, of which only differences are compared. Arrays
  * with one element per sequence number have `window` elements, and are indexed by number & mask.
- * Each transmission of a frame is a *packet* with a number of its own, which is never reused. An
+ * Each transmission of a frame is a *packet*, which has a number that is never used again. An
  * *incarnation* of a session lasts from a handshake until the session goes down.
  */
 #ifndef EMU_HOSTLINK_INTERNAL_H
@@ -24,7 +24,7 @@ enum slot_state {
     SLOT_FREE,   /* there is no frame with this number */
     SLOT_READY,  /* the frame is being filled, or is complete and was never sent */
     SLOT_OUT,    /* waits in `out` until the port takes it, for the first time or again */
-    SLOT_FLIGHT, /* was sent; not known to be lost or received */
+    SLOT_FLIGHT, /* was sent, and is not known to be lost or received */
     SLOT_LOST,   /* counts as lost, so it must be sent again */
     SLOT_HAS     /* the peer has received it, but not all earlier frames */
 };
@@ -39,7 +39,7 @@ struct session_slot {
     uint16_t body_bytes;
     uint8_t state; /* enum slot_state */
     bool again;    /* was sent at least once */
-    /* was sent several times, so that acknowledgments give no round trip (Karn's algorithm) */
+    /* was sent several times, so its acknowledgment gives no round trip (Karn's algorithm) */
     bool twice;
 };
 
@@ -122,7 +122,7 @@ struct session_loss {
     bool late;           /* the time-out was doubled, and no round trip was measured since */
     uint32_t widened;    /* how often the reordering window was doubled */
     uint64_t widened_ns; /* time when it was last doubled */
-    uint64_t sign_ns;    /* when we last learned that a retransmission was needless */
+    uint64_t sign_ns;    /* time of the last news that a retransmission was needless */
     uint32_t needless;   /* emu_frame.needless of the peer's last frame */
     uint32_t good;       /* frames retransmitted since sign_ns */
 };
@@ -213,7 +213,6 @@ uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uin
 
 void session_handshake_init(struct emu_session *s);
 
-/** session_handshake_restart - begin a handshake at once. */
 void session_handshake_restart(struct emu_session *s);
 
 /** session_handshake - process a handshake frame, whose tag was verified. */
@@ -252,7 +251,6 @@ void session_loss_begin(struct emu_session *s);
 
 void session_loss_sent(struct emu_session *s, struct session_slot *slot, uint64_t now_ns);
 
-/** session_loss_trip - adapt the time-out to a measured round trip. */
 void session_loss_trip(struct emu_session *s, uint64_t trip_ns);
 
 /** session_loss_has - remove a frame from its list, because the peer has received it. */

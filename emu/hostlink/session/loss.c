@@ -6,7 +6,7 @@
  * then (RFC 8985, RFC 9002). A frame also counts as lost if nothing was acknowledged for a time-out
  * (RFC 6298). Then only the oldest frame is sent again, as a probe.
  *
- * How far the wire reorders frames is not known in advance. When the peer reports that a
+ * It is not known in advance how far the wire reorders frames. When the peer reports that a
  * retransmission was needless, the reordering window is doubled. After many justified
  * retransmissions it is halved.
  */
@@ -45,7 +45,9 @@ static uint64_t loss_widest_ns(const struct emu_session *s)
     return 3 * (s->lost.rto.mean_ps + 4 * s->lost.rto.spread_ps) / 2000 + LOSS_OVERTAKE_NS;
 }
 
-/* Return the reordering window: how long after a later frame a frame may still arrive. */
+/*
+ * Return the reordering window: the time after a later frame during which a frame may still arrive.
+ */
 static uint64_t loss_overtake_ns(const struct emu_session *s)
 {
     uint64_t least_ns = s->lost.rto.mean_ps / 1000 / 4, most_ns = loss_widest_ns(s);
@@ -156,7 +158,7 @@ static void loss_mark(struct emu_session *s, struct session_slot *slot)
     emu_list_add(&s->lost.lost, &slot->link);
 }
 
-/* Mark frames as lost that later ones have overtaken by more than the reordering window. */
+/* Mark frames as lost that later frames have overtaken by more than the reordering window. */
 static void loss_find_overtaken(struct emu_session *s, uint64_t now_ns)
 {
     struct session_loss *lost = &s->lost;

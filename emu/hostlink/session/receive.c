@@ -8,10 +8,10 @@
 #include "emu/util/bits.h"
 
 /*
- * Drop a frame whose packet number (one per transmission) is this much below the highest received
- * one. Otherwise somebody could replay recorded frames as new ones after the sequence numbers have
- * wrapped around. They cannot wrap around within this span, because they advance by at most one per
- * packet number.
+ * Drop a frame whose packet number (one per transmission) is so far below the highest received
+ * packet number. Otherwise an attacker could replay recorded frames as new ones after the sequence
+ * numbers have wrapped around. They cannot wrap around within this span, because they advance by at
+ * most one per packet number.
  */
 #define RECEIVE_SPAN (UINT64_C(1) << 20)
 
@@ -71,7 +71,6 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
     return ours && header.fabric == fabric;
 }
 
-/* Return whether the numbers in the header match this session. */
 static bool receive_is_ours(const struct emu_session *s, const struct emu_frame *header)
 {
     if (header->fabric != s->config.fabric || header->from != s->config.peer ||
@@ -111,8 +110,8 @@ static bool receive_verify(struct emu_session *s, const struct emu_hostframe *fr
 /* --- ordering -------------------------------------------------------------------------- */
 
 /*
- * Process a duplicate. It was retransmitted needlessly, or, if its packet number is that of the
- * first arrival, the wire has duplicated it.
+ * Process a duplicate. If its packet number is that of the first arrival, the wire has duplicated
+ * it; otherwise it was retransmitted needlessly.
  */
 static void receive_double(struct emu_session *s, const struct emu_frame *header)
 {

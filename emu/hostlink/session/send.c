@@ -3,9 +3,9 @@
  * send.c - data frames, from their first byte until the peer has received them, and
  * acknowledgments.
  *
- * The header and tag of a frame are written just before the frame is passed to the port. For each
- * transmission they are written anew, with a new packet number, the current acknowledgment, and the
- * current time. A frame that the port does not take stays unchanged until the port takes it.
+ * The header and tag of a frame are written just before the frame is passed to the port. They are
+ * written again for each transmission, with a new packet number, the current acknowledgment, and
+ * the current time. A frame that the port does not take stays unchanged until the port takes it.
  */
 #include "emu/hostlink/session/internal.h"
 
@@ -254,7 +254,10 @@ uint64_t session_ack_due_ns(const struct emu_session *s)
                : s->receive.ack_pending_ns + SEND_LAG_NS;
 }
 
-/* Return whether an ACK frame is due. @sent_data: data frames were sent, which acknowledge, too. */
+/*
+ * Return whether an ACK frame is due. @sent_data: data frames were sent, which also carry
+ * acknowledgments.
+ */
 static bool send_must_ack(const struct emu_session *s, bool sent_data, uint64_t now_ns)
 {
     const struct session_receive *receive = &s->receive;

@@ -14,7 +14,7 @@
 
 #define SESSION_KEEP_NS  UINT64_C(100000000) /* longest interval of keep-alives */
 #define SESSION_QUIET_NS UINT64_C(1000000)   /* smallest silent_ns */
-#define SESSION_PACKETS  1024u               /* more packet numbers than a step uses */
+#define SESSION_PACKETS  1024u               /* more packet numbers than one step can use */
 #define SESSION_RETRY_NS UINT64_C(20000) /* retry interval when the port was full or had no frame */
 
 static bool config_is_good(const struct emu_session_config *config)

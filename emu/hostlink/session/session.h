@@ -3,19 +3,19 @@
  * session.h - reliable, authenticated delivery of records between two hosts: each record once, in
  * order and unchanged.
  *
- * A *session* is one endpoint of a connection between two hosts, over one Ethernet port each. The
- * endpoint on the other host is the *peer*. The session never blocks. Its owner steps it, and
- * passes the current time. The owner puts *records* in (a few bytes with a kind, wire.h), and gets
- * the peer's records out, in the order in which the peer's owner put them in.
+ * A *session* is one endpoint of a connection between two hosts. Each host uses one Ethernet port
+ * for it. The endpoint on the other host is the *peer*. The session never blocks. Its owner steps
+ * it, and passes the current time. The owner puts *records* (a few bytes with a kind, wire.h) into
+ * the session, and gets the peer's records in the order in which the peer's owner has put them in.
  *
  * Records are packed into frames, which have sequence numbers. The receiver acknowledges frames
  * cumulatively, and reports frames that arrived out of order in a bit map. The sender keeps a frame
  * until it is acknowledged, and sends it again when a gap or a time-out shows that it was lost (RFC
- * 6298, RFC 9002). Each transmission of a frame is a *packet*, with a packet number of its own.
- * Each frame has a tag (auth.h). If the hosts share a key, the tag authenticates the frame.
+ * 6298, RFC 9002). Each transmission of a frame is a *packet*, which has a new packet number. Each
+ * frame has a tag (auth.h). If the hosts share a key, the tag authenticates the frame.
  *
  * A session begins with a handshake of fresh random numbers. They distinguish the session's frames
- * from replayed frames and from those of an earlier session. If nothing arrives from the peer for
+ * from replayed frames and from frames of an earlier session. If nothing arrives from the peer for
  * `silent_ns`, the peer has failed. Then the session goes down and drops everything in it, and a
  * new handshake begins the next *incarnation* of the session. A host that claims to be the peer but
  * must be rejected does not end the session; emu_session_impostor() reports such a host.
@@ -67,7 +67,7 @@ struct emu_session_config {
     uint32_t first_seq; /* sequence number of the first data frame */
     /* number of the first packet; when the numbers run out, the incarnation ends */
     uint64_t first_packet;
-    uint32_t checks; /* with a key: allowed kinds of enum emu_auth_check, by bit; 0: all */
+    uint32_t checks; /* allowed kinds of enum emu_auth_check with a key, by bit; 0: all */
 };
 
 enum emu_session_state {
@@ -122,19 +122,21 @@ bool emu_session_is_idle(const struct emu_session *session);
  */
 bool emu_session_is_refused(const struct emu_session *session);
 
-/** emu_session_why - write why the session is not up, one line for the user. */
+/** emu_session_why - write the reason why the session is not up, one line for the user. */
 void emu_session_why(const struct emu_session *session, char *text, size_t bytes);
 
 /**
- * emu_session_impostor - return whether a host that claimed to be the peer was rejected while the
- * session was up, which it still is. @text: one line for the user, which host and why. Thread: any.
+ * emu_session_impostor - return whether the session is up, and a host that claimed to be the peer
+ * was rejected since it came up. @text: one line for the user about that host and the reason.
+ * Thread: any.
  */
 bool emu_session_impostor(const struct emu_session *session, char *text, size_t bytes);
 
 /**
- * emu_session_room - return where to write a record of @bytes now. Returns NULL if the window is
- * full, no frame is free, or the session is not up. The caller must write the record at once and
- * then call emu_session_put(), with no other call in between except emu_session_left().
+ * emu_session_room - return the memory to which a record of @bytes can be written now. Returns NULL
+ * if the window is full, no frame is free, or the session is not up. The caller must write the
+ * record at once and then call emu_session_put(), with no other call in between except
+ * emu_session_left().
  * @bytes: at most emu_session_record_max(). This is the limit of the port with the smaller frames,
  * at least EMU_FRAME_LEAST_BYTES - emu_frame_bytes(0). A handshake may change it.
  */
@@ -143,7 +145,7 @@ void emu_session_put(struct emu_session *session, uint32_t bytes);
 
 /**
  * emu_session_left - after emu_session_room(), return how many bytes can be written there: at least
- * as many as were requested, and perhaps more, for further records. Pure.
+ * the requested number, and perhaps more, for further records. Pure.
  */
 uint32_t emu_session_left(const struct emu_session *session);
 uint32_t emu_session_record_max(const struct emu_session *session);
@@ -155,8 +157,8 @@ uint32_t emu_session_record_max(const struct emu_session *session);
 void emu_session_hold(struct emu_session *session);
 
 /**
- * emu_session_receive - process a received frame, after emu_session_peek() has said that it is for
- * this session. The session drops the frame, now or later. Records that are next in order are
+ * emu_session_receive - process a received frame, which is for this session according to
+ * emu_session_peek(). The session drops the frame, now or later. Records that are next in order are
  * passed to @records, all records of one frame in one call: @bytes bytes, which are valid until
  * @records returns. They belong to the incarnation that emu_session_incarnation() returns during
  * that call. A new incarnation begins only in this function, and ends in this function or in a
@@ -168,8 +170,9 @@ void emu_session_receive(struct emu_session *session, struct emu_hostframe *fram
                          void *ctx);
 
 /**
- * emu_session_peek - find out which host sent @frame to which host. Returns false if the frame is
- * not of fabric @fabric. Then *@malformed says whether it has our EtherType but not our format.
+ * emu_session_peek - read the numbers of the hosts that have sent @frame and to which it was sent.
+ * Returns false if the frame is not of fabric @fabric. Then *@malformed says whether it has our
+ * EtherType but not our format.
  */
 bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16_t *from,
                       uint16_t *to, bool *malformed);
@@ -181,7 +184,7 @@ bool emu_session_peek(const struct emu_hostframe *frame, uint64_t fabric, uint16
  */
 uint32_t emu_session_step(struct emu_session *session, uint64_t now_ns);
 
-/** emu_session_next_ns - return when to step next, if nothing arrives or is put in before. */
+/** emu_session_next_ns - return when to step next, if nothing arrives or is put in earlier. */
 uint64_t emu_session_next_ns(const struct emu_session *session);
 
 /** emu_session_trip_ns - return the smoothed round-trip time; 0: unknown. Thread: any. */

@@ -28,8 +28,9 @@ static void recv_abort(struct fabemu *fab, struct nic_op *op)
 }
 
 /*
- * A repeated test waits in the link engine, so a segment must be sent to end it. If the ring to the
- * fabric has no space for that segment, the test stays pending and fabemu_abort() tries again.
+ * End a test that the link engine repeats until it succeeds. This takes a segment to the link
+ * engine. If the up ring has no space for the segment, the test stays pending, and fabemu_abort()
+ * tries again.
  */
 static void test_abort(struct fabemu *fab, struct nic_op *op)
 {
@@ -64,7 +65,7 @@ int fabemu_abort(struct fabemu *fab, struct fabemu_req *req)
     for (unsigned rounds = 0;; rounds++) {
         if (nic_is_defunct(fab))
             return nic_fail_defunct();
-        nic_lock(fab); /* so that no other thread completes the operation meanwhile */
+        nic_lock(fab); /* so that no other thread completes the operation at the same time */
         if (fabemu_req_status(req) == FABEMU_PENDING && op->state != NIC_OP_EAGER)
             op_abort(fab, nic_op_of(req));
         nic_unlock(fab);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* announce.c - queues that the processes of a host find by their number */
+/* announce.c - queues that other processes of the host can find by their numbers */
 #include "nic/host/api/announce.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* announce.h - queues that the processes of a host find by their number */
+/* announce.h - queues that other processes of the host can find by their numbers */
 #ifndef NIC_ANNOUNCE_H
 #define NIC_ANNOUNCE_H
 

@@ -2,8 +2,9 @@
 /*
  * attach.c - attach to fabrics, detach from them, and handle the events that a fabric sends.
  *
- * The list of attached adapters is the library's only mutable global. A libfabric provider and an
- * MPI component in one process do not know of each other and must share one adapter per fabric.
+ * The list of attached adapters is the library's only mutable global. The libfabric provider and
+ * the Open MPI component of one process do not know of each other, but must share one adapter for
+ * each fabric.
  */
 #include "nic/fabemu.h"
 
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "emu/packet/packet.h"
 #include "emu/util/json.h"
 #include "nic/host/api/open.h"
 #include "nic/host/base/base.h"
@@ -23,7 +25,7 @@
 #include "nic/host/peer/handshake.h"
 #include "nic/host/progress/progress.h"
 
-/* longer than any valid socket path, so that a path cut to this length is still refused */
+/* longer than any valid socket path, so that a path truncated to this length is still refused */
 #define PATH_BYTES 512
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,7 +53,10 @@ static void registry_in_child(void)
     pthread_mutex_unlock(&registry_lock);
 }
 
-/* Notify the fabric that this process exits while it is attached, and does not crash. */
+/*
+ * Tell the fabric that this process exits while it is attached, so that it does not count as a
+ * crash.
+ */
 __attribute__((destructor)) static void registry_at_exit(void)
 {
     if (pthread_mutex_trylock(&registry_lock))
@@ -100,7 +105,7 @@ static void event_groups_broken(struct fabemu *fab, struct json_object *event)
     nic_unlock(fab);
 }
 
-/* A process died. nic_step() finds out which one from the host interface. */
+/* A process died. nic_step() reads in the host interface which process it was. */
 static void event_node_died(struct fabemu *fab, struct json_object *event)
 {
     nic_lock(fab);
@@ -164,7 +169,6 @@ static void attach_event(struct fabemu *fab, const char *name, struct json_objec
 
 /* --- attach and detach -------------------------------------------------------------- */
 
-/* Return a decimal number from the environment, or -1 if there is none. */
 static int env_decimal(const char *name)
 {
     const char *text = getenv(name);
@@ -215,6 +219,48 @@ static bool thread_wanted(void)
     return !text || strcmp(text, "0") != 0;
 }
 
+/*
+ * Set *ret to the traffic class that the user has requested, or to EMU_TCLASSES if there is none.
+ * Errors: -EINVAL.
+ */
+static int tclass_given(unsigned *ret)
+{
+    static const char *const names[] = {[FABEMU_TCLASS_DEFAULT] = "default",
+                                        [FABEMU_TCLASS_BULK] = "bulk",
+                                        [FABEMU_TCLASS_LATENCY] = "latency"};
+    const char *text = getenv("FABEMU_TCLASS");
+
+    static_assert(sizeof names / sizeof names[0] == EMU_TCLASSES, "a name for each class");
+    *ret = 0;
+    while (text && *text && *ret < EMU_TCLASSES && strcmp(text, names[*ret]) != 0)
+        ++*ret;
+    if (!text || !*text)
+        *ret = EMU_TCLASSES;
+    else if (*ret == EMU_TCLASSES)
+        return nic_fail(-EINVAL, "FABEMU_TCLASS is '%.40s': it must be default, bulk or latency",
+                        text);
+    return 0;
+}
+
+static_assert(FABEMU_TCLASS_DEFAULT == EMU_TCLASS_DEFAULT &&
+                  FABEMU_TCLASS_BULK == EMU_TCLASS_BULK &&
+                  FABEMU_TCLASS_LATENCY == EMU_TCLASS_LATENCY,
+              "same values");
+
+static void tclass_set(struct fabemu *fab, unsigned tclass)
+{
+    atomic_store_explicit(&fab->hostif.shared->tclass, tclass, memory_order_relaxed);
+}
+
+int fabemu_set_tclass(struct fabemu *fab, unsigned tclass)
+{
+    if (tclass >= EMU_TCLASSES)
+        return nic_fail(-EINVAL, "there is no traffic class %u", tclass);
+    if (!fab->tclass_given)
+        tclass_set(fab, tclass);
+    return 0;
+}
+
 static int attach_new(struct fabemu **ret, const char *path)
 {
     struct nic_control *control;
@@ -222,9 +268,12 @@ static int attach_new(struct fabemu **ret, const char *path)
     struct fabemu *fab;
     struct emu_hostif_fds fds;
     const struct nic_job job = {.node = node_given(), .rank = rank_given(), .ranks = ranks_given()};
+    unsigned tclass;
     int err;
 
-    err = nic_control_attach(&control, path, &job, &info, &fds);
+    err = tclass_given(&tclass);
+    if (!err)
+        err = nic_control_attach(&control, path, &job, &info, &fds);
     if (err)
         return err;
     err = nic_open(&fab, &fds, &info);
@@ -242,6 +291,9 @@ static int attach_new(struct fabemu **ret, const char *path)
                         strerror(-err), nic_remedy(err));
     }
     fab->control = control;
+    fab->tclass_given = tclass < EMU_TCLASSES;
+    if (fab->tclass_given)
+        tclass_set(fab, tclass);
     fab->apart = nic_control_in_other_session(control);
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;
@@ -361,12 +413,13 @@ void fabemu_detach(struct fabemu *fab)
         return;
     goodbyes_late = nic_leave(fab, fab->leave_limit_ns);
     nic_lock(fab);
-    /* from here on the fabric may deliver segments for a later process of this node */
+    /* from now on the fabric may deliver segments for a later process of this node */
     emu_hostif_nic_leave(&fab->hostif);
     nic_unlock(fab);
     /*
-     * Stop the adapter's thread only after the detach. At the detach the fabric reads how long each
-     * thread of this process has waited for a core, and it cannot read that of an ended thread.
+     * Stop the adapter's thread only after the detach. At the detach, the fabric reads how long
+     * each thread of this process has waited for a core, which is impossible for a thread that has
+     * ended.
      */
     nic_control_detach(fab->control, goodbyes_late);
     nic_thread_stop(fab->thread);

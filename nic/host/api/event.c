@@ -53,7 +53,8 @@ void fabemu_event_close(struct fabemu_event *event)
     nic_queue_forget_event(fab, event);
     nic_trap_forget_event(fab, event);
     nic_event_end(fab, nic_event_of(event));
-    nic_unlock(fab); /* removes the event from fab->fired: no operation is armed on it any more */
+    /* also removes the event from fab->fired, because no operation is armed on it any more */
+    nic_unlock(fab);
 }
 
 int fabemu_event_change(struct fabemu_event *event, enum fabemu_event_change change, uint64_t value)

@@ -8,14 +8,14 @@
  * received everything (peer/disconnect.c). Then no data of a completed operation is lost, even if
  * another process attaches to the node next.
  *
- * The query is repeated until it is answered; queries and answers may overtake each other. A
- * process that detaches also waits until its peers have confirmed all its queries, so that none of
- * them arrives at an empty node. Both processes of a pair may detach at the same time. After a peer
- * has answered this process, two kinds of its segments may still be on the way here: more answers,
- * and, if it detaches too, queries that it repeated before our answer reached it.
- * NIC_DISCONNECT_DONE says how many queries there are. This process waits for the segments for at
- * most fab->farewell_limit_ns. If one arrives later, the fabric counts it as dropped, but it
- * carries no data.
+ * The process repeats the query until it is answered; queries and answers may overtake each other.
+ * A process that detaches also waits until its peers have confirmed all its queries, so that none
+ * of them arrives at an empty node. Both processes of a pair may detach at the same time. After a
+ * peer has answered this process, two kinds of the peer's segments may still be on the way here:
+ * more answers and, if the peer detaches too, queries that it repeated before our answer reached
+ * it. NIC_DISCONNECT_DONE contains the number of these queries. This process waits for the segments
+ * for at most fab->farewell_limit_ns. The fabric counts a later one as dropped, but these segments
+ * carry no data.
  */
 #include "nic/host/api/open.h"
 
@@ -34,7 +34,8 @@
 
 #define DISCONNECT_FIRST_NS 1000000u
 #define DISCONNECT_LAST_NS  50000000u
-#define LINES_MAX           4u /* lines on stderr; one further line says how many were left out */
+/* most lines on stderr; one further line says how many were left out */
+#define LINES_MAX 4u
 
 static bool peer_is_connected(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -48,8 +49,8 @@ static bool peer_answers_arrived(const struct nic_peer *peer)
 }
 
 /*
- * Return whether all queries of the peer have arrived. A peer that detaches at the same time says
- * how many there are: in its answer, or in NIC_DISCONNECT_DONE once it has our answer.
+ * Return whether all queries of the peer have arrived. A peer that detaches at the same time sends
+ * us their number: in its answer or, after it has our answer, in NIC_DISCONNECT_DONE.
  */
 static bool peer_queries_arrived(const struct nic_peer *peer)
 {
@@ -71,8 +72,8 @@ static bool peer_is_cut_off(const struct fabemu *fab, const struct nic_peer *pee
 /*
  * Return whether to wait for more segments of a peer that needs nothing more from us. Its answers
  * may still be in flight, and so may queries that it repeated before our answer reached it. If this
- * process detached now, the fabric would count these as dropped at an empty node. Returns false for
- * a peer that has sent no such segment, or that cannot reach us.
+ * process detached now, the fabric would count these segments as dropped at a node without a
+ * process. Returns false if the peer has sent no such segment, or cannot reach us.
  */
 static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *peer, uint64_t now)
 {
@@ -86,9 +87,9 @@ static bool peer_may_send_more(const struct fabemu *fab, const struct nic_peer *
 }
 
 /*
- * Return whether this process and the peer have received everything from each other. A peer that
- * answers our query has confirmed each long send that it has received by a FIN segment before. If
- * the answer has overtaken a FIN, we wait for that FIN.
+ * Return whether this process and the peer have received everything from each other. Before a peer
+ * answers our query, it confirms each long message that it has received by a FIN segment. If the
+ * answer has overtaken a FIN, we wait for that FIN.
  */
 static bool peer_is_done(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -141,7 +142,8 @@ void nic_leave_begin(struct fabemu *fab)
         if (peer->sendq.next && !peer->open)
             nic_peer_cancel(fab, peer);
     }
-    nic_receive_resume(fab); /* no queue will be opened any more for requests that wait for one */
+    /* dispatch the requests that wait until a queue is opened: none will be */
+    nic_receive_resume(fab);
 }
 
 bool nic_leave_step(struct fabemu *fab)
@@ -157,8 +159,9 @@ bool nic_leave_step(struct fabemu *fab)
         if (peer_is_done(fab, peer))
             continue;
         /*
-         * If a peer has confirmed everything, only data from it may be missing. Then the wait is
-         * shorter, so that a stopped process does not keep this program from ending.
+         * If the peer has confirmed everything, only data from the peer may be missing. Then wait
+         * for a shorter time, so that a stopped peer does not delay the end of this program for
+         * long.
          */
         done = done && !peer->answered_disconnect && peer_has_all(fab, peer) &&
                now - fab->disconnect_began_ns >= fab->farewell_limit_ns;

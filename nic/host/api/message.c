@@ -21,7 +21,7 @@
 #define ANY_FIRST 256u
 #define ANY_END   65534u /* the libfabric provider uses 65535 to mean "no queue" */
 
-/* Open the queue. Messages that arrived for it before become ordinary unexpected messages. */
+/* Open the queue. Messages that arrived for it earlier become ordinary unexpected messages. */
 static void queue_adopt(struct fabemu *fab, struct fabemu_queue *queue)
 {
     emu_each_listed (const struct fabemu_message, msg, &queue->unexpected, link)
@@ -89,7 +89,7 @@ static bool queues_are_free(const struct fabemu *fab, uint32_t first, uint32_t c
     return true;
 }
 
-/* Open @count queues, and drop the messages that arrived for their numbers before. */
+/* Open @count queues, and drop the messages that arrived for their numbers earlier. */
 static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
                        struct fabemu_queue **ret)
 {
@@ -106,8 +106,8 @@ static int queues_open(struct fabemu *fab, uint32_t first, uint32_t count,
 }
 
 /*
- * Open free queues. Their ids are chosen round robin, so that each id is reused as late as
- * possible, because a message for the previous owner of an id must not reach the next owner.
+ * Open free queues. Choose their ids round robin, so that an id is used again as late as possible:
+ * a message for the previous owner of an id must not reach the next owner.
  */
 static int queues_open_next(struct fabemu *fab, uint32_t count, struct fabemu_queue **ret)
 {
@@ -293,10 +293,10 @@ int fabemu_send(struct fabemu_queue *queue, const struct fabemu_dest *dest,
 }
 
 /*
- * Prepare for another call of fabemu_inject(), because this message cannot be sent now and is not
- * queued. Connect to a peer that is not open. If the window is full, check once a second whether
- * the peer still answers, as nic_watch() does for operations. Record the message so that the fabric
- * can report it.
+ * The message cannot be sent now and is not queued, so the caller must call fabemu_inject() again:
+ * prepare for that. Connect to a peer that is not open. If the window is full, check once a second
+ * whether the peer still answers, as nic_watch() does for operations. Record the message, so that
+ * the fabric can report it as pending.
  */
 static void inject_prepare_retry(struct fabemu *fab, struct nic_peer *peer,
                                  const struct nic_send *send)
@@ -349,41 +349,9 @@ int fabemu_inject(struct fabemu_queue *queue, const struct fabemu_dest *dest, co
 
 /* --- receive ------------------------------------------------------------------------ */
 
-static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *iov, unsigned iovs,
-                           struct fabemu_req *req)
-{
-    struct nic_op *op = nic_op_of(req);
-    int err = nic_iov_check(iov, iovs);
-
-    if (err)
-        return err;
-    if (nic_is_defunct(queue->fab))
-        return nic_fail_defunct();
-    if (req->after)
-        return nic_fail(-EINVAL, "a receive cannot be armed");
-    if (queue->receiver != queue)
-        return nic_fail(-EINVAL, "post the receive to the shared receive queue");
-    if (nic_event_check(queue->fab, req))
-        return -EINVAL;
-    op->post.link = (struct emu_list){0};
-    op->post.req = req;
-    op->kind = NIC_OP_RECV;
-    op->state = NIC_OP_POSTED;
-    op->id = 0;
-    op->incarnation = req->incarnation;
-    op->named = req->incarnation != 0;
-    op->seen_ms = 0;
-    nic_recv_of(op)->queue = queue;
-    nic_recv_of(op)->next = NULL;
-    /* the size of the message is not known yet */
-    nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX);
-    nic_op_iov(op, iov, iovs);
-    return 0;
-}
-
 /*
- * Post a receive from one node. If that node's process has ended, or there never was one, connect
- * to its next process, because the receive must fail if none attaches.
+ * Post a receive from one node. If no process is attached to the node, connect to its next process,
+ * because the receive must fail if no process attaches.
  */
 static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv)
 {
@@ -398,7 +366,77 @@ static void receive_post(struct fabemu *fab, struct nic_peer *peer, struct nic_r
         nic_peer_connect(fab, peer);
 }
 
-/* Check the source of a receive, and prepare all of the receive but the limits of a multi one. */
+/* Wait for a message, because no unexpected message matches the receive. */
+static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
+{
+    if (recv->queue->broken)
+        nic_op_end(fab, &recv->op, -ECANCELED);
+    else if (recv->op.node == FABEMU_ANY_NODE)
+        emu_list_add(&recv->queue->posted, &recv->op.post.link);
+    else
+        receive_post(fab, nic_peer(fab, recv->op.node), recv);
+}
+
+/*
+ * Start a receive: of a message that has arrived, or of a later one. Before an armed receive
+ * starts, its queue may have closed, or may have begun to share the receives of another queue.
+ */
+static int receive_begin(struct fabemu *fab, struct nic_post *post)
+{
+    struct nic_recv *recv = nic_recv_of(nic_op_of(post->req));
+    struct fabemu_queue *queue = recv->queue;
+    struct fabemu_message *msg;
+
+    if (fab->queues[recv->queue_id] != queue || queue->receiver != queue) {
+        nic_op_end(fab, &recv->op, -ECANCELED);
+        return 0;
+    }
+    recv->op.state = NIC_OP_POSTED;
+    msg = nic_queue_find(queue, (struct fabemu_source){recv->op.node, recv->from},
+                         post->req->incarnation, recv->tag, recv->ignore);
+    if (msg)
+        nic_message_take(fab, msg, recv);
+    else
+        receive_wait(fab, recv);
+    return 0;
+}
+
+static int receive_prepare(struct fabemu_queue *queue, const struct fabemu_iov *iov, unsigned iovs,
+                           struct fabemu_req *req)
+{
+    struct nic_op *op = nic_op_of(req);
+    int err = nic_iov_check(iov, iovs);
+
+    if (err)
+        return err;
+    if (nic_is_defunct(queue->fab))
+        return nic_fail_defunct();
+    if (queue->receiver != queue)
+        return nic_fail(-EINVAL, "post the receive to the shared receive queue");
+    if (nic_event_check(queue->fab, req))
+        return -EINVAL;
+    op->post.link = (struct emu_list){0};
+    op->post.req = req;
+    op->post.begin = receive_begin;
+    op->kind = NIC_OP_RECV;
+    op->state = req->after ? NIC_OP_ARMED : NIC_OP_POSTED;
+    op->id = 0;
+    op->incarnation = req->incarnation;
+    op->named = req->incarnation != 0;
+    op->seen_ms = 0;
+    nic_recv_of(op)->queue = queue;
+    nic_recv_of(op)->queue_id = queue->id;
+    nic_recv_of(op)->next = NULL;
+    /* the size of the message is not known yet */
+    nic_recv_of(op)->watched = nic_watched_begin(queue->fab, UINT64_MAX);
+    nic_op_iov(op, iov, iovs);
+    return 0;
+}
+
+/*
+ * Check the source of a receive, and prepare the receive, except the limits of a receive for
+ * several messages.
+ */
 static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                                 uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                                 struct fabemu_req *req)
@@ -411,7 +449,7 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
         return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
                         fab->info.nodes);
-    if (!iovs) { /* receive into an empty buffer, which truncates any longer message */
+    if (!iovs) { /* an empty buffer, which truncates every message with data */
         iov = &nothing;
         iovs = 1;
     }
@@ -425,37 +463,14 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     return 0;
 }
 
-/* Wait for a message, because no unexpected message matches the receive. */
-static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
-{
-    if (recv->queue->broken)
-        nic_op_end(fab, &recv->op, -ECANCELED);
-    else if (recv->op.node == FABEMU_ANY_NODE)
-        emu_list_add(&recv->queue->posted, &recv->op.post.link);
-    else
-        receive_post(fab, nic_peer(fab, recv->op.node), recv);
-}
-
 int fabemu_recv_from(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
                      uint64_t ignore, const struct fabemu_iov *iov, unsigned iovs,
                      struct fabemu_req *req)
 {
     struct fabemu *fab = queue->fab;
-    struct nic_recv *recv = nic_recv_of(nic_op_of(req));
-    struct fabemu_message *msg;
     int err = receive_prepare_from(queue, from, tag, ignore, iov, iovs, req);
 
-    if (err)
-        return err;
-    nic_lock(fab);
-    __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
-    msg = nic_queue_find(queue, from, req->incarnation, tag, ignore);
-    if (msg)
-        nic_message_take(fab, msg, recv);
-    else
-        receive_wait(fab, recv);
-    nic_unlock(fab);
-    return 0;
+    return err ? err : nic_post(fab, &nic_op_of(req)->post);
 }
 
 int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uint64_t tag,
@@ -469,6 +484,8 @@ int fabemu_recv_multi(struct fabemu_queue *queue, struct fabemu_source from, uin
     bool open = true;
     int err = receive_prepare_from(queue, from, tag, ignore, &iov, 1, req);
 
+    if (!err && req->after)
+        err = nic_fail(-EINVAL, "a receive of several messages cannot be armed");
     if (err)
         return err;
     if (!multi->min_bytes || multi->min_bytes > multi->bytes)
@@ -532,6 +549,8 @@ int fabemu_recv_claimed(struct fabemu_queue *queue, struct fabemu_message *claim
     struct fabemu *fab = queue->fab;
     int err = receive_prepare(queue, iov, iovs, req);
 
+    if (!err && req->after)
+        err = nic_fail(-EINVAL, "the receive of a claimed message cannot be armed");
     if (err)
         return err;
     nic_lock(fab);

@@ -47,7 +47,7 @@ static uint32_t env_limited(const char *name, uint32_t otherwise, uint32_t most)
 }
 
 /*
- * Set the bounds to those of the fabric, or to the defaults where the fabric gave none.
+ * Set the bounds to those of the fabric. A bound that the fabric did not give gets its default.
  * FABEMU_PEER_TIMEOUT_MS overrides two of them for this process.
  */
 static void nic_init_bounds(struct fabemu *fab)
@@ -170,7 +170,9 @@ static void nic_free_pools(struct fabemu *fab)
 
 void nic_close(struct fabemu *fab)
 {
-    nic_lock(fab); /* requests complete under the lock; what events start then is never executed */
+    /* requests complete under the lock; operations that their events start then are never executed
+       */
+    nic_lock(fab);
     nic_queue_release(fab);
     nic_group_release(fab);
     for (uint32_t i = 0; i < fab->info.nodes; i++)

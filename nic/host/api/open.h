@@ -21,12 +21,11 @@ void nic_close(struct fabemu *fab);
 /**
  * nic_leave - wait until the peers have received everything that completed operations of this
  * process have sent, and until the peers' data has arrived here.
- * @limit_ns: longest time to wait.
- * Returns the number of peers that may lack data of ours, or whose data has not all arrived here,
- * and reports them on stderr.
+ * @limit_ns: longest time to wait. Returns the number of peers that may lack some of our data, or
+ * some of whose data has not arrived here. Reports these peers on stderr.
  */
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns);
-/** nic_leave_begin - start to disconnect; from here on no new operations are accepted. */
+/** nic_leave_begin - start to disconnect, and accept no more operations. */
 void nic_leave_begin(struct fabemu *fab);
 /** nic_leave_step - query the peers that have not answered. Returns whether the wait is over. */
 bool nic_leave_step(struct fabemu *fab);

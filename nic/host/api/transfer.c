@@ -137,7 +137,7 @@ static int atomic_new(struct fabemu *fab, const struct fabemu_atomic *what, size
     return 0;
 }
 
-/* Copy one operand, so that the caller may change it. NULL: there is none. */
+/* Copy one operand, so that the caller may change it. Returns NULL if there is none. */
 static const void *atomic_copy(uint64_t *copy, const void *operand, uint64_t bytes)
 {
     return operand ? memcpy(copy, operand, bytes) : NULL;

@@ -2,12 +2,12 @@
 /*
  * adapter.h - struct fabemu: the state of an adapter.
  *
- * There is one lock per adapter. The thread that holds it may step the adapter. This is an
- * application thread that waits, or the adapter's own thread if no application thread steps. All
- * fields are protected by the lock unless their comment says otherwise. The heading of each group
- * of fields names the files that change them; other files only read them. The host interface has an
- * *up ring* to the fabric and a *down ring* from it. A *hello* is a segment by which two processes
- * handshake (peer/handshake.c).
+ * There is one lock per adapter. The thread that holds it may step the adapter. Application threads
+ * do so while they wait. If none does, the adapter's own thread does. All fields are protected by
+ * the lock unless their comment says otherwise. The heading of each group of fields names the files
+ * that change them; other files only read them. The host interface has an *up ring* to the fabric
+ * and a *down ring* from it. A *hello* is a segment by which two processes handshake
+ * (peer/handshake.c).
  *
  * Memory: no step waits until a peer frees memory. The memory that others can make this process
  * hold is limited. For each peer: NIC_ORDER_WINDOW segments that arrived out of order,
@@ -35,14 +35,15 @@
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u
-/* broken groups that this process has left and whose late segments it still recognises */
+/* how many broken groups that this process has left it remembers, to recognise late segments */
 #define NIC_BROKEN_GROUPS 1024u
-/* groups whose segments may arrive before this process joins: as many as a fabric can have */
+/* most groups that may send segments before this process joins them: all groups of a fabric */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
-/* length of a line that says why an operation ended or a group broke */
-#define NIC_WHY_BYTES    128u
-#define NIC_RING_RESERVE 64u  /* up ring slots that bulk data leaves free for other segments */
+/* size of a line with the reason why an operation ended or a group broke */
+#define NIC_WHY_BYTES 128u
+/* slots of the up ring that bulk data leaves free for other segments */
+#define NIC_RING_RESERVE 64u
 #define NIC_LOOP_SLOTS   512u /* segments from this process to itself; a power of two */
 
 struct nic_control;
@@ -58,21 +59,22 @@ struct nic_loop {
     struct emu_seg seg[NIC_LOOP_SLOTS];
 };
 
-/* A short message that fabemu_inject() refused for lack of space. The caller may offer it again. */
+/* A short message that fabemu_inject() could not send at once. The caller may call again. */
 struct nic_offer {
-    /* the caller offered it again since progress/pending.c sampled it last */
+    /* the caller has called again since progress/pending.c last sampled the message */
     bool made;
-    /* the destination, and the number of requests sent there before the message was offered */
+    /* the destination; number of requests that had been sent to it at the call */
     uint32_t node, tx_seq;
     uint64_t tag, bytes;
-    uint64_t seen_ns; /* when it was first sampled; 0: never */
+    uint64_t seen_ns; /* when the message was first sampled; 0: never */
 };
 
 /* Counts of dropped input; tests read them. */
 struct nic_counts {
-    uint64_t malformed; /* a field was out of range, or no segment of this kind was expected */
-    uint64_t stranger;  /* the segment was from or to a process that has been replaced */
-    /* the request number was repeated, or is too far ahead to have been sent already */
+    uint64_t malformed; /* a field was out of range, or a segment of this kind was not expected */
+    /* the segment came from, or was for, a process that another one has replaced */
+    uint64_t stranger;
+    /* the request's number was a repeated one, or was too high to have been sent yet */
     uint64_t out_of_window;
     uint64_t stale;   /* the segment names a transfer that has ended */
     uint64_t refused; /* this process was out of memory or had reached a limit */
@@ -80,10 +82,10 @@ struct nic_counts {
     /* the segment was for a group, or a region of a group, that is not joined, has been left, or is
        broken */
     uint64_t late;
-    uint64_t given_up; /* number of our segments that the network dropped for good */
+    uint64_t given_up; /* the network dropped one of our segments for good */
 };
 
-/* What the fabric's transport offers; open.c has one for each transport. */
+/* Properties of the fabric's transport; open.c has an entry for each transport. */
 struct nic_transport {
     /* the network reports each segment that it drops and, on request, each that it delivers */
     bool reports_delivery;
@@ -99,7 +101,7 @@ struct fabemu {
     struct nic_transport transport;
     /* this process's incarnation number: identifies it to its peers */
     uint64_t incarnation;
-    uint32_t eager_bytes; /* longest eager message */
+    uint32_t eager_bytes; /* size of the longest eager message */
     /* emulated time from a post to the wire; always 0 on clock raw */
     uint64_t send_ps;
     _Atomic uint64_t breaks;  /* fabemu_breaks() for all nodes */
@@ -112,9 +114,9 @@ struct fabemu {
 
     /* Watching peers: peer/handshake.c, peer/failure.c, progress/watch.c, api/leave.c. */
     uint64_t hello_scan_ns; /* when the pending hellos are checked next */
-    /* value of emu_hostif_nic_starved() at the last check of the hellos */
+    /* emu_hostif_nic_starved() at the last check of the hellos */
     uint64_t hello_starved_ns;
-    /* when time without a core was last excluded from the hellos' waiting times */
+    /* when the time without a core was last excluded from the waiting times of hellos */
     uint64_t hello_away_ns;
     /* when to check next that the peers for which an operation waits still exist */
     uint64_t watch_ns;
@@ -125,8 +127,10 @@ struct fabemu {
     uint64_t disconnect_ns, disconnect_gap_ns;
     uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
-    bool timed; /* written once: the clock has times */
-    /* written once: the fabric is in another session, so a yield does not let it run */
+    bool timed; /* written once: the clock is real or virtual, not raw */
+    /* written once: the environment has set the traffic class (api/attach.c) */
+    bool tclass_given;
+    /* written once: the fabric is in another session (setsid(2)), so a yield does not let it run */
     bool apart;
     uint64_t now_ps; /* fabric time of this step, set by base/lock.c; always 0 on clock raw */
     /* this process is a forked child, or the fabric has ended. Read without the lock */
@@ -160,6 +164,8 @@ struct fabemu {
     uint32_t region_count;
     struct nic_region *symmetric; /* list of the symmetric regions of groups */
     void *chosen;                 /* tree (tsearch) of the regions with chosen keys */
+    /* group/memory.c: a bit per word of the host interface's memory, set if it is allocated */
+    uint64_t words_used[EMU_MEMORY_WORDS / 64];
 
     /* Traps: base/trap.c. */
     struct fabemu_trap trap;         /* the last one, and the number of all */
@@ -179,34 +185,32 @@ struct fabemu {
     struct emu_list busy;                           /* groups that have segments to send */
     /* groups with words that their link engines have not received yet: tx/up.c */
     struct emu_list setting;
-    struct emu_list again; /* groups with conditionals that are to be sent again */
-    uint64_t again_ns;     /* when these conditionals are to be sent again */
+    struct emu_list again; /* groups with conditionals that must be sent again */
+    uint64_t again_ns;     /* when to send these conditionals again */
     uint32_t early_groups;
-    /* ids of the groups that were broken when this process left them; a ring */
+    /* ids of the groups that were already broken when this process left them; a ring */
     uint32_t broken_ids[NIC_BROKEN_GROUPS];
     uint32_t broken_count; /* number of ids ever entered into broken_ids */
-    /* while the operations of a broken group are ended with -EPIPE: why that group broke */
+    /* the reason why a group broke, while its operations are ended with -EPIPE */
     char broken_why[NIC_WHY_BYTES];
 
     uint32_t completions; /* number of completed requests, free-running */
     uint32_t completed;   /* value of completions when the lock was last released */
-    bool locked;          /* for assertions */
+    bool locked;          /* read by assertions */
     struct nic_counts counts;
 
     /* Read without the lock. */
     /* number of polls by the application; relaxed, because it is only a hint */
     alignas(EMU_LINE) _Atomic uint32_t polls;
-    /* a thread of the application blocks until a callback wakes it, and none polls; only a hint */
-    _Atomic bool blocked;
     _Atomic uint32_t steps; /* number of steps, modulo 2^32 */
-    /* value of steps + polls when nic_watch() was last called */
+    /* steps + polls when nic_watch() was last called */
     _Atomic uint32_t watched;
     /* slots of the down ring up to this position have been read */
     alignas(EMU_LINE) _Atomic uint32_t seen_tail;
     _Atomic uint32_t sleepers; /* application threads that sleep in fabemu_wait() */
     /* a segment waits for space in the up ring, so a sleep must be short */
     _Atomic bool stalled;
-    /* a step would only check the down ring and the clock, and whether a process has ended */
+    /* a step would only look for segments, due times and ended processes */
     _Atomic bool calm;
     /* emu_hostif_nic_endings() when this adapter last handled the ends of processes */
     _Atomic uint32_t endings;
@@ -222,7 +226,7 @@ struct fabemu {
     pid_t pid;
 
     /*
-     * Copy of what the fabric sees of this adapter's pending operations. Written by
+     * This adapter's pending operations, as last copied to the fabric. Written by
      * progress/pending.c, except the mismatch (group/stream.c) and the call (group/coll.c).
      */
     struct emu_pending pending;

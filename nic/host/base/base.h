@@ -15,8 +15,8 @@ int nic_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 
 int nic_fail_defunct(void); /* sets a text for "not attached"; returns -ENOTCONN */
 
 /**
- * nic_remedy - return a text that begins with "; " and says how to raise the limit that made this
- * process fail with @err, or "" if @err does not stand for a limit.
+ * nic_remedy - return how to raise the limit that made this process fail with @err, as a text that
+ * begins with "; ". Returns "" if @err does not stand for a limit.
  */
 const char *nic_remedy(int err);
 

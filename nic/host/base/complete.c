@@ -3,10 +3,10 @@
  * complete.c - complete requests, count completions in events, and start the operations armed on
  * them.
  *
- * An event keeps its armed operations in the order of their thresholds. When an event counts, it is
+ * An event keeps its armed operations in the order of their thresholds. An event that counts is
  * only entered into the list of fired events. nic_unlock() then starts the operations that are due,
- * one after the other. So a chain of operations, each of which completes at once and starts the
- * next, is a loop in nic_unlock() and not a recursion.
+ * one after the other. So if each operation completes at once and starts the next one, this is a
+ * loop in nic_unlock() and not a recursion.
  */
 #include "nic/host/base/complete.h"
 
@@ -49,7 +49,10 @@ static uint64_t event_sum(const struct fabemu_event *event, enum nic_sum of)
     return sum;
 }
 
-/* Return the first armed operation that is due, or any if the event has failed; else NULL. */
+/*
+ * Return the first armed operation that is due. If the event has failed, all are due. NULL: none is
+ * due.
+ */
 static struct nic_post *event_due(struct nic_event *ev)
 {
     const struct fabemu_event *event = event_of(ev);

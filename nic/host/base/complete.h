@@ -13,13 +13,13 @@
 
 /* The first member of every operation that the application posts. */
 struct nic_post {
-    struct emu_list link; /* in the event's armed list */
+    struct emu_list link; /* entry in the event's armed list */
     struct fabemu_req *req;
     /* starts the operation; if it returns an error, nothing was started */
     int (*begin)(struct fabemu *fab, struct nic_post *post);
 } __attribute__((may_alias));
 
-/* What an armed operation compares with its threshold. */
+/* The number of an event that an armed operation compares with its threshold. */
 enum nic_sum {
     NIC_SUCCESSES,            /* the event's count */
     NIC_SUCCESSES_OR_FAILURES /* the sum of its count and its failures */
@@ -32,7 +32,7 @@ struct nic_event {
     struct emu_list fired;           /* entry in fab->fired */
     struct emu_list armed[NIC_SUMS]; /* struct nic_post, lowest threshold first */
     struct fabemu *fab;
-    bool tolerant; /* counts failures rather than fail */
+    bool tolerant; /* failures are counted, and do not make the event fail */
     void (*changed)(struct fabemu_event *event);
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_event) <= sizeof(((struct fabemu_event *)0)->opaque), "fits");
@@ -47,7 +47,7 @@ static inline struct nic_event *nic_event_of(struct fabemu_event *event)
     return (struct nic_event *)(void *)event->opaque;
 }
 
-/* What the caller's request contains after a broken group has ended its operation with -EPIPE. */
+/* Contents of the caller's request after its group broke and its operation ended with -EPIPE. */
 struct nic_failure {
     char why[NIC_WHY_BYTES];
 } __attribute__((may_alias));
@@ -65,7 +65,7 @@ int nic_event_check(const struct fabemu *fab, const struct fabemu_req *req);
  * event fail unless it is tolerant.
  */
 void nic_event_counts(struct fabemu *fab, struct fabemu_event *event, int status);
-/** nic_event_change - as fabemu_event_change_in_done(). */
+/** nic_event_change - implement fabemu_event_change_in_done(). */
 void nic_event_change(struct fabemu *fab, struct fabemu_event *event,
                       enum fabemu_event_change change, uint64_t value);
 /**
@@ -73,7 +73,10 @@ void nic_event_change(struct fabemu *fab, struct fabemu_event *event,
  * @access: FABEMU_REMOTE_READ, FABEMU_REMOTE_WRITE, both or none.
  */
 void nic_access_count(struct fabemu *fab, const struct nic_access_events *events, unsigned access);
-/** nic_access_set - let @event (NULL: none) count these accesses. Errors: -EINVAL, unknown ones. */
+/**
+ * nic_access_set - let @event (NULL: none) count these accesses. Errors: -EINVAL, @access has
+ * unknown bits.
+ */
 int nic_access_set(struct nic_access_events *events, unsigned access, struct fabemu_event *event);
 /** nic_access_forget - stop counting in @event, because it closes. */
 void nic_access_forget(struct nic_access_events *events, const struct fabemu_event *event);

@@ -15,7 +15,10 @@ bool nic_trylock(struct fabemu *fab); /* false: another thread holds it */
  */
 void nic_unlock(struct fabemu *fab);
 
-/** nic_in_fabric - return whether the fabric has taken all segments to be sent. Lock: held. */
+/**
+ * nic_in_fabric - return whether the fabric has taken all segments that this adapter has to send.
+ * Lock: held.
+ */
 bool nic_in_fabric(struct fabemu *fab);
 
 /**
@@ -25,7 +28,8 @@ bool nic_in_fabric(struct fabemu *fab);
  * If the request names no event (req->after), the operation starts now. An error of post->begin()
  * is returned and becomes the request's status; done is not called then. If the request names an
  * event, the operation is armed and 0 is returned. It starts when the event reaches the threshold,
- * at once if it already has. An error of post->begin() then completes the request. Takes the lock.
+ * or at once if the event has already reached it. An error of post->begin() then completes the
+ * request. Takes the lock.
  */
 int nic_post(struct fabemu *fab, struct nic_post *post);
 

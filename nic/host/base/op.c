@@ -3,11 +3,10 @@
  * op.c - pending operations, and the table of their ids.
  *
  * An id consists of a table index (20 bits) and a generation (12 bits), which changes each time the
- * table entry is used again. So a segment that arrives late names no operation, rather than the one
- * that uses the entry now. Successive processes of a node start with different generations. A
- * forged id does no more harm than the forger could do anyway, because nic_op_find() accepts an id
- * only from the node with which the operation takes place, and the fabric itself writes the source
- * node into each segment.
+ * table entry is used again. So a late segment does not name the operation that uses the entry now.
+ * Successive processes of a node start with different generations. A forged id can harm only the
+ * operations with the forger itself: nic_op_find() accepts an id only from the node with which the
+ * operation takes place, and the fabric writes the source node into each segment.
  */
 #include "nic/host/base/op.h"
 
@@ -196,7 +195,7 @@ void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status)
         struct nic_op *op = fab->slots[i].op;
 
         if (op &&
-            /* leave out an operation that is just being started: its begin() returns the error */
+            /* skip an operation that is just being started: its begin() returns the error */
             op->state != NIC_OP_ARMED && (node == FABEMU_ANY_NODE || op->node == node))
             nic_op_end(fab, op, status);
     }

@@ -2,9 +2,9 @@
 /*
  * op.h - pending operations, and the table of their ids.
  *
- * An operation of the application lies in its request until the request completes. An operation
- * that serves a peer's put or get belongs to the adapter. A segment names an operation by an id.
- * CTS, FIN, RESULT and DATA are kinds of segments (wire.h).
+ * An operation of the application is stored in its request until the request completes. An
+ * operation that serves a peer's put or get belongs to the adapter. A segment names an operation by
+ * an id. CTS, FIN, RESULT and DATA are kinds of segments (wire.h).
  * Lock: held, except for the functions nic_*_check().
  */
 #ifndef NIC_OP_H
@@ -15,13 +15,13 @@
 
 #define NIC_IOVS       4
 #define NIC_OPS_MAX    (1u << 20) /* operations with an id; an index has 20 bits */
-#define NIC_SERVED_MAX (1u << 16) /* limit of the operations that serve peers */
+#define NIC_SERVED_MAX (1u << 16) /* most operations that serve peers */
 
 enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */
-    NIC_OP_ARMED,   /* waits for its event, or is just being started */
-    NIC_OP_QUEUED,  /* is a request of which no segment has been sent */
-    NIC_OP_EAGER,   /* is an eager message of which some segments have been sent */
+    NIC_OP_ARMED,   /* waits for its event, or is about to start */
+    NIC_OP_QUEUED,  /* is a request; none of its segments has been sent */
+    NIC_OP_EAGER,   /* is an eager message; some of its segments have been sent */
     NIC_OP_WAITING, /* waits for the peer's CTS, FIN, RESULT or DATA, or for the network */
     NIC_OP_STREAM,  /* sends DATA */
     NIC_OP_POSTED,  /* is a receive that has not matched a message */
@@ -31,15 +31,15 @@ enum nic_op_state {
 enum nic_op_kind {
     NIC_OP_SEND,
     NIC_OP_RECV,
-    NIC_OP_PUT, /* to a peer's memory */
+    NIC_OP_PUT, /* a put to a peer's memory */
     NIC_OP_GET,
     NIC_OP_ATOMIC,
-    NIC_OP_SERVE_PUT, /* of a peer, into our memory */
+    NIC_OP_SERVE_PUT, /* serves a peer's put into our memory */
     NIC_OP_SERVE_GET,
     NIC_OP_WHEN,   /* does nothing but wait for its event */
     NIC_OP_NOTICE, /* receives a notice of a put; a struct nic_recv */
-    /* the rest are operations of groups. No peer's segment can name them, because their node is
-       FABEMU_ANY_NODE */
+    /* operations of groups; no peer's segment can name them, because their node is FABEMU_ANY_NODE
+       */
     NIC_OP_SET,
     NIC_OP_TEST,
     NIC_OP_BROADCAST,
@@ -47,15 +47,15 @@ enum nic_op_kind {
 };
 
 /*
- * What a peer may send about an operation of each kind, and other properties of the kind. A
- * property that only one file needs is a table in that file.
+ * The segments that a peer may send for an operation of each kind, and other properties of the
+ * kind. A property that only one file needs is a table in that file.
  */
 struct nic_op_traits {
     bool sends;    /* waits for a CTS, then sends DATA */
     bool whole;    /* if sends: the CTS must request all bytes, or 0, which refuses the operation */
-    bool succeeds; /* a FIN may complete it with success once all its bytes were moved */
+    bool succeeds; /* a FIN may complete it with success after all its bytes were moved */
     bool fails;    /* a FIN may end it with an error */
-    bool again;    /* if fails: a FIN with -ENOBUFS means that we send the request again */
+    bool again;    /* if fails: after a FIN with -ENOBUFS we send the request again */
     bool result;   /* a RESULT completes it */
     bool serves;   /* serves a request of a peer */
     bool message;  /* a struct nic_watched follows the struct nic_op */
@@ -73,16 +73,17 @@ struct nic_op {
     uint8_t kind;  /* enum nic_op_kind */
     uint8_t state; /* enum nic_op_state */
     uint8_t iovs;
-    uint8_t iov_at;  /* sending: the piece from which the next bytes are taken */
-    uint32_t node;   /* the peer; of a receive, the node that it names, once matched the sender's */
+    uint8_t iov_at; /* sending: the piece from which the next bytes are taken */
+    /* the peer; of a receive, the requested source and, after the match, the sender */
+    uint32_t node;
     uint32_t id;     /* our id of the operation; 0: none */
     uint32_t remote; /* the peer's id of its operation */
     /* Before the start: the incarnation that the application named, or 0. After the start: the
        lowest incarnation of the node with which the operation may take place */
     uint64_t incarnation;
-    bool named;       /* the application named the incarnation: no other is allowed */
+    bool named;       /* the application named the incarnation, so no other is allowed */
     bool traps;       /* serves a peer in a region with FABEMU_TRAPS */
-    uint32_t seen_ms; /* when progress/pending.c sampled it first; 0: never */
+    uint32_t seen_ms; /* when progress/pending.c first sampled it; 0: never */
     struct fabemu_iov iov[NIC_IOVS];
     uint64_t iov_off; /* sending: bytes already taken from iov[iov_at] */
     uint64_t bytes;   /* total size */
@@ -90,8 +91,8 @@ struct nic_op {
 } __attribute__((may_alias));
 
 /*
- * Define @of(), which converts an operation to the @type of which it is the @member. Check that the
- * type fits in a request.
+ * Define @of(), which converts an operation to the @type of which it is the @member. Also check
+ * that the type fits in a request.
  */
 #define NIC_OP_KIND(of, type, member)            \
     static inline type *of(struct nic_op *op)    \
@@ -124,7 +125,7 @@ static inline struct nic_serve *nic_serve_of(struct nic_op *op)
 
 struct nic_slot {
     struct nic_op *op;
-    uint32_t generation; /* the id contains 12 bits of it */
+    uint32_t generation; /* its low 12 bits are part of the id */
     uint32_t next_free;
 };
 
@@ -133,7 +134,7 @@ static inline struct nic_op *nic_op_of(struct fabemu_req *req)
     return (struct nic_op *)(void *)req->opaque;
 }
 
-/** nic_op_id - give @op an id. Errors: -ENOBUFS. */
+/** nic_op_id - give @op an id. Errors: -ENOBUFS, all ids are in use. */
 int nic_op_id(struct fabemu *fab, struct nic_op *op);
 /**
  * nic_op_find - return the operation with @id if it takes place with @node. Otherwise count a stale
@@ -152,12 +153,15 @@ void nic_op_report(const struct fabemu *fab, const struct nic_op *op);
  * is reached or there is no memory.
  */
 struct nic_serve *nic_op_serve(struct fabemu *fab, uint8_t kind, uint32_t node);
-/** nic_op_any - return whether any operation with @node that has an id satisfies @is(). */
+/** nic_op_any - return whether @is() holds for an operation with @node that has an id. */
 bool nic_op_any(const struct fabemu *fab, uint32_t node, bool (*is)(const struct nic_op *op));
-/** nic_op_fail_all - end all operations that have an id with @node (FABEMU_ANY_NODE: any node). */
+/**
+ * nic_op_fail_all - end all operations with @node (FABEMU_ANY_NODE: with all nodes) that have an
+ * id.
+ */
 void nic_op_fail_all(struct fabemu *fab, uint32_t node, int status);
 /**
- * nic_op_new - make an operation in @req->opaque that is not started; all other fields are 0.
+ * nic_op_new - make an operation in @req->opaque, and do not start it; all other fields are 0.
  * @node: the peer; FABEMU_ANY_NODE: there is none yet.
  */
 struct nic_op *nic_op_new(struct fabemu_req *req, enum nic_op_kind kind, uint32_t node,
@@ -184,7 +188,7 @@ void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
  * The fabric may record when messages are posted and when they complete. It sets the smallest size
  * that is recorded (emu_hostif_shared.watched_bytes). Such messages are *watched*. The size of a
  * receive is unknown until its message arrives, so the start time of every receive is recorded,
- * whatever its size. If nothing is watched, all this costs one load of a cache line that is rarely
+ * whatever its size. If no size is watched, the cost is one load of a cache line that is rarely
  * written. Lock: none for nic_watched_begin(), else held.
  */
 #define NIC_WATCHED_NS ((UINT64_C(1) << 48) - 1)
@@ -193,7 +197,7 @@ void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
 struct nic_watched {
     /* when the operation was posted, by emu_now_ns() modulo 78 hours; 0: not watched */
     uint64_t began_ns : 48;
-    /* number of the message among the sender's requests to its receiver, lowest bits */
+    /* lowest bits of the message's number among the sender's requests to its receiver */
     uint64_t number : 16;
 };
 
@@ -205,7 +209,7 @@ static inline bool nic_watched_bytes(const struct fabemu *fab, uint64_t bytes)
     return from && bytes >= from - 1;
 }
 
-/** nic_watched_begin - return what to store in a message of @bytes that is posted now. */
+/** nic_watched_begin - return the struct nic_watched of a message of @bytes that is posted now. */
 static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uint64_t bytes)
 {
     if (__builtin_expect(!nic_watched_bytes(fab, bytes), 1))
@@ -221,7 +225,7 @@ static inline void nic_watched_report(const struct fabemu *fab, const struct nic
                                       struct emu_finished what)
 {
     uint64_t now_ns = emu_now_ns();
-    /* + 1, because nic_watched_begin() may have made began_ns 1 too high */
+    /* plus 1, because nic_watched_begin() may have made began_ns 1 too high */
     uint64_t took_ns = (now_ns + 1 - watched->began_ns) & NIC_WATCHED_NS;
 
     what.first = watched->number;

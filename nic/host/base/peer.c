@@ -2,10 +2,9 @@
 /*
  * peer.c - the table of peers
  *
- * A process that sends hellos (handshake.c) or disconnect queries (disconnect.c) more often than
- * the protocol requires does not get an answer to each of them. The network does not drop segments
- * that a process does not read, so the answers to such a process could block everything else that
- * this adapter sends.
+ * The rate of answers to hellos (handshake.c) and disconnect queries (disconnect.c) is limited. The
+ * network does not drop segments that a process does not read. So without the limit, a process that
+ * sends many hellos and reads no answers could block everything else that this adapter sends.
  */
 #include "nic/host/base/peer.h"
 
@@ -15,7 +14,7 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 
-/* minimum average interval between answers to a peer, which repeats its hellos at this interval */
+/* minimum average interval between answers to a peer; peers repeat hellos at this interval */
 #define ANSWER_GAP_NS 50000000u
 
 int nic_node_check(const struct fabemu *fab, uint32_t node)
@@ -61,7 +60,7 @@ bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
     return !emu_hostif_nic_incarnation(&fab->hostif, peer->node);
 }
 
-/* An answer that is left out does no harm: the peer repeats its query, or we send a hello later. */
+/* A missing answer does no harm: the peer repeats its query, or we send a hello later. */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
 {
     uint64_t now = emu_now_ns();
@@ -155,7 +154,7 @@ void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t by
         snprintf(text, bytes, "node %u does not answer, or cannot be reached", node);
 }
 
-/* MPI libraries report only that an operation failed, so name the node on stderr. */
+/* Name the node on stderr, because MPI libraries report only that an operation failed. */
 void nic_peer_report(struct fabemu *fab, uint32_t node)
 {
     struct nic_peer *peer = node < fab->info.nodes ? &fab->peers[node] : NULL;
@@ -165,7 +164,7 @@ void nic_peer_report(struct fabemu *fab, uint32_t node)
     if (!peer || !peer->broke || peer->reported || fab->leaving)
         return;
     if (!emu_incarnation_attached(word) || emu_incarnation_first(word) != peer->first)
-        return; /* the process has ended; the fabric reports that */
+        return; /* the process has ended, which the fabric reports */
     peer->reported = true;
     nic_peer_why(fab, node, why, sizeof why);
     fprintf(stderr, "fabemu: %s: pending operations of node %u with node %u fail\n", why,

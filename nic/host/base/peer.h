@@ -3,7 +3,7 @@
  * peer.h - a peer: another node and the process there, as seen from this process.
  *
  * Two processes handshake by *hellos* (peer/handshake.c). A message is *charged* if it is eager and
- * longer than one segment: the receiver acknowledges its bytes when the application has received
+ * longer than one segment: its bytes count against a window until the application has received
  * them. The pair of processes has an *epoch*, which changes when the network drops one of its
  * segments for good. Lock: held, except for nic_node_check().
  */
@@ -26,17 +26,18 @@ struct nic_early {
     struct emu_seg seg;
 };
 
-/* Where the rest of an arriving eager message goes. */
+/* The destination of the rest of an eager message that is arriving. */
 struct nic_fill {
     struct nic_recv *recv; /* the receive that the message has matched, or NULL */
-    /* if recv is NULL: the buffer that keeps the message. If both are NULL, the rest is dropped */
+    /* if recv is NULL: the unexpected message that keeps the data; if that is NULL, too, the rest
+       is dropped */
     struct fabemu_message *msg;
-    uint64_t got, bytes; /* bytes that have arrived, bytes of the whole message */
+    uint64_t got, bytes; /* bytes that have arrived; bytes of the whole message */
     /* the sender's id of the transfer, for the FIN that confirms it; 0: the sender wants no FIN */
     uint32_t id;
 };
 
-/* A message that no operation waits for. */
+/* A message that was sent, and whose delivery no operation of the sender awaits. */
 struct nic_sender {
     uint32_t seq;   /* number of its first segment */
     uint32_t queue; /* 1 + the sender's queue; 0: none */
@@ -44,47 +45,48 @@ struct nic_sender {
 
 /* A peer. All fields are 0 until the peer is first used. */
 struct nic_peer {
-    struct emu_list sendq; /* requests of which segments are still to be sent, in post order */
+    struct emu_list sendq; /* requests with segments that are not sent yet, in post order */
     struct emu_list ready; /* entry in fab->ready, if the peer is open and sendq is not empty */
     /* entry in fab->connecting, while we wait for an answer to our hellos */
     struct emu_list connect;
     uint32_t node;
-    uint64_t first; /* all incarnations of the node below this one have ended or disconnected */
+    /* lowest incarnation that may be attached: all lower ones have ended or disconnected */
+    uint64_t first;
     /* the incarnation with which we have exchanged hellos, equal to first; 0: none */
     uint64_t incarnation;
     uint32_t tx_check, rx_check;
-    bool open; /* the process has answered our hello, so requests may be sent */
+    bool open; /* we have the process's answer to our hello, so requests may be sent */
     /* a process of the node has ended or was silent, and no process there has sent us a hello
        since */
     bool vacated;
     bool unanswered; /* our last hellos were not answered; fabemu_inject() and stderr report that */
     bool reported;   /* stderr has reported that the peer cannot be reached */
-    _Atomic uint64_t breaks; /* for fabemu_breaks() */
-    _Atomic uint64_t drops;  /* for fabemu_drops() */
+    _Atomic uint64_t breaks; /* result of fabemu_breaks() */
+    _Atomic uint64_t drops;  /* result of fabemu_drops() */
     /* enum nic_broke: why operations with the peer last ended with an error */
     uint8_t broke;
-    uint64_t broke_ns; /* when they last ended with an error; 0: never */
-    /* if it was because the peer was silent: hello_away_ns at that time */
+    uint64_t broke_ns; /* when operations with the peer last ended with an error; 0: never */
+    /* hello_away_ns at that time, if the reason was a silent peer */
     uint64_t broke_away_ns;
-    /* one line on the last unrecoverable drop that the fabric reported for this peer, or NULL */
+    /* a line about the last unrecoverable drop that the fabric reported for this peer, or NULL */
     char *lost;
     uint64_t drop_incarnation; /* incarnation of the peer at that drop; 0: unknown */
-    /* when a hello of a later epoch first arrived; 0: never. We ignore the hello until the fabric
-       has reported the drop that raised the epoch, for at most 50 ms */
+    /* when a hello of a later epoch first arrived; 0: never. We ignore it for at most 50 ms, until
+       the fabric has reported the drop that raised the epoch */
     uint64_t awaits_ns;
     uint32_t awaits_epoch; /* the epoch of that hello */
     uint32_t epoch;        /* epoch of the pair; a part of tx_check and rx_check */
     bool must_notify;      /* we have raised the epoch, and the peer may not have the new one */
     /* a hello of ours is in flight, and the network will report whether it was delivered */
     bool hello_pending;
-    /* if not 0: data sent to this incarnation may be lost, and no operation has ended with an error
-       that would say so. Therefore the next operation fails */
+    /* if not 0: data sent to this incarnation may be lost, and no failed operation has reported
+       this. Therefore the next operation fails */
     uint64_t unreported_incarnation;
 
     /* requests sent; requests that the peer has acknowledged */
     uint32_t tx_seq, tx_acked;
-    /* source queues of messages that get no FIN, so that their loss can be reported. Indexed by
-       request number modulo NIC_ORDER_WINDOW; NULL until needed */
+    /* messages that get no FIN, so that their loss can be reported; by request number modulo
+       NIC_ORDER_WINDOW; NULL until needed */
     struct nic_sender *senders;
     /* bytes of charged messages sent; bytes that the peer has acknowledged */
     uint32_t tx_eager, tx_consumed;
@@ -103,11 +105,12 @@ struct nic_peer {
 
     uint64_t hello_ns;       /* when to repeat our hello */
     uint64_t hello_gap_ns;   /* interval between our last two hellos */
-    uint64_t hello_began_ns; /* since when the peer could have answered our hello */
-    uint64_t hello_away_ns;  /* time without a core since the first hello: not counted as silence */
-    uint32_t hello_at;       /* position of our first hello in the up ring */
-    uint32_t hello_taken;    /* how far the fabric had read the up ring at the last check */
-    uint64_t debt_ns;        /* rate limit for answers to hellos: nic_peer_may_answer() */
+    uint64_t hello_began_ns; /* the time since when the peer could have answered our hello */
+    /* time without a core since the first hello, which does not count as silence */
+    uint64_t hello_away_ns;
+    uint32_t hello_at;    /* position of our first hello in the up ring */
+    uint32_t hello_taken; /* the fabric had read the up ring up to here at the last check */
+    uint64_t debt_ns;     /* rate limit for answers to hellos: nic_peer_may_answer() */
 
     /* Disconnecting: peer/disconnect.c, api/leave.c. A query is a NIC_DISCONNECT_ASK. Counts of
        queries and answers are modulo 2^16. */
@@ -118,12 +121,14 @@ struct nic_peer {
     uint16_t answers_announced;
     uint16_t answers_received; /* answers to our queries that have arrived here */
     bool answered_disconnect;  /* at least one answer to a query of ours has arrived */
-    bool done_sent;            /* the peer has been notified that we send no more queries */
-    uint32_t requests_total;   /* requests that the peer has sent in total, as its answer says */
-    /* tx_check that we had with the last process that disconnected, which may repeat its query */
+    bool done_sent;            /* we have notified the peer that we send no more queries */
+    /* number of requests that the peer has sent in total, from its answer */
+    uint32_t requests_total;
+    /* tx_check that we had with the process that disconnected last, which may repeat its query */
     uint32_t disconnect_tx;
-    uint32_t disconnect_rx;    /* rx_check that we had with that process */
-    uint32_t disconnect_sent;  /* requests that we had sent to that process, as our answer said */
+    uint32_t disconnect_rx; /* rx_check that we had with that process */
+    /* number of requests that we had sent to that process, from our answer */
+    uint32_t disconnect_sent;
     uint64_t disconnect_at_ns; /* when we sent our first answer to that process */
     /* the incarnation that last sent a query or an answer; the next six fields concern it */
     uint64_t queries_incarnation;
@@ -137,7 +142,6 @@ struct nic_peer {
     uint64_t disconnect_debt_ns;
 };
 
-/* Why operations with a peer ended with an error. */
 enum nic_broke {
     NIC_BROKE_NOT,
     NIC_BROKE_SILENT,      /* the peer did not answer within the bound */
@@ -154,9 +158,11 @@ struct nic_peer *nic_peer(struct fabemu *fab, uint32_t node);
 int nic_node_check(const struct fabemu *fab, uint32_t node);
 /** nic_peer_is_there - return whether the incarnation peer->first is attached. */
 bool nic_peer_is_there(const struct fabemu *fab, const struct nic_peer *peer);
-/** nic_peer_count_break - count for fabemu_breaks() that operations with @node have failed. */
+/** nic_peer_count_break - increment fabemu_breaks(), because operations with @node have failed. */
 void nic_peer_count_break(struct fabemu *fab, uint32_t node);
-/** nic_peer_count_drop - count for fabemu_drops() that a segment from or to @node was dropped. */
+/**
+ * nic_peer_count_drop - increment fabemu_drops(), because a segment from or to @node was dropped.
+ */
 void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
 /**
  * nic_incarnation_is_last - return whether no later process has attached to @node than
@@ -165,19 +171,21 @@ void nic_peer_count_drop(struct fabemu *fab, uint32_t node);
 bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t incarnation);
 /** nic_peer_is_new - return whether no process has ever been attached to the node. */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
-/** nic_peer_why - print one line about why @node (below nodes) does not answer. Lock: none. */
+/**
+ * nic_peer_why - write into @text why @node (below nodes) does not answer, in one line. Lock: none.
+ */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**
  * nic_peer_report - print on stderr why @node cannot be reached, because an operation with it ends
  * with -EHOSTUNREACH. Prints it only once, and only if the node's process is attached.
  */
 void nic_peer_report(struct fabemu *fab, uint32_t node);
-/** nic_peer_ack - read the acknowledgments in the head of an arrived segment. */
+/** nic_peer_ack - read the acknowledgments in the head of a segment that has arrived. */
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 /**
- * nic_peer_may_answer - return whether we may answer now, so that the rate of answers stays below
- * one per 50 ms, with bursts of up to @ahead answers.
- * @debt_ns: the time until which the answers sent so far use up the rate.
+ * nic_peer_may_answer - return whether we may send an answer now. The limit is an average of one
+ * per 50 ms, with bursts of up to @ahead answers. @debt_ns: the time until which the answers sent
+ * so far have used up the rate.
  */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
 
@@ -191,8 +199,8 @@ static inline bool nic_reports_on(const struct fabemu *fab, uint32_t node)
 }
 
 /**
- * nic_peer_sent - count one more message, or one-sided access that moves bytes, to @peer, for the
- * matrix in the fabric's report.
+ * nic_peer_sent - count one more message, or put, get or atomic, to @peer, for the matrix in the
+ * fabric's report.
  */
 static inline void nic_peer_sent(struct fabemu *fab, const struct nic_peer *peer, uint64_t bytes)
 {
@@ -205,7 +213,7 @@ static inline bool nic_peer_window(const struct nic_peer *peer)
     return peer->tx_seq - peer->tx_acked < NIC_ORDER_WINDOW;
 }
 
-/** nic_peer_check_is_current - return whether @check is of the current processes and epoch. */
+/** nic_peer_check_is_current - return whether @check belongs to the current processes and epoch. */
 static inline bool nic_peer_check_is_current(const struct nic_peer *peer, uint32_t check)
 {
     return peer->incarnation && peer->rx_check == check;

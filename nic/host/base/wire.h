@@ -7,11 +7,11 @@
  * numbers, because segments may overtake each other in the fabric. *Answers* and bulk data name a
  * transfer (an operation that moves data) by its id and may arrive in any order.
  *
- * With acknowledgments the network may drop a segment for good. It returns the segment to its
- * sender with EMU_FAILED, and the receiver lacks a request number. Then the pair starts again under
- * its next epoch (peer/handshake.c).
+ * With acknowledgments the network may drop a segment for good. It then returns the segment to its
+ * sender with EMU_FAILED, and the receiver never gets a request with this number. So the pair
+ * starts again, in its next epoch (peer/handshake.c).
  *
- * Byte order is the host's: all adapters of one fabric have the same.
+ * Numbers are in the host's byte order, which is the same for all adapters of a fabric.
  */
 #ifndef NIC_WIRE_H
 #define NIC_WIRE_H
@@ -39,11 +39,11 @@ enum nic_what {
 
     /* Answers and others, which may arrive in any order. */
     NIC_CTS, /* nic_wire_cts: send this many bytes to my transfer */
-    /* nic_wire_fin: your transfer has ended with this status (0: I have all its bytes), and I will
-       send nothing more for it */
+    /* nic_wire_fin: your transfer has ended with this status (0: all its bytes have arrived);
+       nothing more follows */
     NIC_FIN,
     NIC_RESULT,     /* nic_wire_result, then values: your atomic was executed */
-    NIC_ACK,        /* nic_wire_head: carries nothing but its acknowledgments */
+    NIC_ACK,        /* nic_wire_head: carries only acknowledgments */
     NIC_DISCONNECT, /* nic_wire_disconnect */
     NIC_DATA,       /* nic_wire_data, then bytes of a transfer */
     NIC_HELLO       /* nic_wire_hello */
@@ -54,8 +54,8 @@ struct nic_wire_head {
     uint8_t what;          /* enum nic_what */
     uint8_t targets_queue; /* memory requests: 1 if the events of `queue` count the request */
     uint16_t queue;        /* messages, notices, memory requests: the receiver's queue */
-    /* nic_check() of both processes and the epoch; another value means that the sender or the
-       receiver is not the current process, or that the segment is of an earlier epoch */
+    /* nic_check() of both processes and the epoch; a wrong value means that another process has
+       replaced one of them, or that the segment belongs to an earlier epoch */
     uint32_t check;
     /* acknowledges requests: how many of the receiver's requests the sender has dispatched,
        free-running */
@@ -68,20 +68,20 @@ struct nic_wire_head {
 struct nic_wire_msg {
     struct nic_wire_head head;
     uint16_t src_queue;
-    uint16_t mark; /* of struct fabemu_dest */
+    uint16_t mark; /* mark of struct fabemu_dest */
     /* the sender's id of the transfer. In a NIC_EAGER: 0, or the id that the receiver confirms with
        NIC_FIN when it has the whole message */
     uint32_t id;
     uint64_t tag;
     uint64_t data;
-    uint64_t bytes; /* of the whole message */
+    uint64_t bytes; /* size of the whole message */
 };
 
 /*
- * A shorter header, which is enough for most eager messages of one segment: those that need no
- * NIC_FIN and whose data is below 2^32. The segment of a message of up to 16 bytes then fits in one
- * cache line. That line moves between three cores. Half a round trip of 8 bytes takes 0.92 of the
- * time that it takes with two lines.
+ * A shorter header for eager messages of one segment that need no NIC_FIN and whose field data is
+ * below 2^32. Most have these properties. The segment of a message of up to 16 bytes then fits in
+ * one cache line. Three cores pass this line on. With one line, half a round trip of 8 bytes takes
+ * 0.92 of the time that it takes with two.
  */
 struct nic_wire_short {
     struct nic_wire_head head;
@@ -96,11 +96,14 @@ struct nic_wire_mem {
     uint32_t id; /* the requester's id of the transfer */
     uint32_t spare;
     uint64_t key;
-    uint64_t offset; /* in the region, bytes */
+    uint64_t offset; /* position in the region, in bytes */
     uint64_t bytes;
 };
 
-/* Follows nic_wire_mem: what the target's queue gets when all bytes of the put are in memory. */
+/*
+ * Follows nic_wire_mem: the notice for the target's queue, which is delivered when all bytes of the
+ * put are in memory.
+ */
 struct nic_wire_notice {
     uint64_t data;
     uint16_t src_queue;
@@ -109,8 +112,10 @@ struct nic_wire_notice {
 
 #define NIC_ATOMIC_FETCH 1u /* return the previous values of the elements */
 
-/* Followed by mem.bytes of operands if the operation has any, and by as many bytes of values to
-   compare with if it compares. */
+/*
+ * After it come mem.bytes of operands, if the operation has any, and then as many bytes of values
+ * to compare with, if it compares.
+ */
 struct nic_wire_atomic {
     struct nic_wire_mem mem; /* mem.bytes: size of all elements */
     uint8_t op;              /* enum fabemu_atomic_op */
@@ -148,14 +153,14 @@ struct nic_wire_data {
 };
 
 /*
- * Handshake of two processes. A process sends requests only when it knows that the receiver knows
- * its incarnation. So requests from successive processes of a node are never mixed up.
+ * Handshake of two processes. A process sends requests only after the receiver has confirmed the
+ * sender's incarnation. So requests of successive processes of a node are never mixed up.
  */
 struct nic_wire_hello {
     uint8_t what;
     uint8_t want; /* 1: the receiver must answer with a hello */
     uint16_t spare;
-    /* epoch of the pair: the process that notices a lost segment adds 1, modulo 2^32. Both use the
+    /* epoch of the pair: a process that notices a lost segment adds 1, modulo 2^32; both use the
        later epoch */
     uint32_t epoch;
     uint64_t incarnation; /* the sender's incarnation */
@@ -164,19 +169,19 @@ struct nic_wire_hello {
 
 /*
  * Two processes disconnect (api/leave.c, peer/disconnect.c). The process that detaches sends a
- * query (ASK), which says how many requests it has sent. The other process answers once all of
- * these have arrived, and then sends no more requests. Queries may be repeated and may overtake
- * each other. So each query carries a count, and no process detaches before all queries to it have
- * arrived.
+ * query (ASK), which contains the number of requests that it has sent. The other process answers
+ * when all of these have arrived, and sends no more requests. Queries may be repeated and may
+ * overtake each other. So each query contains the number of queries, and no process detaches before
+ * all queries to it have arrived.
  */
 enum nic_disconnect {
     NIC_DISCONNECT_ASK,
     NIC_DISCONNECT_ANSWER,
-    /* to a process with which the sender will not handshake; carries the check of that process's
+    /* answer to a process with which the sender will not handshake; has the check of that process's
        query */
     NIC_DISCONNECT_UNKNOWN,
-    /* from a process that detaches, once the answer has arrived: it sends no more queries. If the
-       peer detaches, too, it must first wait for the queries that are still in flight */
+    /* from a process that detaches, after it has received the answer: it sends no more queries. If
+       the peer detaches, too, the peer must first wait for queries that are still in flight */
     NIC_DISCONNECT_DONE
 };
 
@@ -184,12 +189,12 @@ struct nic_wire_disconnect {
     struct nic_wire_head head;
     uint32_t sent; /* number of requests that the sender has sent in total */
     uint8_t kind;  /* enum nic_disconnect */
-    uint8_t done;  /* answers: 1 if the sender has sent a NIC_DISCONNECT_DONE before */
+    uint8_t done;  /* answers: 1 if the sender has already sent a NIC_DISCONNECT_DONE */
     /* number of queries that the sender has sent to the receiver, including this one */
     uint16_t queries_sent;
-    /* answers: the receiver's queries that have arrived at the sender */
+    /* answers: number of queries of the receiver that have arrived at the sender */
     uint16_t queries_received;
-    /* answers: answers that the sender has sent to the receiver's queries, including this one */
+    /* answers: number of answers that the sender has sent to the receiver, including this one */
     uint16_t answers_sent;
     uint8_t unused[4];
     uint64_t incarnation; /* the sender's incarnation */
@@ -197,8 +202,8 @@ struct nic_wire_disconnect {
 
 /*
  * Kinds of multicast segments, in hdr.op. Segments of the collective stream (group/stream.c) have
- * NIC_MULTICAST_STREAM and a number in hdr.seq. All others have EMU_NOTIFY and no number: their
- * hdr.seq is the sender's operation id, by which it recognises the network's reply.
+ * NIC_MULTICAST_STREAM and a number in hdr.seq. All others have EMU_NOTIFY. Their hdr.seq is the id
+ * of the sender's operation, by which the sender recognises the network's report.
  */
 enum nic_multicast_kind {
     NIC_MULTICAST_STREAM,
@@ -224,7 +229,7 @@ struct nic_wire_broadcast {
 #define NIC_ATOMIC_BYTES    (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_atomic))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
 
-/* The largest transfer, because the number of a piece (NIC_DATA) has 32 bits. */
+/* The size of the largest transfer: the number of a piece (NIC_DATA) has 32 bits. */
 #define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32)
 
 static_assert(sizeof(struct nic_wire_head) == 16, "wire format");
@@ -243,7 +248,7 @@ static_assert(sizeof(struct nic_wire_broadcast) == 16, "wire format");
  * nic_check - return a hash of the incarnations of sender and receiver and the pair's epoch. Pure.
  *
  * If one of the three changes by less than 65536, both the hash and its lower half change. So a
- * late segment to or from a process is never taken for a segment of its successor.
+ * late segment is never taken for a segment of a later process.
  */
 static inline uint32_t nic_check(uint64_t from_incarnation, uint64_t to_incarnation, uint32_t epoch)
 {

@@ -4,9 +4,8 @@
  *
  * A thread, the watcher, reads the socket. It hands replies to the thread that sent the request,
  * and events to the function given to nic_control_watch(). The process owns its node as long as the
- * connection lasts. If the connection closes without a detach, the fabric has died. Then the
- * watcher ends this process with one line on stderr, because the process would otherwise wait for
- * the fabric forever.
+ * connection lasts. If the connection closes without a detach, the fabric has died. The process
+ * would wait for it forever, so the watcher prints one line on stderr and ends the process.
  */
 #include "nic/host/control/control.h"
 
@@ -52,13 +51,14 @@ struct nic_control {
     pthread_t watcher;
     bool watched;
     _Atomic bool detaching;
-    const char *why; /* what to print if the connection closes; used by the watcher */
+    const char *why; /* the text that the watcher prints if the connection closes */
 
     struct control_line line; /* read by nic_control_attach(), later by the watcher */
     bool seated;              /* during attach: the fabric has given this process a node */
     uint64_t detach_ms;       /* fabemu_bounds.detach_ms */
 
-    pthread_mutex_t request; /* held during a request, so that there is only one at a time */
+    /* held during a request, so that there is only one request at a time */
+    pthread_mutex_t request;
     pthread_mutex_t lock;
     pthread_cond_t replied;
     struct json_object *reply; /* protected by lock */
@@ -68,8 +68,8 @@ struct nic_control {
 /* --- lines of JSON on the socket ---------------------------------------------------- */
 
 /*
- * Move @fd above standard input, output and error. A program may close one of these three and still
- * write to its number. Then it must not write to our socket. Returns -1 with errno if no descriptor
+ * Move @fd above standard input, output and error: a program that closes one of these three and
+ * still writes to its number must not write to our socket. Returns -1 with errno if no descriptor
  * is free.
  */
 static int above_standard(int fd)
@@ -106,7 +106,7 @@ static int line_await(const struct control_line *line, int64_t end_ms)
     int64_t left_ms = end_ms == INT64_MAX ? 0 : end_ms - emu_now_ms();
 
     if (end_ms == INT64_MAX)
-        return 0; /* there is no limit, and read() itself waits */
+        return 0; /* no limit: read() waits */
     while (left_ms > 0 && poll(&come, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) <= 0)
         left_ms = end_ms - emu_now_ms();
     return left_ms > 0 ? 0 : -ETIMEDOUT;
@@ -206,8 +206,8 @@ static uint64_t fabric_id(const char *text, const char *name)
 }
 
 /*
- * Return a bound in milliseconds. JSON null means no limit, and so does a number whose nanoseconds
- * would overflow. If there is no number above 0, return @preset.
+ * Return a bound in milliseconds. JSON null, and a number too large for nanoseconds in 64 bits,
+ * mean no limit. If there is no number above 0, return @preset.
  */
 static uint64_t bound_of(struct json_object *bounds, const char *field, uint64_t preset)
 {
@@ -283,7 +283,7 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
     if (job->ranks >= 0)
         json_object_object_add(request, "ranks", json_object_new_int(job->ranks));
     err = line_send(&c->line, request);
-    /* if the fabric has closed the socket, it may have sent the reason before */
+    /* if the fabric has closed the socket, it may have sent the reason first */
     if (!err || err == -EPIPE)
         err = control_reply(c, end_ms, &reply);
     if (err == -EAGAIN) /* the fabric does not read from the socket */
@@ -307,7 +307,10 @@ static int control_handshake(struct nic_control *c, const struct nic_job *job,
     return err;
 }
 
-/* Detach when no watcher reads the socket. Waits for the reply, so the node is free on return. */
+/*
+ * Detach when no watcher reads the socket. Waits for the reply, so the node is free when this
+ * returns.
+ */
 static void control_give_back(struct nic_control *c)
 {
     struct json_object *request = json_object_new_object(), *reply = NULL;
@@ -465,7 +468,6 @@ int nic_control_watch(struct nic_control *c, struct fabemu *fab,
 
 /* --- requests ----------------------------------------------------------------------- */
 
-/* Send a request, and wait for the reply for at most @limit_ms. */
 static int control_request(struct nic_control *c, struct json_object *request, uint64_t limit_ms,
                            struct json_object **reply)
 {

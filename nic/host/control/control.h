@@ -17,9 +17,9 @@ struct json_object;
 struct nic_control;
 struct emu_hostif_fds;
 
-/* What a process reports about itself when it attaches. A number is -1 if it is unknown. */
+/* The properties that a process reports when it attaches. A number is -1 if it is unknown. */
 struct nic_job {
-    const char *node; /* number or name of the node that it must get; NULL: any */
+    const char *node; /* number or name of the node that it requests; NULL: any */
     int rank;         /* its rank in its MPI job; also the number of the node that it prefers */
     int ranks;        /* number of ranks of its MPI job */
 };
@@ -32,8 +32,8 @@ struct nic_job {
 int nic_control_attach(struct nic_control **ret, const char *path, const struct nic_job *job,
                        struct fabemu_info *info, struct emu_hostif_fds *hostif);
 /**
- * nic_control_notify - send a request to the fabric at @path without attaching, and wait a second
- * for the reply, which is ignored. Consumes the reference to @request. Errors: -errno.
+ * nic_control_notify - send a request to the fabric at @path without attaching. Wait for the reply
+ * for at most a second, and ignore it. Consumes the reference to @request. Errors: -errno.
  */
 int nic_control_notify(const char *path, struct json_object *request);
 /**
@@ -43,20 +43,21 @@ int nic_control_notify(const char *path, struct json_object *request);
 bool nic_control_in_other_session(const struct nic_control *control);
 /**
  * nic_control_watch - start the thread that reads the socket.
- * @event: called by this thread, with @fab, for each event that is not about the connection itself.
+ * @event: called by this thread, with @fab, for each event that does not concern the connection
+ * itself.
  */
 int nic_control_watch(struct nic_control *control, struct fabemu *fab,
                       void (*event)(struct fabemu *fab, const char *name,
                                     struct json_object *object));
 /**
  * nic_control_request - send a request and wait for the reply. Consumes the reference to @request.
- * Errors: -errno with which the fabric refused it; errors of sending; -ENOTCONN.
+ * Errors: the -errno with which the fabric refused the request; errors of sending; -ENOTCONN.
  */
 int nic_control_request(struct nic_control *control, struct json_object *request,
                         struct json_object **reply);
 /**
- * nic_control_detach - give the node back, free @control. @goodbyes_late: result of nic_leave(),
- * the number of peers that may lack data; the fabric reports it.
+ * nic_control_detach - detach from the fabric, and free @control. @goodbyes_late: result of
+ * nic_leave(), the number of peers that may lack data; the fabric reports it.
  */
 void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
 /**
@@ -64,7 +65,6 @@ void nic_control_detach(struct nic_control *control, uint32_t goodbyes_late);
  * request is in progress.
  */
 void nic_control_exits(struct nic_control *control);
-/** nic_control_forked - close the socket in a forked child. */
 void nic_control_forked(struct nic_control *control);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * break.c - break a group, notify its members, and let members that only wait probe the others.
+ * break.c - break a group, notify its members, and probe the members during long waits.
  *
  * With acknowledgments a group breaks when the network drops one of its segments for good. The
- * sender of that segment notifies the other members by an alarm, and repeats it until all have
+ * sender of that segment notifies the other members by an alarm, which it repeats until all have
  * received it. A member that only waits sends no segments, so it would not learn that others cannot
- * be reached. Therefore one of the waiting members sends a probe about once a second, which is a
- * multicast that all must acknowledge. A member that receives a probe delays its own.
+ * be reached. Therefore about once a second one of the waiting members sends a probe: a multicast
+ * that all members must acknowledge. A member that receives a probe delays its own.
  */
 #include "nic/host/group/break.h"
 
@@ -50,7 +50,7 @@ void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node)
     group_break(g);
 }
 
-/* Keep the first reason only. N7 pairs with N8: a thread that sees has_why sees all of why. */
+/* Keep only the first reason. N7 pairs with N8: a thread that sees has_why sees all of why. */
 static void group_set_why(struct fabemu_group *g, const char *why)
 {
     if (atomic_load_explicit(&g->has_why, memory_order_relaxed))
@@ -97,7 +97,8 @@ static bool op_needs(struct fabemu *fab, const struct fabemu_group *g, const str
 static bool group_needs(struct fabemu_group *g, uint8_t kind, const struct emu_seg *seg)
 {
     if (kind == EMU_SET)
-        return true; /* the link engine lacks the word, so conditionals would give wrong results */
+        /* the link engine did not get the word, so conditionals would give wrong results */
+        return true;
     if (kind == EMU_TEST)
         return op_needs(g->fab, g, seg);
     if (kind != EMU_MULTICAST || seg->hdr.op == NIC_MULTICAST_STREAM)

@@ -16,7 +16,7 @@
  */
 void nic_group_broken(struct fabemu *fab, uint32_t id, uint32_t node);
 
-/* The reason that the fabric gives for a break; FABEMU_ANY_NODE or "" where it gives none. */
+/* The reason that the fabric reports for a break. FABEMU_ANY_NODE, "": not reported. */
 struct nic_group_end {
     uint32_t dead;        /* node of the member that died */
     uint32_t by;          /* node of the member that has left or broken the group */

@@ -6,8 +6,8 @@
  * own kinds (wire.h). Each contains the key and offset at which the members write it, and the
  * network reports when all members have received it. Any number of members may send at the same
  * time, each with up to NIC_BROADCAST_WINDOW segments in flight. The last segment of a put is sent
- * when all others were reported as delivered. Source: QsNet III §IV-A; holding back the last
- * segment is our addition.
+ * after all others were reported as delivered. Source: QsNet III §IV-A. Deviation: QsNet III does
+ * not delay the last segment.
  */
 #include "nic/host/group/broadcast.h"
 

@@ -22,8 +22,8 @@ struct nic_broadcast_put {
 NIC_OP_KIND(nic_broadcast_put_of, struct nic_broadcast_put, op);
 
 /**
- * nic_broadcast_region - return this member's part of the group's region @key if it contains these
- * bytes and may be written; else NULL.
+ * nic_broadcast_region - return this member's part of the group's region @key. NULL: there is none
+ * that contains these bytes and may be written.
  */
 struct nic_region *nic_broadcast_region(struct fabemu *fab, uint32_t group, uint64_t key,
                                         uint64_t offset, uint64_t bytes);
@@ -42,7 +42,6 @@ bool nic_broadcast_due(const struct fabemu_group *g);
  * Returns the group, which may be able to send more now, or NULL.
  */
 struct fabemu_group *nic_broadcast_delivered(struct fabemu *fab, const struct emu_seg *seg);
-/** nic_broadcast_receive - handle another member's segment. */
 void nic_broadcast_receive(struct fabemu *fab, const struct emu_seg *seg);
 /**
  * nic_broadcast_abandon - stop counting the put's segments as in flight, because the put is about

@@ -249,7 +249,7 @@ void fabemu_count_elsewhere(struct fabemu *fab, enum fabemu_coll coll, enum fabe
 
 void fabemu_time_elsewhere(struct fabemu *fab, enum fabemu_coll coll, uint64_t bytes, uint64_t ns)
 {
-    /* the kind under which the durations are recorded; 0: they are not */
+    /* the kind under which durations are recorded; 0: none are recorded */
     static const uint8_t kinds[FABEMU_COLLS] = {
         [FABEMU_COLL_BARRIER] = EMU_BARRIER,
         [FABEMU_COLL_BROADCAST] = EMU_MULTICAST,

@@ -62,7 +62,6 @@ uint32_t nic_group_transmit(struct fabemu *fab)
 
 /* --- receiving ---------------------------------------------------------------------- */
 
-/* Receive a multicast that is not part of the group's stream. */
 static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 {
     if (!fab->transport.has_engine || seg->hdr.op > NIC_MULTICAST_PROBE)
@@ -74,8 +73,8 @@ static void broadcast_receive(struct fabemu *fab, const struct emu_seg *seg)
 }
 
 /*
- * Put the group into fab->busy if a token (stream.c) is due. A group that waits for its window to
- * open is in this list already.
+ * Put the group into fab->busy if a token (stream.c) is due. A group that waits until members may
+ * send in its next half window is already in this list.
  */
 static void group_token(struct fabemu *fab, struct fabemu_group *g)
 {

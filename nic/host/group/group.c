@@ -35,7 +35,7 @@ struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id)
     return g;
 }
 
-/* Print why the group broke, in a line that names a node, switch or cable. */
+/* Write into @text why the group broke, in a line that names a node, switch or cable. */
 static void group_explain(const struct fabemu_group *g, char *text, size_t bytes)
 {
     uint32_t own = g->fab->info.node;
@@ -92,7 +92,7 @@ static void regions_release(struct fabemu_group *g)
     }
 }
 
-/* The queues of the group stay open, and stay broken if the group is. */
+/* Release the group's queues. They stay open, and if the group is broken they stay broken. */
 static void queues_release(const struct fabemu_group *g)
 {
     emu_each_listed (struct fabemu_queue, queue, &g->fab->opened, opened)
@@ -163,7 +163,7 @@ static uint32_t broken_kept(const struct fabemu *fab)
     return fab->broken_count < NIC_BROKEN_GROUPS ? fab->broken_count : NIC_BROKEN_GROUPS;
 }
 
-void nic_group_known(struct fabemu *fab, uint32_t id)
+void nic_group_forget_broken(struct fabemu *fab, uint32_t id)
 {
     for (uint32_t i = 0; i < broken_kept(fab); i++)
         if (fab->broken_ids[i] == id)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - groups as their members see them: the table, and functions that several files of this
+ * group.h - groups at a member: the table of groups, and functions that several files of this
  * folder share.
  *
  * The collectives of a group form one *stream* of numbered segments (stream.c). Words, conditionals
- * and broadcast puts are outside the stream. Of a group's fields, stream.c changes those of the
- * stream, word.c those of words and conditionals, broadcast.c those of broadcast puts, and break.c
- * those of the alarm and the probe (break.h). Lock: held, except for nic_group_check().
+ * and broadcast puts are outside the stream. Each group of fields below is changed by one file: the
+ * fields of the stream by stream.c, of words and conditionals by word.c, of broadcast puts by
+ * broadcast.c, of the alarm and the probe by break.c. Lock: held, except for nic_group_check().
  */
 #ifndef NIC_GROUP_H
 #define NIC_GROUP_H
@@ -18,11 +18,11 @@
 
 /* A collective operation, in req->opaque. */
 struct nic_coll {
-    struct nic_post post; /* in the armed list of its event, or in the group's ops */
+    struct nic_post post; /* linked in the armed list of its event, or in the group's ops */
     struct fabemu_group *group;
-    /* what this member contributes, or what the root broadcasts; NULL: nothing */
+    /* this member's contribution, or the root's data to broadcast; NULL: none */
     const uint8_t *in;
-    uint8_t *out; /* where the result goes; NULL: nowhere */
+    uint8_t *out; /* where to store the result; NULL: it is not stored */
     uint64_t bytes;
     uint64_t first; /* number of its first segment in the stream */
     uint64_t segs;
@@ -39,20 +39,16 @@ struct nic_coll {
     bool counted; /* the report counts it: the application posted it, and it is in the stream */
     struct emu_comm_draw draw;
 
-    /* The next four are for fabemu_register_symmetric(). */
+    /* The next fields are for fabemu_register_symmetric(). */
     /* called at the end in place of nic_complete(), or NULL */
     void (*ended)(struct fabemu_group *g, struct nic_coll *c);
     struct nic_region *region; /* the region to be registered */
     uint64_t *key;             /* where the region's key is stored */
-    /* the members' vector that is reduced to its maximum: a key, bytes, ~bytes */
+    /* operand of the members' maximum reduction: a key, bytes, ~bytes */
     uint64_t agree[3];
 } __attribute__((may_alias));
 static_assert(sizeof(struct nic_coll) <= sizeof(((struct fabemu_req *)0)->opaque), "fits");
 
-/*
- * State of the alarm: the multicast by which a member that learns of a break from the network
- * notifies the others.
- */
 enum nic_alarm {
     NIC_ALARM_NONE, /* nothing to send, or all members have received it */
     NIC_ALARM_DUE,  /* must be sent */
@@ -60,17 +56,17 @@ enum nic_alarm {
     NIC_ALARM_LOST  /* the network dropped it; nic_group_watch() sends it again */
 };
 
-/* number of latest operations that a group remembers, to report mismatches */
+/* how many of its latest operations a group remembers, to report mismatches */
 #define NIC_GROUP_RECENT 4u
 
-/* What is reported about an operation if the members have called different operations. */
+/* A remembered operation, for the report that members have called different operations. */
 struct nic_recent {
     uint64_t first; /* number of its first segment in the stream */
     uint32_t root;
     uint8_t kind, op, type;
 };
 
-/* Number of half windows whose tokens may be in flight to a member. */
+/* At most so many half windows have tokens in flight to a member. */
 #define NIC_TOKENS 2u
 
 struct fabemu_group {
@@ -102,23 +98,22 @@ struct fabemu_group {
     uint64_t begun;             /* number of collectives posted so far */
     uint64_t bound;             /* number of segments bound so far */
     uint64_t cur, issued, done; /* counts of half windows: see stream.c */
-    /* whether the token of a half window has returned but is not counted in `done` yet; index: half
-       window modulo NIC_TOKENS */
+    /* the token of a half window has returned and is not counted in `done` yet; by half window
+       modulo NIC_TOKENS */
     bool token_back[NIC_TOKENS];
-    /* segments that are complete in half windows cur and cur + 1; index: half window modulo 2 */
+    /* how many segments are complete in half windows cur and cur + 1; by half window modulo 2 */
     uint32_t complete[2];
     uint32_t window; /* numbers in a window, which is two half windows; a power of two */
-    /* operation to which each segment belongs, by number modulo window; NULL once the segment is
-       complete */
+    /* the operation of each bound segment that is not complete; by number modulo window */
     struct nic_coll **owner;
     /* segments that arrived early, by number modulo window; NULL until needed */
     struct emu_seg *reorder_buf;
-    /* whether reorder_buf contains such a segment, by number modulo window */
+    /* reorder_buf contains a segment; by number modulo window */
     bool *reorder_used;
     uint32_t reorder_count; /* number of segments in reorder_buf */
 
     struct nic_recent recent[NIC_GROUP_RECENT]; /* the latest operations, in a ring */
-    /* by kind and size: operations started, modulo 2^32. Decides which of them are timed */
+    /* operations started, by kind and size, modulo 2^32; decides which operations are timed */
     uint32_t calls[EMU_COMM_KINDS][EMU_COMM_SIZES];
 
     /* For progress/pending.c. */
@@ -131,9 +126,9 @@ struct fabemu_group {
     /* Words and conditionals. */
     struct nic_words words; /* this member's own words */
     struct emu_list unsent; /* conditionals to send */
-    /* conditionals that wait in the link engine; in a group of one member, all that wait */
+    /* conditionals that wait in the link engine; in a group of one member, all that are pending */
     struct emu_list in_engine;
-    struct emu_list again;       /* conditionals for which the link engine had no slot */
+    struct emu_list again;       /* conditionals for which the link engine had no free slot */
     struct emu_list backing_off; /* entry in fab->again, while `again` is not empty */
 
     /* Broadcast puts. */
@@ -144,8 +139,8 @@ struct fabemu_group {
 /** nic_group_make - add a group that is not joined yet to the table. NULL: out of memory. */
 struct fabemu_group *nic_group_make(struct fabemu *fab, uint32_t id);
 /**
- * nic_group_early - create a group that keeps the segments which arrive before this process joins
- * it. NULL: there are too many such groups, the group was broken, or there is no memory.
+ * nic_group_early - create a group that keeps segments that arrive before this process joins it.
+ * NULL: there are too many such groups, the group was broken, or there is no memory.
  */
 struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 /**
@@ -155,8 +150,7 @@ struct fabemu_group *nic_group_early(struct fabemu *fab, uint32_t id);
 void nic_group_request_break(const struct fabemu_group *g);
 /**
  * nic_group_status - return 0, or -EPIPE if the group is broken. In the second case, also copy the
- * reason to fab->broken_why, for the requests that are completed before the next call
- * (fabemu_req_why()).
+ * reason to fab->broken_why, from where requests that complete get it (fabemu_req_why()).
  */
 int nic_group_status(struct fabemu_group *g);
 /** nic_group_end_ops - end the operations that are not part of the stream. */
@@ -168,9 +162,15 @@ void nic_group_end_ops(struct fabemu_group *g, int status);
 void nic_group_leave(struct fabemu_group *g);
 /** nic_group_drop_early - free a group that this process has not joined. */
 void nic_group_drop_early(struct fabemu_group *g);
-/** nic_group_known - forget that a group @id was broken, because this process joined a new one. */
-void nic_group_known(struct fabemu *fab, uint32_t id);
-/** nic_group_remember_broken - note that group @id is broken: count its segments as late. */
+/**
+ * nic_group_forget_broken - forget that group @id was broken, because this process has joined a new
+ * group with this id.
+ */
+void nic_group_forget_broken(struct fabemu *fab, uint32_t id);
+/**
+ * nic_group_remember_broken - note that group @id is broken, so that its segments are counted as
+ * late.
+ */
 void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 /**
  * nic_group_check - check that words, conditionals and broadcast puts may be used. Errors:
@@ -179,7 +179,6 @@ void nic_group_remember_broken(struct fabemu *fab, uint32_t id);
 int nic_group_check(const struct fabemu_group *g, const struct fabemu_req *req);
 void nic_group_release(struct fabemu *fab);
 
-/** nic_group_find - return the group with this id, or NULL. */
 static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint32_t id)
 {
     struct fabemu_group *g = fab->groups[id % NIC_GROUP_BUCKETS];
@@ -191,7 +190,7 @@ static inline struct fabemu_group *nic_group_find(const struct fabemu *fab, uint
 
 /**
  * nic_group_may_be_early - return whether a segment with this header can arrive before this member
- * has started the same operation or joined the group. Data of other members can, but not a result,
+ * has started the operation or joined the group. Data of other members can, but a result cannot,
  * because it needs this member's contribution.
  */
 static inline bool nic_group_may_be_early(const struct emu_hdr *hdr)
@@ -226,7 +225,10 @@ uint32_t nic_group_transmit(struct fabemu *fab);
 void nic_group_receive(struct fabemu *fab, const struct emu_seg *seg);
 /** nic_group_receive_run - call nic_stream_receive_run() for the group of @seg. */
 uint32_t nic_group_receive_run(struct fabemu *fab, const struct emu_seg *seg, uint32_t most);
-/** nic_group_notice - handle the report that all members have our segment outside the stream. */
+/**
+ * nic_group_notice - handle the report that all members have received one of our segments outside
+ * the stream.
+ */
 void nic_group_notice(struct fabemu *fab, const struct emu_seg *seg);
 
 #endif

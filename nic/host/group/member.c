@@ -85,9 +85,9 @@ void nic_group_request_break(const struct fabemu_group *g)
 }
 
 /*
- * Ask the fabric whether this process may join. If the number of members is wrong, the fabric acts
- * as if the process had declined to join. The fabric does not know groups of one member: for these,
- * -ENOENT means success.
+ * Ask the fabric whether this process may join. If @members is wrong, the fabric breaks the group,
+ * as if this process had declined to join. The fabric does not know groups of one member: for
+ * these, -ENOENT means success.
  */
 static int group_request_join(struct fabemu *fab, uint32_t id, uint32_t members)
 {
@@ -116,7 +116,7 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     }
     nic_unlock(fab);
     if (err == -ENOMEM) {
-        /* this process has not joined, and the other members must not wait for it */
+        /* let the other members not wait for this process, which has not joined */
         group_request_leave(fab, id);
         nic_fail(err, "no memory for group %u", id);
     }
@@ -134,7 +134,7 @@ static void group_end_join(struct fabemu_group *g, uint32_t members, bool joined
         fab->early_groups--;
         g->members = members;
         g->joined = true;
-        nic_group_known(fab, g->id);
+        nic_group_forget_broken(fab, g->id);
     } else {
         nic_group_drop_early(g);
     }
@@ -195,7 +195,10 @@ void fabemu_group_queue(struct fabemu_group *g, struct fabemu_queue *queue)
     nic_unlock(g->fab);
 }
 
-/* Return whether our alarm (break.h) has not reached all members. After a leave it is not sent. */
+/*
+ * Return whether our alarm (break.h) has not reached all members. After a leave it would not be
+ * sent.
+ */
 static bool group_owes_alarm(struct fabemu_group *g)
 {
     bool owes;

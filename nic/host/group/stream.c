@@ -3,27 +3,26 @@
  * stream.c - collectives that the switches execute: one stream of numbered segments per group.
  *
  * The operations of a group form one stream of segments (emu/packet/seg.h). Switches hold states
- * for a *window* of numbers. The last number of each half window is that of a *token*, a barrier of
+ * for a *window* of numbers. The last number of each half window belongs to a *token*, a barrier of
  * the adapters. No member sends in half window h before the token of half window h - 2 has
- * returned. This file counts the segments of operations without the tokens: a half window has
- * usable() of them, and segment i has the number seq_of(i) on the wire. Three counts of half
- * windows advance along the stream:
- *   cur     half windows in which all segments are complete at this member
- *   issued  half windows whose token this member has sent
- *   done    half windows whose token has returned; half window h may be sent if h - 2 < done
- * so done <= issued <= cur. A segment that arrives is in half window cur or cur + 1, because a
- * member sends in half window h only after token h - 2 has returned, and that token returns only
- * after this member has sent it, too. The segments of half windows cur and cur + 1 are *bound*: the
- * table `owner` says to which operation each belongs. A segment that arrives before its operation
- * is posted (or before this process has joined) goes to the reorder buffer.
+ * returned. The indexes of segments in this file do not count the tokens: a half window has
+ * usable() such segments, and segment i has the number seq_of(i) on the wire. Three counts of half
+ * windows advance along the stream: cur     half windows in which all segments are complete at this
+ * member issued  half windows whose token this member has sent done    half windows whose token has
+ * returned; half window h may be sent if h - 2 < done so done <= issued <= cur. An arriving segment
+ * is in half window cur or cur + 1: a member sends in half window h only after token h - 2 has
+ * returned, and that token returns only after this member has sent it, too. The segments of half
+ * windows cur and cur + 1 are *bound* to their operations: the table `owner` names the operation of
+ * each. A segment that arrives before its operation is posted (or before this process has joined)
+ * goes to the reorder buffer.
  *
  * A segment is complete when its result has arrived or, if this member only contributes, when the
  * segment is in the up ring (to the fabric).
  *
  * QsNet III §IV-A broadcasts into a buffer of the library if the members' addresses differ, and
  * pipelines large broadcasts: each segment is copied out while the next one arrives. This stream
- * does the same. Its buffer is the down ring (from the fabric), or the reorder buffer at members
- * that have not posted the operation yet. Bound segments are copied from the ring directly to their
+ * does the same. Its buffer is the down ring (from the fabric) or, at members that have not posted
+ * the operation yet, the reorder buffer. Bound segments are copied from the ring directly to their
  * destination.
  */
 #include "nic/host/group/stream.h"
@@ -41,20 +40,25 @@ static uint32_t half_numbers(const struct fabemu_group *g)
     return g->window / 2;
 }
 
-/* Return how many segments of operations a half window has; its last number is the token's. */
+/*
+ * Return how many segments of operations a half window has: all its numbers but that of the token.
+ */
 static uint32_t usable(const struct fabemu_group *g)
 {
     return half_numbers(g) - 1;
 }
 
-/* Return the half window of segment @index. Division by constants compiles to multiplication. */
+/*
+ * Return the half window of segment @index. Divides by constants, which compiles to
+ * multiplications.
+ */
 static inline uint64_t half_of(const struct fabemu_group *g, uint64_t index)
 {
     return g->window == EMU_WINDOW ? index / (EMU_WINDOW / 2 - 1)
                                    : index / (EMU_WINDOW_WIDE / 2 - 1);
 }
 
-/* Return the number of segment @index on the wire, which counts the tokens before it, too. */
+/* Return the number of segment @index on the wire, which also counts the tokens before it. */
 static uint64_t seq_of(const struct fabemu_group *g, uint64_t index)
 {
     return index + half_of(g, index);
@@ -275,7 +279,6 @@ static void group_reorder(struct fabemu_group *g, const struct emu_seg *seg)
     g->reorder_buf[at] = *seg;
 }
 
-/* Receive a segment whose index is bound. */
 static void segment_take(struct fabemu_group *g, uint64_t index, const struct emu_seg *seg)
 {
     struct nic_coll **owner = &g->owner[slot_of(g, seg->hdr.seq)];
@@ -308,8 +311,8 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 }
 
 /*
- * Receive the segments @index to @index + @count - 1 as far as they are in the reorder buffer. All
- * @count are in one half window.
+ * Receive those of the segments @index to @index + @count - 1 that are in the reorder buffer. All
+ * are in one half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
@@ -410,8 +413,8 @@ static bool segment_send(struct fabemu_group *g, const struct nic_coll *c, uint6
 
 /*
  * Send at most @most consecutive segments of g->sending, all in one half window. If this member
- * only contributes, the sent segments are complete. Returns the number sent: 0 if the ring has no
- * space or members may not send in this half window yet.
+ * only contributes, segments are complete when they are sent. Returns the number sent; 0: the ring
+ * has no space, or members may not send in this half window yet.
  */
 static uint32_t run_send(struct fabemu_group *g, uint32_t most)
 {
@@ -452,7 +455,7 @@ uint32_t nic_stream_send(struct fabemu_group *g)
     return sent + tokens_send(g);
 }
 
-/* Choose whether to time @c. Operations that the library itself has posted are not counted. */
+/* Choose whether to time @c. Do not count operations that the library itself has posted. */
 static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
 {
     uint32_t *calls = &g->calls[c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
@@ -510,7 +513,7 @@ static void stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         segment_take(g, index, seg);
     } else if (nic_group_may_be_early(&seg->hdr)) {
         group_reorder(g, seg);
-    } else { /* this result needs our contribution, which was not sent */
+    } else { /* a result for which our contribution is missing */
         g->fab->counts.malformed++;
     }
 }
@@ -523,7 +526,10 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
         stream_receive(g, seg);
 }
 
-/* Return how many segments of @c from the k-th on, in one half window, may be received together. */
+/*
+ * Return how many segments of @c, from the k-th on, may be received together: those in one half
+ * window.
+ */
 static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
 {
     uint64_t end = least(c->sends ? c->sent : c->segs, c->bytes / c->step);
@@ -547,8 +553,8 @@ static bool run_goes_on(const struct emu_seg *seg, const struct emu_hdr *like, u
 }
 
 /*
- * The first segment is checked completely. The following ones must only be like the first, and
- * their operation must still wait for them.
+ * Check the first segment completely. The following segments must only be like the first, and their
+ * operation must still wait for them.
  */
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most)
 {

@@ -8,11 +8,9 @@
 
 #include "nic/host/group/group.h"
 
-/** nic_stream_add - append @c to the stream. */
 void nic_stream_add(struct fabemu_group *g, struct nic_coll *c);
 /** nic_stream_send - send a burst of segments and the tokens that are due. Returns their number. */
 uint32_t nic_stream_send(struct fabemu_group *g);
-/** nic_stream_receive - handle a segment of the stream. */
 void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
 /**
  * nic_stream_receive_run - receive @seg, which is the first segment in the ring from the fabric,
@@ -23,13 +21,12 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg);
 uint32_t nic_stream_receive_run(struct fabemu_group *g, const struct emu_seg *seg, uint32_t most);
 /** nic_stream_needs - return whether the stream still needs our segment @seg, which was dropped. */
 bool nic_stream_needs(const struct fabemu_group *g, const struct emu_seg *seg);
-/** nic_stream_what - describe @c, so that it can be compared with the other members' operations. */
+/** nic_stream_what - describe @c, for the comparison with other members' operations. */
 struct emu_pending_what nic_stream_what(const struct nic_coll *c);
 /** nic_stream_awaits - return the number on the wire of the segment that @c must complete next. */
 uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c);
 /** nic_stream_break - end all operations of the stream with -EPIPE. */
 void nic_stream_break(struct fabemu_group *g);
-/** nic_coll_end - end @c with its status. */
 void nic_coll_end(struct fabemu_group *g, struct nic_coll *c);
 
 #endif

@@ -13,6 +13,9 @@
  * hundred slots. If all slots are in use, the engine tests only once, and replies "false" if the
  * test is false. Then the conditional waits in this process and is sent again a little later, after
  * all others that wait. So any number of conditionals may wait.
+ *
+ * Words from FABEMU_WORDS on are in memory (memory.c). In a group of one member no engine watches
+ * them, so a conditional on one of them waits in this process in the same way.
  */
 #include "nic/host/group/word.h"
 
@@ -24,6 +27,7 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
 #include "nic/host/group/group.h"
+#include "nic/host/group/memory.h"
 
 /* wait before conditionals for which the link engine had no slot are sent again: 1 ms */
 #define AGAIN_NS 1000000u
@@ -44,6 +48,45 @@ static bool condition_put(const struct nic_condition *condition, enum emu_test_u
     return true;
 }
 
+/* Return whether @condition is true at this member. */
+static bool condition_holds(const struct nic_condition *condition)
+{
+    const struct fabemu_group *g = condition->group;
+    uint64_t word = condition->word < FABEMU_WORDS
+                        ? g->words.value[condition->word]
+                        : nic_memory_word(g, condition->word - FABEMU_WORDS);
+
+    return (condition->word < FABEMU_WORDS + nic_memory_count(g)) &&
+           emu_word_is(word, condition->value, condition->test);
+}
+
+/*
+ * Let the conditional wait, because it was false and the link engine had no slot for it, or there
+ * is no engine.
+ */
+static void condition_back_off(struct nic_condition *condition)
+{
+    struct fabemu_group *g = condition->group;
+    struct fabemu *fab = g->fab;
+
+    emu_list_del(&condition->op.post.link);
+    condition->op.state = NIC_OP_QUEUED;
+    emu_list_add(&g->again, &condition->op.post.link);
+    if (emu_list_empty(&fab->again))
+        fab->again_ns = emu_now_ns() + AGAIN_NS;
+    if (!emu_listed(&g->backing_off))
+        emu_list_add(&fab->again, &g->backing_off);
+}
+
+/* Group of one member: end the conditional if it is true. Otherwise let it wait. */
+static void condition_alone(struct nic_condition *condition)
+{
+    if (condition_holds(condition))
+        nic_op_end(condition->group->fab, &condition->op, 0);
+    else
+        condition_back_off(condition);
+}
+
 uint32_t nic_condition_send(struct fabemu_group *g)
 {
     uint32_t sent = 0;
@@ -52,6 +95,10 @@ uint32_t nic_condition_send(struct fabemu_group *g)
         struct nic_condition *condition =
             emu_list_entry(g->unsent.next, struct nic_condition, op.post.link);
 
+        if (g->members == 1) {
+            condition_alone(condition);
+            continue;
+        }
         if (!condition_put(condition, condition->until ? EMU_TEST_UNTIL : EMU_TEST_ONCE))
             break;
         condition->op.state = NIC_OP_WAITING;
@@ -65,21 +112,6 @@ bool nic_condition_take_back(const struct nic_condition *condition)
 {
     return condition->op.state != NIC_OP_WAITING || !condition->until ||
            condition->group->members == 1 || condition_put(condition, EMU_TEST_TAKE_BACK);
-}
-
-/* Let the conditional wait, because it was false and the link engine had no slot for it. */
-static void condition_back_off(struct nic_condition *condition)
-{
-    struct fabemu_group *g = condition->group;
-    struct fabemu *fab = g->fab;
-
-    emu_list_del(&condition->op.post.link);
-    condition->op.state = NIC_OP_QUEUED;
-    emu_list_add(&g->again, &condition->op.post.link);
-    if (emu_list_empty(&fab->again))
-        fab->again_ns = emu_now_ns() + AGAIN_NS;
-    if (!emu_listed(&g->backing_off))
-        emu_list_add(&fab->again, &g->backing_off);
 }
 
 void nic_condition_answer(struct fabemu *fab, const struct emu_seg *seg)
@@ -121,7 +153,7 @@ static void set_alone(struct fabemu_group *g)
         struct nic_condition *condition = emu_list_entry(at, struct nic_condition, op.post.link);
 
         next = at->next;
-        if (emu_word_is(g->words.value[condition->word], condition->value, condition->test))
+        if (condition_holds(condition))
             nic_op_end(g->fab, &condition->op, 0);
     }
 }
@@ -146,19 +178,20 @@ static int set_begin(struct fabemu *fab, struct nic_post *post)
     return 0;
 }
 
-static int word_check(const struct fabemu_group *g, uint32_t word, const struct fabemu_req *req)
+static int word_check(const struct fabemu_group *g, uint32_t word, uint32_t words,
+                      const struct fabemu_req *req)
 {
     int err = nic_group_check(g, req);
 
-    if (!err && word >= FABEMU_WORDS)
-        err = nic_fail(-EINVAL, "a group has %d words", FABEMU_WORDS);
+    if (!err && word >= words)
+        err = nic_fail(-EINVAL, "a group has %u words here", words);
     return err;
 }
 
 int fabemu_group_set(struct fabemu_group *g, uint32_t word, uint64_t value, struct fabemu_req *req)
 {
     struct fabemu_req now = {0};
-    int err = word_check(g, word, req);
+    int err = word_check(g, word, FABEMU_WORDS, req);
     struct nic_set *set;
 
     if (err)
@@ -178,9 +211,8 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     struct nic_op *op = nic_op_of(post->req);
     struct nic_condition *condition = nic_condition_of(op);
     struct fabemu_group *g = condition->group;
-    bool alone = g->members == 1;
-    bool yes = alone &&
-               emu_word_is(g->words.value[condition->word], condition->value, condition->test);
+    bool alone = g->members == 1, in_memory = condition->word >= FABEMU_WORDS;
+    bool yes = alone && condition_holds(condition);
     int err = 0;
 
     if (g->broken || yes || (alone && !condition->until)) {
@@ -191,7 +223,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
     if (err)
         return err;
     op->state = NIC_OP_QUEUED;
-    emu_list_add(alone ? &g->in_engine : &g->unsent, &op->post.link);
+    emu_list_add(alone && !in_memory ? &g->in_engine : &g->unsent, &op->post.link);
     nic_group_send(g);
     return 0;
 }
@@ -199,7 +231,7 @@ static int test_begin(struct fabemu *fab, struct nic_post *post)
 int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, unsigned how,
                       struct fabemu_req *req)
 {
-    int err = word_check(g, word, req);
+    int err = word_check(g, word, FABEMU_WORDS + FABEMU_MEMORY_WORDS, req);
     struct nic_condition *condition;
 
     if (!err && how > (FABEMU_TEST_REACHED | FABEMU_TEST_UNTIL))
@@ -217,13 +249,16 @@ int fabemu_group_test(struct fabemu_group *g, uint32_t word, uint64_t value, uns
 
 uint32_t nic_word_again(struct fabemu *fab)
 {
+    const struct emu_list *last = fab->again.prev;
     uint32_t sent = 0;
 
     if (emu_now_ns() < fab->again_ns)
         return 0;
-    while (!emu_list_empty(&fab->again)) {
+    /* a group whose conditionals are still false enters the list again, behind the last one */
+    for (bool more = !emu_list_empty(&fab->again); more;) {
         struct fabemu_group *g = emu_list_entry(fab->again.next, struct fabemu_group, backing_off);
 
+        more = &g->backing_off != last;
         emu_list_del(&g->backing_off);
         while (!emu_list_empty(&g->again)) {
             struct emu_list *link = g->again.next;

@@ -3,12 +3,12 @@
  * disconnect.c - disconnect two processes: answer the query (NIC_DISCONNECT_ASK) of a peer that
  * detaches, and receive the answers to our queries.
  *
- * A process answers a query when it has dispatched all requests that the query counts, has received
- * all bulk data that it fetches, and has the results of its own puts, gets and atomics whose
- * requests and data have been sent. The answer says how many
- * requests it has sent itself, so that the process that detaches can wait for these, too. After its
- * answer it sends requests only to the node's next incarnation. It keeps the answer to the last
- * process that disconnected, and repeats the answer if that process repeats its query.
+ * A process answers a query when three conditions hold. It has dispatched all requests that the
+ * query counts. It has received all bulk data that it fetches. And it has the results of its own
+ * puts, gets and atomics whose requests and data have been sent. The answer contains the number of
+ * requests that it has sent itself, so that the process that detaches can wait for these, too.
+ * After its answer it sends requests only to the node's next incarnation. It keeps the answer to
+ * the last process that disconnected, and repeats the answer if that process repeats its query.
  */
 #include "nic/host/peer/disconnect.h"
 
@@ -21,15 +21,15 @@
 #include "nic/host/tx/bulk.h"
 
 /*
- * Burst of answers to a process with which we have no handshake. It is larger than the number of
- * queries that such a process sends in 10 s, because it waits until the last query is answered.
+ * Burst of answers to a process with which we have no handshake. It exceeds the number of queries
+ * that such a process sends in 10 s, because the process waits until its last query is answered.
  */
 #define DISCONNECT_AHEAD 256u
 
 /*
- * Return whether @op waits only for DATA, a FIN or a RESULT, which the query may have overtaken.
- * The process that detaches may have seen the effect of the operation in its memory. So the
- * operation must not fail because of the query.
+ * Return whether @op waits only for DATA, a FIN or a RESULT. The query may have overtaken this
+ * segment, and the process that detaches may already have seen the effect of the operation in its
+ * memory. So the operation must not fail because of the query.
  */
 static bool op_awaits_peer(const struct nic_op *op)
 {
@@ -55,7 +55,6 @@ bool nic_disconnect_send(struct fabemu *fab, struct nic_peer *peer,
     return nic_answer(fab, peer, disconnect, sizeof *disconnect);
 }
 
-/* Send an answer. Returns false if there is no space now. */
 static bool disconnect_send_answer(struct fabemu *fab, struct nic_peer *peer,
                                    struct nic_wire_disconnect *disconnect)
 {
@@ -89,7 +88,10 @@ static void disconnect_answer(struct fabemu *fab, struct nic_peer *peer,
     nic_peer_departed(fab, peer, peer->incarnation + 1, true);
 }
 
-/* Handle a query without the pair's current check: it was answered, or its sender is unknown. */
+/*
+ * Handle a query whose check is not the pair's current one: it was answered earlier, or its sender
+ * is unknown.
+ */
 static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
                                     const struct nic_wire_disconnect *ask)
 {
@@ -118,7 +120,7 @@ static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
 
 /*
  * Reset the counts when the first disconnect segment of a later incarnation arrives. Returns false
- * if @incarnation is an earlier one, because then no process waits for an answer any more.
+ * if @incarnation is an earlier one, which does not wait for an answer any more.
  */
 static bool disconnect_is_current(struct nic_peer *peer, uint64_t incarnation)
 {
@@ -141,7 +143,8 @@ static void disconnect_note_last_query(struct nic_peer *peer,
 
 /*
  * Notify the peer, which has answered, that we send no more queries. If the peer detaches, too, it
- * waits for our last query. An answer of ours says the same, so after one no notice is needed.
+ * waits for our last query. An answer of ours contains the same information, so after an answer no
+ * notice is needed.
  */
 static void disconnect_send_done(struct fabemu *fab, struct nic_peer *peer)
 {
@@ -199,7 +202,7 @@ void nic_leave_receive(struct fabemu *fab, struct nic_peer *peer, const struct e
     else if (disconnect.kind == NIC_DISCONNECT_ANSWER && known)
         disconnect_accept_answer(fab, peer, &disconnect, disconnect.sent);
     else if (disconnect.kind == NIC_DISCONNECT_ANSWER && fab->leaving)
-        /* the peer has received our answer already, or has detached since */
+        /* the peer has already received our answer, or has detached since then */
         disconnect_count_answer(peer, &disconnect);
     else if (disconnect.kind == NIC_DISCONNECT_DONE)
         disconnect_note_last_query(peer, &disconnect);

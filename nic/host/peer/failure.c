@@ -4,19 +4,19 @@
  * streams broke.
  *
  * The fabric writes the current incarnation of each node into every host interface
- * (emu_incarnation_state()). This has three uses. A late hello (handshake.c) from a process that
- * has ended is recognised. No hello is sent to an empty node. Operations with a process end as soon
- * as this adapter sees that the process has ended. It checks this when an operation starts, when a
- * hello, a disconnect query or the report of a lost segment arrives, and in the first step after
- * the end of any process (emu_hostif_nic_endings()). Operations that start later take place with
- * the node's next process.
+ * (emu_incarnation_state()). The adapter uses this for three purposes. It recognises late hellos
+ * (handshake.c) from processes that have ended. It sends no hello to a node without a process. And
+ * it ends the operations with a process when the process has ended. It checks for this when an
+ * operation starts, when a hello, a disconnect query or the report of a lost segment arrives, and
+ * in the first step after the end of any process (emu_hostif_nic_endings()). Operations that start
+ * later take place with the node's next process.
  *
- * If the network drops a segment between the two processes for good, neither could go on: the
- * receiver would wait forever for the request with the missing number, or the sender of a request
- * for its answer. We say that the pair's *streams* (the numbered requests in both directions)
- * break. The sender of the segment ends all operations with the peer, starts the next epoch, and
- * sends hellos until the peer answers. A process that receives a hello of a later epoch ends its
- * operations with the peer, too (handshake.c).
+ * If the network drops a segment between two processes for good, both are stuck: the receiver would
+ * wait forever for the request with the missing number, or the sender of a request for its answer.
+ * We say that the pair's *streams* (the numbered requests in both directions) break. The sender of
+ * the segment ends all operations with the peer, starts the next epoch, and sends hellos until the
+ * peer answers. A process that receives a hello of a later epoch ends its operations with the peer,
+ * too (handshake.c).
  */
 #include "nic/host/peer/failure.h"
 
@@ -63,13 +63,13 @@ static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
     peer->vacated = true;
     peer->open = false;
     peer->answered_disconnect = false;
-    if (peer->senders) /* the numbers begin again */
+    if (peer->senders) /* request numbers begin again */
         memset(peer->senders, 0, NIC_ORDER_WINDOW * sizeof *peer->senders);
     peer->tx_seq = peer->tx_acked = peer->tx_eager = peer->tx_consumed = 0;
     peer->rx_next = peer->rx_acked = peer->rx_consumed = peer->rx_consumed_acked = 0;
 }
 
-/* Mark each queue that may have lost a message for which no operation is pending. */
+/* Mark each queue that may have lost a message whose send is complete. */
 static void senders_mark(struct fabemu *fab, const struct nic_peer *peer)
 {
     for (uint32_t seq = peer->tx_acked; peer->senders && seq != peer->tx_seq; seq++) {
@@ -114,9 +114,9 @@ void nic_peer_report_losses(struct fabemu *fab, uint64_t now)
 }
 
 /*
- * End all operations, because the pair's streams break. Their status reports the break. If no
- * operation was pending, the next operation must report it, because data of a completed send may
- * not have arrived.
+ * End all operations, because the pair's streams break; their status reports the break. If no
+ * operation was pending, the next operation must report it, because data of a completed send may be
+ * lost.
  */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
 {

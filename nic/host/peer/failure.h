@@ -11,9 +11,8 @@
 #include "nic/host/base/peer.h"
 
 /**
- * nic_peer_departed - end all operations with incarnations below @first of the peer's node, because
- * these have ended.
- * @disconnected: the last of them has disconnected.
+ * nic_peer_departed - end all operations with incarnations of the peer's node below @first, which
+ * have ended. @disconnected: the last of these processes has disconnected.
  */
 void nic_peer_departed(struct fabemu *fab, struct nic_peer *peer, uint64_t first,
                        bool disconnected);
@@ -27,8 +26,8 @@ void nic_peer_fail_queue(struct fabemu *fab, struct nic_peer *peer, int status);
 /** nic_peer_break - end all operations with the peer, because it or the network reports a drop. */
 void nic_peer_break(struct fabemu *fab, struct nic_peer *peer);
 /**
- * nic_peer_break_off - as nic_peer_break(), but this process has noticed the drop first: start the
- * next epoch, and notify the peer of it.
+ * nic_peer_break_off - as nic_peer_break(), for the process that notices the drop first: also start
+ * the next epoch, and notify the peer of it.
  */
 void nic_peer_break_off(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_cancel - cancel the requests to a peer that is not open, and stop connecting to it. */

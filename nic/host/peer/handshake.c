@@ -2,13 +2,13 @@
 /*
  * handshake.c - handshake of two processes: send, repeat and receive hellos; epochs.
  *
- * Before their first request two processes exchange hellos, which takes one round trip. The node
- * may have a new process, whose request numbers start at 0 again. So a process accepts segments
- * only from an incarnation that it knows.
+ * Before their first request two processes exchange hellos, which takes one round trip. This is
+ * necessary because a node may get a new process, whose request numbers start at 0 again. So a
+ * process accepts segments only from an incarnation that it knows.
  *
  * The pair's streams of requests break when the network drops one of their segments for good. Then
- * the pair starts its next *epoch*. Each epoch has another check value, so a late segment of an
- * earlier epoch is refused like one of an unknown process. If both processes start an epoch at the
+ * the pair starts its next *epoch*. Each epoch has another check value, so late segments of earlier
+ * epochs are refused like segments of unknown processes. If both processes start an epoch at the
  * same time, or one starts two, they use the later one.
  */
 #include "nic/host/peer/handshake.h"
@@ -27,7 +27,7 @@
 /* burst of answers to hellos; a process repeats its hellos quickly when it begins a handshake */
 #define ANSWER_AHEAD 16u
 
-/* burst of hellos that answer other segments of a process that does not know us or our epoch */
+/* burst of hellos in answer to other segments of a process that does not know us or our epoch */
 #define ANSWER_AHEAD_STRANGER 4u
 
 /*
@@ -87,10 +87,10 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 }
 
 /*
- * The peer has not answered, for the reason @broke. If we had exchanged hellos with it, its process
- * may be stopped or unreachable. Then all operations end, and the two processes may handshake
- * again. If we had not, its process may just be busy. Then requests to it end, but receives from it
- * end only if there is no process at the node, or no route leads there.
+ * The peer has not answered, for the reason @broke. If we have exchanged hellos with its process,
+ * that may be stopped or unreachable. Then end all operations; the two processes may handshake
+ * again. If we have not, the process may just be busy. Then end the requests to it, but end the
+ * receives from it only if the node has no process, or no route leads there.
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
@@ -111,8 +111,8 @@ static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum 
 }
 
 /*
- * Return how long to repeat hellos before the peer counts as unreachable. If the node is empty, its
- * next process should attach soon. Once that process is attached, it gets the usual time to answer.
+ * Return how long to repeat hellos before the peer counts as unreachable. If the node has no
+ * process, its next process should attach soon. After that it gets the usual time to answer.
  */
 static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *peer)
 {
@@ -124,8 +124,8 @@ static uint64_t hello_limit_ns(const struct fabemu *fab, const struct nic_peer *
 }
 
 /*
- * Thousands of segments that this process posted earlier may be in the up ring (to the fabric) in
- * front of the first hello. While the fabric is still taking these, the peer is not silent.
+ * In the up ring, thousands of segments may be in front of the first hello. While the fabric is
+ * still taking these, the peer is not silent.
  */
 static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *peer, uint64_t now)
 {
@@ -139,13 +139,13 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
 
 /*
  * Return how much of the time since the last scan does not count as silence of the peers. It is the
- * longer of two times. One is the time in which this process did not run, by its own clock, for
- * example because it was stopped. The other is the time in which processes or the fabric had no
- * core, as counted by the fabric's manager. So that waiting comes to an end, a part of each still
- * counts as silence: an eighth of the bound for each late scan, and the part that emu_starved_ns()
- * never excludes. The manager may count a time that this process has already noticed by its own
- * clock. So that no time is excluded twice, the result is limited to the time since the last scan
- * that excluded some.
+ * longer of two times: the time in which this process did not run, by its own clock (it may have
+ * been stopped), and the time in which processes or the fabric had no core, as counted by the
+ * fabric's manager. A part of both counts as silence nevertheless, so that the wait ends at some
+ * time: an eighth of the bound for each late scan, and the part that emu_starved_ns() never
+ * excludes. The manager may count a time that this process has already noticed by its own clock. So
+ * that no time is excluded twice, the result is limited to the time since the last scan with a
+ * result above 0.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -165,7 +165,7 @@ static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
     return away_ns;
 }
 
-/* Exclude @away_ns from the time for which the peer has not answered. */
+/* Subtract @away_ns from the time for which the peer has not answered. */
 static void hello_exclude(struct nic_peer *peer, uint64_t now, uint64_t away_ns)
 {
     uint64_t most_ns = now - peer->hello_began_ns;
@@ -245,7 +245,7 @@ void nic_peer_given_up(struct fabemu *fab, struct nic_peer *peer, const struct e
     if (seg->hdr.len && seg->payload[0] == NIC_HELLO)
         peer->hello_pending = false;
     if (!seg->hdr.len || !peer_is_current(fab, peer, seg))
-        return;               /* the operations that waited for the segment have ended already */
+        return;               /* the operations that waited for the segment have already ended */
     if (!peer->incarnation) { /* there was no handshake yet, and the peer is unreachable */
         peer_connect_failed(fab, peer, NIC_BROKE_GIVEN_UP);
         return;
@@ -273,8 +273,8 @@ static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t
 /*
  * The fabric reports a drop to both processes of the pair. The segment was sent before loss->at_ns.
  * If we have broken the pair's streams since then, the segment belonged to an earlier epoch, and
- * only the peer has still to end its operations. If the segment was a hello, the hello is repeated.
- * If either process has a successor, no operation waits for it any more.
+ * only the peer must still end its operations. A hello needs no action, because it is repeated. If
+ * another process has replaced one of the two, no operation waits for it any more.
  */
 void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 {
@@ -332,9 +332,9 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
     peer->unanswered = false;
     if (peer->must_notify) {
         /*
-         * Until now the peer did not know the new epoch, and this process refused all messages that
-         * the peer sent under the old one. Receives posted meanwhile may wait for such a message,
-         * so they fail.
+         * Until now the peer did not know the new epoch, so this process refused all messages that
+         * the peer sent in the old one. Receives that were posted in this time may wait for such a
+         * message, so they fail.
          */
         peer->must_notify = false;
         nic_queue_fail_older(fab, peer->node, UINT64_MAX, false);
@@ -344,7 +344,7 @@ void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer)
         emu_list_add(&fab->ready, &peer->ready);
 }
 
-/* Take the epoch of the pair and the peer's incarnation from its hello, if they are new. */
+/* Adopt the epoch of the pair and the peer's incarnation from its hello, if they are new. */
 static void peer_learn(struct fabemu *fab, struct nic_peer *peer,
                        const struct nic_wire_hello *hello)
 {
@@ -370,7 +370,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
 
     nic_peer_check(fab, peer);
     if (hello->incarnation != peer->first) {
-        fab->counts.stranger++; /* the hello's sender has ended or disconnected meanwhile */
+        fab->counts.stranger++; /* the sender of the hello has ended or disconnected */
         return;
     }
     if (hello_is_premature(fab, peer, hello))

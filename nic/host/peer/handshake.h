@@ -15,7 +15,9 @@
 void nic_peer_connect_again(struct fabemu *fab);
 /** nic_peer_hello - handle a hello that arrived from the node of @peer. */
 void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_hello *hello);
-/** nic_peer_opened - note that the peer's process knows us, so that requests may be sent to it. */
+/**
+ * nic_peer_opened - note that the peer's process knows us: from now on requests may be sent to it.
+ */
 void nic_peer_opened(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_partitioned - end all operations with the node, because no route leads there. */
 void nic_peer_partitioned(struct fabemu *fab, struct nic_peer *peer);
@@ -45,8 +47,8 @@ void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_unknown - answer a segment with a wrong check by a hello, as often as allowed. */
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
 /**
- * nic_peer_probe - send a hello to check that the node can be reached. With acknowledgments the
- * network reports if the node cannot be reached.
+ * nic_peer_probe - send a hello to check that the node can be reached. Needs acknowledgments, with
+ * which the network reports that a node cannot be reached.
  */
 void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer);
 

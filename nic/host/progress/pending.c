@@ -18,7 +18,6 @@
 
 #define SCAN_MAX 64u /* operations examined per list */
 
-/* State while all pending operations are sampled once. */
 struct scan {
     struct fabemu *fab;
     struct emu_pending *pending;
@@ -41,7 +40,6 @@ static uint64_t op_since_ns(struct scan *scan, struct nic_op *op)
     return scan->now_ns - (uint64_t)(uint32_t)(now_ms - op->seen_ms) * 1000000u;
 }
 
-/* Replace @oldest with @op if @op is older. */
 static void op_scan(struct scan *scan, struct emu_pending_op *oldest, struct nic_op *op,
                     enum emu_pending_kind kind, enum emu_pending_state state)
 {
@@ -74,7 +72,10 @@ static enum emu_pending_kind op_kind(const struct nic_op *op)
     return kinds[op->kind];
 }
 
-/* If the receiver has not asked yet for the data of a long send, no receive matches the message. */
+/*
+ * If the receiver has not yet requested the data of a long message, no receive has matched the
+ * message.
+ */
 static enum emu_pending_state op_state(const struct nic_op *op)
 {
     bool asks = op->kind == NIC_OP_SEND && op->state == NIC_OP_WAITING && op->moved < op->bytes;
@@ -122,9 +123,9 @@ static void peers_scan(struct scan *scan)
 }
 
 /*
- * Count the queue's unexpected messages, and note the first. Messages that faster ranks have sent
- * in Open MPI's own collectives would hide the messages of the program. They count only if there
- * are no others.
+ * Count the queue's unexpected messages, and note the first. Messages of Open MPI's own
+ * collectives, which faster ranks have sent, would hide the messages of the program. So they count
+ * only if there are no others.
  */
 static void unexpected_scan(struct scan *scan, const struct fabemu_queue *queue)
 {
@@ -160,8 +161,8 @@ static void queues_scan(struct scan *scan)
 }
 
 /*
- * Sample the message that fabemu_inject() could not send. It is no operation, but its caller may
- * try again and again. It counts as pending until any request has been sent to that peer.
+ * Sample the message that fabemu_inject() could not send. There is no operation for it, but its
+ * caller may try again and again. It counts as pending until a request has been sent to that peer.
  */
 static void offer_scan(struct scan *scan)
 {

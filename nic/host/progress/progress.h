@@ -24,28 +24,31 @@ uint32_t nic_poll_app(struct fabemu *fab);
 
 /** nic_receive - receive a bounded number of segments. Returns the number. */
 uint32_t nic_receive(struct fabemu *fab);
-/** nic_receive_resume - handle the requests that had to wait because their queue was not open. */
+/** nic_receive_resume - handle requests that had to wait because their queue was not open. */
 void nic_receive_resume(struct fabemu *fab);
 
 /* --- wait.c ------------------------------------------------------------------------- */
 
 #define NIC_SLEEP_NS 10000000u /* longest sleep; a lost wake-up costs no more than this */
 /*
- * Length of a sleep from which the fabric may not wake us, and of the sleeps in fabemu_idle(),
- * because its caller may wait for something else.
+ * Length of a sleep from which the fabric may not wake us, and of a sleep in fabemu_idle(), whose
+ * caller may also wait for other events.
  */
 #define NIC_NAP_NS    50000u
 #define NIC_NAP_POLLS 8u /* polls before each sleep in fabemu_idle() */
-/* polls, of 50 us in all, before fabemu_idle() first sleeps if a yield lets the fabric run */
+/*
+ * polls (about 50 us in all) before the first sleep of fabemu_idle(), if a yield lets the fabric
+ * run
+ */
 #define NIC_NAP_PATIENCE 100u
-/* A thread that uses less CPU time than this between polls does nothing but wait. */
+/* A thread that uses less CPU time than this between polls is only waiting. */
 #define NIC_NAP_WORK_NS 4000u
 
 /**
  * nic_sleep - sleep until a segment arrives, for at most NIC_SLEEP_NS. If a segment waits for space
  * in the ring to the fabric, or has arrived and is not due yet, sleep for NIC_NAP_NS. The caller
- * has polled before without success. Lock: not held.
- * @seen_tail: tail of the ring from the fabric that the caller has seen.
+ * has polled without success. Lock: not held. @seen_tail: the tail of the down ring that the caller
+ * has seen.
  */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 
@@ -53,11 +56,14 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 
 #define NIC_WATCH_NS 1000000000u /* interval of nic_watch() */
 
-/** nic_watch - once per interval, send a hello to each peer for which an operation here waits. */
+/**
+ * nic_watch - once per interval, send a hello to each peer for which an operation of this process
+ * waits.
+ */
 void nic_watch(struct fabemu *fab);
 /**
  * nic_pending_show - report the oldest pending operations to the fabric (emu/hostif/pending.h). An
- * operation's age counts from the first report for which it was found.
+ * operation's age counts from the first report that contains it.
  */
 void nic_pending_show(struct fabemu *fab, uint64_t now_ns);
 

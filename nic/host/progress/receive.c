@@ -32,11 +32,10 @@
  * operation, and on some hosts a yield takes as long as receiving 100 segments.
  */
 #define NIC_RECEIVE_BURST   1024u
-#define NIC_RECEIVE_PUBLISH 64u /* the ring's slots are returned to the fabric after this many */
+#define NIC_RECEIVE_PUBLISH 64u /* after so many segments, their slots return to the fabric */
 
 /* --- requests: in order ------------------------------------------------------------- */
 
-/* Handle the request that has the next number. */
 static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     static void (*const handle[NIC_REQUEST_LAST + 1])(struct fabemu * fab, struct nic_peer * peer,
@@ -79,9 +78,8 @@ static void early_keep(struct fabemu *fab, struct nic_peer *peer, const struct e
 
 /*
  * Return whether this request would exceed the limit of messages to queues that are not open. Such
- * a request and all later ones stay in the reorder buffer, and the sender stops when its window is
- * full. While this process is detaching, every request is accepted, because no queue will be opened
- * any more.
+ * a request and all later requests stay in the reorder buffer, and the sender stops when its window
+ * is full. A process that is detaching accepts every request, because it will open no more queues.
  */
 static bool request_must_wait(const struct fabemu *fab, const struct nic_peer *peer,
                               const struct emu_seg *seg)
@@ -161,7 +159,7 @@ static void receive_cts(struct fabemu *fab, struct nic_peer *peer, const struct 
         op = NULL;
     }
     if (!op) {
-        if (cts.bytes) /* the operation was aborted here, but the peer waits for its data */
+        if (cts.bytes) /* this process has aborted the operation, but the peer waits for its data */
             nic_fin(fab, peer, cts.to, -ECANCELED);
         return;
     }
@@ -189,7 +187,10 @@ static bool fin_is_sane(const struct nic_op *op, int32_t status)
                   : nic_op_traits(op)->succeeds && op->moved == op->bytes;
 }
 
-/* Return whether the peer refused @op, a put or get, only because it serves too many requests. */
+/*
+ * Return whether @op is a put or get that the peer refused only because it serves too many
+ * requests.
+ */
 static bool fin_wants_retry(const struct nic_op *op, int32_t status)
 {
     return nic_op_traits(op)->again && status == -ENOBUFS && op->state == NIC_OP_WAITING &&
@@ -215,7 +216,7 @@ static void receive_fin(struct fabemu *fab, struct nic_peer *peer, const struct 
     }
 }
 
-/* Handle the result of an atomic of ours, which must contain the values if we asked for them. */
+/* Handle the result of an atomic of ours. It must contain values if we have requested them. */
 static void receive_result(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_result result;
@@ -253,7 +254,7 @@ static void get_has_all(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     nic_op_end(fab, op, 0);
 }
 
-/* What to do when all DATA has arrived, for the kinds of operations that receive DATA. */
+/* For each kind of operation that receives DATA, a function to call when all DATA has arrived. */
 static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *peer,
                                            struct nic_op *op) = {
     [NIC_OP_RECV] = recv_has_all,
@@ -261,7 +262,6 @@ static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *
     [NIC_OP_SERVE_PUT] = nic_memory_put_done,
 };
 
-/* Copy the @n bytes of a DATA segment to @offset of the operation's memory. */
 static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu_seg *seg,
                             uint64_t n)
 {
@@ -274,7 +274,6 @@ static inline void data_put(struct nic_op *op, uint64_t offset, const struct emu
     op->moved += n;
 }
 
-/* Return whether @op receives DATA and has space for @n bytes at @offset. */
 static inline bool data_fits(const struct nic_op *op, uint64_t offset, uint64_t n)
 {
     return has_all[op->kind] && op->state == NIC_OP_WAITING && offset <= op->bytes &&
@@ -325,8 +324,8 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
 }
 
 /*
- * A piece's header words and its struct nic_wire_data, which the next piece must repeat except for
- * the number.
+ * The header words and the struct nic_wire_data of the expected next piece. Except for the number,
+ * they are those of the last piece.
  */
 struct data_next {
     struct emu_hdr_words hdr;
@@ -355,9 +354,9 @@ static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 
 /*
  * Receive the pieces that follow @before, which was a full piece for @op. A piece that differs from
- * its predecessor only in its number would pass the same checks again, so these checks are skipped.
- * Removes at most @most pieces from the ring, and never the one that completes @op. Returns the
- * number of pieces.
+ * the one before only in its number would pass the same checks, so the checks are skipped. Removes
+ * at most @most pieces from the ring, and never the one that completes @op. Returns the number of
+ * pieces.
  */
 static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
                          uint32_t most)
@@ -462,7 +461,7 @@ static void receive_unicast(struct fabemu *fab, const struct emu_seg *seg)
         nic_leave_receive(fab, peer, seg, true);
 }
 
-/* --- the network's reports on our segments ------------------------------------------ */
+/* --- reports of the network about our segments ------------------------------------------ */
 
 /* Return whether this process may have sent @seg, to a node or to a group. */
 static bool sent_by_us(const struct fabemu *fab, const struct emu_seg *seg, uint8_t kind)

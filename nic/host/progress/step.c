@@ -16,9 +16,9 @@
 
 /*
  * Send words of groups first, so that a later segment cannot announce a word that is not set. Then
- * send answers, because peers wait for them, then segments of groups, then requests, peer by peer
- * in post order, and last bulk data, transfer by transfer in short bursts. Bulk data leaves slots
- * of the ring to the fabric free, so that a short message waits for few segments.
+ * send answers, because peers wait for them. Then send segments of groups, then requests (peer by
+ * peer, in post order), and last bulk data (transfer by transfer, in short bursts). Bulk data
+ * leaves some slots of the up ring free, so that a short message waits for few segments.
  */
 static uint32_t transmit(struct fabemu *fab)
 {
@@ -60,7 +60,7 @@ static bool watch_is_due(const struct fabemu *fab)
 }
 
 /* Count this step, and call nic_watch() when it is time. */
-static void watch_now_and_then(struct fabemu *fab)
+static void watch_if_due(struct fabemu *fab)
 {
     uint32_t steps = atomic_load_explicit(&fab->steps, memory_order_relaxed) + 1;
 
@@ -79,18 +79,18 @@ uint32_t nic_step(struct fabemu *fab)
     taken = nic_receive(fab);
     if (fab->hostif.down_head != atomic_load_explicit(&fab->seen_tail, memory_order_relaxed)) {
         emu_hostif_nic_consumed(&fab->hostif);
-        /* N1 pairs with N2: a thread that sees this tail also sees which requests these segments
-           completed. */
+        /* N1 pairs with N2: a thread that sees this tail also sees the requests that these segments
+           have completed. */
         atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_release);
     }
-    /* not before nic_receive(), which handles the last segments of processes that have ended */
+    /* after nic_receive(), because that handles the last segments of processes that have ended */
     if (has_endings(fab))
         nic_peer_check_all(fab);
     if (!emu_list_empty(&fab->connecting))
         nic_peer_connect_again(fab);
     if (!emu_list_empty(&fab->again))
         taken += nic_word_again(fab);
-    watch_now_and_then(fab);
+    watch_if_due(fab);
     return taken + transmit(fab);
 }
 
@@ -107,8 +107,8 @@ uint32_t nic_poll(struct fabemu *fab)
 
 /*
  * Return whether a step would do nothing. The lock is not needed: if another thread is just adding
- * work, the next poll finds it. N2 pairs with N1: a thread that sees the tail also sees which
- * requests the segments completed.
+ * work, the next poll finds it. N2 pairs with N1: a thread that sees the tail also sees the
+ * requests that the segments have completed.
  */
 static bool nothing_to_do(const struct fabemu *fab)
 {
@@ -129,10 +129,8 @@ uint32_t nic_poll_app(struct fabemu *fab)
         return 0; /* a forked child must not use the host interface of its parent */
     /* concurrent threads may lose a count */
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed);
-    if (atomic_load_explicit(&fab->blocked, memory_order_relaxed))
-        atomic_store_explicit(&fab->blocked, false, memory_order_relaxed);
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
-        /* this thread is awake, so the fabric need not wake one */
+        /* this thread is awake, so the fabric need not wake any thread */
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed);
     return nothing_to_do(fab) ? 0 : nic_poll(fab);
 }

@@ -3,16 +3,16 @@
  * thread.c - the adapter's thread: steps the adapter when no thread of the application does.
  *
  * Every 10 ms (NIC_SLEEP_NS) it checks whether a thread of the application polls. If none does, it
- * steps the adapter until there is nothing to do, and then sleeps until the fabric wakes it. With
- * --threads device it always steps, even if the application polls. This is not the default, because
- * on a host with few cores every message would wait for a thread switch.
+ * steps the adapter until there is nothing to do, and then sleeps until the fabric wakes it. It
+ * takes over earlier after fabemu_block(), and after fabemu_hand_over() when a segment arrives.
+ * With --threads device it always steps, even if the application polls. This is not the default,
+ * because on a host with few cores every message would wait for a thread switch.
  */
 #include "nic/host/progress/progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "emu/util/now.h"
 #include "emu/util/wait.h"
 #include "nic/host/base/base.h"
 
@@ -21,28 +21,12 @@
 struct nic_thread {
     struct fabemu *fab;
     pthread_t id;
-    pthread_mutex_t lock;
-    pthread_cond_t stopped;
-    bool stop; /* protected by lock */
+    _Atomic bool stop;
 };
 
-/*
- * Sleep for @ns (0: do not), or until the thread must stop or fabemu_block() wakes it. Returns
- * whether it must stop.
- */
-static bool thread_stops(struct nic_thread *t, uint64_t ns)
+static bool thread_stops(struct nic_thread *t)
 {
-    bool stop;
-
-    pthread_mutex_lock(&t->lock);
-    if (ns && !t->stop) {
-        struct timespec until = nic_until(ns);
-
-        pthread_cond_timedwait(&t->stopped, &t->lock, &until);
-    }
-    stop = t->stop;
-    pthread_mutex_unlock(&t->lock);
-    return stop;
+    return atomic_load_explicit(&t->stop, memory_order_relaxed);
 }
 
 /* Step the adapter until there is nothing to do, then sleep until a segment arrives. */
@@ -54,7 +38,7 @@ static void thread_serve(struct nic_thread *t)
     while (idle <= THREAD_SPINS) {
         if (nic_poll(fab)) {
             idle = 0;
-            if (thread_stops(t, 0))
+            if (thread_stops(t))
                 return;
         } else {
             emu_wait_round(idle++, false); /* spin */
@@ -63,46 +47,42 @@ static void thread_serve(struct nic_thread *t)
     nic_sleep(fab, atomic_load_explicit(&fab->seen_tail, memory_order_acquire)); /* N2 */
 }
 
+static uint32_t polls_of(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->polls, memory_order_relaxed);
+}
+
 static void *thread_main(void *argument)
 {
     struct nic_thread *t = argument;
     struct fabemu *fab = t->fab;
-    bool always = fab->hostif.shared->device_threads;
+    struct emu_hostif_shared *shared = fab->hostif.shared;
     uint32_t seen = 0;
 
-    while (!thread_stops(t, 0)) {
-        uint32_t polls = atomic_load_explicit(&fab->polls, memory_order_relaxed);
-
-        if (always || polls == seen || atomic_load_explicit(&fab->blocked, memory_order_relaxed)) {
+    while (!thread_stops(t)) {
+        if (shared->device_threads || polls_of(fab) == seen) {
             thread_serve(t);
-        } else { /* the application polls */
-            seen = polls;
-            thread_stops(t, NIC_SLEEP_NS);
+            continue;
         }
+        seen = polls_of(fab);
+        if (emu_hostif_nic_stand_by(shared, NIC_SLEEP_NS))
+            seen = polls_of(fab); /* the application has left the adapter to this thread */
     }
     return NULL;
 }
 
-void fabemu_block(struct fabemu *fab)
+void fabemu_hand_over(struct fabemu *fab)
 {
-    struct nic_thread *t = fab->thread;
-
-    if (nic_is_defunct(fab) || !t)
-        return;
-    pthread_mutex_lock(&t->lock);
-    atomic_store_explicit(&fab->blocked, true, memory_order_relaxed);
-    pthread_cond_signal(&t->stopped);
-    pthread_mutex_unlock(&t->lock);
-    /* the thread may be asleep in nic_sleep(); the application's polls since then have told the
-       fabric not to wake it */
-    emu_hostif_nic_wake(fab->hostif.shared);
+    if (!nic_is_defunct(fab))
+        emu_hostif_nic_hand_over(fab->hostif.shared);
 }
 
-static void thread_free(struct nic_thread *t)
+void fabemu_block(struct fabemu *fab)
 {
-    pthread_cond_destroy(&t->stopped);
-    pthread_mutex_destroy(&t->lock);
-    free(t);
+    if (nic_is_defunct(fab))
+        return;
+    emu_hostif_nic_hand_over(fab->hostif.shared);
+    emu_hostif_nic_wake(fab->hostif.shared);
 }
 
 int nic_thread_start(struct nic_thread **ret, struct fabemu *fab)
@@ -113,11 +93,9 @@ int nic_thread_start(struct nic_thread **ret, struct fabemu *fab)
     if (!t)
         return -ENOMEM;
     t->fab = fab;
-    pthread_mutex_init(&t->lock, NULL);
-    nic_cond_init(&t->stopped);
     err = nic_spawn(&t->id, thread_main, t);
     if (err)
-        thread_free(t);
+        free(t);
     else
         *ret = t;
     return err;
@@ -127,12 +105,9 @@ void nic_thread_stop(struct nic_thread *t)
 {
     if (!t)
         return;
-    pthread_mutex_lock(&t->lock);
-    t->stop = true;
-    pthread_cond_signal(&t->stopped);
-    pthread_mutex_unlock(&t->lock);
-    /* the thread may be asleep in nic_sleep(), for at most NIC_SLEEP_NS */
+    atomic_store_explicit(&t->stop, true, memory_order_relaxed);
+    /* if the thread is just falling asleep, it sleeps for at most NIC_SLEEP_NS */
     emu_hostif_nic_wake(t->fab->hostif.shared);
     pthread_join(t->id, NULL);
-    thread_free(t);
+    free(t);
 }

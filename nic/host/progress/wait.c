@@ -21,10 +21,10 @@ static bool nic_is_oversubscribed(const struct fabemu *fab)
 
 /*
  * Sleep until a segment arrives, or for @most_ns, which is at least NIC_NAP_NS. The caller has
- * yielded before without success. The sleep lasts only NIC_NAP_NS if a segment waits for space in
- * the ring to the fabric, because the fabric does not wake us when there is space. It also lasts
- * only NIC_NAP_NS if a segment has arrived that is not due yet or that another thread is handling.
- * Yielding instead would be an unbounded busy wait, because a link may be down for seconds.
+ * yielded without success. The sleep lasts only NIC_NAP_NS if a segment waits for space in the ring
+ * to the fabric, because the fabric does not wake us when there is space. It also lasts only
+ * NIC_NAP_NS if a segment has arrived that is not due yet or that another thread is handling. To
+ * yield instead would be an unlimited busy wait, because a link may be down for seconds.
  */
 static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_ns)
 {
@@ -48,14 +48,13 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
  * With sched_autogroup, Linux schedules each session as a group, and a yield lets only threads of
  * the same session run. If the fabric or a peer is in another session, it would wait until the
  * scheduler preempts this thread. So a thread that only polls sleeps now and then. We recognise
- * such a thread by its CPU time between several polls. A thread that computes between polls must
- * not be delayed, but it may poll twice in a row, as MPI_Iprobe does. The CPU time of the polls
- * themselves is not counted, because a single yield may take longer than what we regard as
- * computing.
+ * such a thread by its CPU time between several polls: several, because a thread that computes, and
+ * must not be delayed, may poll twice in a row, as MPI_Iprobe does. The CPU time of the polls
+ * themselves is not counted, because a single yield may take longer than NIC_NAP_WORK_NS.
  *
  * A sleep costs the worker a system call to wake this thread, and this thread a scheduling delay.
  * Together these take twice as long as an operation of 15 us. So if the fabric is in this session,
- * where a yield lets it run, the first sleep begins only after most waits have ended.
+ * where a yield lets it run, the first sleep begins at a time when most waits have ended.
  */
 void fabemu_idle(const struct fabemu *fab, unsigned rounds)
 {
@@ -64,7 +63,7 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
     static _Thread_local struct {
         uint64_t left_ns;   /* the thread's CPU time after the last poll; 0: unknown */
         uint64_t worked_ns; /* CPU time between polls since the last sleep */
-        unsigned polls;     /* polls since the last sleep, or since computing was found */
+        unsigned polls;     /* polls since the last sleep, or since the thread last computed */
     } since;
 
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN) {

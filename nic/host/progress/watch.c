@@ -3,9 +3,9 @@
  * watch.c - check regularly that peers for which an operation of this process waits still answer.
  *
  * The hello of peer/handshake.c serves as a keepalive: it is sent about once a second to each such
- * peer. A peer for which only a receive waits may be silent for any time, because it has not been
- * asked for anything. With acknowledgments the network still reports whether such a peer can be
- * reached.
+ * peer. If only a receive waits for a peer, the peer may be silent for any time, because this
+ * process has sent it no request. With acknowledgments the network still reports whether such a
+ * peer can be reached.
  */
 #include "emu/util/now.h"
 #include "nic/host/progress/progress.h"
@@ -34,7 +34,7 @@ static void queue_probe(struct fabemu *fab)
     }
 }
 
-/* Return whether this process waits for the peer without a waiting operation in fab->slots. */
+/* Return whether this process waits for the peer, apart from operations in fab->slots. */
 static bool peer_is_awaited(const struct nic_peer *peer)
 {
     if (!peer->sendq.next)

@@ -4,8 +4,8 @@
  *
  * An element of at most 8 bytes that is not a complex number is a word. Words are changed by a loop
  * of compare and exchange. The loop is sequentially consistent, because the library does not know
- * how other processes use the word. Other elements are read and written under the adapter's lock,
- * which only protects them from atomics that this adapter executes.
+ * how the program uses the word. Other elements are read and written under the adapter's lock,
+ * which protects them only from other atomics that this adapter executes.
  */
 #include "nic/host/rx/atomic.h"
 
@@ -16,11 +16,10 @@
 
 #define ELEMENT_MOST 32 /* bytes of the largest element */
 
-/* The properties of an operation. */
 struct atomic_op {
     uint8_t operands; /* nic_atomic_operands() */
-    /* an enum emu_op that applies to the same types. It also computes the new value, unless
-       element_after() does that for this operation */
+    /* an enum emu_op that applies to the same types, and computes the new value unless
+       element_after() does */
     uint8_t like;
     /* bits of enum emu_relation: write the operand if the value to compare with has one of these
        relations to the element; 0: the operation does not compare values */
@@ -55,7 +54,10 @@ unsigned nic_atomic_operands(unsigned op)
     return op < FABEMU_ATOMIC_OPS ? ops[op].operands : 0;
 }
 
-/* Return the size of an element, a power of two; 0 for pairs, the only types without sums. */
+/*
+ * Return the size of an element, a power of two. Returns 0 for pairs, the only types to which
+ * EMU_SUM does not apply.
+ */
 static size_t element_bytes(unsigned type)
 {
     return emu_combine_bytes[EMU_SUM][type];
@@ -66,7 +68,8 @@ size_t fabemu_atomic_most(unsigned op, unsigned type)
     if (op >= FABEMU_ATOMIC_OPS || !emu_combine_ok(ops[op].like, type))
         return 0;
     if (op == FABEMU_ATOMIC_CAS && element_bytes(type) > sizeof(uint64_t))
-        return 0; /* CAS compares bits; equal values of a long double may differ in unused bits */
+        /* CAS compares bits, and equal values of a long double may differ in unused bits */
+        return 0;
     return NIC_ATOMIC_BYTES >> (__builtin_ctzl(element_bytes(type)) + (ops[op].operands > 1));
 }
 
@@ -94,7 +97,10 @@ static const uint8_t *next_compare(const struct nic_atomic *a)
     return a->operands + a->bytes + a->done;
 }
 
-/* @after holds the operand. Keep its bits that are set in @mask; take the others from @element. */
+/*
+ * @after holds the operand. Keep the bits of it that are set in @mask; take the other bits from
+ * @element.
+ */
 static void mask_bits(uint8_t *after, const uint8_t *mask, const uint8_t *element, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)

@@ -5,27 +5,29 @@
 
 #include "nic/fabemu.h"
 
-/* A request to change an array of elements. */
 struct nic_atomic {
     unsigned op;             /* enum fabemu_atomic_op */
     unsigned type;           /* enum fabemu_type to which @op applies */
-    size_t bytes;            /* of all elements */
-    size_t done;             /* bytes of elements that were changed */
+    size_t bytes;            /* size of all elements */
+    size_t done;             /* size of the elements that were changed */
     const uint8_t *operands; /* any alignment; the values to compare with follow them */
     uint8_t *before;         /* receives the previous values; any alignment */
 };
 
 /**
- * nic_atomic_operands - return how many arrays a request with @op carries: 0; 1, operands; 2,
- * operands and values to compare with. Pure.
+ * nic_atomic_operands - return how many arrays a request with @op contains. 0: none; 1: operands;
+ * 2: operands and values to compare with. Pure.
  */
 unsigned nic_atomic_operands(unsigned op);
-/** nic_atomic_fits - return whether @piece has whole elements, aligned as they must be. Pure. */
+/**
+ * nic_atomic_fits - return whether @piece consists of whole elements with the necessary alignment.
+ * Pure.
+ */
 bool nic_atomic_fits(unsigned type, const struct fabemu_iov *piece);
 /**
- * nic_atomic_apply - change the next elements, which are in @piece: nic_atomic_fits() holds for it.
- * The change of a word (see atomic.c) is sequentially consistent. Lock: held, which protects other
- * elements.
+ * nic_atomic_apply - change the next elements, which are in @piece; nic_atomic_fits() must hold for
+ * @piece. The change of a word (see atomic.c) is sequentially consistent. Lock: held, which
+ * protects other elements.
  */
 void nic_atomic_apply(struct nic_atomic *atomic, const struct fabemu_iov *piece);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.c - arriving messages: copy them into the receive that matches, or keep them.
+ * message.c - messages that arrive: copy them into the receive that matches, or keep them.
  *
- * The segments of one eager message are dispatched in order, so at most one message of each peer is
- * incomplete (peer->filling). An RTS announces a long message, which waits at its sender until we
- * ask for it by a CTS. A FIN ends a transfer (base/wire.h).
+ * The segments of an eager message are dispatched in order, so at most one eager message of each
+ * peer is incomplete (peer->filling). An RTS announces a long message, which waits at its sender
+ * until we ask for it by a CTS. A FIN ends a transfer (base/wire.h).
  */
 #include "nic/host/rx/message.h"
 
@@ -90,7 +90,7 @@ static void receive_fill_request(struct nic_recv *recv, uint32_t node, uint64_t 
     recv->watched.number = (uint16_t)number;
 }
 
-/* Ask for a message that waits at its sender under @id. */
+/* Request a message that waits at its sender; @id is the sender's id. */
 static void receive_fetch(struct fabemu *fab, struct nic_peer *peer, struct nic_recv *recv,
                           uint32_t id, uint64_t bytes)
 {
@@ -270,7 +270,7 @@ static void message_confirm(struct fabemu *fab, struct nic_peer *peer, uint32_t 
         nic_fin(fab, peer, id, status);
 }
 
-/* Note where the rest of an arriving message goes. */
+/* Store the destination of the rest of an arriving message. */
 static void fill_begin(struct nic_peer *peer, struct nic_recv *recv, struct fabemu_message *msg,
                        const struct nic_wire_msg *wire, uint64_t got)
 {
@@ -323,7 +323,7 @@ void nic_message_eager(struct fabemu *fab, struct nic_peer *peer, const struct e
     message_confirm(fab, peer, wire.id, 0);
 }
 
-/* Note that the message is no longer arriving. Returns where it was going. */
+/* Note that the message is no longer arriving. Returns its destination. */
 static struct nic_fill fill_take(struct nic_peer *peer)
 {
     struct nic_fill fill = peer->fill;
@@ -379,7 +379,7 @@ void nic_message_break(struct fabemu *fab, struct nic_peer *peer, int status)
     if (msg->recv) {
         nic_op_end(fab, &msg->recv->op, status);
         msg_free(fab, msg);
-        /* messages to queues that are not open count against a limit, so keep no broken one */
+        /* messages to queues that are not open count against a limit, so keep no broken message */
     } else if (!msg->queue->open) {
         peer->parked--;
         msg_free(fab, msg);
@@ -402,7 +402,7 @@ void nic_message_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu
         receive_fill_request(recv, peer->node, peer->incarnation, &wire, seg->hdr.seq);
         receive_fetch(fab, peer, recv, wire.id, wire.bytes);
     } else if (!message_keep(fab, peer, queue, &wire, true, seg->hdr.seq) && !fab->leaving) {
-        /* if we are detaching, our answer to the sender's disconnect ends its send instead */
+        /* no FIN while we detach: the exchange of disconnects ends the sender's operation */
         nic_fin(fab, peer, wire.id, message_refusal(fab, queue));
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* message.h - copy arriving messages into the receives that match, or keep them. Lock: held. */
+/* message.h - copy messages that arrive into the receives that match, or keep them. Lock: held. */
 #ifndef NIC_MESSAGE_H
 #define NIC_MESSAGE_H
 

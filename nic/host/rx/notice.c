@@ -2,9 +2,9 @@
 /*
  * notice.c - notices, which tell a process that all bytes of a put to its memory have arrived.
  *
- * A queue keeps notices in lists of their own, so that message matching does not see them. The
- * receive of a notice is not reported to the fabric as pending, because a program may always have
- * such a receive posted without waiting for it.
+ * A queue keeps notices in separate lists, so that message matching does not see them. The receive
+ * of a notice is not reported to the fabric as pending, because a program may keep such a receive
+ * posted all the time without waiting for it.
  */
 #include "nic/host/rx/notice.h"
 

@@ -45,7 +45,8 @@ struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *op
     op->moved += bytes < iov.bytes ? bytes : iov.bytes;
     *open = req && op->bytes - op->moved >= multi->min_bytes;
     if (!*open) {
-        multi->watched.began_ns = 0; /* each message is reported to the fabric, the buffer is not */
+        /* each message is reported to the fabric, but not the buffer */
+        multi->watched.began_ns = 0;
         nic_op_end(multi->queue->fab, op, req ? 0 : -ENOMEM);
     }
     return recv;
@@ -138,7 +139,8 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
     struct nic_op *op = &recv->op;
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
-    if (op->state == NIC_OP_WAITING) /* the sender must not wait for this receive, nor send more */
+    /* let the sender neither wait for this receive nor send more data */
+    if (op->state == NIC_OP_WAITING)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     if (peer && peer->fill.recv == recv)
         peer->fill.recv = NULL;
@@ -183,7 +185,7 @@ static void unexpected_end(struct fabemu_queue *queue)
     }
 }
 
-/* Let no queue share a queue that closes. */
+/* End the sharing of a shared receive queue that is being closed. */
 static void sharing_end(struct fabemu_queue *shared)
 {
     emu_each_listed (struct fabemu_queue, queue, &shared->fab->opened, opened)

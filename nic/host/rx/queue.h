@@ -12,10 +12,12 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/wire.h"
 
-/* Most messages from one node that are kept for queues that are not open. Further messages wait at
-   that sender, without delaying other senders. */
+/*
+ * Most messages from one node that are kept for queues that are not open. Further messages of that
+ * node wait at the sender, and do not delay other senders.
+ */
 #define NIC_PARKED_MAX 4096u
-#define NIC_NUMBERS    65536u /* of queues to which peers can send */
+#define NIC_NUMBERS    65536u /* number of queues to which peers can send */
 /* shared receive queues have the ids from NIC_NUMBERS up */
 #define NIC_QUEUES (NIC_NUMBERS + 4096u)
 
@@ -28,7 +30,7 @@ struct fabemu_message {
     uint32_t src_node;
     uint64_t src_incarnation;
     uint32_t check;  /* nic_check() in its first segment */
-    bool rts;        /* the message is still at its sender, which knows it by wire.id */
+    bool rts;        /* the message is still at its sender, where it has the id wire.id */
     bool whole;      /* the whole message is in buf */
     bool broken;     /* the rest will not arrive, so a receive that matches it fails */
     uint8_t pool;    /* index of the free list for buffers of this size */
@@ -39,7 +41,7 @@ struct fabemu_message {
 
 struct fabemu_queue {
     struct fabemu *fab;
-    /* the queue whose lists hold the messages to this one: itself, or a shared receive queue */
+    /* the queue in whose lists this queue's messages are: itself, or a shared receive queue */
     struct fabemu_queue *receiver;
     struct emu_list posted;     /* receives, oldest first */
     struct emu_list unexpected; /* messages, oldest first */
@@ -50,7 +52,7 @@ struct fabemu_queue {
     struct emu_list opened;   /* entry in fab->opened */
     struct nic_access_events events;
     uint32_t id;
-    /* fabemu_queue_open_counted(): number of references; 0: not opened by it */
+    /* fabemu_queue_open_counted(): number of references; 0: not opened by this function */
     uint32_t refs;
     bool open;          /* false: messages arrived for it before fabemu_queue_open() */
     bool announced;     /* fabemu_queue_announce() was called */
@@ -58,10 +60,10 @@ struct fabemu_queue {
     /* the group of fabemu_group_queue(); NULL: none. Only nic/host/group reads the group itself */
     const struct fabemu_group *group;
     bool broken; /* the group is broken: receives end, and messages are refused */
-    /* of fabemu_queue_on_loss() */
+    /* the function given to fabemu_queue_on_loss() */
     void (*lost)(struct fabemu_queue *queue, const struct fabemu_req *failed, void *arg);
     void *lost_arg;
-    /* messages to this node were lost, and no error has reported that yet; FABEMU_ANY_NODE: none */
+    /* node to which messages were lost, if no error has reported that yet; FABEMU_ANY_NODE: none */
     uint32_t lost_to;
 };
 
@@ -69,13 +71,16 @@ struct fabemu_queue {
 struct nic_recv {
     struct nic_op op;
     struct nic_watched watched;
-    uint64_t tag, ignore; /* the wanted tag, and a mask of its bits that need not match */
+    uint64_t tag, ignore; /* the tag, and a mask of its bits that need not match */
     struct fabemu_queue *queue;
-    int32_t status; /* once matched: the status with which it will complete */
-    uint32_t from;  /* the wanted queue of the sender, or FABEMU_ANY_QUEUE */
-    /* of struct fabemu_multi; op.moved says how much of the buffer has been given to messages */
+    int32_t status; /* after the match: the status with which it will complete */
+    uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
+    /* next of struct fabemu_multi; op.moved is the part of the buffer that messages have got */
     struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
-    uint64_t min_bytes;
+    union {
+        uint64_t min_bytes; /* of struct fabemu_multi */
+        uint32_t queue_id;  /* of one message: the queue, which may close before an armed start */
+    };
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_recv_of, struct nic_recv, op);
 static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_op_report()");
@@ -83,18 +88,17 @@ static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_
 /** nic_queue_at - return queue @id, creating it (not open) if necessary; NULL: no memory. */
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint32_t id);
 /**
- * nic_queue_match - return the oldest posted receive that matches a message of @bytes, no longer in
- * the list; NULL: none matches. From a receive of several messages it takes the one for this
- * message.
- * @incarnation: of the sender.
+ * nic_queue_match - find the oldest posted receive that matches a message of @bytes, and remove it
+ * from the list. NULL: none matches. Of a receive for several messages, return the part for this
+ * message. @incarnation: of the sender.
  */
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
                                  uint64_t incarnation, uint64_t tag, uint64_t bytes);
 /**
  * nic_multi_next - take from @multi, a receive of several messages, a receive for one message of
- * @bytes. If too little space is left then, complete @multi.
- * @open: receives whether @multi takes more messages; if not, the caller must not use it any more.
- * NULL: there was no memory, so @multi has failed.
+ * @bytes. If too little space is left, complete @multi. @open: receives whether @multi takes more
+ * messages; if not, the caller must not use it any more. NULL: there is no memory, so @multi has
+ * failed.
  */
 struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *open);
 /**
@@ -104,7 +108,7 @@ struct nic_recv *nic_multi_next(struct nic_recv *multi, uint64_t bytes, bool *op
 struct fabemu_message *nic_queue_find(struct fabemu_queue *queue, struct fabemu_source want,
                                       uint64_t incarnation, uint64_t tag, uint64_t ignore);
 
-/** nic_receive_abandon - cancel a receive; the rest of its message is dropped. */
+/** nic_receive_abandon - cancel a receive, and drop the rest of its message. */
 void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv);
 /**
  * nic_queue_fail_older - fail posted receives from incarnations of @node below @first, because
@@ -125,7 +129,7 @@ void nic_queue_share(struct fabemu_queue *queue, struct fabemu_queue *shared);
 void nic_queue_break(struct fabemu_queue *queue);
 /** nic_queue_free - close the queue: end its receives and drop its messages. */
 void nic_queue_free(struct fabemu_queue *queue);
-/** nic_queue_forget_event - let no queue count in @event any more, because it closes. */
+/** nic_queue_forget_event - let no queue count in @event, which is being closed. */
 void nic_queue_forget_event(struct fabemu *fab, const struct fabemu_event *event);
 void nic_queue_release(struct fabemu *fab);
 

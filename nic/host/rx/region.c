@@ -141,13 +141,56 @@ unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64
     return count ? count : 1;
 }
 
-/* End the transfers of peers to or from the region, and notify the peers. */
-static void region_fail(struct fabemu *fab, const struct nic_region *region, int status)
+static void region_free(void *region)
+{
+    free(((struct nic_region *)region)->parts);
+    free(region);
+}
+
+/* Return the part that contains address @at, or the first that begins after it; NULL: none. */
+static struct fabemu_iov *part_from(const struct nic_region *region, uint64_t at)
+{
+    struct fabemu_iov *found = NULL;
+
+    for (size_t i = 0; i < region->part_count; i++) {
+        struct fabemu_iov *part = &region->parts[i];
+
+        if ((uintptr_t)part->base + part->bytes > at && (!found || part->base < found->base))
+            found = part;
+    }
+    return found;
+}
+
+bool nic_region_parts_hold(const struct nic_region *region, uint64_t offset, uint64_t bytes)
+{
+    while (bytes) { /* an access may cover several parts without gaps between them */
+        const struct fabemu_iov *part = part_from(region, offset);
+        uint64_t left;
+
+        if (!part || (uintptr_t)part->base > offset)
+            return false;
+        left = (uintptr_t)part->base + part->bytes - offset;
+        left = left < bytes ? left : bytes;
+        offset += left;
+        bytes -= left;
+    }
+    return true;
+}
+
+/*
+ * End the transfers of peers to or from the region, and notify the peers.
+ * @part: NULL, or memory that is to be removed from the region: end only transfers that use it.
+ */
+static void region_fail(struct fabemu *fab, const struct nic_region *region,
+                        const struct fabemu_iov *part, int status)
 {
     for (uint32_t i = 1; i < fab->slot_count; i++) {
         struct nic_op *op = fab->slots[i].op;
 
         if (!op || !nic_op_traits(op)->serves || nic_serve_of(op)->region != region)
+            continue;
+        if (part && ((uintptr_t)op->iov[0].base >= (uintptr_t)part->base + part->bytes ||
+                     (uintptr_t)op->iov[0].base + op->bytes <= (uintptr_t)part->base))
             continue;
         nic_fin(fab, nic_peer(fab, op->node), op->remote, status);
         nic_op_end(fab, op, status);
@@ -158,7 +201,7 @@ void nic_region_drop(struct fabemu *fab, struct nic_region *region)
 {
     struct nic_region **at = &fab->symmetric;
 
-    region_fail(fab, region, -EACCES);
+    region_fail(fab, region, NULL, -EACCES);
     if (region->group) {
         while (*at != region)
             at = &(*at)->symmetric;
@@ -168,16 +211,17 @@ void nic_region_drop(struct fabemu *fab, struct nic_region *region)
     } else {
         fab->regions[region->key & KEY_INDEX_MASK] = NULL;
     }
-    free(region);
+    region_free(region);
 }
 
 /* Groups have released their symmetric regions. */
 void nic_region_release(struct fabemu *fab)
 {
     for (uint32_t i = 0; i < fab->region_count; i++)
-        free(fab->regions[i]);
+        if (fab->regions[i])
+            region_free(fab->regions[i]);
     free(fab->regions);
-    tdestroy(fab->chosen, free);
+    tdestroy(fab->chosen, region_free);
     fab->chosen = NULL;
 }
 
@@ -220,9 +264,11 @@ static int region_init(const struct fabemu_iov *iov, unsigned iovs, unsigned acc
                   : nic_fail(-EINVAL, "a region has 1 to %d pieces, not %u", NIC_IOVS, iovs);
 
     *init = (struct nic_region){
-        .access = access & ~(FABEMU_BY_ADDRESS | FABEMU_CHOSEN_KEY | FABEMU_TRAPS),
+        .access = access &
+                  ~(FABEMU_BY_ADDRESS | FABEMU_CHOSEN_KEY | FABEMU_BY_PARTS | FABEMU_TRAPS),
         .traps = access & FABEMU_TRAPS,
         .chosen = access & FABEMU_CHOSEN_KEY,
+        .by_parts = access & FABEMU_BY_PARTS,
         .pieces = iovs,
     };
     for (unsigned i = 0; i < iovs && !err; i++) {
@@ -235,6 +281,12 @@ static int region_init(const struct fabemu_iov *iov, unsigned iovs, unsigned acc
         err = nic_fail(-ENOTSUP, "FABEMU_TRAPS needs Linux 5.14 or later");
     if (!err && access & FABEMU_BY_ADDRESS)
         init->origin = (uintptr_t)iov[0].base;
+    if (!err && init->by_parts) {
+        if (init->bytes)
+            return nic_fail(-EINVAL, "a region of parts has no memory at first");
+        init->piece[0] = (struct fabemu_iov){.base = NULL, .bytes = SIZE_MAX};
+        init->pieces = 1;
+    }
     return err;
 }
 
@@ -277,6 +329,72 @@ int fabemu_unregister(struct fabemu *fab, uint64_t key)
         nic_region_drop(fab, region);
     nic_unlock(fab);
     return region ? 0 : nic_fail(-ENOENT, "no such key");
+}
+
+/* Find a region of parts. Returns NULL, with the error in @err, if @key names none. */
+static struct nic_region *parts_find(struct fabemu *fab, uint64_t key, int *err)
+{
+    struct nic_region *region = nic_region_find(fab, key);
+
+    if (region && region->by_parts)
+        return region;
+    *err = nic_fail(-ENOENT, "no such region of parts");
+    return NULL;
+}
+
+static int part_add(struct nic_region *region, const struct fabemu_iov *part)
+{
+    struct fabemu_iov *next = part_from(region, (uintptr_t)part->base), *parts;
+
+    if (next && (uintptr_t)next->base < (uintptr_t)part->base + part->bytes)
+        return nic_fail(-EEXIST, "a part of this memory is in the region already");
+    parts = realloc(region->parts, (region->part_count + 1) * sizeof *parts);
+    if (!parts)
+        return -ENOMEM;
+    parts[region->part_count++] = *part;
+    region->parts = parts;
+    return 0;
+}
+
+int fabemu_region_add(struct fabemu *fab, uint64_t key, void *addr, size_t bytes)
+{
+    const struct fabemu_iov part = {.base = addr, .bytes = bytes};
+    struct nic_region *region;
+    int err = nic_region_check(addr, bytes, 0);
+
+    if (!err && (!bytes || bytes == SIZE_MAX))
+        err = nic_fail(-EINVAL, "a part of a region has 1 to SIZE_MAX - 1 bytes");
+    if (err)
+        return err;
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
+    nic_lock(fab);
+    region = parts_find(fab, key, &err);
+    if (region)
+        err = part_add(region, &part);
+    nic_unlock(fab);
+    return err;
+}
+
+int fabemu_region_remove(struct fabemu *fab, uint64_t key, const void *addr)
+{
+    struct nic_region *region;
+    struct fabemu_iov *part;
+    int err = 0;
+
+    if (nic_is_defunct(fab))
+        return nic_fail_defunct();
+    nic_lock(fab);
+    region = parts_find(fab, key, &err);
+    part = region ? part_from(region, (uintptr_t)addr) : NULL;
+    if (part && part->base == addr) {
+        region_fail(fab, region, part, -EACCES);
+        *part = region->parts[--region->part_count];
+    } else if (region) {
+        err = nic_fail(-ENOENT, "no part of the region begins there");
+    }
+    nic_unlock(fab);
+    return err;
 }
 
 int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned access,

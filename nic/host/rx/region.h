@@ -24,8 +24,11 @@ struct nic_region {
     /* the offset by which a peer names the first byte: 0, or with FABEMU_BY_ADDRESS its address */
     uint64_t origin;
     unsigned access;
-    bool chosen; /* the application has chosen the key */
-    bool traps;  /* FABEMU_TRAPS: test whether pages are mapped */
+    bool chosen;              /* the application has chosen the key */
+    bool traps;               /* FABEMU_TRAPS: test whether pages are mapped */
+    bool by_parts;            /* FABEMU_BY_PARTS: the region is what the next two describe */
+    struct fabemu_iov *parts; /* memory that peers may access; they do not overlap */
+    size_t part_count;
     struct nic_access_events events;
     struct fabemu_group *group;   /* the group of a symmetric region; else NULL */
     struct nic_region *symmetric; /* next in fab->symmetric */
@@ -46,6 +49,9 @@ void nic_region_release(struct fabemu *fab);
 /** nic_region_forget_event - let no region count in @event any more, because it closes. */
 void nic_region_forget_event(struct fabemu *fab, struct fabemu_event *event);
 
+/** nic_region_parts_hold - nic_region_holds() for a region of parts. Pure. */
+bool nic_region_parts_hold(const struct nic_region *region, uint64_t offset, uint64_t bytes);
+
 /** nic_region_holds - return whether the @bytes at a peer's @offset lie inside the region. Pure. */
 static inline bool nic_region_holds(const struct nic_region *region, uint64_t offset,
                                     uint64_t bytes)
@@ -53,6 +59,8 @@ static inline bool nic_region_holds(const struct nic_region *region, uint64_t of
     /* an offset below the origin wraps around and is then too large */
     uint64_t at = offset - region->origin;
 
+    if (region->by_parts)
+        return nic_region_parts_hold(region, offset, bytes);
     return at <= region->bytes && bytes <= region->bytes - at;
 }
 

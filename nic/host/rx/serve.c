@@ -37,8 +37,8 @@ static bool request_mapped(const struct nic_region *region, const struct nic_wir
 }
 
 /*
- * Read and check a request for memory. Returns the region. NULL: the request was malformed, or it
- * was refused and the peer gets the error.
+ * Read and check a request for memory. Returns the region. NULL: the request was malformed, or was
+ * refused and the peer gets an error.
  */
 static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
                                               const struct emu_seg *seg, unsigned access,
@@ -274,7 +274,10 @@ static bool atomic_is_sane(const struct nic_wire_atomic *atomic, size_t bytes)
            bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * all;
 }
 
-/* Execute a request on memory in @pieces. Errors: -EINVAL, an element is not aligned, or split. */
+/*
+ * Execute a request on memory in @pieces. Errors: -EINVAL, an element is misaligned, or divided
+ * between two pieces.
+ */
 static int atomic_execute(const struct nic_wire_atomic *wire, const uint8_t *operands,
                           const struct fabemu_iov *iov, unsigned pieces, uint8_t *before)
 {

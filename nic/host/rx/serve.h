@@ -6,7 +6,7 @@
 #include "nic/host/base/op.h"
 #include "nic/host/base/peer.h"
 
-/* Handle a request that arrived. */
+/* Handle a request that has arrived. */
 void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_put_rts(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 /** nic_memory_put_done - end the put that @op serves, because all its bytes have arrived. */

@@ -21,9 +21,9 @@ static bool answer_now(struct fabemu *fab, uint32_t dst, const void *payload, ui
 }
 
 /*
- * Return whether this answer may be dropped if many wait. Hellos, acknowledgments and disconnects
- * may be dropped, because they are repeated. Peers wait for all other answers, but their number is
- * limited, because each one answers a request.
+ * Return whether this answer may be dropped if many are waiting. Hellos, acknowledgments and
+ * disconnects may be dropped, because they are repeated. Peers wait for all other answers; the
+ * number of these is limited, because each belongs to a request.
  */
 static bool answer_may_drop(const uint8_t *payload)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* answer.h - send short answers to peers; queued answers go before other segments. Lock: held. */
+/*
+ * answer.h - send short answers to peers; queued answers are sent before other segments. Lock:
+ * held.
+ */
 #ifndef NIC_ANSWER_H
 #define NIC_ANSWER_H
 
 #include "nic/host/base/peer.h"
 
-#define NIC_CTL_MAX (1u << 16) /* limit of the waiting hellos, acknowledgments and disconnects */
+#define NIC_CTL_MAX (1u << 16) /* most waiting hellos, acknowledgments and disconnects */
 
 /* An answer that waits for space in the ring to the fabric. */
 struct nic_ctl {
@@ -18,7 +21,7 @@ struct nic_ctl {
 
 /**
  * nic_answer - send a short answer now, or queue it. Returns false if the answer was dropped,
- * because there is no memory or NIC_CTL_MAX forbids another one.
+ * because there is no memory or NIC_CTL_MAX is reached.
  */
 bool nic_answer(struct fabemu *fab, struct nic_peer *peer, void *payload, size_t bytes);
 /** nic_answers_send - send queued answers. Returns the number of segments sent. */
@@ -27,13 +30,13 @@ uint32_t nic_answers_send(struct fabemu *fab);
 void nic_fin(struct fabemu *fab, struct nic_peer *peer, uint32_t id, int status);
 /** nic_cts - notify the peer that its transfer @id may send @bytes to our transfer @to. */
 void nic_cts(struct fabemu *fab, struct nic_peer *peer, uint32_t id, uint32_t to, uint64_t bytes);
-/** nic_ack - send the acknowledgments in a segment of their own. */
 void nic_ack(struct fabemu *fab, struct nic_peer *peer);
 /** nic_peer_ack_if_due - call nic_ack() if a quarter of a window is not acknowledged. */
 void nic_peer_ack_if_due(struct fabemu *fab, struct nic_peer *peer);
 /**
- * nic_peer_consumed - the application has received a message of @bytes that arrived with @check.
- * If it is longer than NIC_INLINE_BYTES, count its bytes, which the next segment acknowledges.
+ * nic_peer_consumed - note that the application has received a message of @bytes that arrived with
+ * @check. If it is longer than NIC_INLINE_BYTES, the next segment to the peer acknowledges its
+ * bytes.
  */
 void nic_peer_consumed(struct fabemu *fab, struct nic_peer *peer, uint32_t check, uint64_t bytes);
 

@@ -40,7 +40,7 @@ static void stream_end(struct fabemu *fab, struct nic_op *op)
         nic_send_end(fab, op);
         return;
     }
-    /* a served get ends here, because the peer itself counts the bytes that arrive */
+    /* a served get ends here: the peer counts the bytes that arrive, and needs no FIN */
     nic_serve_of(op)->sent(fab, nic_serve_of(op));
     nic_op_end(fab, op, 0);
 }

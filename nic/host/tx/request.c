@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.c - send requests: numbered per peer, in post order, within the peer's window */
+/*
+ * request.c - send requests: they are numbered per peer, in post order, and sent within the peer's
+ * window
+ */
 #include "nic/host/tx/request.h"
 
 #include <errno.h>
@@ -27,7 +30,6 @@ static bool send_is_eager(const struct fabemu *fab, const struct nic_peer *peer,
            peer->tx_eager - peer->tx_consumed + bytes <= NIC_EAGER_WINDOW;
 }
 
-/* Return whether nic_wire_short is enough for the message. */
 static bool send_is_short(const struct nic_send *send)
 {
     return send->op.bytes <= NIC_INLINE_BYTES && !send->op.id && send->data <= UINT32_MAX;
@@ -69,8 +71,8 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
 }
 
 /*
- * Note from which queue a message without a FIN comes, so that its loss can be reported. A queue
- * whose owner wants no reports is not noted. Without memory the loss is not reported.
+ * Note the queue of a message without a FIN, so that its loss can be reported. Do nothing if the
+ * owner of the queue wants no reports. If there is no memory, the loss will not be reported.
  */
 static void sender_note(struct nic_peer *peer, const struct nic_send *send, uint32_t seq)
 {
@@ -298,7 +300,7 @@ void nic_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send *send)
 {
     return peer->open && emu_list_empty(&peer->sendq) && nic_peer_window(peer) &&
-           send_first(fab, peer, send, true); /* true: the message is eager */
+           send_first(fab, peer, send, true); /* the message is eager */
 }
 
 /* Return whether @op is a send from queue @src that can end now. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.h - send requests: numbered by peer, in post order, within a window. Lock: held. */
+/*
+ * request.h - send requests: they are numbered per peer, in post order, and sent within the peer's
+ * window. Lock: held.
+ */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H
 
@@ -13,17 +16,15 @@ struct nic_send {
     uint16_t dst_queue, src_queue, mark;
     bool delivered; /* the send is complete only when the message is in the receiver's memory */
     bool matched;   /* the send is complete only when a receive has received the message */
-    /* the owner of the sender's queue wants to know that the message is lost after its send has
-       completed */
+    /* report the loss of the message to the owner of the queue even after the send has completed */
     bool reports_loss;
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_send_of, struct nic_send, op);
 static_assert(offsetof(struct nic_send, watched) == sizeof(struct nic_op), "nic_op_report()");
 
-/* A put or get. */
 struct nic_access {
     struct nic_op op;
-    uint64_t key, offset; /* name the place in the peer's memory */
+    uint64_t key, offset; /* the place in the peer's memory */
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_access_of, struct nic_access, op);
 
@@ -58,7 +59,10 @@ bool nic_request_now(struct fabemu *fab, struct nic_peer *peer, struct nic_send 
  * sent. A receiver that has asked for the data is notified.
  */
 void nic_sends_end(struct fabemu *fab, uint16_t src, int status);
-/** nic_requests_send - send a burst to each peer with queued requests. Returns segments sent. */
+/**
+ * nic_requests_send - send a burst to each peer with queued requests. Returns the number of
+ * segments sent.
+ */
 uint32_t nic_requests_send(struct fabemu *fab);
 
 #endif

@@ -2,26 +2,27 @@
 /*
  * up.h - claim slots for segments in the up ring (to the fabric), or in the loop to this process.
  *
- * Every segment into the fabric gets its slot here. If a group member has set words
- * (fabemu_group_set()), these are sent first, so that nothing that the member sends later overtakes
- * them. Lock: held.
+ * Every segment into the fabric gets its slot here. If this process has set words of a group
+ * (fabemu_group_set()), these are sent first, so that no later segment overtakes them. Lock: held.
  */
 #ifndef NIC_UP_H
 #define NIC_UP_H
 
 #include "nic/host/base/adapter.h"
 
-/* The words of a group, with the values that this member has set last. */
+#define NIC_WORD_MEMORY EMU_WORDS /* the entry of nic_words.value that is the range in memory */
+
+/* The words of a group, with the values that this member has set last, and its range in memory. */
 struct nic_words {
     struct emu_list setting; /* entry in fab->setting, while unset is not 0 */
     uint32_t group;          /* id of the group */
-    uint32_t unset;          /* one bit per word: its value was not sent to the link engine yet */
-    uint64_t value[EMU_WORDS];
+    uint32_t unset;          /* one bit per entry: it was not sent to the link engine yet */
+    uint64_t value[EMU_WORDS + 1];
 };
 
-/** nic_word_set - send the value of @word to the link engine, now or as soon as there is space. */
+/** nic_word_set - send entry @word to the link engine, now or as soon as there is space. */
 void nic_word_set(struct fabemu *fab, struct nic_words *words, uint32_t word);
-/** nic_word_flush - send the words that were not sent yet. Returns false if space is lacking. */
+/** nic_word_flush - send the words that were not sent yet. Returns false if there is no space. */
 bool nic_word_flush(struct fabemu *fab);
 /** nic_loop_claim - return a slot for a segment to this process; NULL: no space or memory. */
 struct emu_seg *nic_loop_claim(struct fabemu *fab);
@@ -36,7 +37,7 @@ static inline struct emu_seg *nic_claim_up(struct fabemu *fab)
 
 /**
  * nic_hdr - return the header of a segment to @node, except seq and len. It contains the lowest 8
- * bits of both incarnations, so that the fabric can report whose segment it was if it is dropped
+ * bits of both incarnations, so that the fabric can name the two processes if it drops the segment
  * for good.
  */
 static inline struct emu_hdr_words nic_hdr(const struct fabemu *fab, uint32_t node)

@@ -338,6 +338,26 @@ static void traffic_run__over_lossy_wires_is_the_same(void)
 
 /* --- ends of runs ----------------------------------------------------------------------- */
 
+static struct traffic_config draw_storage(uint64_t *seed, const char **topo, const char **pattern)
+{
+    *topo = "qsnet:40";
+    *pattern = test_random(seed) % 2 ? "allreduce" : "barrier";
+    struct traffic_config config = draw_acknowledged_of(*topo, *pattern);
+
+    config.bytes = strcmp(*pattern, "barrier") == 0 ? 0 : 600;
+    config.members = 12;
+    config.at_random = true;
+    config.servers = 3;
+    config.tclass = (uint8_t)(test_random(seed) % EMU_TCLASSES);
+    config.storage_tclass = (uint8_t)(test_random(seed) % EMU_TCLASSES);
+    return config;
+}
+
+static void traffic_run__storage_on_any_hosts_is_the_same_as_on_one(void)
+{
+    same_on_any_hosts(2, draw_storage, 0);
+}
+
 /* A short run for cases that do not complete. */
 static struct traffic_config short_run_of(struct traffic_config config)
 {
@@ -862,7 +882,7 @@ static void traffic_run__with_a_lying_host_ends(void)
         {"uniform", names_no_node, "an entry that is invalid on its cable"},
         {"reduce", has_too_many_results, "another host has logged an impossible result"},
         {"allreduce", sends_result_without_payload, "a segment that is not the next"},
-        {"barrier", hides_an_entry, "later than what it has sent"},
+        {"barrier", hides_an_entry, "later than an entry or credit from it"},
         {"uniform", pays_another_channel, "credits that do not match the segments that were sent"},
         {"uniform", floods_a_superstep, "host green violated the protocol: more than 32768 bytes"},
         {"uniform", ends_with_control_bytes, "host green: ?[2J??gone"},
@@ -1128,6 +1148,7 @@ int main(void)
         CASE(barrier_put__finding_a_host_lost_reports_the_others),
         CASE(traffic_run__on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__acknowledged_on_any_hosts_is_the_same_as_on_one),
+        CASE(traffic_run__storage_on_any_hosts_is_the_same_as_on_one),
         CASE(traffic_run__over_lossy_wires_is_the_same),
         CASE(traffic_run__ended_by_one_host_ends_on_all),
         CASE(traffic_run__with_a_lost_host_ends_on_all),

@@ -602,6 +602,81 @@ static void traffic_run__barriers_suit_their_arrivals(void)
     CU_ASSERT(mean_ps[1][1] <= mean_ps[0][1]); /* the last member finds all others arrived */
 }
 
+/*
+ * QsNet III: small packets of a high priority suffer less from large transfers such as those of a
+ * file system. Members of a group of 32 of 96 nodes, the others write to 4 servers.
+ */
+static double beside_storage(const char *pattern, uint32_t servers, uint8_t members, uint8_t others)
+{
+    struct traffic_config config = draw_acknowledged_of("qsnet:96", pattern);
+
+    config.members = 32;
+    config.at_random = true;
+    config.operations = 5;
+    config.bytes = strcmp(pattern, "barrier") == 0 ? 0 : 3840;
+    config.servers = servers;
+    config.tclass = members;
+    config.storage_tclass = others;
+    struct traffic_result result = run_and_release(&config);
+    CU_ASSERT_EQUAL(result.latency.messages, 5);
+    CU_ASSERT_EQUAL(result.storage_bytes > 0, servers > 0);
+    return result.latency.mean_ps;
+}
+
+static void traffic_run__priorities_protect_collectives(void)
+{
+    enum { BULK = EMU_TCLASS_BULK, LATENCY = EMU_TCLASS_LATENCY };
+    double alone = beside_storage("barrier", 0, 0, 0);
+    double no_priorities = beside_storage("barrier", 4, BULK, BULK);
+    double short_first = beside_storage("barrier", 4, 0, 0);
+
+    CU_ASSERT(alone <= short_first && short_first < 1.3 * alone);
+    CU_ASSERT(no_priorities > 3 * short_first);
+    alone = beside_storage("allreduce", 0, 0, 0);
+    short_first = beside_storage("allreduce", 4, 0, 0);
+    CU_ASSERT(short_first > 3 * alone);
+    CU_ASSERT(beside_storage("allreduce", 4, 0, BULK) < short_first * 2 / 3);
+    CU_ASSERT(beside_storage("allreduce", 4, LATENCY, 0) < short_first * 2 / 3);
+}
+
+static void traffic_run__storage_is_the_same_for_any_number_of_workers(void)
+{
+    static const uint32_t threads[] = {1, 2, 3, FABRIC_THREADS_DEVICE};
+    struct traffic_result result[4];
+
+    for (int t = 0; t < 4; t++) {
+        struct traffic_config config = draw_acknowledged_of("qsnet:24", "allreduce");
+        config.members = 10;
+        config.at_random = true;
+        config.servers = 2;
+        config.bytes = 600;
+        config.tclass = EMU_TCLASS_LATENCY;
+        config.storage_tclass = EMU_TCLASS_BULK;
+        config.fabric.threads = threads[t];
+        result[t] = run_and_release(&config);
+        CU_ASSERT(draw_same_result(&result[t], &result[0]));
+        CU_ASSERT_EQUAL(result[t].storage_bytes, result[0].storage_bytes);
+    }
+}
+
+static void traffic_run__refuses_storage_without_clients(void)
+{
+    struct traffic_config config = draw_acknowledged_of("qsnet:16", "barrier");
+    struct traffic_result result;
+    char error[640];
+
+    config.members = 12;
+    config.servers = 4;
+    CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "4 of 16 nodes"));
+    config.servers = 3;
+    CU_ASSERT(run(&result, &config));
+    config = draw_config_of("kary:4,2", "barrier");
+    config.tclass = EMU_TCLASS_BULK;
+    CU_ASSERT_EQUAL(traffic_run(&result, &config, error, sizeof error), -EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(error, "--profile qsnet3"));
+}
+
 static void traffic_run__refuses_a_skew_longer_than_the_interval(void)
 {
     struct traffic_config config = draw_config_of("kary:4,2", "barrier");
@@ -819,6 +894,12 @@ int main(void)
         CASE_ALONE(traffic_run__collectives_are_right),
         CASE_ALONE(traffic_run__collectives_of_adapters_are_right),
         CASE_ALONE(traffic_run__barriers_suit_their_arrivals),
+        {"traffic_run__priorities_protect_collectives",
+         traffic_run__priorities_protect_collectives},
+        {"traffic_run__storage_is_the_same_for_any_number_of_workers",
+         traffic_run__storage_is_the_same_for_any_number_of_workers},
+        {"traffic_run__refuses_storage_without_clients",
+         traffic_run__refuses_storage_without_clients},
         {"traffic_run__refuses_a_skew_longer_than_the_interval",
          traffic_run__refuses_a_skew_longer_than_the_interval},
         {"traffic_run__refuses_impossible_groups", traffic_run__refuses_impossible_groups},

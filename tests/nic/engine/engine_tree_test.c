@@ -370,7 +370,7 @@ static void fails(struct trees *w, uint32_t node, const struct emu_hdr *hdr, con
 static void invalid__returns_as_failed(void)
 {
     struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL, .topo = "kary:4,1"};
-    static const struct emu_word words[] = {{.word = EMU_WORDS},
+    static const struct emu_word words[] = {{.word = EMU_WORDS + EMU_MEMORY_WORDS},
                                             {.word = UINT32_MAX},
                                             {.test = EMU_TEST_REACHED + 1},
                                             {.until = EMU_TEST_TAKE_BACK + 1}};
@@ -401,7 +401,7 @@ static void invalid__returns_as_failed(void)
     }
     CU_ASSERT_EQUAL(COUNT(&w, refused), 4 + 1 + 5); /* five are broadcasts, which have no state */
     CU_ASSERT_EQUAL(COUNT(&w, not_in_group), 4 * 5);
-    send_set(&w, 0, group, EMU_WORDS, 1, 0); /* no answer, no effect */
+    send_set(&w, 0, group, EMU_WORDS + 1, 1, 0); /* no answer, no effect */
     trees_run(&w, TREES_LIMIT_PS);
     CU_ASSERT_EQUAL(COUNT(&w, against), 1);
     fixture_group_end(w.fabric, group);

@@ -102,7 +102,8 @@ static void words__are_refused_where_unsupported(void)
 
     team_open(&t, 2, false);
     CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], FABEMU_WORDS, 1, NULL), -EINVAL);
-    CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], FABEMU_WORDS, 1, 0, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], FABEMU_WORDS + FABEMU_MEMORY_WORDS, 1, 0, &req),
+                    -EINVAL);
     CU_ASSERT_EQUAL(fabemu_group_test(t.group[0], 0, 1, 4, &req), -EINVAL);
     atomic_store(&t.w.fab[0]->defunct, true);
     CU_ASSERT_EQUAL(fabemu_group_set(t.group[0], 0, 1, NULL), -ENOTCONN);

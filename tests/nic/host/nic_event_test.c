@@ -200,6 +200,52 @@ static void armed__start_when_their_count_is_reached(void)
     peers_close(&w);
 }
 
+/*
+ * An armed receive takes no message before it starts. Then it takes one that has arrived, or a
+ * later one. If its queue has closed meanwhile, it ends.
+ */
+static void armed__receives_are_posted_when_they_start(void)
+{
+    struct peers w;
+    struct fabemu_event event;
+    struct fabemu_queue *other;
+    struct fabemu_req req[5] = {{0}}, plain;
+    uint64_t got[5] = {0}, first = 0;
+
+    peers_open(&w, 2, true);
+    CU_ASSERT_EQUAL(fabemu_queue_open(w.fab[0], 77, &other), 0);
+    event_open(&w, 0, &event);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct fabemu_iov iov = {.base = &got[i], .bytes = 8};
+
+        req[i].after = &event;
+        req[i].threshold = i + 1;
+        CU_ASSERT_EQUAL(fabemu_recv(i == 3 ? other : w.queue[0], i % 2 ? 1 : FABEMU_ANY_NODE, 7, 0,
+                                    &iov, 1, &req[i]),
+                        0);
+    }
+    peers_recv(&w, 0, 1, 7, 0, &first, 8, &plain);
+    for (uint64_t i = 10; i < 12; i++)
+        peers_inject(&w, 1, 0, 7, &i, 8);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &plain, 1));
+    fake_quiet(w.fake);
+    CU_ASSERT(first == 10 && fabemu_req_status(&req[0]) == FABEMU_PENDING);
+    CU_ASSERT_EQUAL(fabemu_cancel(w.queue[0], &req[0]), -ENOENT);
+    fabemu_queue_close(other);
+    fabemu_event_add(&event, 4);
+    CU_ASSERT(fabemu_req_status(&req[0]) == 0 && got[0] == 11);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[3]), -ECANCELED);
+    for (uint64_t i = 20; i < 22; i++)
+        peers_inject(&w, 1, 0, 7, &i, 8);
+    CU_ASSERT_TRUE(fake_finish(w.fake, req, 4));
+    CU_ASSERT(got[1] == 20 && got[2] == 21 && got[3] == 0);
+    CU_ASSERT_EQUAL(fabemu_disarm(w.fab[0], &req[4]), 0);
+    CU_ASSERT_EQUAL(fabemu_req_status(&req[4]), -ECANCELED);
+    fabemu_event_close(&event);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
 /* A token circulates by armed puts only: nothing is posted after the start. */
 static void armed__circulate_a_token(void)
 {
@@ -427,7 +473,7 @@ static void event__belongs_to_one_adapter(void)
     CU_ASSERT_EQUAL(fabemu_barrier(group, &req), -EINVAL);
     req = (struct fabemu_req){.after = &event};
     CU_ASSERT_EQUAL(fabemu_put(w.fab[0], 1, 1, 0, &v, 8, &req), -EINVAL);
-    CU_ASSERT_EQUAL(fabemu_recv(w.queue[1], 1, 0, 0, &iov, 1, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_recv(w.queue[0], 1, 0, 0, &iov, 1, &req), -EINVAL);
     CU_ASSERT_EQUAL(fabemu_register_symmetric(group, &v, 8, 0, &key, &req), -EINVAL);
     fabemu_group_leave(group);
     armed = (struct fabemu_req){.after = &event, .threshold = 1, .event = &event};
@@ -709,6 +755,7 @@ int main(void)
         CASE(region__counts_what_peers_write),
         CASE(region_and_queue__count_reads_and_writes),
         CASE(armed__start_when_their_count_is_reached),
+        CASE(armed__receives_are_posted_when_they_start),
         CASE(armed__circulate_a_token),
         CASE(armed__long_chains_do_not_recurse),
         CASE(armed__may_be_group_operations),

@@ -547,6 +547,52 @@ static void pieces_are_one_region(const struct setting *set)
     free(w);
 }
 
+/* Put @bytes at @to, and return the status. */
+static int put_status(struct fixture *w, uint64_t key, const uint8_t *to, uint64_t bytes)
+{
+    static const uint8_t from[300] = {1};
+    struct fabemu_req req = {0};
+
+    CU_ASSERT_EQUAL_FATAL(fabemu_put(w->fab[0], 1, key, (uintptr_t)to, from, bytes, &req), 0);
+    CU_ASSERT_TRUE_FATAL(finish(w, &req));
+    return req.status;
+}
+
+/* Peers may access the parts that a region has now, also two of them that have no gap. */
+static void parts_come_and_go(const struct setting *set)
+{
+    static uint8_t memory[2000];
+    struct fixture *w = malloc(sizeof *w);
+    uint64_t key = 0;
+    const unsigned access = FABEMU_REMOTE_WRITE | FABEMU_BY_PARTS;
+    struct fabemu *fab;
+
+    fixture_open(w, set);
+    fab = w->fab[1];
+    CU_ASSERT_EQUAL(fabemu_register(fab, memory, 1, access, &key), -EINVAL);
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(fab, NULL, 0, access, &key), 0);
+    CU_ASSERT_EQUAL(put_status(w, key, memory, 1), -EACCES);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, key, memory + 1000, 100), 0);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, key, memory + 1200, 100), 0);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, key, memory + 1099, 2), -EEXIST);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, key, memory, 1001), -EEXIST);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, key, memory, 0), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, w->memory[1].key, memory, 1), -ENOENT);
+    CU_ASSERT_EQUAL(put_status(w, key, memory + 1050, 200), -EACCES); /* over the gap */
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, key, memory + 1100, 100), 0);
+    CU_ASSERT_EQUAL(put_status(w, key, memory + 1000, 300), 0);
+    CU_ASSERT_EQUAL(put_status(w, key, memory + 1001, 300), -EACCES);
+    CU_ASSERT_EQUAL(put_status(w, key, memory + 999, 1), -EACCES);
+    CU_ASSERT_EQUAL(fabemu_region_remove(fab, key, memory + 1001), -ENOENT);
+    CU_ASSERT_EQUAL(fabemu_region_remove(fab, key, memory + 1000), 0);
+    CU_ASSERT_EQUAL(put_status(w, key, memory + 1099, 1), -EACCES);
+    CU_ASSERT_EQUAL(put_status(w, key, memory + 1100, 200), 0);
+    CU_ASSERT_EQUAL(fabemu_unregister(fab, key), 0);
+    CU_ASSERT_EQUAL(fabemu_region_remove(fab, key, memory + 1100), -ENOENT);
+    fixture_close(w);
+    free(w);
+}
+
 /* Chosen keys may be any numbers; a number that is in use is refused. */
 static void chosen_keys(const struct setting *set)
 {
@@ -777,6 +823,12 @@ static void registerv__makes_one_region_of_pieces(void)
         pieces_are_one_region(&settings[i]);
 }
 
+static void region__has_the_parts_that_were_added(void)
+{
+    test_each_setting (i, SETTINGS)
+        parts_come_and_go(&settings[i]);
+}
+
 static void register__accepts_chosen_keys(void)
 {
     test_each_setting (i, SETTINGS)
@@ -805,6 +857,7 @@ int main(int argc, char **argv)
         CASE(memory__agrees_with_the_model_over_a_fabric),
         CASE(send__completed_is_not_overtaken),
         CASE(registerv__makes_one_region_of_pieces),
+        CASE(region__has_the_parts_that_were_added),
         CASE(register__accepts_chosen_keys),
         CASE(traps__fail_at_the_origin),
         CASE(traps__end_a_transfer),

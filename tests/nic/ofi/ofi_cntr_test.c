@@ -362,6 +362,57 @@ static void trigger__starts_sends_in_order(void)
     world_close(&w);
 }
 
+/*
+ * A receive takes no message before it starts. Receives start in the order of thresholds, so the
+ * first of two messages goes to the receive that was posted last.
+ */
+static void trigger__starts_receives_in_order(void)
+{
+    struct fi_triggered_context context[4];
+    uint64_t got[4] = {0};
+    struct fi_cq_tagged_entry entry;
+    struct world w;
+
+    world_open(&w, &all_counters);
+    struct fid_cntr *cntr = counter_open(&w);
+
+    for (unsigned i = 0; i < 4; i++) {
+        struct iovec iov = {.iov_base = &got[i], .iov_len = 8};
+        struct fi_msg_tagged msg = {
+            .msg_iov = &iov, .iov_count = 1, .addr = w.f.a.addr, .tag = 5, .context = &context[i]};
+
+        context[i] = when(cntr, 4 - i);
+        CU_ASSERT_EQUAL(fi_trecvmsg(w.f.b.ep, &msg, FI_TRIGGER | FI_COMPLETION), 0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        w.value[i] = 100 + i;
+        CU_ASSERT_EQUAL(fi_tsend(w.f.a.ep, &w.value[i], 8, NULL, w.f.b.addr, 5, NULL), 0);
+    }
+    counter_is(w.f.a.count[OFI_FIXTURE_SENT], 2, 0);
+    CU_ASSERT(ofi_fixture_quiet(&w.f.b));
+    fi_cntr_add(cntr, 3);
+    for (unsigned i = 0; i < 2; i++) {
+        entry = ofi_fixture_entry(&w.f.b);
+        CU_ASSERT(entry.op_context == &context[3 - i] && entry.tag == 5 && entry.len == 8);
+        CU_ASSERT(got[3 - i] == 100 + i);
+    }
+    CU_ASSERT_EQUAL(fi_tsend(w.f.a.ep, &w.value[0], 8, NULL, w.f.b.addr, 5, NULL), 0);
+    CU_ASSERT_PTR_EQUAL(ofi_fixture_entry(&w.f.b).op_context, &context[1]);
+    counter_is(w.f.b.count[OFI_FIXTURE_RECEIVED], 3, 0);
+    CU_ASSERT_EQUAL(fi_cancel(&w.f.b.ep->fid, &context[0]), 0);
+    CU_ASSERT_EQUAL(ofi_fixture_error(&w.f.b).err, FI_ECANCELED);
+    CU_ASSERT_EQUAL(got[0], 0);
+    struct fi_msg never = {.context = &context[0]};
+
+    CU_ASSERT_EQUAL(fi_recvmsg(w.f.b.ep, &never, FI_TRIGGER), 0); /* ends with its endpoint */
+    counter_is(w.f.a.count[OFI_FIXTURE_SENT], 3, 0);
+    CU_ASSERT_EQUAL(fi_close(&cntr->fid), -FI_EBUSY);
+    CU_ASSERT(ofi_fixture_endpoint_close(&w.f.b));
+    counter_close(cntr);
+    CU_ASSERT(ofi_fixture_endpoint_open(&w.f, &w.f.b, &all_counters));
+    world_close(&w);
+}
+
 static ssize_t triggered_rma(struct world *w, bool read, struct fi_triggered_context *context,
                              size_t pieces)
 {
@@ -521,15 +572,12 @@ static void trigger__refuses_what_it_cannot_trigger(void)
     CU_ASSERT_EQUAL(triggered_add(&w, &wrong, 0), -FI_EINVAL);
     wrong = when(w.f.a.count[0], 1);
     msg.context = &wrong;
-    CU_ASSERT_EQUAL(fi_recvmsg(w.f.a.ep, &msg, FI_TRIGGER), -FI_ENOSYS);
+    CU_ASSERT_EQUAL(fi_recvmsg(w.f.a.ep, &msg, FI_TRIGGER | FI_MULTI_RECV), -FI_ENOSYS);
+    msg.context = NULL;
+    CU_ASSERT_EQUAL(fi_recvmsg(w.f.a.ep, &msg, FI_TRIGGER), -FI_EINVAL);
     counter_close(far);
     CU_ASSERT_EQUAL(fi_close(&other->fid), 0);
     world_close(&w);
-    struct fi_info *hints = ofi_fixture_hints(CAPS), *info;
-
-    hints->rx_attr->caps = FI_TRIGGER;
-    CU_ASSERT_EQUAL(ofi_fixture_info(hints, &info), -FI_ENODATA);
-    fi_freeinfo(hints);
     config.caps &= ~FI_TRIGGER;
     world_open(&w, &config);
     wrong = when(w.f.a.count[0], 1);
@@ -703,6 +751,48 @@ static void work__runs_a_chain_of_all_kinds(void)
 }
 
 /* fi_trigger(3): the threshold is compared with the sum of the success and the error values. */
+/* A message that arrives lets the adapter answer it: no thread does so. */
+static void work__receives_and_answers(void)
+{
+    struct world w;
+    struct request r[2];
+    uint64_t got = 0, back = 0;
+
+    world_open(&w, &all_counters);
+    struct fid_cntr *go = counter_open(&w), *arrived = counter_open(&w);
+
+    to_send(&w, &r[0], &got, NULL);
+    r[0].work.op_type = FI_OP_RECV;
+    r[0].op.msg.ep = w.f.b.ep;
+    r[0].op.msg.msg.addr = w.f.a.addr;
+    r[0].op.msg.flags = 0;
+    to_send(&w, &r[1], &got, NULL);
+    r[1].op.msg.ep = w.f.b.ep;
+    r[1].op.msg.msg.addr = w.f.a.addr;
+    r[1].op.msg.flags = 0;
+    CU_ASSERT_EQUAL(queue_when(&w, &r[1], arrived, 1, NULL), 0);
+    CU_ASSERT_EQUAL(queue_when(&w, &r[0], go, 1, arrived), 0);
+    CU_ASSERT_EQUAL(fi_recv(w.f.a.ep, &back, 8, NULL, FI_ADDR_UNSPEC, NULL), 0);
+    w.value[0] = 77;
+    CU_ASSERT_EQUAL(fi_send(w.f.a.ep, w.value, 8, NULL, w.f.b.addr, NULL), 0);
+    step(&w);
+    CU_ASSERT_EQUAL(fi_cntr_read(arrived), 0);
+    fi_cntr_add(go, 1);
+    counter_is(w.f.a.count[OFI_FIXTURE_RECEIVED], 1, 0);
+    CU_ASSERT(back == 77 && got == 77);
+    CU_ASSERT(ofi_fixture_quiet(&w.f.b)); /* deferred work is not reported by default */
+    counter_is(w.f.b.count[OFI_FIXTURE_RECEIVED], 0, 0);
+    counter_is(arrived, 1, 0);
+    to_send(&w, &r[0], &got, NULL);
+    r[0].work.op_type = FI_OP_RECV;
+    CU_ASSERT_EQUAL(queue_when(&w, &r[0], go, 9, arrived), 0);
+    CU_ASSERT_EQUAL(control(&w, FI_CANCEL_WORK, &r[0].work), 0);
+    counter_is(arrived, 1, 0);
+    counter_close(go);
+    counter_close(arrived);
+    world_close(&w);
+}
+
 static void work__starts_after_failures_too(void)
 {
     struct world w;
@@ -789,7 +879,7 @@ static void work__refuses_what_it_cannot_do(void)
     to_write(&w, &r, w.value, 0);
     r.op.rma.flags = FI_MULTI_RECV;
     CU_ASSERT_EQUAL(queue_when(&w, &r, go, 1, go), -FI_EBADFLAGS);
-    r.work.op_type = FI_OP_RECV;
+    r.work.op_type = FI_OP_CNTR_ADD + 99;
     CU_ASSERT_EQUAL(queue_when(&w, &r, go, 1, go), -FI_ENOSYS);
     to_change(&r, FI_OP_CNTR_ADD, go, 1);
     CU_ASSERT_EQUAL(queue_when(&w, &r, go, 1, go), -FI_EINVAL);
@@ -904,6 +994,7 @@ int main(void)
         CASE(fd__wakes_for_what_peers_write),
         CASE(region__may_close_while_peers_write),
         CASE(trigger__starts_sends_in_order),
+        CASE(trigger__starts_receives_in_order),
         CASE(trigger__runs_a_chain_in_the_adapter),
         CASE(trigger__reads_arrays_of_operands_when_it_starts),
         CASE(trigger__reports_a_failed_part_once),
@@ -911,6 +1002,7 @@ int main(void)
         CASE(alias__has_flags_of_its_own),
         CASE(endpoint__cancels_what_waits_when_it_closes),
         CASE(work__runs_a_chain_of_all_kinds),
+        CASE(work__receives_and_answers),
         CASE(work__starts_after_failures_too),
         CASE(work__can_be_cancelled_and_flushed),
         CASE(work__refuses_what_it_cannot_do),

@@ -276,8 +276,8 @@ static const uint64_t sending_flags[] = {
 static const uint64_t receiving_flags[] = {FI_COMPLETION, FI_MULTI_RECV, FI_MORE,
                                            FI_PEEK,       FI_CLAIM,      FI_DISCARD};
 static const uint64_t strange_flags[] = {
-    FI_MULTICAST, FI_RMA_EVENT,       FI_SEND,     FI_RECV,          FI_READ,
-    FI_WRITE,     FI_COMMIT_COMPLETE, FI_PRIORITY, UINT64_C(1) << 63};
+    FI_MULTICAST, FI_RMA_EVENT,       FI_SEND,           FI_RECV,          FI_READ,
+    FI_WRITE,     FI_COMMIT_COMPLETE, UINT64_C(1) << 62, UINT64_C(1) << 63};
 
 #define VALUES 8 /* 8-byte elements of an attempt */
 

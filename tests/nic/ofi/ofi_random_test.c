@@ -8,7 +8,8 @@
  * unchanged, and so must the source of each operation; at the end each process checks its window.
  * Over a fabric with faults an operation may fail with FI_EHOSTUNREACH, which ends the use of that
  * peer on both sides, but a successful one must have the right data. With `kill`, one process is
- * killed, and a successor takes its node: no operation for the first may reach the second.
+ * killed, and a successor takes its node: no operation for the first may reach the second. The
+ * status of this program is then 0, but that of `fabemu run` is 1, because a process died.
  *
  * Needs a fabric of at least PROCESSES nodes: `fabemu run --keep-going -- build/tests/…`. The
  * processes are at successive nodes, or $FABEMU_TEST_STRIDE nodes apart.

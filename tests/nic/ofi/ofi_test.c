@@ -118,6 +118,43 @@ static void getinfo__refuses_unsupported_features(void)
     CU_ASSERT(refused(hints));
 }
 
+/* A known traffic class is passed on, and an endpoint with it opens. */
+static void getinfo__checks_the_traffic_class(void)
+{
+    static const uint32_t known[] = {FI_TC_UNSPEC,           FI_TC_BEST_EFFORT, FI_TC_LOW_LATENCY,
+                                     FI_TC_DEDICATED_ACCESS, FI_TC_BULK_DATA,   FI_TC_SCAVENGER,
+                                     FI_TC_NETWORK_CTRL,     FI_TC_DSCP | 46,   FI_TC_DSCP | 8};
+    static const uint32_t unknown[] = {1, FI_TC_DSCP | 64, FI_TC_NETWORK_CTRL + 1, UINT32_MAX};
+    struct ofi_fixture fixture = ofi_fixture_open();
+    struct fi_info *hints, *info;
+    struct fid_ep *ep;
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        hints = ofi_fixture_hints(FI_MSG);
+        hints->tx_attr->tclass = hints->domain_attr->tclass = known[i];
+        CU_ASSERT_EQUAL_FATAL(ofi_fixture_info(hints, &info), 0);
+        CU_ASSERT_EQUAL(info->tx_attr->tclass, known[i]);
+        CU_ASSERT_EQUAL(info->domain_attr->tclass, known[i]);
+        CU_ASSERT_EQUAL_FATAL(fi_endpoint(fixture.domain, info, &ep, NULL), 0);
+        CU_ASSERT_EQUAL(fi_close(&ep->fid), 0);
+        fi_freeinfo(info);
+        fi_freeinfo(hints);
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        hints = ofi_fixture_hints(FI_MSG);
+        hints->tx_attr->tclass = unknown[i];
+        CU_ASSERT(refused(hints));
+        hints = ofi_fixture_hints(FI_MSG);
+        hints->domain_attr->tclass = unknown[i];
+        CU_ASSERT(refused(hints));
+        info = fi_dupinfo(fixture.info);
+        info->tx_attr->tclass = unknown[i];
+        CU_ASSERT_EQUAL(fi_endpoint(fixture.domain, info, &ep, NULL), -FI_EINVAL);
+        fi_freeinfo(info);
+    }
+    ofi_fixture_close(&fixture);
+}
+
 /* The protocol is that of the provider whose name this one has. Others are refused. */
 static void getinfo__accepts_the_protocol_of_its_name(void)
 {
@@ -1460,6 +1497,44 @@ static void fence__waits_for_earlier_operations(void)
     ofi_fixture_close(&fixture);
 }
 
+/* With FI_ORDER_SAW a message arrives after the data of all earlier writes, injected or not. */
+static void order__sends_after_writes(void)
+{
+    static const struct ofi_fixture_config config = {.caps = OFI_FIXTURE_CAPS_ALL | FI_RMA,
+                                                     .format = FI_CQ_FORMAT_TAGGED,
+                                                     .bind_flags = FI_SELECTIVE_COMPLETION,
+                                                     .order = FI_ORDER_SAW};
+    static unsigned char out[LARGEST], window[LARGEST];
+    struct ofi_fixture fixture = ofi_fixture_open_with(&config);
+    struct fid_mr *mr = ofi_fixture_window(&fixture, window, sizeof window);
+    struct iovec empty = {window, 0};
+
+    CU_ASSERT_EQUAL(fixture.info->tx_attr->msg_order, FI_ORDER_SAS | FI_ORDER_SAW);
+    for (unsigned i = 0; i < 5 * SIZES; i++) {
+        size_t bytes = sizes[i % SIZES];
+        struct fi_msg_tagged msg = one_piece(&empty, FI_ADDR_UNSPEC, i, &msg);
+        ssize_t err;
+
+        bytes_fill(out, bytes, i);
+        if (i % 2 && bytes <= 4096)
+            CU_ASSERT_EQUAL(fi_inject_write(fixture.a.ep, out, bytes, fixture.b.addr, 0,
+                                            fi_mr_key(mr)),
+                            0)
+        else
+            CU_ASSERT_EQUAL(fi_write(fixture.a.ep, out, bytes, NULL, fixture.b.addr, 0,
+                                     fi_mr_key(mr), NULL),
+                            0);
+        CU_ASSERT_EQUAL(fi_trecvmsg(fixture.b.ep, &msg, FI_COMPLETION), 0);
+        while ((err = fi_tinject(fixture.a.ep, NULL, 0, fixture.b.addr, i)) == -FI_EAGAIN)
+            fi_cq_read(fixture.a.cq, NULL, 0);
+        CU_ASSERT_EQUAL(err, 0);
+        CU_ASSERT_EQUAL(ofi_fixture_entry(&fixture.b).tag, i);
+        CU_ASSERT(bytes_filled(window, bytes, i));
+    }
+    CU_ASSERT_EQUAL(fi_close(&mr->fid), 0);
+    ofi_fixture_close(&fixture);
+}
+
 /* With FI_MATCH_COMPLETE a send of any size completes only when a receive matches it. */
 static void match__completes_after_the_receive(void)
 {
@@ -1600,6 +1675,7 @@ static void peer__echoes_every_size(void)
 static const struct test_case cases[] = {
     {"getinfo__answers_open_mpi", getinfo__answers_open_mpi},
     {"getinfo__refuses_unsupported_features", getinfo__refuses_unsupported_features},
+    {"getinfo__checks_the_traffic_class", getinfo__checks_the_traffic_class},
     {"getinfo__accepts_the_protocol_of_its_name", getinfo__accepts_the_protocol_of_its_name},
     {"getinfo__returns_no_data_without_a_fabric", getinfo__returns_no_data_without_a_fabric},
     CASE(getinfo__accepts_every_size_of_keys),
@@ -1647,6 +1723,7 @@ static const struct test_case cases[] = {
     CASE(rma__reaches_pieces_of_remote_memory),
     CASE(mr__has_the_chosen_key),
     CASE(fence__waits_for_earlier_operations),
+    CASE(order__sends_after_writes),
     CASE(match__completes_after_the_receive),
     {"peer__echoes_every_size", peer__echoes_every_size},
     {NULL, NULL},

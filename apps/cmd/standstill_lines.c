@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* standstill_lines.c - the lines about a standstill: which processes wait for which others. */
+#include "apps/cmd/standstill_lines.h"
+
+#include <json-c/json.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apps/base/amount.h"
+#include "apps/cmd/cycle.h"
+#include "apps/control/conn.h"
+#include "emu/util/json.h"
+
+#define STARVED_NS 500000000  /* shorter times without a core are not printed */
+#define OLD_NS     1000000000 /* younger operations are not printed */
+#define RANGES     8          /* most ranges or items of a list that are printed */
+#define LINES_MAX  24         /* most processes that are printed */
+
+/* A line of text to which parts are appended. Text that does not fit is cut off. */
+struct line {
+    char text[900];
+    size_t used;
+};
+
+static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *line, const char *format, ...)
+{
+    size_t left = sizeof line->text - line->used;
+    va_list args;
+    int bytes;
+
+    va_start(args, format);
+    bytes = vsnprintf(line->text + line->used, left, format, args);
+    va_end(args);
+    if (bytes > 0)
+        line->used += (size_t)bytes < left ? (size_t)bytes : left - 1;
+}
+
+struct printing {
+    struct json_object *attached; /* the processes that are attached, as JSON */
+    void (*print)(const char *line);
+};
+
+/* --- names of processes ------------------------------------------------------------- */
+
+static struct json_object *process_at(const struct printing *to, int64_t node)
+{
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *one = emu_json_at(to->attached, i);
+
+        if (emu_json_number(one, "node", -1) == node)
+            return one;
+    }
+    return NULL;
+}
+
+static int64_t rank_at(const struct printing *to, int64_t node)
+{
+    return emu_json_number(process_at(to, node), "rank", -1);
+}
+
+/* Return "node 3" or, if the node has a name, "node 3 (node01)". */
+static const char *node_shown(const struct printing *to, int64_t node,
+                              char text[static TOPO_SHOWN_BYTES])
+{
+    struct json_object *process = process_at(to, node);
+
+    if (process)
+        return json_show_node(process, text);
+    snprintf(text, TOPO_SHOWN_BYTES, "node %lld", (long long)node);
+    return text;
+}
+
+/* Append "rank 3" or, if the process at @node has no rank, "node 3". */
+static void add_who(struct line *line, const struct printing *to, int64_t node)
+{
+    int64_t rank = rank_at(to, node);
+    char shown[TOPO_SHOWN_BYTES];
+
+    if (rank >= 0)
+        add(line, "rank %lld", (long long)rank);
+    else
+        add(line, "%s", node_shown(to, node, shown));
+}
+
+/* Append "rank 3 (node 3, host beta, pid 77, program)". */
+static void add_who_fully(struct line *line, const struct printing *to, int64_t node)
+{
+    struct json_object *process = process_at(to, node);
+    char shown[TOPO_SHOWN_BYTES];
+
+    add_who(line, to, node);
+    if (!emu_json_number(process, "pid", 0))
+        return;
+    add(line, " (");
+    if (rank_at(to, node) >= 0)
+        add(line, "%s, ", node_shown(to, node, shown));
+    if (json_object_object_get(process, "host"))
+        add(line, "host %s, ", emu_json_text(process, "host", ""));
+    add(line, "pid %lld, %s)", (long long)emu_json_number(process, "pid", 0),
+        emu_json_text(process, "command", "?"));
+}
+
+static int64_t number_at(const struct printing *to, struct json_object *nodes, size_t i, bool ranks)
+{
+    int64_t node = json_object_get_int64(emu_json_at(nodes, i));
+
+    return ranks ? rank_at(to, node) : node;
+}
+
+/* Append "ranks 0-2, 5" or, if a process has no rank, "nodes 0-2, 5". */
+static void add_list(struct line *line, const struct printing *to, struct json_object *nodes)
+{
+    size_t count = emu_json_count(nodes), ranges = 0;
+    bool ranks = true;
+
+    for (size_t i = 0; i < count; i++)
+        ranks = ranks && number_at(to, nodes, i, true) >= 0;
+    add(line, ranks ? "rank%s " : "node%s ", count == 1 ? "" : "s");
+    for (size_t i = 0; i < count; ranges++) {
+        int64_t first = number_at(to, nodes, i, ranks), last = first;
+
+        if (ranges == RANGES) {
+            add(line, " and %zu more", count - i);
+            return;
+        }
+        while (++i < count && number_at(to, nodes, i, ranks) == last + 1)
+            last++;
+        add(line, ranges ? ", %lld" : "%lld", (long long)first);
+        if (last > first)
+            add(line, "-%lld", (long long)last);
+    }
+}
+
+/* --- names of collectives ----------------------------------------------------------- */
+
+/* Append "all-reduce of 32 bytes (sum of int32)" or, with an article (@a), "a barrier". */
+static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
+{
+    const char *kind = emu_json_text(what, "kind", "collective");
+    int64_t bytes = emu_json_number(what, "bytes", 0), root = emu_json_number(what, "root", -1);
+
+    if (a)
+        add(line, *kind == 'a' ? "an " : "a ");
+    add(line, "%s", kind);
+    if (bytes)
+        add(line, " of %lld bytes", (long long)bytes);
+    if (json_object_object_get(what, "operation"))
+        add(line, " (%s of %s)", emu_json_text(what, "operation", ""),
+            emu_json_text(what, "type", ""));
+    if (root >= 0) {
+        add(line, strcmp(kind, "reduce") == 0 ? " to " : " from ");
+        add_who(line, to, root);
+    }
+}
+
+static void add_group(struct line *line, struct json_object *collective)
+{
+    const char *name = emu_json_text(collective, "name", "");
+
+    if (*name)
+        add(line, "%s (group %lld)", name, (long long)emu_json_number(collective, "group", 0));
+    else
+        add(line, "group %lld", (long long)emu_json_number(collective, "group", 0));
+}
+
+static void add_for(struct line *line, struct json_object *of)
+{
+    add(line, ", for %s", duration_of_ns((double)emu_json_number(of, "for_ns", 0)).text);
+}
+
+/* --- collectives -------------------------------------------------------------------- */
+
+/*
+ * Append that a process is stopped or has reported nothing. Returns false if neither is the case.
+ */
+static bool add_absence(struct line *line, struct json_object *process)
+{
+    if (emu_json_true(process, "stopped"))
+        add(line, " is stopped");
+    else if (!process || !json_object_object_get(process, "waits"))
+        add(line, " has reported nothing");
+    else if (json_object_object_get(process, "silent_ns"))
+        add(line, " has reported nothing for %s",
+            duration_of_ns((double)emu_json_number(process, "silent_ns", 0)).text);
+    else
+        return false;
+    return true;
+}
+
+static void add_doing(struct line *line, const struct printing *to, int64_t node)
+{
+    struct json_object *process = process_at(to, node);
+    struct line absence = {.used = 0};
+
+    if (add_absence(&absence, process))
+        add(line, "; it%s", absence.text);
+    else if (!emu_json_true(process, "waits"))
+        add(line, "; it computes, or waits for something outside the fabric");
+}
+
+static void print_missing(const struct printing *to, struct json_object *one)
+{
+    struct line line = {.used = 0};
+    int64_t node = emu_json_number(one, "node", -1);
+    char shown[TOPO_SHOWN_BYTES];
+
+    add(&line, "  ");
+    add_who_fully(&line, to, node);
+    add(&line, emu_json_true(one, "entered")
+                   ? " has entered it, but its contribution has not arrived"
+                   : " has not entered it");
+    if (json_object_object_get(one, "switch"))
+        add(&line, ": %s waits for it at port %lld", json_show_switch(one, shown),
+            (long long)emu_json_number(one, "port", 0));
+    else if (json_object_object_get(one, "adapter"))
+        add(&line, ": its adapter waits for it");
+    add_doing(&line, to, node);
+    to->print(line.text);
+}
+
+static void print_differing(const struct printing *to, struct json_object *one)
+{
+    struct line line = {.used = 0};
+
+    add(&line, "  ");
+    add_who_fully(&line, to, emu_json_number(one, "node", -1));
+    add(&line, " called ");
+    add_what(&line, to, one, true);
+    add(&line, " instead: the members do not agree");
+    to->print(line.text);
+}
+
+static void print_mismatch(const struct printing *to, struct json_object *mismatch)
+{
+    struct line line = {.used = 0};
+
+    add(&line, "  the members do not agree:");
+    for (size_t i = 0; i < emu_json_count(mismatch); i++) {
+        struct json_object *side = emu_json_at(mismatch, i);
+        int64_t node = emu_json_number(side, "node", -1);
+
+        add(&line, i ? ", and " : " ");
+        if (node < 0)
+            add(&line, "several");
+        else
+            add_who_fully(&line, to, node);
+        add(&line, " called ");
+        add_what(&line, to, side, true);
+    }
+    to->print(line.text);
+}
+
+static void print_gap(const struct printing *to, struct json_object *gap)
+{
+    struct line line = {.used = 0};
+    char shown[TOPO_SHOWN_BYTES];
+
+    add(&line, "  the contribution of switch %lld", (long long)emu_json_number(gap, "from", -1));
+    if (json_object_object_get(gap, "from_host"))
+        add(&line, " on host %s", emu_json_text(gap, "from_host", ""));
+    add(&line, " has not arrived at %s, port %lld", json_show_switch(gap, shown),
+        (long long)emu_json_number(gap, "port", -1));
+    if (json_object_object_get(gap, "host"))
+        add(&line, ", on host %s", emu_json_text(gap, "host", ""));
+    to->print(line.text);
+}
+
+static void print_collective(const struct printing *to, struct json_object *one)
+{
+    struct json_object *arrived = json_object_object_get(one, "arrived");
+    struct json_object *missing = json_object_object_get(one, "missing");
+    struct json_object *differ = json_object_object_get(one, "differ");
+    struct json_object *gaps = json_object_object_get(one, "gaps");
+    struct line line = {.used = 0};
+
+    add_what(&line, to, one, false);
+    add(&line, ", number %lld of ", (long long)emu_json_number(one, "number", 0));
+    add_group(&line, one);
+    add_for(&line, one);
+    add(&line, ": %zu of %lld have arrived", emu_json_count(arrived),
+        (long long)emu_json_number(one, "members", 0));
+    if (emu_json_count(arrived)) {
+        add(&line, ", ");
+        add_list(&line, to, arrived);
+    }
+    to->print(line.text);
+    for (size_t i = 0; i < emu_json_count(missing) && i < RANGES; i++)
+        print_missing(to, emu_json_at(missing, i));
+    if (emu_json_count(missing) > RANGES) {
+        line.used = 0;
+        add(&line, "  and %zu more have not", emu_json_count(missing) - RANGES);
+        to->print(line.text);
+    }
+    for (size_t i = 0; i < emu_json_count(differ) && i < RANGES; i++)
+        print_differing(to, emu_json_at(differ, i));
+    for (size_t i = 0; i < emu_json_count(gaps); i++)
+        print_gap(to, emu_json_at(gaps, i));
+    if (!emu_json_count(differ) && json_object_object_get(one, "mismatch"))
+        print_mismatch(to, json_object_object_get(one, "mismatch"));
+}
+
+/* --- operations with one peer ------------------------------------------------------- */
+
+/*
+ * Open MPI over libfabric puts the communicator's number above the tag (ompi/mca/mtl/ofi). Messages
+ * of its collectives have negative tags.
+ */
+#define MPI_COMMUNICATOR(tag) ((unsigned)((tag) >> 32) & 0xfffffffu)
+
+static const char *mpi_collective(int32_t tag)
+{
+    static const char *const names[] = {
+        [10] = "MPI_Allgather",      [11] = "MPI_Allgatherv", [12] = "MPI_Allreduce",
+        [13] = "MPI_Alltoall",       [14] = "MPI_Alltoallv",  [15] = "MPI_Alltoallw",
+        [16] = "MPI_Barrier",        [17] = "MPI_Bcast",      [18] = "MPI_Exscan",
+        [19] = "MPI_Gather",         [20] = "MPI_Gatherv",    [21] = "MPI_Reduce",
+        [22] = "MPI_Reduce_scatter", [23] = "MPI_Scan",       [24] = "MPI_Scatter",
+        [25] = "MPI_Scatterv",
+    };
+
+    return tag <= -10 && tag >= -25 ? names[-tag] : "a collective";
+}
+
+/* Append the tag of a message, or the MPI collective that uses it. @mpi: the process has a rank. */
+static void add_tag(struct line *line, struct json_object *op, bool mpi)
+{
+    uint64_t tag = json_object_get_uint64(json_object_object_get(op, "tag"));
+    uint64_t ignore = json_object_get_uint64(json_object_object_get(op, "ignore"));
+
+    if (ignore & 1)
+        add(line, ", any tag");
+    else if (mpi && (int32_t)tag < 0)
+        add(line, ", in %s", mpi_collective((int32_t)tag));
+    else
+        add(line, ", tag %llu", (unsigned long long)(mpi ? tag & UINT32_MAX : tag));
+    if (mpi && MPI_COMMUNICATOR(tag))
+        add(line, " of communicator %u", MPI_COMMUNICATOR(tag));
+}
+
+static const char *op_why(struct json_object *op)
+{
+    const char *state = emu_json_text(op, "state", "");
+    bool receives = strcmp(emu_json_text(op, "kind", ""), "receive") == 0;
+
+    if (strcmp(state, "unsent") == 0)
+        return "it is not sent: the peer accepts no more, or has never answered";
+    if (strcmp(state, "moving") == 0)
+        return receives ? "it has matched, and its data is being sent" : "it is being sent";
+    return receives ? "no matching message has arrived" : "no matching receive is posted";
+}
+
+/* Return the operation in this field of @process, or NULL if it is younger than OLD_NS. */
+static struct json_object *old_op(struct json_object *process, const char *field)
+{
+    struct json_object *op = json_object_object_get(process, field);
+
+    return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
+}
+
+/* Append unmatched messages, because the waiting receive may be meant for one of them. */
+static void add_unexpected(struct line *line, const struct printing *to,
+                           struct json_object *process, bool mpi)
+{
+    struct json_object *first = json_object_object_get(process, "first_unexpected");
+    int64_t count = emu_json_number(process, "unexpected", 0);
+
+    if (!first)
+        return;
+    add(line, "; %lld message%s arrived that match%s no receive, the first from ", (long long)count,
+        count == 1 ? " has" : "s have", count == 1 ? "es" : "");
+    add_who(line, to, emu_json_number(first, "node", -1));
+    add_tag(line, first, mpi);
+    add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
+}
+
+/*
+ * Append that @process waits in @op. If the process has been silent, say that @op is from its last
+ * report.
+ */
+static void add_op(struct line *line, const struct printing *to, struct json_object *process,
+                   struct json_object *op)
+{
+    int64_t silent_ns = emu_json_number(process, "silent_ns", 0);
+    const char *kind = emu_json_text(op, "kind", "");
+    int64_t node = emu_json_number(op, "node", -1);
+    bool receives = strcmp(kind, "receive") == 0, gets = strcmp(kind, "get") == 0;
+    bool mpi = json_object_object_get(process, "rank");
+
+    if (silent_ns)
+        add(line, " waited %s ago, in its last report,", duration_of_ns((double)silent_ns).text);
+    else
+        add(line, " waits");
+    add(line, " in a %s %s ", kind, receives || gets ? "from" : "to");
+    if (node < 0)
+        add(line, "anyone");
+    else
+        add_who(line, to, node);
+    if (receives || strcmp(kind, "send") == 0)
+        add_tag(line, op, mpi);
+    add(line, ", %lld bytes%s", (long long)emu_json_number(op, "bytes", 0),
+        receives ? " at most" : "");
+    if (silent_ns)
+        return;
+    add_for(line, op);
+    add(line, ": %s", op_why(op));
+    if (receives)
+        add_unexpected(line, to, process, mpi);
+}
+
+static void print_op(const struct printing *to, struct json_object *process, const char *field)
+{
+    struct json_object *op = old_op(process, field);
+    struct line line = {.used = 0};
+
+    if (!op)
+        return;
+    add_who_fully(&line, to, emu_json_number(process, "node", -1));
+    add_op(&line, to, process, op);
+    to->print(line.text);
+}
+
+/* Print stopped and silent processes in a standstill. At other times a short silence is normal. */
+static void print_absent(const struct printing *to)
+{
+    for (size_t i = 0, printed = 0; i < emu_json_count(to->attached) && printed < RANGES; i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+        struct line line = {.used = 0};
+
+        add_who_fully(&line, to, emu_json_number(process, "node", -1));
+        if (!add_absence(&line, process))
+            continue;
+        to->print(line.text);
+        printed++;
+    }
+}
+
+static void print_processes(const struct printing *to)
+{
+    size_t left = 0;
+
+    for (size_t i = 0, printed = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+
+        if (!old_op(process, "send") && !old_op(process, "receive"))
+            continue;
+        left += ++printed > LINES_MAX;
+        if (printed > LINES_MAX)
+            continue;
+        print_op(to, process, "send");
+        print_op(to, process, "receive");
+    }
+    if (left) {
+        struct line line = {.used = 0};
+
+        add(&line, "and %zu more processes wait for one peer each", left);
+        to->print(line.text);
+    }
+}
+
+/* --- links, disagreements ----------------------------------------------------------- */
+
+static void add_lacks(struct line *line, const char *what)
+{
+    if (strcmp(what, "port") == 0)
+        add(line, " has a segment and a credit, and sends nothing");
+    else
+        add(line, " waits for a %s", what);
+}
+
+static void print_link(const struct printing *to, struct json_object *one)
+{
+    const char *what = emu_json_text(one, "waits_for", "");
+    int64_t node = emu_json_number(one, "node", -1), sw = emu_json_number(one, "switch", -1);
+    long long port = (long long)emu_json_number(one, "port", 0);
+    struct line line = {.used = 0};
+    char shown[TOPO_SHOWN_BYTES];
+
+    if (strcmp(what, "process") == 0) {
+        add(&line, "the link to ");
+        add_who_fully(&line, to, node);
+        add(&line, " waits for space: its process does not receive its segments");
+    } else if (node >= 0) {
+        if (sw >= 0) /* the port is the switch's; the node has no other link */
+            add(&line, "the link of ");
+        else
+            add(&line, "link %lld of ", port);
+        add_who_fully(&line, to, node);
+        add_lacks(&line, what);
+    } else {
+        add(&line, "the link from %s, port %lld", json_show_switch(one, shown), port);
+        if (json_object_object_get(one, "to_switch"))
+            add(&line, ", to switch %lld", (long long)emu_json_number(one, "to_switch", 0));
+        add_lacks(&line, what);
+    }
+    add_for(&line, one);
+    to->print(line.text);
+}
+
+static void print_disagreement(const struct printing *to, struct json_object *one)
+{
+    struct json_object *mine = json_object_object_get(one, "mine");
+    struct json_object *other = json_object_object_get(one, "other");
+    struct line line = {.used = 0};
+
+    add_who_fully(&line, to, emu_json_number(mine, "node", -1));
+    add(&line, " and ");
+    add_who_fully(&line, to, emu_json_number(other, "node", -1));
+    add(&line, " do not agree on collective %lld of ",
+        (long long)emu_json_number(one, "number", 0));
+    add_group(&line, one);
+    add(&line, ": ");
+    add_who(&line, to, emu_json_number(mine, "node", -1));
+    add(&line, " called ");
+    add_what(&line, to, mine, true);
+    add(&line, ", and ");
+    add_who(&line, to, emu_json_number(other, "node", -1));
+    add(&line, " called ");
+    add_what(&line, to, other, true);
+    to->print(line.text);
+}
+
+/* --- a cycle of processes ----------------------------------------------------------- */
+
+#define VERTEX_MOST 0x7fffffff
+
+/* Add an edge. Vertices of the graph are nodes, followed by collectives. */
+static void add_edge(struct cycle_graph *graph, int64_t from, int64_t to)
+{
+    if (from >= 0 && to >= 0 && from < VERTEX_MOST && to < VERTEX_MOST)
+        cycle_add(graph, (uint32_t)from, (uint32_t)to);
+}
+
+/* Add edges from the nodes in @arrived to @vertex, and from @vertex to the nodes in @missing. */
+static void add_waits(struct cycle_graph *graph, int64_t vertex, struct json_object *arrived,
+                      struct json_object *missing)
+{
+    for (size_t i = 0; i < emu_json_count(arrived); i++)
+        add_edge(graph, json_object_get_int64(emu_json_at(arrived, i)), vertex);
+    for (size_t i = 0; i < emu_json_count(missing); i++)
+        add_edge(graph, vertex, emu_json_number(emu_json_at(missing, i), "node", -1));
+}
+
+static void build_graph(struct cycle_graph *graph, const struct printing *to,
+                        struct json_object *collectives)
+{
+    static const char *const fields[] = {"send", "receive"};
+    int64_t vertex = 0;
+
+    for (size_t i = 0; i < emu_json_count(to->attached); i++) {
+        struct json_object *process = emu_json_at(to->attached, i);
+        int64_t node = emu_json_number(process, "node", -1);
+
+        vertex = node >= vertex ? node + 1 : vertex;
+        /* skip a stopped process, because its last report is outdated */
+        for (size_t f = 0; f < 2 && !emu_json_true(process, "stopped"); f++)
+            add_edge(graph, node, emu_json_number(old_op(process, fields[f]), "node", -1));
+    }
+    for (size_t i = 0; i < emu_json_count(collectives); i++) {
+        struct json_object *one = emu_json_at(collectives, i);
+
+        add_waits(graph, vertex++, json_object_object_get(one, "arrived"),
+                  json_object_object_get(one, "missing"));
+    }
+}
+
+/* Print a cycle of waiting processes: the cycle that the web page shows (page/standstill.js). */
+static void print_cycle(const struct printing *to, struct json_object *collectives)
+{
+    struct json_object *nodes = json_object_new_array();
+    struct cycle_graph graph = {0};
+    struct line line = {.used = 0};
+    uint32_t *cycle, count;
+
+    build_graph(&graph, to, collectives);
+    count = cycle_find(&graph, &cycle);
+    for (uint32_t i = 0; i < count; i++)
+        if (process_at(to, cycle[i])) /* other vertices are collectives */
+            json_object_array_add(nodes, json_object_new_int64(cycle[i]));
+    if (emu_json_count(nodes) == 1) {
+        add_list(&line, to, nodes);
+        add(&line, " waits for itself");
+    } else if (count) {
+        add_list(&line, to, nodes);
+        add(&line, " wait for each other in a cycle");
+    }
+    if (count)
+        to->print(line.text);
+    free(cycle);
+    cycle_release(&graph);
+    json_object_put(nodes);
+}
+
+/* --- all lines ---------------------------------------------------------------------- */
+
+static void print_each(const struct printing *to, struct json_object *list,
+                       void (*one)(const struct printing *, struct json_object *))
+{
+    for (size_t i = 0; i < emu_json_count(list); i++)
+        one(to, emu_json_at(list, i));
+}
+
+void standstill_print(struct json_object *message, void (*print)(const char *line))
+{
+    struct printing to = {.attached = json_object_object_get(message, "attached"), .print = print};
+    struct json_object *standstill = json_object_object_get(message, "standstill");
+
+    if (standstill_for_ns(message))
+        print_cycle(&to, json_object_object_get(standstill, "collectives"));
+    print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
+    print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
+    print_processes(&to);
+    if (standstill_for_ns(message))
+        print_absent(&to);
+    print_each(&to, json_object_object_get(standstill, "links"), print_link);
+}
+
+int64_t standstill_for_ns(struct json_object *message)
+{
+    return emu_json_number(json_object_object_get(message, "standstill"), "for_ns", 0);
+}
+
+int64_t standstill_starved_ns(struct json_object *message)
+{
+    return emu_json_number(json_object_object_get(message, "standstill"), "starved_ns", 0);
+}
+
+void standstill_print_time(struct json_object *message, void (*print)(const char *line))
+{
+    struct line line = {.used = 0};
+
+    add(&line, "nothing has moved for %s", duration_of_ns((double)standstill_for_ns(message)).text);
+    if (standstill_starved_ns(message) >= STARVED_NS)
+        add(&line, ", %s of it without a core: this host had too many threads to run",
+            duration_of_ns((double)standstill_starved_ns(message)).text);
+    add(&line, ":");
+    print(line.text);
+}
+
+void standstill_print_disagreement(struct json_object *event, void (*print)(const char *line))
+{
+    struct printing to = {.attached = json_object_object_get(event, "attached"), .print = print};
+
+    print_disagreement(&to, json_object_object_get(event, "disagreement"));
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * standstill_lines.h - print which processes wait for which others, from the JSON of
+ * daemon/standstill.h.
+ */
+#ifndef APPS_CMD_STANDSTILL_LINES_H
+#define APPS_CMD_STANDSTILL_LINES_H
+
+#include <stdint.h>
+
+struct json_object;
+
+/** standstill_for_ns - return the time without movement, or 0. @message: a status or event. */
+int64_t standstill_for_ns(struct json_object *message);
+/** standstill_starved_ns - return the part of this time in which threads had no core. */
+int64_t standstill_starved_ns(struct json_object *message);
+
+/**
+ * standstill_print_time - print a line with the time without movement, and the part of it in which
+ * threads of this host waited for a core.
+ */
+void standstill_print_time(struct json_object *message, void (*print)(const char *line));
+
+/**
+ * standstill_print - print lines about each collective that waits for members, each process whose
+ * operation is pending for a second or more, and each link that waits.
+ * @message: a status or an event, with the fields "attached" and "standstill".
+ * @print: called with each line, which has no newline.
+ */
+void standstill_print(struct json_object *message, void (*print)(const char *line));
+
+/** standstill_print_disagreement - print the line about an event "disagreement". */
+void standstill_print_disagreement(struct json_object *event, void (*print)(const char *line));
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * layout.c - sizes and places of a collective's data, and copies between the user's buffers and
+ * contiguous ones.
+ */
+#include "coll_fabemu.h"
+
+#include "opal/datatype/opal_convertor.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* --- sizes and places ------------------------------------------------------------------- */
+
+size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype, int count,
+                         const int *counts)
+{
+    size_t elements = 0;
+
+    if (OMPI_COMM_IS_INTER(comm))
+        return 0; /* these run over messages anyway, and @counts is for the remote group */
+    for (int rank = 0; rank < ompi_comm_size(comm); rank++)
+        elements += (size_t)(counts ? counts[rank] : count);
+    return elements * dtype->super.size;
+}
+
+struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
+                                              struct coll_fabemu_call call)
+{
+    const size_t ranks = (size_t)ompi_comm_size(comm);
+    const bool root = ompi_comm_rank(comm) == call.root;
+
+    if (OMPI_COMM_IS_INTER(comm)) /* it runs over messages */
+        return (struct coll_fabemu_call){.coll = call.coll};
+    if (call.in == MPI_IN_PLACE || (call.coll == FABEMU_COLL_SCATTER && !root))
+        call.in_type = NULL;
+    if (call.out == MPI_IN_PLACE || (call.coll == FABEMU_COLL_GATHER && !root))
+        call.dtype = NULL;
+    if (call.in_type)
+        call.bytes = (size_t)call.in_count * call.in_type->super.size * ranks;
+    else if (call.dtype)
+        call.bytes = (size_t)call.count * call.dtype->super.size * ranks;
+    if (call.coll == FABEMU_COLL_ALLTOALL)
+        call.bytes *= ranks;
+    return call;
+}
+
+size_t coll_fabemu_part_bytes(const struct coll_fabemu_call *call, int part)
+{
+    const opal_datatype_t *dtype = &call->dtype->super;
+    /* reductions read and write elements with their padding */
+    bool padded = call->coll == FABEMU_COLL_REDUCE_SCATTER;
+
+    return (size_t)coll_fabemu_part_count(call, part) *
+           (padded ? (size_t)(dtype->ub - dtype->lb) : dtype->size);
+}
+
+size_t coll_fabemu_part_offset(const struct coll_fabemu_call *call, int part)
+{
+    size_t offset = 0;
+
+    if (!call->counts)
+        return (size_t)part * coll_fabemu_part_bytes(call, 0);
+    for (int i = 0; i < part; i++)
+        offset += coll_fabemu_part_bytes(call, i);
+    return offset;
+}
+
+char *coll_fabemu_part_place(const struct coll_fabemu_call *call, int part)
+{
+    ptrdiff_t extent = call->dtype->super.ub - call->dtype->super.lb;
+    ptrdiff_t elements = call->displs ? call->displs[part]
+                                      : (ptrdiff_t)part * coll_fabemu_part_count(call, part);
+
+    return (char *)call->out + elements * extent;
+}
+
+/* --- copies ----------------------------------------------------------------------------- */
+
+bool coll_fabemu_is_contiguous(const ompi_datatype_t *dtype, size_t count)
+{
+    /* one element of a type can be contiguous while a gap follows it */
+    return ompi_datatype_is_contiguous_memory_layout(dtype, count > 1 ? 2 : 1);
+}
+
+static int convert(opal_convertor_t *conv, bool pack, void *packed, size_t bytes)
+{
+    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
+    uint32_t iovs = 1;
+    int rc = pack ? opal_convertor_pack(conv, &iov, &iovs, &bytes)
+                  : opal_convertor_unpack(conv, &iov, &iovs, &bytes);
+
+    return rc == 1 ? OMPI_SUCCESS : OMPI_ERROR;
+}
+
+int coll_fabemu_pack(const void *buf, size_t count, const ompi_datatype_t *dtype, void *packed)
+{
+    size_t bytes = dtype->super.size * count;
+    opal_convertor_t conv;
+    int rc;
+
+    if (!bytes)
+        return OMPI_SUCCESS;
+    if (coll_fabemu_is_contiguous(dtype, count)) {
+        memcpy(packed, (const char *)buf + dtype->super.true_lb, bytes);
+        return OMPI_SUCCESS;
+    }
+    OBJ_CONSTRUCT(&conv, opal_convertor_t);
+    rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super, count,
+                                                  buf, 0, &conv);
+    if (rc == OPAL_SUCCESS)
+        rc = convert(&conv, true, packed, bytes);
+    OBJ_DESTRUCT(&conv);
+    return rc;
+}
+
+int coll_fabemu_unpack(void *buf, size_t count, const ompi_datatype_t *dtype, const void *packed)
+{
+    size_t bytes = dtype->super.size * count;
+    opal_convertor_t conv;
+    int rc;
+
+    if (!bytes)
+        return OMPI_SUCCESS;
+    if (coll_fabemu_is_contiguous(dtype, count)) {
+        memcpy((char *)buf + dtype->super.true_lb, packed, bytes);
+        return OMPI_SUCCESS;
+    }
+    OBJ_CONSTRUCT(&conv, opal_convertor_t);
+    rc = opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super, count,
+                                                  buf, 0, &conv);
+    if (rc == OPAL_SUCCESS)
+        rc = convert(&conv, false, (void *)(uintptr_t)packed, bytes);
+    OBJ_DESTRUCT(&conv);
+    return rc;
+}
+
+int coll_fabemu_pack_own(ompi_communicator_t *comm, const struct coll_fabemu_call *call,
+                         void *packed, size_t room)
+{
+    bool in_place = call->in == MPI_IN_PLACE;
+    bool gathers = call->coll == FABEMU_COLL_GATHER || call->coll == FABEMU_COLL_ALLGATHER;
+    const void *in = call->in;
+    const ompi_datatype_t *type = call->in_type ? call->in_type : call->dtype;
+    size_t count = (size_t)(call->in_type ? call->in_count : call->count);
+
+    if (in_place && gathers) {
+        in = coll_fabemu_part_place(call, ompi_comm_rank(comm));
+        count = (size_t)coll_fabemu_part_count(call, ompi_comm_rank(comm));
+    } else if (in_place) {
+        in = call->out;
+    }
+    if (call->coll == FABEMU_COLL_ALLTOALL)
+        count *= (size_t)ompi_comm_size(comm);
+    if (count * type->super.size > room)
+        return OMPI_ERR_BAD_PARAM; /* the ranks' counts differ */
+    return coll_fabemu_pack(in, count, type, packed);
+}

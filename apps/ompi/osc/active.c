@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * active.c - synchronization in which the target takes part: MPI_Win_fence, and MPI_Win_post,
+ * start, complete and wait.
+ *
+ * A post adds 1 to the count of posts at each origin, and a complete adds 1 to the count of
+ * completes at each target, when all operations there have ended. The counts are free-running, so
+ * each wait compares with the number that is due.
+ */
+#include "apps/ompi/osc/osc_fabemu.h"
+
+#include <stdlib.h>
+
+int osc_fabemu_agree(struct osc_fabemu_window *w, const char *name, int rc)
+{
+    int mine = rc != OMPI_SUCCESS, worst = 0;
+    int err = w->comm->c_coll->coll_allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, w->comm,
+                                              w->comm->c_coll->coll_allreduce_module);
+
+    if (rc)
+        return rc;
+    return err || worst ? osc_fabemu_fails(w, name, -1) : OMPI_SUCCESS;
+}
+
+static int fence(int assertion, ompi_win_t *win)
+{
+    struct osc_fabemu_window *w = osc_fabemu_window(win);
+    int rc = osc_fabemu_drain_all(w, "MPI_Win_fence");
+
+    w->fence = !(assertion & MPI_MODE_NOSUCCEED);
+    return osc_fabemu_agree(w, "MPI_Win_fence", rc);
+}
+
+/* Return the window's ranks of the members of @group. NULL: no memory. */
+static int *ranks_of(struct osc_fabemu_window *w, ompi_group_t *group)
+{
+    int count = ompi_group_size(group);
+    int *in_group = malloc((size_t)(count + 1) * sizeof *in_group);
+    int *ranks = malloc((size_t)(count + 1) * sizeof *ranks);
+
+    for (int i = 0; in_group && i < count; i++)
+        in_group[i] = i;
+    if (in_group && ranks)
+        (void)ompi_group_translate_ranks(group, count, in_group, w->comm->c_local_group, ranks);
+    free(in_group);
+    return ranks;
+}
+
+static int post(ompi_group_t *group, int assertion, ompi_win_t *win)
+{
+    struct osc_fabemu_window *w = osc_fabemu_window(win);
+    int rc = OMPI_SUCCESS;
+
+    (void)assertion;
+    if (w->exposed)
+        return OMPI_ERR_RMA_SYNC;
+    w->exposed = ranks_of(w, group);
+    if (!w->exposed)
+        return MPI_ERR_NO_MEM;
+    w->exposed_count = ompi_group_size(group);
+    w->tests = (struct osc_fabemu_wait){0};
+    w->completes_due += (uint64_t)w->exposed_count;
+    for (int i = 0; i < w->exposed_count && !rc; i++)
+        rc = osc_fabemu_state_add(w, w->exposed[i],
+                                  OSC_FABEMU_AT(posts) + (size_t)w->rank * sizeof(uint64_t), 1);
+    return rc;
+}
+
+static uint64_t load(const uint64_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE); /* the adapter changes it by atomics */
+}
+
+static bool has_posted(const struct osc_fabemu_window *w, int rank)
+{
+    return (int64_t)(load(&w->state->posts[rank]) - w->peer[rank].started_count) > 0;
+}
+
+static bool all_complete(const struct osc_fabemu_window *w)
+{
+    return (int64_t)(load(&w->state->completes) - w->completes_due) >= 0;
+}
+
+/* Wait until all members of the group of MPI_Win_start have called MPI_Win_post. */
+static int wait_posts(struct osc_fabemu_window *w)
+{
+    struct osc_fabemu_wait wait = {0};
+
+    for (int i = 0; i < w->starters_count; i++) {
+        while (!has_posted(w, w->starters[i])) {
+            osc_fabemu_wait(w, &wait);
+            if (osc_fabemu_wait_lost(w, &wait, w->starters, w->starters_count))
+                return osc_fabemu_fails(w, "MPI_Win_start", -1);
+        }
+    }
+    return OMPI_SUCCESS;
+}
+
+static void access_ends(struct osc_fabemu_window *w)
+{
+    free(w->starters);
+    w->starters = NULL;
+}
+
+static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
+{
+    struct osc_fabemu_window *w = osc_fabemu_window(win);
+    int rc;
+
+    (void)assertion;
+    if (w->starters)
+        return OMPI_ERR_RMA_SYNC;
+    w->starters = ranks_of(w, group);
+    if (!w->starters)
+        return MPI_ERR_NO_MEM;
+    w->starters_count = ompi_group_size(group);
+    rc = wait_posts(w);
+    if (rc) {
+        access_ends(w);
+        return rc;
+    }
+    for (int i = 0; i < w->starters_count; i++) {
+        w->peer[w->starters[i]].started_count++;
+        w->peer[w->starters[i]].started = true;
+    }
+    return OMPI_SUCCESS;
+}
+
+/*
+ * Notify a target that its operations are complete. If the adapter executes them in the order of
+ * posting, the notice can follow them at once, see fabemu_atomic().
+ */
+static int notify(struct osc_fabemu_window *w, int rank)
+{
+    w->peer[rank].started = false;
+    return osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(completes), 1);
+}
+
+static int complete(ompi_win_t *win)
+{
+    struct osc_fabemu_window *w = osc_fabemu_window(win);
+    int rc = OMPI_SUCCESS;
+
+    if (!w->starters)
+        return OMPI_ERR_RMA_SYNC;
+    for (int i = 0; i < w->starters_count && !rc; i++)
+        if (osc_fabemu_in_order(w, w->starters[i]))
+            rc = notify(w, w->starters[i]);
+    for (int i = 0; i < w->starters_count; i++) {
+        int rank = w->starters[i], one = osc_fabemu_drain(w, rank, "MPI_Win_complete");
+
+        if (!one && w->peer[rank].started)
+            one = notify(w, rank);
+        w->peer[rank].started = false;
+        rc = rc ? rc : one;
+    }
+    access_ends(w);
+    return rc;
+}
+
+static void exposure_ends(struct osc_fabemu_window *w)
+{
+    free(w->exposed);
+    w->exposed = NULL;
+}
+
+static int wait_exposed(ompi_win_t *win)
+{
+    struct osc_fabemu_window *w = osc_fabemu_window(win);
+    struct osc_fabemu_wait wait = {0};
+
+    if (!w->exposed)
+        return OMPI_ERR_RMA_SYNC;
+    while (!all_complete(w)) {
+        osc_fabemu_wait(w, &wait);
+        if (!osc_fabemu_wait_lost(w, &wait, w->exposed, w->exposed_count))
+            continue;
+        exposure_ends(w);
+        return osc_fabemu_fails(w, "MPI_Win_wait", -1);
+    }
+    exposure_ends(w);
+    return OMPI_SUCCESS;
+}
+
+static int test_exposed(ompi_win_t *win, int *flag)
+{
+    struct osc_fabemu_window *w = osc_fabemu_window(win);
+
+    if (!w->exposed)
+        return OMPI_ERR_RMA_SYNC;
+    osc_fabemu_wait(w, &w->tests);
+    *flag = all_complete(w);
+    if (*flag)
+        exposure_ends(w);
+    else if (osc_fabemu_wait_lost(w, &w->tests, w->exposed, w->exposed_count))
+        return osc_fabemu_fails(w, "MPI_Win_test", -1);
+    return OMPI_SUCCESS;
+}
+
+void osc_fabemu_active_fill(ompi_osc_base_module_t *module)
+{
+    module->osc_fence = fence;
+    module->osc_post = post;
+    module->osc_start = start;
+    module->osc_complete = complete;
+    module->osc_wait = wait_exposed;
+    module->osc_test = test_exposed;
+}

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transfer.c - calls that move data: their parts, MPI_Put and MPI_Get.
+ *
+ * A call has one part for each contiguous piece of the member's memory. Locally its data are
+ * contiguous: in the program's buffer, or packed. Each member has a list of the parts on their way
+ * to it, in the order in which they were posted. A part leaves the list when it and all parts
+ * before it have ended (osc_fabemu_reap()).
+ */
+#include "apps/ompi/osc/osc_fabemu.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS_MOST 1024u /* parts on their way from one window, before a call waits */
+
+/* --- spans ----------------------------------------------------------------------------- */
+
+static void *address(uint64_t at)
+{
+    return (void *)(uintptr_t)at;
+}
+
+size_t osc_fabemu_span_bytes(const struct osc_fabemu_span *span)
+{
+    return span->count > 0 ? span->type->super.size * (size_t)span->count : 0;
+}
+
+void *osc_fabemu_span_plain(const struct osc_fabemu_span *span)
+{
+    if (!ompi_datatype_is_contiguous_memory_layout(span->type, span->count))
+        return NULL;
+    return address(span->at + (uint64_t)span->type->super.true_lb);
+}
+
+void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span)
+{
+    pieces->next = pieces->count = 0;
+    pieces->last = false;
+    OBJ_CONSTRUCT(&pieces->convertor, opal_convertor_t);
+    (void)opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &span->type->super,
+                                                   (size_t)span->count, address(span->at), 0,
+                                                   &pieces->convertor);
+}
+
+bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size_t *bytes)
+{
+    size_t all;
+
+    while (pieces->next == pieces->count && !pieces->last) {
+        pieces->next = 0;
+        pieces->count = sizeof pieces->iov / sizeof pieces->iov[0];
+        pieces->last = opal_convertor_raw(&pieces->convertor, pieces->iov, &pieces->count, &all);
+    }
+    if (pieces->next == pieces->count)
+        return false;
+    *at = (uintptr_t)pieces->iov[pieces->next].iov_base;
+    *bytes = pieces->iov[pieces->next++].iov_len;
+    return true;
+}
+
+void osc_fabemu_pieces_end(struct osc_fabemu_pieces *pieces)
+{
+    opal_convertor_cleanup(&pieces->convertor);
+    OBJ_DESTRUCT(&pieces->convertor);
+}
+
+static void convert(const struct osc_fabemu_span *span, void *packed, size_t bytes, bool packs)
+{
+    struct iovec iov = {.iov_base = packed, .iov_len = bytes};
+    uint32_t count = 1;
+    opal_convertor_t convertor;
+
+    if (!bytes)
+        return;
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    if (packs) {
+        (void)opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &span->type->super,
+                                                       (size_t)span->count, address(span->at), 0,
+                                                       &convertor);
+        (void)opal_convertor_pack(&convertor, &iov, &count, &bytes);
+    } else {
+        (void)opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &span->type->super,
+                                                       (size_t)span->count, address(span->at), 0,
+                                                       &convertor);
+        (void)opal_convertor_unpack(&convertor, &iov, &count, &bytes);
+    }
+    opal_convertor_cleanup(&convertor);
+    OBJ_DESTRUCT(&convertor);
+}
+
+void osc_fabemu_pack(const struct osc_fabemu_span *span, void *packed, size_t bytes)
+{
+    convert(span, packed, bytes, true);
+}
+
+void osc_fabemu_unpack(const struct osc_fabemu_span *span, void *packed, size_t bytes)
+{
+    convert(span, packed, bytes, false);
+}
+
+/* --- requests -------------------------------------------------------------------------- */
+
+static int request_free(ompi_request_t **request)
+{
+    if (!REQUEST_COMPLETE(*request))
+        return MPI_ERR_REQUEST;
+    OMPI_REQUEST_FINI(*request);
+    OBJ_RELEASE(*request);
+    *request = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
+}
+
+static int request_cancel(ompi_request_t *request, int complete)
+{
+    (void)request;
+    (void)complete;
+    return MPI_ERR_REQUEST;
+}
+
+static ompi_request_t *request_new(struct osc_fabemu_window *w)
+{
+    ompi_request_t *request = OBJ_NEW(ompi_request_t);
+
+    if (!request)
+        return NULL;
+    OMPI_REQUEST_INIT(request, false);
+    request->req_type = OMPI_REQUEST_WIN;
+    request->req_state = OMPI_REQUEST_ACTIVE;
+    request->req_free = request_free;
+    request->req_cancel = request_cancel;
+    request->req_mpi_object.win = w->win;
+    request->req_status =
+        (ompi_status_public_t){.MPI_SOURCE = MPI_ANY_SOURCE, .MPI_TAG = MPI_ANY_TAG};
+    return request;
+}
+
+/* Complete a request. Lock: not held, because Open MPI may call this component again. */
+static void request_end(struct osc_fabemu_window *w, ompi_request_t *request)
+{
+    atomic_fetch_sub_explicit(&w->requests, 1, memory_order_relaxed);
+    ompi_request_complete(request, true);
+}
+
+/* --- calls and their parts ------------------------------------------------------------- */
+
+/* Allocate a call and its buffers. Returns NULL without memory. */
+static struct osc_fabemu_call *call_new(struct osc_fabemu_window *w, size_t out_bytes,
+                                        size_t in_bytes, ompi_request_t **request)
+{
+    struct osc_fabemu_call *call = calloc(1, sizeof *call);
+
+    if (!call)
+        return NULL;
+    call->out = out_bytes ? malloc(out_bytes) : NULL;
+    call->in = in_bytes ? malloc(in_bytes) : NULL;
+    call->request = request ? request_new(w) : NULL;
+    if ((!out_bytes || call->out) && (!in_bytes || call->in) && (!request || call->request))
+        return call;
+    if (call->request)
+        OBJ_RELEASE(call->request);
+    free(call->out);
+    free(call->in);
+    free(call);
+    return NULL;
+}
+
+int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_bytes, size_t in_bytes,
+                          const struct osc_fabemu_span *to, ompi_request_t **request,
+                          struct osc_fabemu_call **ret)
+{
+    struct osc_fabemu_call *call = call_new(w, out_bytes, in_bytes, request);
+
+    if (!call)
+        return MPI_ERR_NO_MEM;
+    call->w = w;
+    call->peer = &w->peer[rank];
+    call->parts = 1;
+    call->in_bytes = in_bytes;
+    if (in_bytes) {
+        call->to = *to;
+        OBJ_RETAIN(to->type);
+    }
+    if (request) {
+        *request = call->request;
+        atomic_fetch_add_explicit(&w->requests, 1, memory_order_relaxed);
+    }
+    *ret = call;
+    return OMPI_SUCCESS;
+}
+
+/* Free a call that has ended. Returns its request, which the caller completes without the lock. */
+static ompi_request_t *call_release(struct osc_fabemu_call *call)
+{
+    ompi_request_t *request = call->request;
+
+    if (call->to.type) {
+        if (!call->status)
+            osc_fabemu_unpack(&call->to, call->in, call->in_bytes);
+        OBJ_RELEASE(call->to.type);
+    }
+    if (request)
+        request->req_status.MPI_ERROR = !call->status             ? MPI_SUCCESS
+                                        : call->status == -EACCES ? MPI_ERR_RMA_RANGE
+                                                                  : MPI_ERR_OTHER;
+    free(call->out);
+    free(call->in);
+    free(call);
+    return request;
+}
+
+/* A part of the call, or the adding of parts, has ended. Lock: held. */
+static ompi_request_t *call_part_ends(struct osc_fabemu_call *call)
+{
+    return --call->parts ? NULL : call_release(call);
+}
+
+void osc_fabemu_call_end(struct osc_fabemu_call *call)
+{
+    struct osc_fabemu_window *w = call->w;
+    ompi_request_t *request;
+
+    OPAL_THREAD_LOCK(&w->lock);
+    request = call_part_ends(call);
+    OPAL_THREAD_UNLOCK(&w->lock);
+    if (request)
+        request_end(w, request);
+}
+
+/* A part has failed. The next flush reports a wrong address; any other error means a loss. */
+static void part_fails(struct osc_fabemu_part *part, int status)
+{
+    struct osc_fabemu_call *call = part->call;
+
+    if (!call->status)
+        call->status = status;
+    if (status == -EACCES)
+        call->peer->rc = OMPI_ERR_RMA_RANGE;
+    else
+        call->peer->lost = true;
+}
+
+/* Remove the oldest part to @peer, which has ended. Lock: held. */
+static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
+{
+    struct osc_fabemu_part *part = peer->first;
+    struct osc_fabemu_call *call = part->call;
+    int status = fabemu_req_status(&part->req);
+
+    peer->first = part->next;
+    if (!peer->first)
+        peer->last = &peer->first;
+    peer->ended++;
+    peer->unordered -= part->unordered;
+    w->parts--;
+    if (status)
+        part_fails(part, status);
+    if (part != &call->one)
+        free(part);
+    return call_part_ends(call);
+}
+
+/* End the parts to @peer that are complete. Returns the number of requests completed. */
+static int peer_reap(struct osc_fabemu_window *w, struct osc_fabemu_peer *peer)
+{
+    ompi_request_t *done[16];
+    int count = 0;
+
+    OPAL_THREAD_LOCK(&w->lock);
+    while (count < 16 && peer->first && fabemu_req_status(&peer->first->req) != FABEMU_PENDING) {
+        done[count] = part_take(w, peer);
+        count += done[count] != NULL;
+    }
+    OPAL_THREAD_UNLOCK(&w->lock);
+    for (int i = 0; i < count; i++)
+        request_end(w, done[i]);
+    return count;
+}
+
+int osc_fabemu_reap(struct osc_fabemu_window *w)
+{
+    int count = 0;
+
+    for (int i = 0; i < w->ranks; i++)
+        count += peer_reap(w, &w->peer[i]);
+    return count;
+}
+
+struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
+{
+    struct osc_fabemu_wait wait = {0};
+    struct osc_fabemu_part *part = &call->one;
+
+    while (call->w->parts >= PARTS_MOST) {
+        osc_fabemu_wait(call->w, &wait);
+        (void)osc_fabemu_reap(call->w);
+    }
+    if (part->call)
+        part = calloc(1, sizeof *part);
+    if (!part)
+        (void)ompi_mpi_abort(call->w->comm, MPI_ERR_NO_MEM);
+    part->call = call;
+    part->req.incarnation = call->peer->place.incarnation;
+    return part;
+}
+
+void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
+{
+    struct osc_fabemu_call *call = part->call;
+    struct osc_fabemu_window *w = call->w;
+
+    if (err)
+        part->req.status = err;
+    OPAL_THREAD_LOCK(&w->lock);
+    *call->peer->last = part;
+    call->peer->last = &part->next;
+    call->peer->sent++;
+    call->peer->unordered += part->unordered;
+    call->parts++;
+    w->parts++;
+    OPAL_THREAD_UNLOCK(&w->lock);
+}
+
+bool osc_fabemu_in_order(struct osc_fabemu_window *w, int rank)
+{
+    bool ordered;
+
+    OPAL_THREAD_LOCK(&w->lock);
+    ordered = !w->peer[rank].unordered;
+    OPAL_THREAD_UNLOCK(&w->lock);
+    return ordered;
+}
+
+int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
+{
+    struct osc_fabemu_peer *peer = &w->peer[rank];
+    struct osc_fabemu_wait wait = {0};
+    uint64_t sent;
+    int rc;
+
+    OPAL_THREAD_LOCK(&w->lock);
+    sent = peer->sent;
+    OPAL_THREAD_UNLOCK(&w->lock);
+    for (;;) {
+        (void)peer_reap(w, peer);
+        OPAL_THREAD_LOCK(&w->lock);
+        rc = peer->ended >= sent ? peer->rc : 1;
+        if (rc <= 0)
+            peer->rc = 0;
+        OPAL_THREAD_UNLOCK(&w->lock);
+        if (rc <= 0)
+            break;
+        osc_fabemu_wait(w, &wait);
+    }
+    return osc_fabemu_is_lost(w, rank) ? osc_fabemu_fails(w, name, rank) : rc;
+}
+
+int osc_fabemu_drain_all(struct osc_fabemu_window *w, const char *name)
+{
+    int rc = OMPI_SUCCESS;
+
+    for (int i = 0; i < w->ranks; i++) {
+        int one = osc_fabemu_drain(w, i, name);
+
+        rc = rc ? rc : one;
+    }
+    return rc;
+}
+
+/* --- the state of a member --------------------------------------------------------------- */
+
+int osc_fabemu_state_post(struct osc_fabemu_window *w, int rank, unsigned op, size_t offset,
+                          uint64_t operand, uint64_t *before, struct fabemu_req *req)
+{
+    static const uint64_t zero;
+    const struct osc_fabemu_place *place = &w->peer[rank].place;
+    const struct fabemu_atomic what = {.node = place->node,
+                                       .key = place->state_key,
+                                       .offset = offset,
+                                       .op = op,
+                                       .type = FABEMU_U64,
+                                       .operand = &operand,
+                                       .compare = op == FABEMU_ATOMIC_CAS ? &zero : NULL,
+                                       .result = before};
+
+    req->incarnation = place->incarnation;
+    return fabemu_atomic(w->fab, &what, req);
+}
+
+int osc_fabemu_state_op(struct osc_fabemu_window *w, int rank, unsigned op, size_t offset,
+                        uint64_t operand, uint64_t *before, const char *name)
+{
+    struct fabemu_req req = {0};
+    struct osc_fabemu_wait wait = {0};
+    int status = osc_fabemu_state_post(w, rank, op, offset, operand, before, &req);
+
+    if (!status) {
+        while ((status = fabemu_req_status(&req)) == FABEMU_PENDING)
+            osc_fabemu_wait(w, &wait);
+    }
+    if (!status)
+        return OMPI_SUCCESS;
+    w->peer[rank].lost = true;
+    return osc_fabemu_fails(w, name, rank);
+}
+
+int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand)
+{
+    struct osc_fabemu_call *call;
+    struct osc_fabemu_part *part;
+    int rc = osc_fabemu_call_begin(w, rank, 0, 0, NULL, NULL, &call);
+
+    if (rc)
+        return rc;
+    part = osc_fabemu_part(call);
+    rc = osc_fabemu_state_post(w, rank, FABEMU_ATOMIC_ADD, offset, operand, NULL, &part->req);
+    osc_fabemu_part_posted(part, rc);
+    osc_fabemu_call_end(call);
+    return OMPI_SUCCESS;
+}
+
+/* --- puts and gets ----------------------------------------------------------------------- */
+
+static bool has_access(const struct osc_fabemu_window *w, const struct osc_fabemu_peer *peer)
+{
+    return w->fence || w->lock_all || peer->lock || peer->started;
+}
+
+int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int count,
+                      ompi_datatype_t *type, const char *name, struct osc_fabemu_span *ret)
+{
+    const struct osc_fabemu_peer *peer = &w->peer[rank];
+    struct osc_fabemu_pieces pieces;
+    bool inside = true;
+    uint64_t at;
+    size_t bytes;
+
+    if (!has_access(w, peer))
+        return OMPI_ERR_RMA_SYNC;
+    if (osc_fabemu_is_lost(w, rank))
+        return osc_fabemu_fails(w, name, rank);
+    *ret = (struct osc_fabemu_span){.at = peer->place.base + (uint64_t)disp * peer->place.unit,
+                                    .count = count,
+                                    .type = type};
+    if (w->dynamic || !osc_fabemu_span_bytes(ret))
+        return OMPI_SUCCESS; /* the member checks addresses in a dynamic window */
+    osc_fabemu_pieces_begin(&pieces, ret);
+    while (inside && osc_fabemu_pieces_next(&pieces, &at, &bytes)) {
+        at -= peer->place.base; /* an address below the base wraps around and is then too large */
+        inside = at <= peer->place.bytes && bytes <= peer->place.bytes - at;
+    }
+    osc_fabemu_pieces_end(&pieces);
+    return inside ? OMPI_SUCCESS : OMPI_ERR_RMA_RANGE;
+}
+
+void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
+                     size_t left, bool puts)
+{
+    const struct osc_fabemu_place *place = &call->peer->place;
+    struct fabemu *fab = call->w->fab;
+    struct osc_fabemu_pieces pieces;
+    char *at_local = local;
+    uint64_t at;
+    size_t bytes;
+
+    osc_fabemu_pieces_begin(&pieces, its);
+    for (; left && osc_fabemu_pieces_next(&pieces, &at, &bytes); left -= bytes) {
+        struct osc_fabemu_part *part = osc_fabemu_part(call);
+        int err;
+
+        bytes = bytes < left ? bytes : left;
+        part->unordered = !puts || bytes > FABEMU_INJECT_BYTES;
+        err = puts ? fabemu_put(fab, place->node, place->key, at, at_local, bytes, &part->req)
+                   : fabemu_get(fab, place->node, place->key, at, at_local, bytes, &part->req);
+
+        osc_fabemu_part_posted(part, err);
+        at_local += bytes;
+    }
+    osc_fabemu_pieces_end(&pieces);
+}
+
+static int transfer(struct osc_fabemu_window *w, const char *name,
+                    const struct osc_fabemu_span *mine, int rank, ptrdiff_t disp, int its_count,
+                    ompi_datatype_t *its_type, bool puts, ompi_request_t **request)
+{
+    struct osc_fabemu_call *call;
+    struct osc_fabemu_span its;
+    size_t bytes;
+    void *local;
+    int rc = osc_fabemu_access(w, rank, disp, its_count, its_type, name, &its);
+
+    if (rc)
+        return rc;
+    bytes = osc_fabemu_span_bytes(puts ? mine : &its);
+    if (bytes > osc_fabemu_span_bytes(puts ? &its : mine))
+        return MPI_ERR_TRUNCATE;
+    if (!bytes) {
+        if (request)
+            *request = &ompi_request_empty;
+        return OMPI_SUCCESS;
+    }
+    local = osc_fabemu_span_plain(mine);
+    rc = osc_fabemu_call_begin(w, rank, !local && puts ? bytes : 0, !local && !puts ? bytes : 0,
+                               mine, request, &call);
+    if (rc)
+        return rc;
+    if (call->out)
+        osc_fabemu_pack(mine, call->out, bytes);
+    osc_fabemu_move(call, &its, local ? local : puts ? call->out : call->in, bytes, puts);
+    osc_fabemu_call_end(call);
+    return OMPI_SUCCESS;
+}
+
+static struct osc_fabemu_span span_of(const void *buf, int count, ompi_datatype_t *type)
+{
+    return (struct osc_fabemu_span){.at = (uintptr_t)buf, .count = count, .type = type};
+}
+
+static int put(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
+               int its_count, ompi_datatype_t *its_type, ompi_win_t *win)
+{
+    const struct osc_fabemu_span mine = span_of(from, count, type);
+
+    return transfer(osc_fabemu_window(win), "MPI_Put", &mine, rank, disp, its_count, its_type, true,
+                    NULL);
+}
+
+static int get(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp, int its_count,
+               ompi_datatype_t *its_type, ompi_win_t *win)
+{
+    const struct osc_fabemu_span mine = span_of(to, count, type);
+
+    return transfer(osc_fabemu_window(win), "MPI_Get", &mine, rank, disp, its_count, its_type,
+                    false, NULL);
+}
+
+static int rput(const void *from, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp,
+                int its_count, ompi_datatype_t *its_type, ompi_win_t *win, ompi_request_t **request)
+{
+    const struct osc_fabemu_span mine = span_of(from, count, type);
+
+    return transfer(osc_fabemu_window(win), "MPI_Rput", &mine, rank, disp, its_count, its_type,
+                    true, request);
+}
+
+static int rget(void *to, int count, ompi_datatype_t *type, int rank, ptrdiff_t disp, int its_count,
+                ompi_datatype_t *its_type, ompi_win_t *win, ompi_request_t **request)
+{
+    const struct osc_fabemu_span mine = span_of(to, count, type);
+
+    return transfer(osc_fabemu_window(win), "MPI_Rget", &mine, rank, disp, its_count, its_type,
+                    false, request);
+}
+
+void osc_fabemu_transfers_fill(ompi_osc_base_module_t *module)
+{
+    module->osc_put = put;
+    module->osc_get = get;
+    module->osc_rput = rput;
+    module->osc_rget = rget;
+}

@@ -10,7 +10,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "fields need no convers
 #define ETHERTYPE 12
 #define MAGIC     14
 
-/* Offsets of the other fields: docs/hosts.md, "Frames on the wire". */
+/* Offsets of the other fields; frame.h explains them. */
 #define HEADER_FIELDS(FIELD) \
     FIELD(to_mac, 0)         \
     FIELD(from_mac, 6)       \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * frame.h - the layout of the frames that host links exchange. docs/hosts.md has a table of the
+ * frame.h - the layout of the frames that host links exchange. frame.c has the offsets of the
  * fields.
  *
  * A frame consists of the Ethernet header, our header, a body, and a tag over everything before it

@@ -541,6 +541,7 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
 #define FABEMU_BY_ADDRESS    8u  /* see fabemu_register() */
 #define FABEMU_CHOSEN_KEY    16u /* see fabemu_register() */
 #define FABEMU_BY_PARTS      32u /* see fabemu_region_add() */
+#define FABEMU_TRAPS         64u /* see fabemu_register() */
 
 /**
  * fabemu_register - let peers access the memory [addr, addr + bytes), which they name by *key.
@@ -549,8 +550,15 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
  * *key; otherwise *key receives a key that peers cannot guess.
  *
  * @addr NULL with @bytes SIZE_MAX registers all memory of this process. Then an offset is an
- * address, and any process that has the key can crash this one.
- * Errors: -EEXIST, this process has a region with the chosen key.
+ * address.
+ *
+ * With FABEMU_TRAPS, an access to pages that this process has not mapped, or that it may not write,
+ * fails at its origin with -EFAULT and changes nothing on these pages. After the pages are mapped,
+ * another try succeeds. Without FABEMU_TRAPS such an access crashes this process. It costs a system
+ * call per access, and one per segment of longer transfers. A page may be unmapped at any time, but
+ * not by one thread while a put, a get or an atomic accesses it: unregister the region first.
+ * Errors: -EEXIST, this process has a region with the chosen key; -ENOTSUP, FABEMU_TRAPS needs
+ * Linux 5.14.
  */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
@@ -587,6 +595,24 @@ FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
 FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned access,
                                      struct fabemu_event *event);
 
+/*
+ * A trap: an access of a peer to memory that is not mapped, because there is no such region, the
+ * access is not inside it or not allowed, or (FABEMU_TRAPS) the page is not mapped.
+ */
+struct fabemu_trap {
+    uint64_t count; /* traps of this process so far; 0: the other fields are not valid */
+    uint32_t node;  /* of the peer */
+    int status;     /* -EACCES, or -EFAULT because of a page: the peer's operation ends with it */
+    uint64_t key; /* as the peer has named it; 0: the page went while a transfer was in progress */
+    uint64_t offset, bytes;
+};
+
+/** fabemu_traps - return the last trap of this process, and the number of all. */
+FABEMU_API void fabemu_traps(struct fabemu *fab, struct fabemu_trap *last);
+
+/** fabemu_trap_event - count every trap of this process in @event; NULL: stop counting. */
+FABEMU_API int fabemu_trap_event(struct fabemu *fab, struct fabemu_event *event);
+
 /**
  * fabemu_queue_event - as fabemu_register_event(), for the peers' operations that name the queue
  * (fabemu_req.target_queue, or the notice of a put). An atomic that returns the previous value
@@ -599,7 +625,8 @@ FABEMU_API int fabemu_queue_event(struct fabemu_queue *queue, unsigned access,
  * fabemu_put, fabemu_get - copy memory to or from @offset of a peer's registered region. The
  * operation completes when the data is in the destination memory. For a put, this is when the peer
  * has confirmed it.
- * Status: -EACCES, the peer has no such region or does not allow this access to it; -EHOSTUNREACH.
+ * Status: -EACCES, the peer has no such region or does not allow this access to it; -EFAULT, the
+ * region has FABEMU_TRAPS and a page is not mapped; -EHOSTUNREACH.
  */
 FABEMU_API int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
                           const void *src, size_t bytes, struct fabemu_req *req);
@@ -704,6 +731,7 @@ struct fabemu_atomic {
  *
  * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the element and
  * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has done so. Status: -EACCES;
+ * -EFAULT, as for fabemu_put();
  * -EINVAL, the element is not aligned, or not in one piece of the region; -EHOSTUNREACH, it is
  * unknown whether the peer executed it.
  */

@@ -45,10 +45,21 @@ static int least_loaded(const struct grow *g, uint32_t sw, emu_ports set)
     return best;
 }
 
-/* Return the candidate port to @dst with the least loaded neighbour, or -1. */
+/*
+ * Return the candidate port to @dst with the least loaded neighbour, or -1. If several links lead
+ * to this neighbour, the trees through @sw take them in turn.
+ */
 static int grow_port(const struct grow *g, uint32_t sw, uint32_t dst)
 {
-    return least_loaded(g, sw, topo_route_ports(&g->graph->sw[sw].route, dst));
+    const struct topo_end *end = g->graph->sw[sw].end;
+    emu_ports set = topo_route_ports(&g->graph->sw[sw].route, dst), same = EMU_NO_PORTS;
+    int best = least_loaded(g, sw, set);
+
+    if (best < 0)
+        return best;
+    emu_each_port (port, set)
+        same |= emu_port_if(port, end[port].kind == end[best].kind && end[port].id == end[best].id);
+    return (int)emu_ports_nth(same, g->load[sw] % emu_ports_count(same));
 }
 
 /* Return a member that is not below @sw, or TOPO_NONE. */

@@ -249,7 +249,7 @@ static void audit_group(struct groups_audit *a, const struct fabric_group *group
 {
     a->group = group;
     a->serial++;
-    a->audit->groups++;
+    a->audit->groups += !fabric_group_number(a->fabric, group);
     a->audit->treeless += group->treeless;
     expect_reservations(a);
     if (!group->treeless)

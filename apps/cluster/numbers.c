@@ -225,6 +225,38 @@ static struct json_object *comm_sums_list(const struct fabric_comm *comm)
 }
 
 /* Return the number of a pair. Pairs are sent in ascending order of their numbers. */
+/* [TRANSLATED,TRAPS,NODE,PEER,ERRNO,ADDRESS,BYTES]; the last five are of the last trap. */
+#define OF_MEMORY 7u
+
+static struct json_object *memory_list(const struct fabric_comm_memory *memory)
+{
+    const uint64_t number[OF_MEMORY] = {memory->translated, memory->traps,
+                                        memory->node,       memory->last.from,
+                                        memory->last.error, memory->last.address,
+                                        memory->last.bytes};
+    struct json_object *list = json_object_new_array();
+
+    for (uint32_t i = 0; i < OF_MEMORY; i++)
+        hosts_list_add(list, number[i]);
+    return list;
+}
+
+static void memory_add(struct fabric_comm_memory *sum, struct json_object *list)
+{
+    uint64_t traps = list ? hosts_number_at(list, 1) : 0;
+
+    if (list)
+        sum->translated += hosts_number_at(list, 0);
+    sum->traps += traps;
+    if (!traps)
+        return;
+    sum->node = (uint32_t)hosts_number_at(list, 2);
+    sum->last = (struct emu_comm_trap){.from = (uint32_t)hosts_number_at(list, 3),
+                                       .error = (uint32_t)hosts_number_at(list, 4),
+                                       .address = hosts_number_at(list, 5),
+                                       .bytes = hosts_number_at(list, 6)};
+}
+
 static uint64_t pair_number(const struct fabric_comm *comm, const struct fabric_pair *pair)
 {
     return (uint64_t)pair->from * comm->nodes + pair->to;
@@ -273,6 +305,7 @@ struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32
         json_add_number(ret, "more_messages", comm.more_messages);
         json_add_number(ret, "more_bytes", comm.more_bytes);
         json_add_number(ret, "unreported", comm.unreported);
+        json_object_object_add(ret, "memory", memory_list(&comm.memory));
     }
     fabric_comm_free(&comm);
     return ret;
@@ -348,4 +381,5 @@ void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm)
     sum->more_messages += (uint64_t)emu_json_number(comm, "more_messages", 0);
     sum->more_bytes += (uint64_t)emu_json_number(comm, "more_bytes", 0);
     sum->unreported += (uint64_t)emu_json_number(comm, "unreported", 0);
+    memory_add(&sum->memory, list_of(comm, "memory", OF_MEMORY, OF_MEMORY));
 }

@@ -2,6 +2,7 @@
 /* comm.c - how programs have communicated, as JSON and as a summary of a few lines. */
 #include "apps/daemon/report.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,6 +197,23 @@ static struct json_object *messages_build(struct fabric_comm *comm, const struct
     return ret;
 }
 
+static struct json_object *memory_build(const struct fabric_comm_memory *memory)
+{
+    struct json_object *ret = json_object_new_object(), *last = NULL;
+
+    json_add_number(ret, "translated", memory->translated);
+    json_add_number(ret, "traps", memory->traps);
+    if (memory->traps) {
+        last = json_add_number(json_object_new_object(), "node", memory->node);
+        json_add_number(last, "from", memory->last.from);
+        json_add_number(last, "address", memory->last.address);
+        json_add_number(last, "bytes", memory->last.bytes);
+        json_add_text(last, "error", memory->last.error == EFAULT ? "EFAULT" : "EACCES");
+    }
+    json_object_object_add(ret, "last_trap", last);
+    return ret;
+}
+
 struct json_object *comm_build(struct fabric *fabric, const struct fabric_config *config)
 {
     struct json_object *ret;
@@ -207,6 +225,7 @@ struct json_object *comm_build(struct fabric *fabric, const struct fabric_config
     json_object_object_add(ret, "collectives", collectives_build(&comm, &config->profile));
     json_add_number(ret, "unreported", comm.unreported);
     json_object_object_add(ret, "messages", messages_build(&comm, config->graph));
+    json_object_object_add(ret, "memory", memory_build(&comm.memory));
     fabric_comm_free(&comm);
     return ret;
 }
@@ -326,12 +345,30 @@ static void print_heaviest(FILE *out, struct json_object *matrix, struct json_ob
     fputs(count ? "\n" : "", out);
 }
 
+static void print_traps(FILE *out, struct json_object *memory)
+{
+    struct json_object *last = member(memory, "last_trap");
+
+    if (!last)
+        return;
+    fprintf(out, "  traps        %s of %s accesses to memory of other processes; the last at node ",
+            amount_count(number(memory, "traps")).text,
+            amount_count(number(memory, "traps") + number(memory, "translated")).text);
+    fprintf(out, "%llu,\n               by node %llu, %s at 0x%llx: %s\n",
+            (unsigned long long)number(last, "node"), (unsigned long long)number(last, "from"),
+            amount_of_bytes(number(last, "bytes")).text,
+            (unsigned long long)number(last, "address"),
+            strcmp(emu_json_text(last, "error", ""), "EFAULT") ? "no region allows it"
+                                                               : "the page is not mapped");
+}
+
 void comm_print(FILE *out, struct json_object *comm)
 {
     struct json_object *messages = member(comm, "messages");
     uint64_t bytes = number(messages, "bytes");
 
     print_collectives(out, member(comm, "collectives"));
+    print_traps(out, member(comm, "memory"));
     if (!number(messages, "messages"))
         return;
     fprintf(out, "  messages     %s of %s in all, between %s pair%s of nodes; ",

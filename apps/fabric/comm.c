@@ -28,6 +28,7 @@ struct comm_row {
 
 /* Counters that were saved from the host interfaces of detached processes, and all reports. */
 struct fabric_comm_past {
+    struct fabric_comm_memory memory;
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct comm_row *row; /* by node */
     uint32_t pairs;
@@ -50,6 +51,19 @@ static void cells_add(struct fabric_comm_cell *to, struct emu_comm_shared *from)
         if (longest_ns > to[i].longest_ns)
             to[i].longest_ns = longest_ns;
     }
+}
+
+static void memory_add(struct fabric_comm_memory *to, const struct emu_comm_shared *from,
+                       uint32_t node)
+{
+    uint64_t traps = emu_count_read(&from->traps);
+
+    to->translated += emu_count_read(&from->translated);
+    to->traps += traps;
+    if (!traps)
+        return;
+    to->node = node;
+    to->last = emu_comm_trap(from);
 }
 
 /* Return the first node from @node on to which the process has sent, or hostif->nodes if none. */
@@ -216,6 +230,7 @@ void fabric_comm_leaves(struct fabric *fabric, uint32_t node)
         return;
     reports_read(fabric, past, node);
     cells_add(&past->cell[0][0][0], &hostif->shared->comm);
+    memory_add(&past->memory, &hostif->shared->comm, node);
     past_add(past, node, hostif);
 }
 
@@ -269,9 +284,13 @@ int fabric_comm_read(struct fabric *fabric, struct fabric_comm *ret)
     ret->unreported = past->samples.unreported + past->samples.count;
     ret->more_messages += past->more_messages;
     ret->more_bytes += past->more_bytes;
-    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
-        if (fabric->hostif[n])
-            cells_add(&ret->cell[0][0][0], &fabric->hostif[n]->shared->comm);
+    ret->memory = past->memory;
+    for (uint32_t n = 0; n < fabric->config.graph->nodes; n++) {
+        if (!fabric->hostif[n])
+            continue;
+        cells_add(&ret->cell[0][0][0], &fabric->hostif[n]->shared->comm);
+        memory_add(&ret->memory, &fabric->hostif[n]->shared->comm, n);
+    }
     if (fabric->mirror && fabric->mirror->comm)
         fabric->mirror->comm(fabric->mirror->ctx, ret);
     return 0;

@@ -74,7 +74,15 @@ struct fabric_comm_cell {
     uint64_t calls, bytes, ns, longest_ns;
 };
 
+/* Accesses of peers to memory of processes. */
+struct fabric_comm_memory {
+    uint64_t translated, traps;
+    uint32_t node;             /* the node whose process has counted the last trap */
+    struct emu_comm_trap last; /* the last trap at this node; valid if there are traps */
+};
+
 struct fabric_comm {
+    struct fabric_comm_memory memory;
     struct fabric_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     struct fabric_comm_sum sampled[EMU_COMM_KINDS][EMU_COMM_SIZES];
     uint64_t unreported; /* reports that no sum includes */

@@ -182,6 +182,7 @@ int fabric_unit_group(const struct fabric *fabric, const struct fabric_group *gr
     uint32_t child[TOPO_PORTS_MAX];
     struct engine_group_config config = {
         .id = group->id,
+        .trees = 1,
         .combines = true,
         .unit = true,
         .in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT,

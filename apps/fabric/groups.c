@@ -16,12 +16,22 @@
 #include "apps/fabric/internal.h"
 #include "apps/base/message.h"
 
-/* Return the next free slot, round robin, so that a freed slot is reused as late as possible. */
+static uint32_t group_slots(const struct fabric *fabric)
+{
+    return emu_profile_group_slots(&fabric->config.profile);
+}
+
+/*
+ * Return the next free slot, round robin, so that a freed slot is reused as late as possible. The
+ * slots of extra trees follow it.
+ */
 static int64_t group_slot(struct fabric *fabric)
 {
+    uint32_t step = group_slots(fabric);
+
     if (fabric->groups >= fabric->slots / 2 && fabric->slots < FABRIC_GROUPS_MAX)
         fabric->slots *= 2;
-    for (uint32_t i = 1; i <= fabric->slots; i++) {
+    for (uint32_t i = step; i <= fabric->slots; i += step) {
         uint32_t slot = (fabric->last_slot + i) % fabric->slots;
 
         if (!fabric->group[slot])
@@ -44,6 +54,17 @@ struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id)
     struct fabric_group *group = fabric->group[id % FABRIC_GROUPS_MAX];
 
     return group && group->id == id ? group : NULL;
+}
+
+uint32_t fabric_group_number(const struct fabric *fabric, const struct fabric_group *group)
+{
+    return group->id % group_slots(fabric);
+}
+
+struct fabric_group *fabric_group_tree(const struct fabric *fabric,
+                                       const struct fabric_group *group, uint32_t tree)
+{
+    return tree < group_slots(fabric) ? fabric_group_at(fabric, group->id + tree) : NULL;
 }
 
 void fabric_groups_sweep(struct fabric *fabric)
@@ -223,7 +244,9 @@ static int group_parts(struct fabric *fabric, struct fabric_group *group)
     group->part = fabric_switch_groups_create(fabric, group->id, &group->tree, units);
     if (!group->part)
         return -ENOMEM;
-    return fabric_has_engines(&fabric->config) ? fabric_members_create(fabric, group) : 0;
+    if (!fabric_has_engines(&fabric->config) || fabric_group_number(fabric, group))
+        return 0;
+    return fabric_members_create(fabric, group);
 }
 
 /* Add (@sign 1) or subtract (@sign -1) the group's states at the switches of @tree. */
@@ -269,24 +292,32 @@ bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
     return true;
 }
 
-struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric_group_plan *plan,
-                                      uint32_t slot)
+/* Create a group with address @id. NULL: out of memory. */
+static struct fabric_group *group_alloc(const struct fabric_group_plan *plan, uint32_t id)
 {
     struct fabric_group *group = calloc(1, sizeof *group + plan->count * sizeof group->node[0]);
 
-    fabric->last_slot = slot; /* even if memory runs out, so that last_slot is equal on all hosts */
-    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
     if (!group)
         return NULL;
-    group->id = plan->id;
-    if (plan->id == TOPO_NONE)
-        group->id = (plan->wide ? EMU_GROUP_WIDE : 0) |
-                    (fabric->generation * FABRIC_GROUPS_MAX + slot);
+    group->id = id;
     group->combines = plan->combines;
     group->sources = plan->sources;
     group->count = group->members = plan->count;
     memcpy(group->node, plan->nodes, plan->count * sizeof group->node[0]);
     return group;
+}
+
+struct fabric_group *fabric_group_new(struct fabric *fabric, const struct fabric_group_plan *plan,
+                                      uint32_t slot)
+{
+    uint32_t id = plan->id;
+
+    /* even if memory runs out, so that last_slot is equal on all hosts */
+    fabric->last_slot = slot - slot % group_slots(fabric);
+    fabric->generation = (fabric->generation + 1) % FABRIC_GENERATIONS;
+    if (id == TOPO_NONE)
+        id = (plan->wide ? EMU_GROUP_WIDE : 0) | (fabric->generation * FABRIC_GROUPS_MAX + slot);
+    return group_alloc(plan, id);
 }
 
 bool fabric_units_can(const struct fabric *fabric, bool combines, const struct topo_tree *tree)
@@ -321,6 +352,95 @@ static int group_tree(const struct fabric *fabric, struct fabric_group *group, c
     return err;
 }
 
+/* --- extra trees ---------------------------------------------------------------------- */
+
+static int group_install(struct fabric *fabric, struct fabric_group *group, char *error,
+                         size_t error_bytes);
+
+static bool tree_equal(const struct topo_tree *a, const struct topo_tree *b)
+{
+    bool equal = a->count == b->count;
+
+    for (uint32_t i = 0; equal && i < a->count; i++)
+        equal = a->switches[i].sw == b->switches[i].sw &&
+                !emu_ports_any(a->switches[i].ports ^ b->switches[i].ports);
+    return equal;
+}
+
+/* Return whether one of the group's trees is equal to @tree. */
+static bool group_has_tree(const struct fabric *fabric, const struct fabric_group *group,
+                           const struct topo_tree *tree)
+{
+    const struct fabric_group *at = group;
+
+    for (uint32_t t = 1; at; at = fabric_group_tree(fabric, group, t++))
+        if (tree_equal(&at->tree, tree))
+            return true;
+    return false;
+}
+
+/* Note in all trees that member @at has left. */
+static void trees_leave(const struct fabric *fabric, struct fabric_group *group, uint32_t at)
+{
+    struct fabric_group *extra;
+
+    group->node[at] |= FABRIC_LEFT;
+    for (uint32_t t = 1; (extra = fabric_group_tree(fabric, group, t)); t++) {
+        extra->node[at] |= FABRIC_LEFT;
+        extra->members--;
+    }
+}
+
+/* Remove a group or an extra tree from the switches and from the table, and free it. */
+static void tree_remove(struct fabric *fabric, struct fabric_group *group)
+{
+    fabric_switch_groups_withdraw(fabric, group->id, &group->tree);
+    fabric_group_unreserve(fabric, group);
+    fabric->group[group->id % FABRIC_GROUPS_MAX] = NULL;
+    fabric->groups--;
+    fabric_group_free(fabric, group);
+}
+
+static void trees_remove(struct fabric *fabric, const struct fabric_group *group)
+{
+    struct fabric_group *extra;
+
+    for (uint32_t t = 1; (extra = fabric_group_tree(fabric, group, t)); t++)
+        tree_remove(fabric, extra);
+}
+
+/*
+ * Plan the group's extra trees. Each plan avoids the switches and links of the trees before it,
+ * because these count as load. It ends when the network has no other tree for these members.
+ */
+static int trees_create(struct fabric *fabric, const struct fabric_group *group, char *error,
+                        size_t error_bytes)
+{
+    const struct fabric_group_plan plan = {.nodes = group->node,
+                                           .count = group->count,
+                                           .sources = group->sources};
+    int err = 0;
+
+    for (uint32_t t = 1; !err && t < fabric->config.profile.broadcast_trees; t++) {
+        struct fabric_group *extra = group_alloc(&plan, group->id + t);
+
+        if (!extra)
+            return -ENOMEM;
+        err = topo_tree_build(&extra->tree, fabric->links.routed, group->node, group->count,
+                              fabric->tree_load);
+        if (!err && group_has_tree(fabric, group, &extra->tree)) {
+            fabric_group_free(fabric, extra);
+            break;
+        }
+        if (!err && fabric_group_slot_of(fabric, extra->id) < 0)
+            err = -EEXIST; /* only if another host sends impossible copies of groups */
+        if (!err)
+            err = group_install(fabric, extra, error, error_bytes);
+        err = fabric_group_enter(fabric, extra, extra->id % FABRIC_GROUPS_MAX, err);
+    }
+    return err;
+}
+
 /* Reserve what the group needs and publish it in the devices or, on failure, do neither. */
 static int group_install(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
@@ -329,11 +449,16 @@ static int group_install(struct fabric *fabric, struct fabric_group *group, char
 
     if (err)
         return err;
-    err = group_parts(fabric, group);
+    err = fabric_group_number(fabric, group) ? 0 : trees_create(fabric, group, error, error_bytes);
+    if (!err)
+        err = group_parts(fabric, group);
     if (!err)
         err = group_publish(fabric, group);
-    if (err)
-        fabric_group_unreserve(fabric, group);
+    if (!err)
+        return 0;
+    if (!fabric_group_number(fabric, group))
+        trees_remove(fabric, group);
+    fabric_group_unreserve(fabric, group);
     return err;
 }
 
@@ -348,7 +473,9 @@ static int group_create(struct fabric *fabric, const struct fabric_group_plan *p
     fabric_groups_sweep(fabric);
     if (slot < 0)
         return fail(-ENOSPC, error, error_bytes, "all %u collective addresses are taken",
-                    FABRIC_GROUPS_MAX);
+                    FABRIC_GROUPS_MAX / group_slots(fabric));
+    if (slot % group_slots(fabric))
+        return fail(-EINVAL, error, error_bytes, "the address is that of an extra tree");
     snprintf(error, error_bytes, "cannot make the group: out of memory");
     group = fabric_group_new(fabric, plan, (uint32_t)slot);
     if (!group)
@@ -431,13 +558,14 @@ uint64_t fabric_multicasts_bytes(const struct fabric_config *config, uint64_t gr
 {
     const struct topo_graph *graph = config->graph;
     uint64_t devices = graph->switches + (fabric_has_engines(config) ? graph->nodes : 0u);
+    uint64_t trees = emu_profile_group_slots(&config->profile);
     uint64_t member = sizeof(uint32_t) + (fabric_has_engines(config) ? engine_group_bytes(1) : 0u);
     uint64_t part = switch_multicast_bytes() + sizeof(struct switch_group *) +
                     sizeof(struct topo_tree_switch);
     uint64_t table = devices * groups * 2 * sizeof(struct switch_group *);
     uint64_t parts = members * graph->levels * part; /* as if no members shared a switch */
 
-    return table + parts + groups * sizeof(struct fabric_group) + members * member;
+    return trees * (table + parts + groups * sizeof(struct fabric_group)) + members * member;
 }
 
 int fabric_multicast_create(struct fabric *fabric, const uint32_t *nodes, uint32_t count,
@@ -480,22 +608,19 @@ int fabric_group_leave(struct fabric *fabric, uint32_t id, uint32_t node)
     struct fabric_group *group = fabric_group_at(fabric, id);
     int64_t at = group && !(node & FABRIC_LEFT) ? fabric_group_find(group, node) : -1;
 
-    if (at < 0)
+    if (at < 0 || fabric_group_number(fabric, group))
         return -ENOENT;
     if (fabric->mirror)
         fabric->mirror->leave(fabric->mirror->ctx, id, node);
-    group->node[at] |= FABRIC_LEFT;
+    trees_leave(fabric, group, (uint32_t)at);
     if (--group->members) {
         fabric->drops.left = true;
         return 0;
     }
     if (group->engines)
         fabric_members_withdraw(group);
-    fabric_switch_groups_withdraw(fabric, id, &group->tree);
-    fabric_group_unreserve(fabric, group);
-    fabric->group[id % FABRIC_GROUPS_MAX] = NULL;
-    fabric->groups--;
-    fabric_group_free(fabric, group);
+    trees_remove(fabric, group);
+    tree_remove(fabric, group);
     return 0;
 }
 
@@ -514,7 +639,8 @@ uint32_t fabric_node_groups(const struct fabric *fabric, uint32_t node, uint32_t
     uint32_t count = 0;
 
     for (uint32_t g = 0; g < fabric->slots; g++) {
-        if (!fabric->group[g] || fabric_group_find(fabric->group[g], node) < 0)
+        if (!fabric->group[g] || fabric_group_number(fabric, fabric->group[g]) ||
+            fabric_group_find(fabric->group[g], node) < 0)
             continue;
         if (count < max)
             groups[count] = fabric->group[g]->id;

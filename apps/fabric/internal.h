@@ -463,6 +463,19 @@ bool fabric_members_free(struct fabric *fabric, struct fabric_group *group);
 /* Return the group with address @id, or NULL. */
 struct fabric_group *fabric_group_at(const struct fabric *fabric, uint32_t id);
 
+/*
+ * With broadcast_trees=K, a group has up to K trees of switches. The first one belongs to the group
+ * itself. Each other one is an *extra tree*: a group of its own in the fabric's table, with the
+ * same members, but without parts in engines. Its address follows those of the trees before it.
+ *
+ * fabric_group_tree() - return the group or extra tree that has tree number @tree of @group. NULL:
+ * the group has fewer trees. fabric_group_number() - return the number of this tree; 0: it is a
+ * group.
+ */
+struct fabric_group *fabric_group_tree(const struct fabric *fabric,
+                                       const struct fabric_group *group, uint32_t tree);
+uint32_t fabric_group_number(const struct fabric *fabric, const struct fabric_group *group);
+
 /* Return the index of @node among the members; -1: it is no member, or it has left. */
 int64_t fabric_group_find(const struct fabric_group *group, uint32_t node);
 

@@ -415,7 +415,7 @@ bool fabric_cut_off(struct fabric *fabric, bool partitioned)
     for (uint32_t g = 0; g < fabric->slots; g++) {
         const struct fabric_group *group = fabric->group[g];
 
-        if (!group || !group->treeless)
+        if (!group || !group->treeless || fabric_group_number(fabric, group))
             continue;
         treeless = true;
         for (uint32_t i = 0; group->engines && i < group->engines->count; i++)

@@ -76,9 +76,8 @@ static uint32_t tree_width(const struct fabric *fabric, const struct fabric_grou
 static int member_create(const struct fabric *fabric, const struct fabric_group *group,
                          const struct member *member, struct engine_group **ret)
 {
-    const struct engine_group_config config = {
+    struct engine_group_config config = {
         .id = group->id,
-        .link = topo_tree_link(&group->tree, fabric->links.routed, member->node),
         .combines = group->combines,
         .sources = group->sources + (group->combines && fabric_has_units(&fabric->config)),
         .in_order = fabric->config.profile.combine_order == EMU_COMBINE_PORT,
@@ -88,6 +87,9 @@ static int member_create(const struct fabric *fabric, const struct fabric_group 
         .child = member->child,
     };
 
+    for (const struct fabric_group *at = group; at;
+         at = fabric_group_tree(fabric, group, config.trees))
+        config.link[config.trees++] = topo_tree_link(&at->tree, fabric->links.routed, member->node);
     return engine_group_create(ret, &config);
 }
 

@@ -101,6 +101,8 @@ static bool tree_misses(const struct fabric *fabric, const struct fabric_group *
 static void members_relink(struct fabric *fabric, const struct fabric_group *group,
                            const struct topo_tree *tree, uint64_t now_ps)
 {
+    uint32_t number = fabric_group_number(fabric, group);
+
     fabric_pause(fabric);
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t node = group->node[i] & ~FABRIC_LEFT;
@@ -108,7 +110,7 @@ static void members_relink(struct fabric *fabric, const struct fabric_group *gro
 
         if (link == TOPO_NONE || !fabric_engine(fabric, node))
             continue;
-        engine_group_relink(fabric_engine(fabric, node), group->id, link,
+        engine_group_relink(fabric_engine(fabric, node), group->id - number, number, link,
                             fabric_soon_ps(fabric, now_ps));
         fabric_wake(fabric, engine_emu_dev(fabric_engine(fabric, node)), now_ps);
     }
@@ -294,7 +296,7 @@ void fabric_regrow(struct fabric *fabric, uint64_t now_ps,
             how = group_heal(fabric, group, now_ps);
         group->treeless = !whole && how == REPLAN_NEVER;
         later += how == REPLAN_LATER;
-        if (group->treeless && !was)
+        if (group->treeless && !was && !fabric_group_number(fabric, group))
             treeless(ctx, group->id);
     }
     fabric->links.ungrown = later;

@@ -72,6 +72,16 @@ static bool copy_is_sane(const struct fabric *fabric, const struct fabric_group_
     return sane && fabric_units_can(fabric, copy->combines, &copy->tree);
 }
 
+/* Return whether the copied group is no extra tree, or an extra tree of a group that is here. */
+static bool copy_is_of_group(const struct fabric *fabric, const struct fabric_group *copy)
+{
+    uint32_t number = fabric_group_number(fabric, copy);
+    const struct fabric_group *group = fabric_group_at(fabric, copy->id - number);
+
+    return !number || (group && !copy->combines && copy->count == group->count &&
+                       memcmp(copy->node, group->node, copy->count * sizeof copy->node[0]) == 0);
+}
+
 static int copy_tree(struct topo_tree *to, const struct topo_tree *from)
 {
     to->switches = malloc(from->count * sizeof *to->switches);
@@ -97,7 +107,7 @@ static int copy_install(struct fabric *fabric, struct fabric_group *group)
                         ? fabric->config.profile.combine_units
                         : 0;
     group->part = fabric_switch_groups_create(fabric, group->id, &group->tree, combine_units);
-    if (fabric_has_engines(&fabric->config)) {
+    if (fabric_has_engines(&fabric->config) && !fabric_group_number(fabric, group)) {
         group->engines = calloc(1, sizeof *group->engines + count * sizeof group->engines->at[0]);
         if (!group->engines)
             return -ENOMEM;
@@ -140,7 +150,8 @@ int fabric_group_restore(struct fabric *fabric, const struct fabric_group_copy *
     group->failed = copy->failed;
     group->treeless = copy->treeless;
     group->partitioned = copy->partitioned;
-    err = group->members ? copy_tree(&group->tree, &copy->tree) : -EINVAL;
+    err = group->members && copy_is_of_group(fabric, group) ? copy_tree(&group->tree, &copy->tree)
+                                                            : -EINVAL;
     if (!err)
         err = copy_install(fabric, group);
     return fabric_group_enter(fabric, group, (uint32_t)slot, err);

@@ -54,8 +54,20 @@ struct emu_comm_peer {
     _Atomic uint64_t bytes;
 };
 
+/* An access of a peer to memory that is not mapped. */
+struct emu_comm_trap {
+    uint32_t from;    /* the peer's node */
+    uint32_t error;   /* the errno value that the peer gets */
+    uint64_t address; /* as the peer has named it */
+    uint64_t bytes;
+};
+
 struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
+    _Atomic uint64_t translated; /* accesses of peers to mapped memory */
+    _Atomic uint64_t traps;      /* other accesses; the last of them: */
+    _Atomic uint64_t trap_peer;  /* emu_comm_trap.from, and above it .error */
+    _Atomic uint64_t trap_address, trap_bytes;
 };
 
 static inline uint32_t emu_comm_size(uint64_t bytes)
@@ -94,6 +106,27 @@ static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
                                   .report_bits = draw & ((UINT32_C(1) << report_bits) - 1)
                                                      ? EMU_COMM_UNREPORTED
                                                      : (uint8_t)report_bits};
+}
+
+/** emu_comm_trapped - count a trap, which is the last one now. Thread: as emu_comm_called(). */
+static inline void emu_comm_trapped(struct emu_comm_shared *to, const struct emu_comm_trap *trap)
+{
+    atomic_store_explicit(&to->trap_peer, trap->from | (uint64_t)trap->error << 32,
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->trap_address, trap->address, memory_order_relaxed);
+    atomic_store_explicit(&to->trap_bytes, trap->bytes, memory_order_relaxed);
+    emu_count(&to->traps, 1);
+}
+
+/** emu_comm_trap - return the last trap. Its fields may be of two traps. Thread: any. */
+static inline struct emu_comm_trap emu_comm_trap(const struct emu_comm_shared *from)
+{
+    uint64_t peer = emu_count_read(&from->trap_peer);
+
+    return (struct emu_comm_trap){.from = (uint32_t)peer,
+                                  .error = (uint32_t)(peer >> 32),
+                                  .address = emu_count_read(&from->trap_address),
+                                  .bytes = emu_count_read(&from->trap_bytes)};
 }
 
 /** emu_comm_called - count a completed collective. Thread: the process, one thread at a time. */

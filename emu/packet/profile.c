@@ -127,6 +127,7 @@ static const struct field fields[] = {
     NAMED(barrier, IN(ACKS) | IN(ADAPTERS), "conditional", "tree"),
     U32(tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
     U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
+    U32(broadcast_trees, 1, EMU_TREES_MAX, IN(ACKS)),
 };
 
 #define FIELDS (sizeof fields / sizeof fields[0])
@@ -144,7 +145,7 @@ static const struct field fields[] = {
     .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
     .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
     .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
-    .tree_width = 8, .vector_tree_width = 1
+    .tree_width = 8, .vector_tree_width = 1, .broadcast_trees = 1
 
 /* Where each number comes from: docs/profiles.md. */
 static const struct emu_profile built_in[] = {

@@ -18,6 +18,7 @@
 #define EMU_INPUT_MAX      255 /* most buffers of an input; at a hostif link EMU_XPOINT_MAX */
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
+#define EMU_TREES_MAX      8             /* most trees of switches for the broadcasts of a group */
 #define EMU_PATIENCE_PS    100000000000u /* 100 ms: a thread of the host may be delayed by this */
 
 /* Values that only --bound can set: no time-out of replies (28 h), and endless retries. */
@@ -144,6 +145,7 @@ struct emu_profile {
     enum emu_barrier_by barrier; /* only with EMU_COMBINING_ADAPTER */
     uint32_t tree_width;         /* most children of an adapter in a tree of adapters */
     uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
+    uint32_t broadcast_trees;    /* most trees of switches of a group: 1 */
 };
 
 /* --- properties of the transport: other code calls these and does not read `transport` - */
@@ -192,6 +194,19 @@ static inline bool emu_profile_switches_combine(const struct emu_profile *profil
 static inline bool emu_profile_barrier_queries(const struct emu_profile *profile)
 {
     return !emu_profile_switches_combine(profile) && profile->barrier == EMU_BARRIER_BY_CONDITIONAL;
+}
+
+/**
+ * emu_profile_group_slots - number of consecutive slots of a group in the switches' tables, one for
+ * each of its trees: a power of two. Pure.
+ */
+static inline uint32_t emu_profile_group_slots(const struct emu_profile *profile)
+{
+    uint32_t slots = 1;
+
+    while (emu_profile_acknowledged(profile) && slots < profile->broadcast_trees)
+        slots *= 2;
+    return slots;
 }
 
 /** emu_profile_retries - do cables between switches have link-level retry? Pure. */

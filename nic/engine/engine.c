@@ -97,6 +97,7 @@ int engine_create(struct engine **ret, struct emu_worker *worker,
     e->node = config->node;
     e->nodes = config->nodes;
     e->links = config->links;
+    e->group_slots = emu_profile_group_slots(config->profile);
     e->cut = config->cut;
     e->send.first_seq = e->send.tests = config->first_seq;
     e->random = emu_spread(config->seed ^ config->node) | 1;

@@ -217,13 +217,14 @@ struct engine_group;
 
 /* The parameters of a group at one member or combine unit. */
 struct engine_group_config {
-    uint32_t id;   /* collective address, as in the switches */
-    uint32_t link; /* the link that connects the node to the group's tree of switches */
+    uint32_t id;                  /* collective address, as in the switches */
+    uint32_t trees;               /* trees of switches that this engine uses: 1 to EMU_TREES_MAX */
+    uint32_t link[EMU_TREES_MAX]; /* the link that connects the node to each of these trees */
     /* the group has words, conditionals and reductions; otherwise only multicasts */
     bool combines;
     /* this engine is a combine unit of a switch, which has no contribution of its own */
     bool unit;
-    bool by_link;     /* contributions must use `link`, as multicasts always do */
+    bool by_link;     /* contributions must use link[0] */
     bool in_order;    /* reductions are combined in a fixed order, with bitwise equal results */
     uint32_t sources; /* most adapters and units that send packets to the group */
     /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE at the root */
@@ -302,11 +303,12 @@ int engine_groups_set(struct engine *engine, struct engine_group *group, void **
 void engine_groups_clear(struct engine *engine, uint32_t id);
 
 /**
- * engine_group_relink - set the link that connects the node to the tree of switches of group @id.
- * From @at_ps on, all packets to the group use this link, even packets that wait already.
+ * engine_group_relink - set the link that connects the node to tree number @tree of group @id. From
+ * @at_ps on, all packets to this tree use the link, even packets that wait already.
  * Thread: manager, while the worker is paused.
  */
-void engine_group_relink(struct engine *engine, uint32_t id, uint32_t link, uint64_t at_ps);
+void engine_group_relink(struct engine *engine, uint32_t id, uint32_t tree, uint32_t link,
+                         uint64_t at_ps);
 
 /**
  * engine_group_bytes - return the bytes of memory of a group without combining, at a member. Pure.

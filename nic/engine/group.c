@@ -102,14 +102,19 @@ int engine_group_create(struct engine_group **ret, const struct engine_group_con
 {
     struct engine_group *group;
 
-    if (config->link >= ENGINE_LINKS_MAX || config->children > ENGINE_CHILDREN_MAX)
+    if (config->trees > EMU_TREES_MAX || config->children > ENGINE_CHILDREN_MAX)
         return -EINVAL;
+    for (uint32_t t = 0; t < config->trees; t++)
+        if (config->link[t] >= ENGINE_LINKS_MAX)
+            return -EINVAL;
     group = calloc(1, engine_group_bytes(config->sources));
     if (!group)
         return -ENOMEM;
     group->id = config->id;
     group->sources = config->sources;
-    group->link = (uint8_t)config->link;
+    group->trees = (uint8_t)config->trees;
+    for (uint32_t t = 0; t < config->trees; t++)
+        group->link[t] = (uint8_t)config->link[t];
     if (config->combines && !group_combine(group, config)) {
         group_free(group);
         return -ENOMEM;
@@ -228,7 +233,7 @@ bool engine_group_destroy(struct engine_group *group, struct emu_pool_cache *cac
 
 int engine_groups_set(struct engine *e, struct engine_group *group, void **old)
 {
-    assert(group->link < e->links);
+    assert(group->link[0] < e->links);
     return emu_table_set(&e->tree.groups, group->id, group, old);
 }
 
@@ -266,22 +271,40 @@ struct engine_to engine_to_group(const struct engine *e, const struct engine_gro
     return (struct engine_to){.dst = group->id,
                               .class = class,
                               .group = true,
-                              .only = e->links > 1 ? (uint8_t)(group->link + 1u) : 0};
+                              .only = e->links > 1 ? (uint8_t)(group->link[0] + 1u) : 0};
 }
 
-void engine_group_relink(struct engine *e, uint32_t id, uint32_t link, uint64_t at_ps)
+static void packet_use_tree(const struct engine *e, struct engine_packet *p,
+                            const struct engine_group *group, uint32_t tree)
+{
+    p->tree = (uint8_t)tree;
+    p->only = e->links > 1 ? (uint8_t)(group->link[tree] + 1u) : 0;
+}
+
+void engine_choose_tree(const struct engine *e, struct engine_packet *p)
+{
+    struct engine_group *group = engine_group_of(e, p->dst);
+
+    if (!group || group->trees < 2)
+        return;
+    packet_use_tree(e, p, group, group->turn);
+    group->turn = (uint8_t)(group->turn + 1 < group->trees ? group->turn + 1 : 0);
+}
+
+void engine_group_relink(struct engine *e, uint32_t id, uint32_t tree, uint32_t link,
+                         uint64_t at_ps)
 {
     struct engine_group *group = engine_group_of(e, id);
 
     assert(link < e->links);
-    if (!group || group->link == link)
+    if (!group || tree >= group->trees || group->link[tree] == link)
         return;
-    group->link = (uint8_t)link;
+    group->link[tree] = (uint8_t)link;
     for (uint32_t i = 0; i < e->send.packets; i++) {
         struct engine_packet *p = &e->send.packet[i];
 
-        if (p->group && p->dst == id && p->only)
-            p->only = (uint8_t)(link + 1u);
+        if (p->group && p->dst == id && p->tree == tree)
+            packet_use_tree(e, p, group, tree);
     }
     engine_wake_all(e, at_ps);
 }

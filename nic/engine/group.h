@@ -106,7 +106,9 @@ struct engine_tree {
 
 struct engine_group {
     uint32_t id;
-    uint8_t link;
+    uint8_t trees;               /* trees of switches, which the packets to the group use in turn */
+    uint8_t turn;                /* the tree of the next packet */
+    uint8_t link[EMU_TREES_MAX]; /* by tree: the link that leads to it */
     bool gave_up; /* this engine dropped a segment for good for which other members may wait */
     struct engine_tree *tree; /* NULL: no combining */
     /* number of states in queues of the engine; the group must not be freed unless this is 0 */
@@ -180,9 +182,15 @@ struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
  */
 struct engine_history *engine_group_history(struct engine_group *group, uint32_t src);
 
-/** engine_to_group - return the destination of a packet to the group, including its link. */
+/** engine_to_group - return the destination of a packet to the group by its first tree. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class);
+
+/**
+ * engine_choose_tree - choose the tree of the next try of packet @p, which goes to a group with
+ * several trees. They are used in turn, so a try that follows a fault takes another tree.
+ */
+void engine_choose_tree(const struct engine *e, struct engine_packet *p);
 
 /** engine_set - write a word of a combining group, for the host. */
 void engine_set(struct engine *e, struct engine_group *group, const struct emu_hdr *hdr,

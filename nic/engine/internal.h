@@ -37,10 +37,11 @@ struct engine {
     uint32_t node, nodes;
     uint32_t incarnation; /* the engine's own incarnation: engine_set_incarnation() */
     uint32_t links;
-    uint32_t cut;       /* bit per link: the link is down, or no cable is connected */
-    struct emu_rto rto; /* reply time-out */
-    uint64_t random;    /* state of the xorshift generator, for jitter */
-    uint64_t now_ps;    /* clock for time-outs and backoff */
+    uint32_t group_slots; /* emu_profile_group_slots() */
+    uint32_t cut;         /* bit per link: the link is down, or no cable is connected */
+    struct emu_rto rto;   /* reply time-out */
+    uint64_t random;      /* state of the xorshift generator, for jitter */
+    uint64_t now_ps;      /* clock for time-outs and backoff */
 
     struct engine_host host;
     struct engine_sending send;

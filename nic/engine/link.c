@@ -103,6 +103,12 @@ static inline uint64_t segment_rest(const struct engine_packet *p, uint32_t s, u
     return hdr.rest;
 }
 
+/* Return the packet's destination on the wire: a node, or the slot of a tree of the group. */
+static inline uint16_t wire_dst(const struct engine_packet *p)
+{
+    return (uint16_t)(p->dst + p->tree);
+}
+
 /* Return the first word of a head's header; segment_cont() returns that of a continuation. */
 static inline uint64_t segment_head(const struct engine_packet *p, uint32_t c, uint64_t at_ps)
 {
@@ -110,7 +116,7 @@ static inline uint64_t segment_head(const struct engine_packet *p, uint32_t c, u
                                             .priority = p->priority,
                                             .group = p->group,
                                             .more = p->more,
-                                            .dst = (uint16_t)p->dst,
+                                            .dst = wire_dst(p),
                                             .bytes = p->bytes,
                                             .stamp = at_ps / 64000 % 1024});
 }
@@ -134,9 +140,8 @@ static inline void segment_payload(struct engine *e, const struct engine_packet 
 
     emu_pool_share(engine_cache(e)->pool, buf, 1);
     entry->buf = buf;
-    entry->crc = s + 1 == p->segs
-                     ? engine_crc(p->crc, p->tag, (uint16_t)p->dst, p->group, e->incarnation)
-                     : 0;
+    entry->crc =
+        s + 1 == p->segs ? engine_crc(p->crc, p->tag, wire_dst(p), p->group, e->incarnation) : 0;
 }
 
 /* Account for one or more segments of packet @p that were sent on channel @c. */

@@ -93,6 +93,9 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->group = to.group;
     p->class = to.class;
     p->only = to.only;
+    p->tree = 0;
+    if (to.group && e->group_slots > 1)
+        engine_choose_tree(e, p);
     p->back = ENGINE_NOTICE_NONE;
     p->tclass = e->host.tclass;
     p->as_long = false;

@@ -69,12 +69,14 @@ static enum engine_class segment_class(const struct emu_hdr *hdr)
 }
 
 /* Return whether a host segment with this header is valid for its packet's destination. */
-static bool segment_is_for(const struct emu_head *head, const struct emu_hdr *hdr)
+static bool segment_is_for(const struct engine *e, const struct emu_head *head,
+                           const struct emu_hdr *hdr)
 {
     uint8_t kind = engine_kind(hdr);
 
-    if (head->group)
-        return kind != EMU_UNICAST && kind != EMU_REDUCE && (uint16_t)hdr->dst == head->dst;
+    if (head->group) /* the packet's destination is the slot of one of the group's trees */
+        return kind != EMU_UNICAST && kind != EMU_REDUCE &&
+               (uint16_t)(head->dst - hdr->dst) < e->group_slots;
     return kind == EMU_UNICAST ? hdr->dst == head->dst : kind != EMU_MULTICAST && kind != EMU_TEST;
 }
 
@@ -88,14 +90,14 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
     const struct emu_hdr *first = engine_hdr(e, in->buf[0]);
     uint32_t src = first->src, bytes = 0;
 
-    if (src >= e->nodes || !segment_is_for(head, first))
+    if (src >= e->nodes || !segment_is_for(e, head, first))
         return false;
     for (uint32_t s = 0; s < in->count; s++) {
         const struct emu_hdr *hdr = engine_hdr(e, in->buf[s]);
 
         if (!engine_seg_is_sane(e, hdr) || hdr->src != src ||
             ((hdr->dst != first->dst || hdr->kind != first->kind) &&
-             (segment_class(hdr) != segment_class(first) || !segment_is_for(head, hdr))))
+             (segment_class(hdr) != segment_class(first) || !segment_is_for(e, head, hdr))))
             return false;
         bytes += engine_seg_bytes(hdr);
     }

@@ -128,6 +128,8 @@ static void packet_back_off(struct engine *e, uint16_t i, uint64_t at_ps)
         p->tries -= TRIES_COUNTED / 2;
     p->state = ENGINE_BACKOFF;
     p->due_ps = e->now_ps + packet_backoff_ps(e, p);
+    if (p->group && e->group_slots > 1)
+        engine_choose_tree(e, p);
     timer_add(e, &e->send.backing_off, i);
 }
 

@@ -80,6 +80,7 @@ struct engine_packet {
     bool has_crc;
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
+    uint8_t tree; /* if it goes to a group: which of the group's trees it uses */
     /* in state ENGINE_BACK: the notice for the host; before that: the notice for it after an ACK */
     enum engine_notice back;
     uint8_t answer; /* answer to a conditional: enum emu_test_answer */

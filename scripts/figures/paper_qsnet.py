@@ -12,6 +12,7 @@ NODES = Axis("--topo", "nodes", log=2, form="qsnet:{}")
 PAIRS = Axis("--pattern", "permutation", form="permutation:{}")
 CHANNELS = Axis("--set", "virtual channels of a link", form="channels={}")
 BYTES = Axis("--bytes", "bytes of a message", log=2)
+TREES = Axis("--set", "trees of the group", log=2, form="broadcast_trees={}")
 SKEW = Axis("--skew", "time over which the nodes arrive (ns)", log=10, form="{}ns")
 
 BANDWIDTH = Quantity("bandwidth of a node (GB/s of payload)", "gbytes_per_s",
@@ -167,6 +168,16 @@ BARRIER_BESIDE = beside("barrier")
 VECTOR_BESIDE = beside("allreduce", "--bytes", "3840")
 LOG_MEAN = TIME._replace(log=True)
 
+# --- Q10: several trees for broadcasts -----------------------------------------------------
+
+LINKS = (1, 2, 4)
+TREED = {links: Series(
+    f"{links} link{'s' if links > 1 else ''} per node", (
+        *MACHINE, "--topo", f"qsnet:64,links={links}", "--pattern", "multicast", "--sources",
+        "first:1", "--sets", "1", "--fanout", "63", "--fanout-law", "fixed", *PACKET, *FULL),
+    TREES, Pick((1, 2, 4, 8), (1, 2, 4)), lasting(20_000, 60_000), lambda x, ns: 100 * ns)
+    for links in LINKS}
+
 # --- the two tables ------------------------------------------------------------------------
 
 FIGURES = (
@@ -185,6 +196,7 @@ FIGURES = (
            tuple(BARRIER_BESIDE.values()), LOG_MEAN),
     Figure("q11", "All-reduce of 3840 bytes; the others write to 4 servers",
            tuple(VECTOR_BESIDE.values()), LOG_MEAN),
+    Figure("q12", "Broadcasts from one to 63 nodes", tuple(TREED.values()), BANDWIDTH),
 )
 
 
@@ -278,6 +290,13 @@ def least_cast_gain(results):
     return combined([cast_gain(size) for size in results.effort.pick(CAST_SIZES)], min)(results)
 
 
+def trees(links):
+    return Row("Q10", f"{links}.links", ("q12",),
+               f"broadcasts to 63 nodes with {links} links each: bandwidth with {links} trees / "
+               "with one", "x", "planned", AtLeast(0.95 * links),
+               quotient(value(TREED[links], links, BANDWIDTH), value(TREED[links], 1, BANDWIDTH)))
+
+
 ROWS = (
     all_to_all("adaptive", "more than 85", AtLeast(85)), all_to_all("oblivious", "-", None),
     all_to_all("static", "-", None),
@@ -312,4 +331,5 @@ ROWS = (
       if how != "alone"),
     relieved("q11", VECTOR_BESIDE, "all-reduce", "short", "bulk",
              "time with short packets first / with file system in class bulk"),
+    trees(2), trees(4),
 )

@@ -40,6 +40,7 @@
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the
  *     wire, so the channel of X closes. By induction from the last cables backwards, all channels
  *     close.
+ * Each tree of a group is such a route, so this holds for any number of trees.
  * One channel and no pool are enough, except for a broadcast of more segments than a channel's slot
  * and the pool hold: it can never be sent this way, and gets a NACK.
  * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.

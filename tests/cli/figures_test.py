@@ -67,7 +67,7 @@ class FiguresTest(FabemuCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         names = {line.split()[0] for line in done.stdout.splitlines()}
         self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
-                         {f"q{n}" for n in range(1, 12)} | {f"Q{n}" for n in range(1, 10)} |
+                         {f"q{n}" for n in range(1, 13)} | {f"Q{n}" for n in range(1, 11)} |
                          {"r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
                          {f"n{n}" for n in range(1, 7)})
 
@@ -82,7 +82,7 @@ class FiguresTest(FabemuCase):
         for args, words in (
                 (("--only", "4"), ["'4'", "--list"]),
                 (("--only", "5,B1"), ["'B1'", "--list"]),
-                (("--only", "5,figq12"), ["'figq12'", "did you mean 'q2'?"]),
+                (("--only", "5,figq13"), ["'figq13'", "did you mean 'q3'?"]),
                 (("--only", "Q11"), ["'Q11'", "did you mean 'Q1'?"]),
                 (("--only", ""), ["--list"]),
                 (("--only",), ["--only"]),

@@ -4,6 +4,8 @@
 
    tests/cli/library_test.py --fabemu build/fabemu [unittest options]
 """
+import errno
+import json
 import os
 import shutil
 import signal
@@ -113,6 +115,30 @@ int main(int argc, char **argv)
 '''
 
 
+TRAP = r'''
+#include <fabemu.h>
+#include <stdio.h>
+#include <sys/mman.h>
+int main(void)
+{
+    struct fabemu_req req = {0};
+    struct fabemu *fab;
+    uint64_t key;
+    char buf[64] = {0}, *at = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(at + 4096, 4096);
+    if (fabemu_attach(&fab, NULL) ||
+        fabemu_register(fab, NULL, SIZE_MAX, FABEMU_REMOTE_WRITE | FABEMU_TRAPS, &key))
+        return 1;
+    fabemu_put(fab, 0, key, (uintptr_t)buf, buf, 64, &req);
+    if (fabemu_wait(fab, &req))
+        return 2;
+    fabemu_put(fab, 0, key, (uintptr_t)at + 4090, buf, 64, &req);
+    printf("%p %d\n", at + 4090, fabemu_wait(fab, &req));
+    fabemu_detach(fab);
+    return 0;
+}
+'''
+
 class LibraryTest(FabemuCase):
     def build(self, text, *compiler):
         source, program = (os.path.join(self.dir, name) for name in ("p.c", "p"))
@@ -146,6 +172,21 @@ class LibraryTest(FabemuCase):
                 done = self.fabemu("run", "--topo", "kary:2,2", "--", program, "node",
                                    env={**self.env, **env})
                 self.assertEqual(done.stdout, "2\n", done.stderr)
+
+    def test_traps__are_in_the_report(self):
+        path = self.against_library(TRAP)
+        report = os.path.join(self.dir, "report")
+        done = self.fabemu("run", "--topo", "kary:2,2", "--report", report, "--", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        address, status = done.stdout.split()
+        self.assertEqual(int(status), -errno.EFAULT)
+        self.assertIn(f"traps        1 of 2 accesses to memory of other processes; the last at "
+                      f"node 0,\n               by node 0, 64 B at {address}: the page is not "
+                      "mapped\n", done.stderr)
+        with open(report) as f:
+            memory = json.load(f)["communication"]["memory"]
+        self.assertEqual(memory, {"translated": 1, "traps": 1, "last_trap": {
+            "node": 0, "from": 0, "address": int(address, 16), "bytes": 64, "error": "EFAULT"}})
 
     def test_peer_that_is_stopped__is_named_once(self):
         env = {"FABEMU_SOCKET": self.up("u")}

@@ -366,6 +366,30 @@ static void topo_qsnet__trees_are_spread_over_rails(void)
     topo_free(graph);
 }
 
+/* Groups with one node at each router: each has the router's links to the upper stage to itself. */
+static void topo_qsnet__trees_use_parallel_links_in_turn(void)
+{
+    struct topo_graph *graph = graph_of("qsnet:64");
+    uint32_t *load = calloc(graph->switches, sizeof *load);
+    emu_ports up[4] = {EMU_NO_PORTS};
+
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t members[4] = {i, 16 + i, 32 + i, 48 + i};
+        struct topo_tree tree;
+
+        CU_ASSERT_EQUAL_FATAL(topo_tree_build(&tree, graph, members, 4, load), 0);
+        CU_ASSERT_EQUAL_FATAL(tree.count, 5);
+        for (uint32_t s = 1; s < 5; s++)
+            up[s - 1] |= emu_port((uint32_t)tree.switches[s].up);
+        topo_tree_charge(&tree, load, 1);
+        topo_tree_release(&tree);
+    }
+    for (uint32_t s = 0; s < 4; s++)
+        CU_ASSERT_EQUAL(emu_ports_count(up[s]), 16);
+    free(load);
+    topo_free(graph);
+}
+
 static void topo_qsnet__errors_name_the_valid_values(void)
 {
     CU_ASSERT(refuses("qsnet:", -EINVAL, "bad topology 'qsnet:': want qsnet:N with N from 2 to"));
@@ -460,6 +484,7 @@ int main(void)
         CASE(topo_qsnet__avoids_upper_routers_without_uplinks),
         CASE(topo_qsnet__trees_span_any_members),
         CASE(topo_qsnet__trees_are_spread_over_rails),
+        CASE(topo_qsnet__trees_use_parallel_links_in_turn),
         CASE(topo_qsnet__errors_name_the_valid_values),
         CASE(topo_clos__counts_what_it_builds),
         CASE(topo_clos__all_links_up_are_candidates),

@@ -8,6 +8,7 @@
 #include "nic/host/base/base.h"
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
+#include "nic/host/base/trap.h"
 #include "nic/host/rx/queue.h"
 #include "nic/host/rx/region.h"
 
@@ -50,6 +51,7 @@ void fabemu_event_close(struct fabemu_event *event)
     nic_lock(fab);
     nic_region_forget_event(fab, event);
     nic_queue_forget_event(fab, event);
+    nic_trap_forget_event(fab, event);
     nic_event_end(fab, nic_event_of(event));
     /* also removes the event from fab->fired, because no operation is armed on it any more */
     nic_unlock(fab);

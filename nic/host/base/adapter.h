@@ -167,6 +167,10 @@ struct fabemu {
     /* group/memory.c: a bit per word of the host interface's memory, set if it is allocated */
     uint64_t words_used[EMU_MEMORY_WORDS / 64];
 
+    /* Traps: base/trap.c. */
+    struct fabemu_trap trap;         /* the last one, and the number of all */
+    struct fabemu_event *trap_event; /* counts them; NULL: none */
+
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */
     struct emu_list fired;  /* events with armed operations that may be due */

@@ -82,6 +82,7 @@ struct nic_op {
        lowest incarnation of the node with which the operation may take place */
     uint64_t incarnation;
     bool named;       /* the application named the incarnation, so no other is allowed */
+    bool traps;       /* serves a peer in a region with FABEMU_TRAPS */
     uint32_t seen_ms; /* when progress/pending.c first sampled it; 0: never */
     struct fabemu_iov iov[NIC_IOVS];
     uint64_t iov_off; /* sending: bytes already taken from iov[iov_at] */
@@ -107,6 +108,7 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op);
 struct nic_serve {
     struct nic_op op;
     struct nic_region *region;
+    uint64_t offset;    /* the peer's offset in the region */
     bool targets_queue; /* the events of `queue` count the request */
     uint16_t queue;
     bool has_notice; /* for puts: send the notice when all bytes have arrived */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "nic/host/base/op.h"
+#include "nic/host/base/trap.h"
 #include "nic/host/group/break.h"
 #include "nic/host/group/group.h"
 #include "nic/host/group/word.h"
@@ -305,6 +306,14 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
         fab->counts.malformed++;
         return NULL;
     }
+    if (op->traps) {
+        uint32_t remote = op->remote;
+
+        if (nic_trap_ends(fab, op, offset, n)) {
+            nic_fin(fab, peer, remote, -EFAULT);
+            return NULL;
+        }
+    }
     if (emu_listed(&peer->connect)) /* a process that sends us DATA has also answered our hello */
         nic_peer_opened(fab, peer);
     data_put(op, offset, seg, n);
@@ -332,12 +341,12 @@ static inline struct data_next data_next_of(const struct emu_seg *seg)
     return ret;
 }
 
-/* Return how many full pieces, from number @seq on, may arrive without completing @op. */
+/* Return how many full pieces, from number @seq on, need no check and do not complete @op. */
 static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 {
     uint64_t offset = (uint64_t)seq * NIC_DATA_BYTES, left = op->bytes - op->moved;
 
-    if (offset >= op->bytes || !left)
+    if (offset >= op->bytes || !left || op->traps)
         return 0;
     left = left < op->bytes - offset ? left : op->bytes - offset;
     return (left - 1) / NIC_DATA_BYTES;

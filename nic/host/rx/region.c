@@ -10,6 +10,7 @@
 #include "nic/host/base/lock.h"
 #include "nic/host/base/op.h"
 #include "nic/host/base/peer.h"
+#include "nic/host/base/trap.h"
 #include "nic/host/tx/answer.h"
 
 #define KEY_INDEX_BITS 20
@@ -263,7 +264,9 @@ static int region_init(const struct fabemu_iov *iov, unsigned iovs, unsigned acc
                   : nic_fail(-EINVAL, "a region has 1 to %d pieces, not %u", NIC_IOVS, iovs);
 
     *init = (struct nic_region){
-        .access = access & ~(FABEMU_BY_ADDRESS | FABEMU_CHOSEN_KEY | FABEMU_BY_PARTS),
+        .access = access &
+                  ~(FABEMU_BY_ADDRESS | FABEMU_CHOSEN_KEY | FABEMU_BY_PARTS | FABEMU_TRAPS),
+        .traps = access & FABEMU_TRAPS,
         .chosen = access & FABEMU_CHOSEN_KEY,
         .by_parts = access & FABEMU_BY_PARTS,
         .pieces = iovs,
@@ -274,6 +277,8 @@ static int region_init(const struct fabemu_iov *iov, unsigned iovs, unsigned acc
         if (!err && __builtin_add_overflow(init->bytes, iov[i].bytes, &init->bytes))
             err = nic_fail(-EINVAL, "a region has at most SIZE_MAX bytes");
     }
+    if (!err && init->traps && !nic_trap_works())
+        err = nic_fail(-ENOTSUP, "FABEMU_TRAPS needs Linux 5.14 or later");
     if (!err && access & FABEMU_BY_ADDRESS)
         init->origin = (uintptr_t)iov[0].base;
     if (!err && init->by_parts) {

@@ -25,6 +25,7 @@ struct nic_region {
     uint64_t origin;
     unsigned access;
     bool chosen;              /* the application has chosen the key */
+    bool traps;               /* FABEMU_TRAPS: test whether pages are mapped */
     bool by_parts;            /* FABEMU_BY_PARTS: the region is what the next two describe */
     struct fabemu_iov *parts; /* memory that peers may access; they do not overlap */
     size_t part_count;

@@ -7,11 +7,34 @@
 
 #include "emu/util/combine.h"
 #include "nic/host/base/op.h"
+#include "nic/host/base/trap.h"
 #include "nic/host/rx/atomic.h"
 #include "nic/host/rx/notice.h"
 #include "nic/host/rx/region.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
+
+/* Refuse a request for memory that is not mapped, or does not allow this access. */
+static void request_trap(struct fabemu *fab, struct nic_peer *peer, const struct nic_wire_mem *mem,
+                         int status)
+{
+    nic_trap(fab, &(struct fabemu_trap){.node = peer->node,
+                                        .status = status,
+                                        .key = mem->key,
+                                        .offset = mem->offset,
+                                        .bytes = mem->bytes});
+    nic_fin(fab, peer, mem->id, status);
+}
+
+/* Return whether the region's pages for this request are mapped. */
+static bool request_mapped(const struct nic_region *region, const struct nic_wire_mem *mem,
+                           bool write)
+{
+    struct fabemu_iov iov[NIC_IOVS];
+
+    return !region->traps ||
+           nic_trap_mapped(iov, nic_region_iov(region, mem->offset, mem->bytes, iov), write);
+}
 
 /*
  * Read and check a request for memory. Returns the region. NULL: the request was malformed, or was
@@ -31,9 +54,14 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     region = nic_region_find(fab, mem->key);
     if (!region || !(region->access & access) ||
         !nic_region_holds(region, mem->offset, mem->bytes)) {
-        nic_fin(fab, peer, mem->id, -EACCES);
+        request_trap(fab, peer, mem, -EACCES);
         return NULL;
     }
+    if (!request_mapped(region, mem, access & FABEMU_REMOTE_WRITE)) {
+        request_trap(fab, peer, mem, -EFAULT);
+        return NULL;
+    }
+    nic_trap_translated(fab);
     return region;
 }
 
@@ -138,6 +166,8 @@ static struct nic_op *serve_begin(struct fabemu *fab, struct nic_peer *peer, uin
         return NULL;
     }
     serve->region = region;
+    serve->offset = mem->offset;
+    serve->op.traps = region->traps;
     serve->targets_queue = mem->head.targets_queue;
     serve->queue = mem->head.queue;
     serve->op.remote = mem->id;
@@ -293,11 +323,14 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         fab->counts.malformed++;
         return;
     }
-    region = memory_request_read(fab, peer, seg, ~0u, &mem);
+    /* FETCH also works on memory that is mapped for reading only */
+    region = memory_request_read(fab, peer, seg,
+                                 atomic.op == FABEMU_ATOMIC_FETCH ? ~FABEMU_REMOTE_WRITE : ~0u,
+                                 &mem);
     if (!region)
         return;
     if (!atomic_allowed(region, &atomic)) {
-        nic_fin(fab, peer, mem.id, -EACCES);
+        request_trap(fab, peer, &mem, -EACCES);
         return;
     }
     pieces = nic_region_iov(region, mem.offset, mem.bytes, iov);

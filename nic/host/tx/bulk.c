@@ -2,9 +2,12 @@
 /* bulk.c - send the data of transfers that receivers have accepted, round robin in short bursts */
 #include "nic/host/tx/bulk.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "nic/host/base/peer.h"
+#include "nic/host/base/trap.h"
+#include "nic/host/tx/answer.h"
 #include "nic/host/tx/up.h"
 
 #define NIC_BULK_BURST 32u /* segments per transfer and burst */
@@ -85,6 +88,18 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
     return sent;
 }
 
+/* Return whether the next burst of a served get is not mapped. Then the get has ended. */
+static bool stream_traps(struct fabemu *fab, struct nic_op *op)
+{
+    uint64_t left = op->bytes - op->moved, burst = (uint64_t)NIC_BULK_BURST * NIC_DATA_BYTES;
+    uint32_t remote = op->remote;
+
+    if (!nic_trap_ends(fab, op, op->moved, left < burst ? left : burst))
+        return false;
+    nic_fin(fab, nic_peer(fab, op->node), remote, -EFAULT);
+    return true;
+}
+
 uint32_t nic_bulk_send(struct fabemu *fab)
 {
     uint32_t sent = 0;
@@ -92,6 +107,8 @@ uint32_t nic_bulk_send(struct fabemu *fab)
     for (uint32_t n = 1; n && sent < EMU_HOSTIF_SLOTS && !emu_list_empty(&fab->bulk); sent += n) {
         struct nic_op *op = emu_list_entry(fab->bulk.next, struct nic_op, post.link);
 
+        if (op->traps && stream_traps(fab, op))
+            continue;
         n = stream_send(fab, op);
         /* the fabric forwards these while we write the next burst */
         emu_hostif_nic_publish(&fab->hostif);

@@ -1665,12 +1665,12 @@ static void host_goes_and_returns(struct comings *c, uint32_t turn)
  * Again and again: all hosts then have the same state, its nodes can be attached, and nothing has
  * leaked.
  */
-static void return_with_profile(const char *profile, uint32_t times)
+static void return_with_profile(const char *profile, const char *set, uint32_t times)
 {
     struct comings c = {.profile = profile, .random = test_seed()};
     uint32_t fds = 0;
 
-    fixture_make(profile, true);
+    fixture_make_as(profile, set, true);
     fixture_go();
     c.nodes[0] = (uint32_t)attach(&c.stays[0], 0, -1);
     c.nodes[1] = (uint32_t)attach(&c.stays[1], 2, -1);
@@ -1701,8 +1701,9 @@ static void return_with_profile(const char *profile, uint32_t times)
 
 static void host_back__again_and_again(void)
 {
-    return_with_profile("oq2004", RETURNS);
-    return_with_profile("qsnet3", RETURNS);
+    return_with_profile("oq2004", NULL, RETURNS);
+    return_with_profile("qsnet3", NULL, RETURNS);
+    return_with_profile("qsnet3", "broadcast_trees=2", RETURNS / 3);
 }
 
 /* At whatever stage of its incarnation. */
@@ -2906,6 +2907,7 @@ static void coordinator__random_calls_are_answered(void)
     random_calls("oq2004", "link_retry=go_back_n", EMU_CLOCK_REAL);
     random_calls("qsnet3", NULL, EMU_CLOCK_RAW);
     random_calls("qsnet3", "combining=switch", EMU_CLOCK_REAL);
+    random_calls("qsnet3", "broadcast_trees=2", EMU_CLOCK_RAW);
 }
 
 /* --- telemetry --------------------------------------------------------------------------- */

@@ -5,6 +5,8 @@
  *
  * Workers do not run: the test steps them, and triggers new tables where a manager would.
  */
+#include <errno.h>
+
 #include "apps/fabric/internal.h"
 #include "apps/fabric/links.h"
 #include "tests/test.h"
@@ -187,10 +189,62 @@ static void leaver__does_not_block_others_at_its_switch(void)
     }
 }
 
+/* --- several trees -------------------------------------------------------------------- */
+
+/* A packet that meets a lost link gets a NACK, and goes by another tree before the manager acts. */
+static void trees__carry_on_without_the_manager(void)
+{
+    struct fixture r;
+    const struct fabric_group *extra;
+    struct emu_hdr hdr = {.src = LEAVER, .kind = EMU_MULTICAST, .len = sizeof r.seq};
+
+    fixture_open(&r, "qsnet3", "broadcast_trees=4");
+    extra = fabric_group_tree(r.w.fabric, fabric_group_at(r.w.fabric, r.group), 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(extra);
+    CU_ASSERT_PTR_NULL(fabric_group_tree(r.w.fabric, extra, 1)); /* there are two top switches */
+    CU_ASSERT_EQUAL(fabric_group_leave(r.w.fabric, extra->id, 1), -ENOENT);
+    set_signal(&r, tree_cable(&r), false);
+    hdr.dst = r.group;
+    for (uint32_t i = 0; i < 10; i++) {
+        CU_ASSERT_TRUE(hostifs_post(&r.w, LEAVER, &hdr, &r.seq));
+        others_get_it(&r);
+    }
+    reroute(&r);
+    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+    for (uint32_t i = 0; i < 10; i++) {
+        CU_ASSERT_TRUE(hostifs_post(&r.w, LEAVER, &hdr, &r.seq));
+        others_get_it(&r);
+    }
+    fixture_close(&r);
+}
+
+/* A member that has left is in all trees that are planned later. */
+static void trees__include_leavers(void)
+{
+    struct fixture r;
+    const struct fabric_group *extra;
+
+    fixture_open(&r, "qsnet3", "broadcast_trees=2");
+    extra = fabric_group_at(r.w.fabric, r.group + 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(extra);
+    post_and_leave(&r);
+    set_signal(&r,
+               fabric_cable_at(r.w.fabric, extra->tree.switches[1].sw,
+                               (uint32_t)extra->tree.switches[1].up),
+               false);
+    reroute(&r);
+    CU_ASSERT_EQUAL(fabric_regrown(r.w.fabric), 1);
+    CU_ASSERT_EQUAL(topo_tree_link(&extra->tree, r.w.graph, LEAVER), 0);
+    others_get_it(&r);
+    fixture_close(&r);
+}
+
 static const struct test_case cases[] = {
     CASE(leaver__is_in_the_rebuilt_tree),
     CASE(leaver__reconnected_is_in_the_tree_again),
     CASE(leaver__does_not_block_others_at_its_switch),
+    CASE(trees__carry_on_without_the_manager),
+    CASE(trees__include_leavers),
     {0},
 };
 

@@ -465,6 +465,44 @@ static void traffic_run__broadcast_takes_no_longer_than_a_packet(void)
     CU_ASSERT_EQUAL(result.latency.messages, 39 * result.completion.messages);
 }
 
+/* A node sends broadcasts all the time to all others. Returns their number per second. */
+static double broadcast_rate(const char *topo, uint32_t trees)
+{
+    struct traffic_config config = draw_acknowledged_of(topo, "multicast");
+
+    config.fabric.profile.broadcast_trees = trees;
+    config.sources = (struct traffic_sources){TRAFFIC_SPREAD_FIRST, 1};
+    config.load = 2 * TRAFFIC_LOAD_UNIT;
+    config.fixed_gaps = true;
+    config.fanout = 19;
+    config.law = TRAFFIC_LAW_FIXED;
+    config.sets = 1;
+    config.bytes = 960;
+    config.warmup_ps = 5000000;
+    config.measure_ps = 20000000;
+    return run_and_release(&config).from.mean;
+}
+
+/* One tree has one link of each node; several trees have all links. */
+static void traffic_run__broadcast_uses_as_many_links_as_trees(void)
+{
+    static const struct {
+        const char *topo;
+        uint32_t trees;
+        double times; /* rate, divided by that of one tree */
+    } rows[] = {{"qsnet:20,links=2", 2, 2}, {"qsnet:20,links=2", 8, 2},
+                {"qsnet:20,links=4", 4, 4}, {"qsnet:20,links=2,apart=router", 2, 2},
+                {"qsnet:20,rails=2", 2, 2}, {"qsnet:20", 4, 1}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        double one = broadcast_rate(rows[i].topo, 1);
+
+        CU_ASSERT(one > 2.2e6);
+        CU_ASSERT_DOUBLE_EQUAL(broadcast_rate(rows[i].topo, rows[i].trees) / one, rows[i].times,
+                               0.03 * rows[i].times);
+    }
+}
+
 /* --- collectives -------------------------------------------------------------------- */
 
 /* The run checks results: a wrong one is an error of the run. */
@@ -851,6 +889,8 @@ int main(void)
         {"traffic_run__load_is_relative_to_all_links", traffic_run__load_is_relative_to_all_links},
         {"traffic_run__broadcast_takes_no_longer_than_a_packet",
          traffic_run__broadcast_takes_no_longer_than_a_packet},
+        {"traffic_run__broadcast_uses_as_many_links_as_trees",
+         traffic_run__broadcast_uses_as_many_links_as_trees},
         CASE_ALONE(traffic_run__collectives_are_right),
         CASE_ALONE(traffic_run__collectives_of_adapters_are_right),
         CASE_ALONE(traffic_run__barriers_suit_their_arrivals),

@@ -72,6 +72,8 @@ static void streams__give_every_member_every_result(void)
         {"qsnet:12,rails=2", "barrier=tree tree_width=16 reply_timeout_ps=20000000"},
         {"kary:2,3", "combining=switch"},
         {"qsnet:24,links=2,apart=router", "combining=switch combine_order=port"},
+        {"qsnet:20,links=2,apart=router", "broadcast_trees=4"},
+        {"kary:2,3", "combining=switch broadcast_trees=2"},
         {"qsnet:64", "barrier=conditional"}, /* in the long version */
     };
 
@@ -526,7 +528,7 @@ static uint32_t group_by_link(struct trees *w, uint32_t link)
     for (uint32_t tries = 0; tries < 20; tries++) {
         uint32_t group = trees_group_of_all(w);
 
-        if (w->fabric->group[group % FABRIC_GROUPS_MAX]->engines->at[0].group->link == link)
+        if (w->fabric->group[group % FABRIC_GROUPS_MAX]->engines->at[0].group->link[0] == link)
             return group;
     }
     CU_FAIL_FATAL("no tree by that link");

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "tests/test.h"
 #include "tests/fixtures/host/adapters.h"
@@ -623,6 +624,167 @@ static void chosen_keys(const struct setting *set)
     free(w);
 }
 
+/* --- traps -------------------------------------------------------------------------- */
+
+#define PAGE  4096u
+#define PAGES 256u
+
+/* A region of node 1's memory that other nodes access by address. */
+struct mapping {
+    struct fixture w;
+    uint8_t *at; /* PAGES pages, at first all mapped and 0 */
+    uint64_t key;
+    struct fabemu_event event;
+};
+
+static void mapping_open(struct mapping *m, const struct setting *set)
+{
+    fixture_open(&m->w, set);
+    m->at = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_TRUE_FATAL(m->at != MAP_FAILED);
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(m->w.fab[1], NULL, SIZE_MAX,
+                                          FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
+                                              FABEMU_REMOTE_ATOMIC | FABEMU_TRAPS,
+                                          &m->key),
+                          0);
+    CU_ASSERT_EQUAL_FATAL(fabemu_event_open(m->w.fab[1], &m->event), 0);
+    CU_ASSERT_EQUAL(fabemu_trap_event(m->w.fab[1], &m->event), 0);
+}
+
+static void mapping_close(struct mapping *m)
+{
+    struct fabemu_trap last;
+
+    fabemu_traps(m->w.fab[1], &last);
+    CU_ASSERT_EQUAL(last.count, fabemu_event_count(&m->event));
+    fabemu_event_close(&m->event);
+    munmap(m->at, PAGES * PAGE);
+    for (uint32_t n = 0; n < 2; n++) /* DATA that arrived after the end of its transfer */
+        m->w.fab[n]->counts.stale = 0;
+    fixture_close(&m->w);
+}
+
+static void mapping_map(struct mapping *m, uint32_t page)
+{
+    CU_ASSERT_TRUE_FATAL(mmap(m->at + page * PAGE, PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+}
+
+static bool is_zero(const uint8_t *at, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (at[i])
+            return false;
+    return true;
+}
+
+/* Put to or get from an address of node 1. Returns the status at the origin, node 0. */
+static int move(struct mapping *m, bool put, uintptr_t at, size_t bytes)
+{
+    static uint8_t buf[PAGES * PAGE];
+    struct fabemu_req req = {0};
+
+    memset(buf, 0x5a, bytes);
+    CU_ASSERT_EQUAL_FATAL((put ? fabemu_put(m->w.fab[0], 1, m->key, at, buf, bytes, &req)
+                               : fabemu_get(m->w.fab[0], 1, m->key, at, buf, bytes, &req)),
+                          0);
+    CU_ASSERT_TRUE_FATAL(finish(&m->w, &req));
+    return req.status;
+}
+
+static int add(struct mapping *m, uintptr_t at, unsigned op)
+{
+    uint64_t operand = 3, result = 0;
+    struct fabemu_req req = {0};
+    struct fabemu_atomic atomic = {.node = 1,
+                                   .key = m->key,
+                                   .offset = at,
+                                   .op = op,
+                                   .type = FABEMU_U64,
+                                   .operand = op == FABEMU_ATOMIC_FETCH ? NULL : &operand,
+                                   .result = &result};
+
+    CU_ASSERT_EQUAL_FATAL(fabemu_atomic(m->w.fab[0], &atomic, &req), 0);
+    CU_ASSERT_TRUE_FATAL(finish(&m->w, &req));
+    return req.status;
+}
+
+/* Pages 2 and 5 are not mapped, page 3 is for reading only. */
+static void unmapped_traps(const struct setting *set)
+{
+    struct mapping *m = malloc(sizeof *m);
+    struct fabemu_trap last;
+    uintptr_t at;
+
+    mapping_open(m, set);
+    at = (uintptr_t)m->at;
+    munmap(m->at + 2 * PAGE, PAGE);
+    munmap(m->at + 5 * PAGE, PAGE);
+    mprotect(m->at + 3 * PAGE, PAGE, PROT_READ);
+    for (int put = 0; put < 2; put++) {
+        CU_ASSERT_EQUAL(move(m, put, at + 2 * PAGE + 8, 8), -EFAULT);
+        CU_ASSERT_EQUAL(move(m, put, at + 2 * PAGE - 100, 101), -EFAULT); /* over its end */
+        CU_ASSERT_EQUAL(move(m, put, at, 10 * PAGE), -EFAULT);            /* long */
+        CU_ASSERT_EQUAL(move(m, put, (uintptr_t)1 << 63, 8), -EFAULT);    /* no user address */
+        CU_ASSERT_EQUAL(move(m, put, at + 3 * PAGE, 8), put ? -EFAULT : 0);
+        CU_ASSERT_EQUAL(add(m, at + 3 * PAGE, put ? FABEMU_ATOMIC_ADD : FABEMU_ATOMIC_FETCH),
+                        put ? -EFAULT : 0);
+        CU_ASSERT_EQUAL(add(m, at + 2 * PAGE, put ? FABEMU_ATOMIC_ADD : FABEMU_ATOMIC_FETCH),
+                        -EFAULT);
+    }
+    CU_ASSERT_TRUE(is_zero(m->at, 2 * PAGE));
+    CU_ASSERT_TRUE(is_zero(m->at + 3 * PAGE, 2 * PAGE));
+    CU_ASSERT_TRUE(is_zero(m->at + 6 * PAGE, 4 * PAGE));
+    fabemu_traps(m->w.fab[1], &last);
+    CU_ASSERT_EQUAL(last.count, 12);
+    CU_ASSERT_TRUE(last.node == 0 && last.status == -EFAULT && last.key == m->key &&
+                   last.offset == at + 2 * PAGE && last.bytes == 8);
+    mapping_map(m, 2);
+    mapping_map(m, 3);
+    mapping_map(m, 5);
+    CU_ASSERT_EQUAL(move(m, true, at, 10 * PAGE), 0);
+    CU_ASSERT_EQUAL(m->at[2 * PAGE], 0x5a);
+    CU_ASSERT_EQUAL(add(m, at + 2 * PAGE, FABEMU_ATOMIC_ADD), 0);
+    CU_ASSERT_EQUAL(m->at[2 * PAGE], 0x5d);
+    m->key++;
+    CU_ASSERT_EQUAL(move(m, true, at, 8), -EACCES);
+    fabemu_traps(m->w.fab[1], &last);
+    CU_ASSERT_TRUE(last.count == 13 && last.status == -EACCES && last.key == m->key);
+    mapping_close(m);
+    free(m);
+}
+
+/* In the middle of a transfer the second half of the memory is unmapped, or the region ends. */
+static void transfer_ends(const struct setting *set, bool put, bool unregister)
+{
+    struct mapping *m = malloc(sizeof *m);
+    uint8_t *buf = calloc(PAGES, PAGE), *to = buf;
+    struct fabemu_req req = {0};
+
+    mapping_open(m, set);
+    memset(put ? buf : m->at, 0x5a, PAGES * PAGE);
+    to = put ? m->at : buf;
+    CU_ASSERT_EQUAL_FATAL(
+        (put ? fabemu_put(m->w.fab[0], 1, m->key, (uintptr_t)m->at, buf, PAGES * PAGE, &req)
+             : fabemu_get(m->w.fab[0], 1, m->key, (uintptr_t)m->at, buf, PAGES * PAGE, &req)),
+        0);
+    for (uint32_t i = 0; i < 1000000 && is_zero(to, PAGES * PAGE / 2); i++)
+        pump(&m->w);
+    CU_ASSERT_EQUAL_FATAL(fabemu_req_status(&req), FABEMU_PENDING);
+    if (unregister) {
+        CU_ASSERT_EQUAL(fabemu_unregister(m->w.fab[1], m->key), 0);
+        memset(to, 0, PAGES * PAGE);
+    } else {
+        munmap(m->at + PAGES * PAGE / 2, PAGES * PAGE / 2);
+    }
+    CU_ASSERT_TRUE_FATAL(finish(&m->w, &req));
+    CU_ASSERT_EQUAL(req.status, unregister ? -EACCES : -EFAULT);
+    CU_ASSERT_TRUE(!unregister || !put || is_zero(to, PAGES * PAGE));
+    mapping_close(m);
+    free(buf);
+    free(m);
+}
+
 static const struct setting settings[] = {
     {.shuffle = false},
     {.shuffle = true},
@@ -673,6 +835,21 @@ static void register__accepts_chosen_keys(void)
         chosen_keys(&settings[i]);
 }
 
+static void traps__fail_at_the_origin(void)
+{
+    test_each_setting (i, SETTINGS)
+        unmapped_traps(&settings[i]);
+}
+
+static void traps__end_a_transfer(void)
+{
+    test_each_setting (i, SETTINGS)
+        for (int how = 0; how < 4; how++)
+            if (how & 1 ||
+                settings[i].profile) /* the fake fabric takes all data of a get at once */
+                transfer_ends(&settings[i], how & 1, how & 2);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
@@ -682,6 +859,8 @@ int main(int argc, char **argv)
         CASE(registerv__makes_one_region_of_pieces),
         CASE(region__has_the_parts_that_were_added),
         CASE(register__accepts_chosen_keys),
+        CASE(traps__fail_at_the_origin),
+        CASE(traps__end_a_transfer),
         {0},
     };
 

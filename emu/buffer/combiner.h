@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * combiner.h - combine the contributions to a collective. A *contribution* is one process's
- * operand, or what a device has combined from several. Used by a switch's combine unit and by an
+ * operand, or the combination of several operands. Used by a switch's combine unit and by an
  * adapter's link engine. The arithmetic is in combine.h.
  *
  * The inputs of a combiner are ports of a switch, or positions in a tree of adapters. A set of

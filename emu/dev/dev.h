@@ -151,8 +151,8 @@ struct emu_worker {
     bool woke; /* the worker has slept since the last pass */
     bool away; /* another thread has used its core since the last pass */
     /*
-     * timed: earliest arrival of what its devices sent in this window (clock real: since the
-     * start); raw: EMU_NEVER
+     * timed: earliest arrival of an entry or credit that its devices sent in this window (clock
+     * real: since the start); raw: EMU_NEVER
      */
     uint64_t sent_ps;
     struct emu_pool_cache cache;
@@ -161,7 +161,7 @@ struct emu_worker {
     struct emu_hostif *unnotified; /* list of host interfaces whose processes must be notified */
     struct emu_oversub oversub;    /* used when there are more threads than cores */
     uint64_t seen;                 /* serial number of `hostifs` at the last pass */
-    struct emu_waiter *waiter;     /* what the worker sleeps on: wait.h */
+    struct emu_waiter *waiter;     /* the worker sleeps on it: wait.h */
     /* clock real: largest delay of an event; any thread may read it */
     _Atomic uint64_t worst_lag_ps;
 
@@ -357,7 +357,7 @@ static inline uint64_t emu_dev_take(struct emu_dev *dev, enum emu_event event)
 
 #define EMU_NO_PORT UINT32_MAX /* the error concerns the device as a whole */
 
-/* Whom to report errors to. */
+/* Receives the errors that a check finds. */
 struct emu_found {
     void (*tell)(void *ctx, uint32_t port, const char *wrong);
     void *ctx;

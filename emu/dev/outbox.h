@@ -3,10 +3,10 @@
  * outbox.h - clock virtual: pass entries and credits to devices of another worker.
  *
  * All workers step their devices through the same *windows* of simulated time (worker/windows.h).
- * What a device sends in one window is received in the next one, after all workers have met between
- * the windows. Therefore the sender need not write to the other worker's ring. It puts the entry or
- * credit on a *page*, together with the address of its ring slot. The receiving worker copies it to
- * that slot at the beginning of the next window.
+ * An entry or credit that is sent in one window is received in the next one, after all workers have
+ * met between the windows. Therefore the sender need not write to the other worker's ring. It puts
+ * the entry or credit on a *page*, together with the address of its ring slot. The receiving worker
+ * copies it to that slot at the beginning of the next window.
  *
  * Each pair of workers with cables between them has two pages per direction. One page is written
  * while the other is read, and the meeting of the workers orders both. So everything that one
@@ -59,7 +59,7 @@ bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct
 bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
                        const struct emu_credit *credit);
 
-/** emu_outbox_begin - begin a window: receive what was sent in the last one. Thread: @worker's. */
+/** emu_outbox_begin - begin a window: receive the items of the last one. Thread: @worker's. */
 void emu_outbox_begin(struct emu_worker *worker);
 
 /** emu_outbox_settle - copy everything on the pages to the rings, because no window follows. */

@@ -43,7 +43,7 @@ static bool fault_before(const struct emu_fault_delayed *a, const struct emu_fau
     return a->due_ps != b->due_ps ? a->due_ps < b->due_ps : a->passing < b->passing;
 }
 
-/* What a rule or the rates do to an entry. */
+/* The effect of a rule or of the rates on an entry. */
 struct fault_verdict {
     bool hit;
     enum emu_fault_what what;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.h - what a process waits for: a block in the host interface's memory.
+ * pending.h - a block in the host interface's memory that says what a process waits for.
  *
  * The process's library writes the block about once a second from its other data, never per segment
  * (nic/host/progress/pending.c). Each such time it takes a *sample*. The fabric copies and checks

@@ -27,9 +27,7 @@
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
 #define BARRIER_SLEEP_NS   UINT64_C(100000000) /* longest sleep of a sync */
 #define BARRIER_CONNECT_NS UINT64_C(1000000)   /* polling interval of the handshakes */
-/*
- * a host may refuse the handshake for this time, because an old fabric there may be about to exit
- */
+/* a host may refuse the handshake for this long, because its old fabric is about to exit */
 #define BARRIER_REFUSED_NS UINT64_C(3000000000)
 /* time for other hosts to report why a host failed */
 #define BARRIER_FAILED_NS UINT64_C(1000000000)

@@ -19,7 +19,7 @@
 #include "emu/retry/replay.h"
 #include "emu/util/alloc.h"
 
-/* so many credits, or a quarter of the depth, are sent without waiting for a frame with entries */
+/* this many credits, or a quarter of the depth, do not wait for a frame with entries */
 #define CABLE_PRESSING 64u
 
 /* --- join and check ----------------------------------------------------------------- */

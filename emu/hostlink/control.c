@@ -11,7 +11,7 @@
 #include "emu/util/wait.h"
 
 #define CONTROL_POLL_NS 50000u /* interval between reads of an empty socket */
-/* a CONTROL_TAKEN is sent when so many further bytes were written to the socket */
+/* a CONTROL_TAKEN is sent when this many further bytes were written to the socket */
 #define CONTROL_REPORT_BYTES (EMU_HOSTLINK_WINDOW / 4)
 
 int hostlink_control_init(struct hostlink_control *control)

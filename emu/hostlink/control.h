@@ -5,7 +5,7 @@
  * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
- * them. The peer sends at most so many bytes more than the host has reported as written to the
+ * them. The peer sends at most this many bytes more than the host has reported as written to the
  * socket (CONTROL_TAKEN). Therefore an unread socket blocks only its own control channel. When the
  * session ends the host link closes the socket, so that its user notices. When the session comes up
  * again, it needs a new socket.

@@ -420,8 +420,8 @@ static enum hostlink_sent send_control(struct hostlink_peer *peer, uint32_t *lef
 }
 
 /*
- * Serve the cables and the control channel, round robin. Return about how many records were sent: a
- * control record counts as many.
+ * Serve the cables and the control channel, round robin. Return about how many records were sent:
+ * one control record counts as EMU_HOSTLINK_QUANTUM records.
  */
 static uint32_t send_round_robin(struct hostlink_peer *peer)
 {

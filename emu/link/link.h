@@ -22,7 +22,7 @@
 #include "emu/link/tap.h"
 
 enum emu_link_kind {
-    EMU_LINK_NONE, /* no cable, ever */
+    EMU_LINK_NONE, /* no cable */
     EMU_LINK_LOCAL,
     EMU_LINK_HOSTIF
 };
@@ -226,14 +226,14 @@ static inline size_t emu_link_bytes(uint32_t credits)
  */
 uint64_t emu_link_credits(const struct emu_rx *rx);
 
-/** emu_link_unjoin - free what emu_link_join() made, after the workers have stopped. */
+/** emu_link_unjoin - free the rings of emu_link_join(), after the workers have stopped. */
 void emu_link_unjoin(struct emu_tx *tx);
 
 /** emu_link_hostif - make both ends of a port hostif links without a process. Errors: -ENOMEM. */
 int emu_link_hostif(struct emu_tx *tx, struct emu_rx *rx, struct emu_dev *dev, uint8_t port,
                     uint32_t credits, const struct emu_profile *profile);
 
-/** emu_link_free_hostif - free what emu_link_hostif() made, after the workers have stopped. */
+/** emu_link_free_hostif - free the credits of a hostif link, after the workers have stopped. */
 void emu_link_free_hostif(struct emu_rx *rx);
 
 /**

@@ -3,8 +3,8 @@
  * tap.h - record the traffic of chosen links in rings, for captures (docs/capture.md).
  *
  * A *tap* is set on an end of a link. On a sender (emu_tx) it records the segments, parts of
- * packets and replies that the device sends. On a receiver (emu_rx) it records what the device
- * sends back: credits, and the ACKs and NACKs of link-level retry. On a receiver of a hostif link
+ * packets and replies that the device sends. On a receiver (emu_rx) it records the credits, and the
+ * ACKs and NACKs of link-level retry, that the device sends back. On a receiver of a hostif link
  * (the link to a process) it also records the segments that the device takes from the process. Each
  * direction of a cable is an *interface* of the capture. Each worker fills its own ring, which a
  * reader in this or another process empties (tap_area.h). When the ring is full, the worker drops
@@ -86,7 +86,7 @@ struct emu_tap_filter {
 /* A link end with a tap. */
 struct emu_tap_end {
     const void *end; /* emu_tx or emu_rx */
-    uint32_t sends;  /* interface of what it sends; an emu_rx sends credits and answers */
+    uint32_t sends;  /* interface on which it sends; an emu_rx sends credits and answers */
     uint32_t takes;  /* emu_rx of a hostif link: interface of arrivals; else EMU_TAP_NOWHERE */
     bool packets;    /* the cable has channels */
     uint64_t peeked; /* hostif link: the last segment that emu_tap_peeked() recorded */

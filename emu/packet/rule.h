@@ -24,7 +24,7 @@ enum emu_fault_packet {
 #define EMU_FAULT_ENTRIES (EMU_FAULT_HEAD | EMU_FAULT_CONT | EMU_FAULT_ACK | EMU_FAULT_NACK)
 #define EMU_FAULT_KINDS   ((UINT32_C(1) << (EMU_TEST + 1)) - 1) /* all of enum emu_kind */
 
-/* What a rule or filter matches: entries that have all of these properties. */
+/* A rule or filter matches entries that have all of these properties. */
 struct emu_fault_aim {
     uint32_t packets; /* bits of enum emu_fault_packet */
     uint32_t kinds;   /* bits 1 << enum emu_kind */

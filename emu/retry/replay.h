@@ -19,9 +19,9 @@
  * which follow from the profile: the cable's delay for a segment, and credit_ps for an answer.
  *
  * In simulated time the time-out is a constant: twice the round trip of a full replay buffer and
- * its answer. On clocks raw and real an answer also waits until the receiver's thread runs.
- * There the time-out adapts to measured round trips (rto.h), from that constant (at least 1 ms) up
- * to 2^REPLAY_TRIES times as much. It counts from the end of the iteration of the worker's loop in
+ * its answer. On clocks raw and real an answer also waits until the receiver's thread runs. There
+ * the time-out adapts to measured round trips (rto.h), from that constant (at least 1 ms) up to
+ * 2^REPLAY_TRIES times as much. It counts from the end of the iteration of the worker's loop in
  * which the segment is sent, because the receiver cannot answer earlier.
  *
  * Source: InfiniBand's and Slingshot's link-level retry, PCI Express's data link layer. Deviation:

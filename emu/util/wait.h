@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wait.h - how all threads wait, and what a worker sleeps on.
+ * wait.h - how all threads wait, and the object on which a worker sleeps.
  *
  * A thread without work spins a little, then yields for a while, then sleeps. Other threads wake it
  * only if it has announced its sleep. If each thread has a core, a thread spins for about as long
@@ -69,7 +69,7 @@ bool emu_wait_may_poll(void);
 /** emu_wait_was_away - return whether this thread's last timed yield gave away its core. */
 bool emu_wait_was_away(void);
 
-struct emu_waiter; /* what a worker sleeps on */
+struct emu_waiter; /* a worker sleeps on it */
 
 /** emu_waiter_create - make an object on which a worker can sleep. Errors: -EMFILE, -ENOMEM. */
 int emu_waiter_create(struct emu_waiter **ret);

@@ -271,10 +271,10 @@ static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 /*
  * Step all signalled devices, each at most once per pass. If few segments have moved, a second
  * round steps devices that were signalled by devices with higher numbers. Without it, a link engine
- * that was signalled by a switch would wait until the host interfaces have been polled. If
- * many segments move, no second round follows, because devices that wait for the next pass handle
- * more segments at a time. (A second round made a tree full of packets 8 % slower.) Devices that
- * asked to be stepped without a signal come last, because no other device waits for them.
+ * that was signalled by a switch would wait until the host interfaces have been polled. If many
+ * segments move, no second round follows, because devices that wait for the next pass handle more
+ * segments at a time. (A second round made a tree full of packets 8 % slower.) Devices that asked
+ * to be stepped without a signal come last, because no other device waits for them.
  */
 static uint32_t worker_step_raw_all(struct emu_worker *worker)
 {

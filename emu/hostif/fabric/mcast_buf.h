@@ -5,10 +5,9 @@
  * If each process's ring got a copy of a multicast segment, every cache line of every copy would
  * travel to another core. Instead the switch's worker writes the segment once to this buffer, which
  * the processes at the switch map read-only (on clock raw, at nodes without a link engine), and
- * their rings refer to its slots. The buffer is
- * circular and consists of blocks. A block is reused once no process has unread segments in it. If
- * the next block cannot be reused because a process does not read, segments are copied to the
- * rings. Segments that are not full are always copied.
+ * their rings refer to its slots. The buffer is circular and consists of blocks. A block is reused
+ * once no process has unread segments in it. If the next block cannot be reused because a process
+ * does not read, segments are copied to the rings. Segments that are not full are always copied.
  *
  * A process that asks to detach has finished reading the buffer. If the manager (the thread that
  * attaches and detaches processes) detaches a process against its will, the process may still read

@@ -4,9 +4,8 @@
  * descriptors that DPDK has opened.
  *
  * Programs that this process starts would inherit DPDK's descriptors and keep the device open. DPDK
- * also does not say which descriptors can be waited on. Therefore we find the
- * descriptors that a call to DPDK has opened: we compare the lists of open descriptors before and
- * after the call.
+ * also does not say which descriptors can be waited on. Therefore we find the descriptors that a
+ * call to DPDK has opened: we compare the lists of open descriptors before and after the call.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -55,8 +55,7 @@ enum switch_channel_state {
 };
 
 struct switch_channel_in {
-    /* outputs at which the packet waits for a channel: a unicast needs one of them, a broadcast all
-       */
+    /* outputs where the packet waits for a channel: a unicast needs one of them, a broadcast all */
     emu_ports wants;
     struct switch_list queue; /* its segments in the input's buffer */
     uint32_t tag;
@@ -94,8 +93,7 @@ struct switch_channel_port {
     emu_ports waiters; /* inputs with a packet that waits for a channel of this output */
     emu_ports onward;  /* outputs that packets from this input may take (route.c) */
     struct emu_vcs vcs;
-    /* set of open channels whose packets have ever requested to send from the buffer (requests.h)
-       */
+    /* set of open channels whose packets have ever made a request (requests.h) */
     uint32_t stopped;
     uint8_t pending; /* number of open channels; any thread may read it */
 
@@ -187,7 +185,7 @@ struct switch_channels {
 
     uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
     uint32_t channels;                /* number of channels of a link */
-    uint32_t most_open[CHANNEL_OPENABLES]; /* of them, how many may be open after an opening */
+    uint32_t most_open[CHANNEL_OPENABLES]; /* by set in openable: limit of open channels */
     uint32_t light_pending;                /* copy of profile->light_pending */
     struct switch_channel_units units;
     uint32_t open;                    /* number of open channels of all outputs */
@@ -204,8 +202,7 @@ struct switch_channels {
     /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /* raw: bits of a continuation's first word that depend on its index, or that mark the last one
-       */
+    /* raw: bits in a continuation's first word: by its index, and those of the last one */
     uint32_t cont_index[EMU_INDEXES];
     uint32_t cont_last;
 };

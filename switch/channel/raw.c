@@ -66,8 +66,8 @@ static uint32_t raw_take(struct switch_channels *ch)
 }
 
 /*
- * Send as much as output @o can. The cable's ring may be full (see above the static_assert in
- * kind.c). Then its receiver empties it in a step, and this switch tries again.
+ * Send as much as output @o can. If the cable's ring is full (kind.c explains why this can happen),
+ * this switch tries again in each step until the receiver has emptied a slot.
  */
 static uint32_t raw_send_port(struct switch_channels *ch, uint32_t o)
 {

@@ -9,9 +9,9 @@
  * - `ready`: the open channels with a segment to send (their cursors are not CHANNEL_NONE), one set
  *   per priority of the packets;
  * - `stopped`: the open channels whose packets have ever made a request. (Packets that bypass the
- *   buffer make none.) `input_of`, `open_of` and `served` map these channels to inputs. An output
- *   is in the set `queued` while it has a request. It is in the set `news` from a request until
- *   raw.c or timed.c has scheduled the output.
+ *   buffer make none.) `input_of`, `open_of` and `served` map these channels to inputs.
+ * An output is in the set `queued` while it has a request. It is in the set `news` from a request
+ * until raw.c or timed.c has scheduled the output.
  */
 #ifndef SWITCH_CHANNEL_REQUESTS_H
 #define SWITCH_CHANNEL_REQUESTS_H

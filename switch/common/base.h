@@ -135,7 +135,7 @@ struct switch_dev {
 static_assert(EMU_PORT_WORDS > 1 ||
                   offsetof(struct switch_dev, groups) - offsetof(struct switch_dev, route) ==
                       EMU_LINE,
-              "what every segment touches is in one cache line");
+              "the fields that every segment touches are in one cache line");
 
 /** switch_impl_of - return how @kind is implemented on timed clocks, or on clock raw. Pure. */
 static inline const struct switch_impl *switch_impl_of(const struct switch_kind *kind, bool timed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * events.h - what switches on timed clocks share: the loop over the events of a step, the agenda of
- * scheduled outputs, and the sums for Little's law. The switch's worker owns all of it.
+ * events.h - for switches on timed clocks: the loop over the events of a step, the agenda of
+ * scheduled outputs, and the sums for Little's law. The switch's worker owns all data.
  */
 #ifndef SWITCH_EVENTS_H
 #define SWITCH_EVENTS_H

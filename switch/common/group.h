@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * group.h - what a switch keeps of a group: its ports, and partial results.
+ * group.h - the data of a group in a switch: the ports of its tree, and partial results.
  *
  * A *contribution* is a segment with the operand of one member, or a result from another switch or
  * unit. The contributions with one sequence number of a group are combined in a *state*. If the

@@ -45,7 +45,7 @@ struct switch_settling {
     uint8_t fullest;  /* segments in the row's fullest crosspoint when the row was last settled */
 };
 
-/* Timed clocks: what a combine unit does at present. */
+/* Timed clocks: the current work of a combine unit. */
 struct switch_work {
     /* the unit works on the oldest segment of `row`, until the time at which it is scheduled */
     bool working;

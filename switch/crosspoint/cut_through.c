@@ -49,7 +49,7 @@ static struct emu_mcast_buf *mcast_buf_at(const struct switch_crosspoints *xp, e
     return mcast_buf;
 }
 
-/* whether processes still read the next block is checked once per this many refused segments */
+/* check once per this many refused segments whether processes still read the next block */
 #define MCAST_BUF_RETRY_SEGS 64u
 
 /*

@@ -64,7 +64,7 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
-/* Return when the oldest segment of @row has arrived completely at unit @u, which needs it all. */
+/* Return when the last byte of the oldest segment of @row arrives at combine unit @u. */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)
 {

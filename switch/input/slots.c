@@ -178,9 +178,10 @@ static uint32_t slots_queued(const void *of, uint32_t o)
 }
 
 /*
- * Choose the candidate output for which input @r has the fewest segments. If it compared the loads
- * of whole outputs instead, it would often choose the output that has just sent one of its segments
- * again. Its segments would wait for few outputs, and it would permanently get a smaller share.
+ * Choose the candidate output for which input @r has the fewest segments. If the loads of whole
+ * outputs were compared instead, the input would often choose again the output that has just sent
+ * one of its segments. Then its segments would wait for few outputs, and the input would
+ * permanently get a smaller share.
  */
 static uint32_t slots_choose(struct switch_slots *sw, uint32_t r, emu_ports outs)
 {

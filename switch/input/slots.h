@@ -30,7 +30,7 @@ struct switch_slots {
     uint64_t from_ps; /* time slots before this are over */
 };
 
-/* What an input sends in one time slot. */
+/* The segment that an input sends in one time slot. */
 struct switch_sends {
     emu_ports outs; /* outputs by which the segment leaves; empty: the input sends nothing */
     bool multicast; /* true: the first segment of its FIFO; false: a unicast, by one output */

@@ -90,7 +90,8 @@ static int check_route(struct check *c, uint32_t s)
 
     topo_show_switch(graph, s, name);
     if (graph->sw[s].level >= graph->levels)
-        return check_fail(c, "%s: level %u of %u", name, graph->sw[s].level, graph->levels);
+        return check_fail(c, "%s: its level is %u; want less than %u", name, graph->sw[s].level,
+                          graph->levels);
     if (!route->spread)
         return check_fail(c, "%s: the route's spread is 0", name);
     if (!route->set_of) {

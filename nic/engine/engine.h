@@ -37,7 +37,7 @@
 #define ENGINE_LINKS_MAX 4u
 #define ENGINE_HOST      ENGINE_LINKS_MAX /* the host's port; link i is port i */
 #define ENGINE_NODES_MAX 65536u           /* a packet's destination has 16 bits */
-/* profile->retry_ps, the backoff before the next try of a packet, is doubled at most so often */
+/* limit of doublings of a packet's backoff, which begins with profile->retry_ps */
 #define ENGINE_DOUBLINGS 16u
 
 #define ENGINE_HOSTIF_CREDITS 16u /* credits of a host interface for segments to the engine */
@@ -326,7 +326,7 @@ uint32_t engine_bufs(uint32_t links, const struct emu_profile *profile);
 
 /**
  * engine_bytes - return the memory of an idle engine, in bytes, including the rings that it sends
- * on. Each node with which it has communicated adds about 100 bytes. Pure.
+ * on. Each node with which it has communicated adds 64 bytes. Pure.
  */
 size_t engine_bytes(uint32_t links, const struct emu_profile *profile);
 

@@ -27,7 +27,7 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-/* most segments (of six packets) that an iteration takes from each port, or sends on each link */
+/* most segments that an iteration takes from each port, or sends on each link: six packets */
 #define ENGINE_BURST 96u
 
 struct engine {

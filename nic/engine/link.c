@@ -286,7 +286,8 @@ static uint32_t next_channel(uint32_t channels, uint32_t at)
  * Return the channels that a packet of @priority may open, as bits. Long packets leave some free
  * for higher priorities: emu_vcs_kept().
  */
-static uint32_t link_closed(const struct engine *e, const struct engine_link *l, uint32_t priority)
+static uint32_t link_openable(const struct engine *e, const struct engine_link *l,
+                              uint32_t priority)
 {
     uint32_t closed = l->vcs.usable & ~l->vcs.open;
     uint32_t kept = emu_vcs_kept(e->profile->channels, priority);
@@ -297,11 +298,10 @@ static uint32_t link_closed(const struct engine *e, const struct engine_link *l,
 /*
  * Return how many slots of the pool must be free before packet @i may follow other packets in an
  * iteration. Contributions to a collective leave half of the pool free. In an all-reduce, the
- * results come down by the same cables as the contributions go up, and each packet of results needs
- * slots at all members at once. In a reduce, two members may send to one, for example to the root
- * in the middle of a chain. If the pool were full, packets would wait in a switch, and everything
- * behind them would be sent in small parts (measured with 4 adapters: the worker takes 1.2 times as
- * long).
+ * results travel on the same cables as the contributions, and each packet of results needs slots at
+ * all members at once. In a reduce, two members may send to one, for example to the root in the
+ * middle of a chain. If the pool were full, packets would wait in a switch, and everything behind
+ * them would be sent in small parts (measured with 4 adapters: the worker takes 1.2 times as long).
  */
 static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 {
@@ -315,11 +315,11 @@ static inline uint32_t packet_wants(const struct engine *e, uint16_t i)
 
 /*
  * Clock raw: return whether a long packet, which has a @priority up to EMU_PRIORITY_LONG, is held
- * back until the next iteration, because this one has sent something and the pool has too few slots
- * for the packet's other segments. If it were not held back, as many packets as there are channels
- * would be in progress, one segment of each at a time, and their buffers would have left the cache
- * before their last segments are sent. An iteration that has nothing else to send does start the
- * packet, because the slots may become free only after it was sent.
+ * back until the next iteration, because this one has sent something and the pool has too few free
+ * slots (packet_wants()). If it were not held back, as many packets as there are channels would be
+ * in progress, one segment of each at a time, and their buffers would have left the cache before
+ * their last segments are sent. An iteration that has nothing else to send does start the packet,
+ * because the slots may become free only after the packet was sent.
  */
 static bool link_holds_back(struct engine *e, const struct engine_link *l, uint32_t priority)
 {
@@ -365,7 +365,7 @@ enum engine_sent engine_link_send(struct engine *e, struct engine_link *l, struc
             return ENGINE_SENT;
         }
         if (e->send.waiting_any >> priority & 1) {
-            uint32_t closed = link_closed(e, l, priority);
+            uint32_t closed = link_openable(e, l, priority);
 
             if (!(closed & room) || link_holds_back(e, l, priority))
                 left |= closed; /* these channels have no space, or their packets are held back */
@@ -500,7 +500,7 @@ bool engine_is_ready(struct engine *e, uint32_t link)
 
         if (l->left[priority] & room)
             return true;
-        if (!(e->send.waiting_any >> priority & 1) || !(link_closed(e, l, priority) & room))
+        if (!(e->send.waiting_any >> priority & 1) || !(link_openable(e, l, priority) & room))
             continue;
         i = waiting_first(e, l, priority);
         if (i != ENGINE_NONE &&

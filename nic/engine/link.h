@@ -17,8 +17,8 @@
 #include "emu/packet/vc.h"
 
 /*
- * The search for a packet that may be sent now ends after so many packets whose flows (flow.h) have
- * full windows.
+ * The search for a packet that may be sent now ends after this many packets whose flows (flow.h)
+ * have full windows.
  */
 #define ENGINE_SCAN 16u
 

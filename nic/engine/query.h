@@ -13,7 +13,7 @@
 #include "nic/engine/engine.h"
 #include "nic/engine/list.h"
 
-/* failed tests double the backoff at most so often, while the posting process is attached */
+/* limit of doublings of a test's backoff while the posting process is attached */
 #define ENGINE_TEST_DOUBLINGS 6u
 /* slots for conditionals of a host that are repeated until true */
 #define ENGINE_QUERIES 128u

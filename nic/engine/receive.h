@@ -31,8 +31,8 @@ enum engine_incoming_state {
 struct engine_incoming {
     uint64_t due_ps; /* while incomplete or stored: when its timer is due */
     /*
-     * while incomplete: when its latest segment arrived. engine_receive_due() then corrects due_ps,
-     * but only when due_ps is reached.
+     * while incomplete: when its latest segment arrived. When due_ps is reached,
+     * engine_receive_due() corrects due_ps by this time.
      */
     uint64_t active_ps;
     struct emu_head head;

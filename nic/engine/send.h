@@ -58,8 +58,8 @@ struct engine_packet {
     /* when the timer of its reply or backoff is due; orders the lists awaiting and backing_off */
     uint64_t due_ps;
     /*
-     * awaiting its reply: when its latest segment was sent. engine_send_due() then corrects due_ps,
-     * but only when due_ps is reached.
+     * awaiting its reply: when its latest segment was sent. When due_ps is reached,
+     * engine_send_due() corrects due_ps by this time.
      */
     uint64_t active_ps;
     /* the conditional that is repeated until true and uses this packet; else NULL */

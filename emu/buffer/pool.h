@@ -2,10 +2,11 @@
 /*
  * pool.h - payload buffers of segments, with reference counts.
  *
- * A payload stays in one buffer from the host interface where it enters the network to those where
- * it leaves. The descriptors in the rings contain the index of the buffer. A multicast has one
- * reference per copy. Each worker has a cache of its own, which is a stack of free indexes. The
- * worker exchanges *chains* of EMU_POOL_CHAIN buffers with the *depot*, which all workers share.
+ * A payload stays in one buffer from the host interface where it enters the network to the host
+ * interfaces where it leaves. The descriptors in the rings contain the index of the buffer. A
+ * multicast has one reference per copy. Each worker has a cache of its own, which is a stack of
+ * free indexes. The worker exchanges *chains* of EMU_POOL_CHAIN buffers with the *depot*, which all
+ * workers share.
  *
  * Rejected: a linked list of free buffers. To take several, a worker would have to wait for the
  * cache line of each one to find the next, and could not prefetch them.

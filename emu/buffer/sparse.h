@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sparse.h - memory of which most may stay unused, such as rings and the buffers of a switch. The
+ * sparse.h - memory that may stay mostly unused, such as rings and the buffers of a switch. The
  * allocator stores nothing in it, so only its user touches it. Therefore pages that stay unused
  * cost neither memory nor time. A fabric of 256 nodes starts with 360 used pages; with malloc() it
  * was 2300.

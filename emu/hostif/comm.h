@@ -65,8 +65,8 @@ struct emu_comm_trap {
 struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     _Atomic uint64_t translated; /* accesses of peers to mapped memory */
-    _Atomic uint64_t traps;      /* other accesses; the last of them: */
-    _Atomic uint64_t trap_peer;  /* emu_comm_trap.from, and above it .error */
+    _Atomic uint64_t traps;      /* accesses to other memory */
+    _Atomic uint64_t trap_peer;  /* of the last trap: .from, and above it .error */
     _Atomic uint64_t trap_address, trap_bytes;
 };
 

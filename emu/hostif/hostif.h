@@ -377,9 +377,9 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 #define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if this late */
 
 /**
- * emu_starved_ns - return how much of a time of @since_ns does not count for bounds on silence, if
- * a thread had no core for @waited_ns of it. A part always counts, so that each bound is reached at
- * the latest after EMU_STARVED_SHARE times its length. Pure.
+ * emu_starved_ns - return the part of a period of @since_ns that does not count for bounds on
+ * silence, if a thread had no core for @waited_ns of the period. A part always counts, so that each
+ * bound is reached at the latest after EMU_STARVED_SHARE times its length. Pure.
  */
 static inline uint64_t emu_starved_ns(uint64_t since_ns, uint64_t waited_ns)
 {

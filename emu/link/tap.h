@@ -69,7 +69,7 @@ struct emu_tap_record {
     alignas(EMU_LINE) uint64_t time; /* ns of CLOCK_MONOTONIC; clock virtual: simulated ps */
     uint32_t iface;
     uint16_t bytes;              /* used bytes of `data` */
-    uint16_t whole;              /* what `bytes` would be without truncation to snap_bytes */
+    uint16_t whole;              /* `bytes` before truncation to snap_bytes */
     uint64_t missed;             /* records of this interface that were dropped so far */
     uint8_t data[EMU_TAP_BYTES]; /* head, headers, payload */
 };

@@ -92,8 +92,8 @@ enum emu_kind_bits {
 
 /*
  * Number of 8-byte words in a host interface that are memory of the process and that its link
- * engine can read. Words from EMU_WORDS on of a group are a range of them, which each member
- * chooses.
+ * engine can read. The words of a group from EMU_WORDS on are a range of this memory, which each
+ * member chooses.
  */
 #define EMU_MEMORY_WORDS 4096u
 

@@ -116,7 +116,7 @@ bool emu_hostif_show_few(struct emu_hostif *hostif)
     return hostif_has_few(hostif) && hostif_show(hostif);
 }
 
-/* Return whether so much is unpublished that the process is notified although more may follow. */
+/* Return whether enough is unpublished to notify the process now, although more may follow. */
 static bool hostif_has_much(const struct emu_hostif *hostif)
 {
     uint32_t down = hostif->down_tail - hostif->down_published;

@@ -4,8 +4,8 @@
  * has a reference to its mbuf.
  *
  * The struct emu_hostframe is in the mbuf's private area, so nothing is copied or allocated. The
- * device drops its own reference after the frame was sent. An adapter may do so much later, when it
- * sends more frames or rte_eth_tx_done_cleanup() is called.
+ * device drops its own reference after the frame was sent. An adapter may drop it much later, when
+ * it sends more frames or rte_eth_tx_done_cleanup() is called.
  */
 #include <poll.h>
 #include <pthread.h>

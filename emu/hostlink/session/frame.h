@@ -62,7 +62,7 @@ struct emu_frame {
     const uint8_t *body; /* points into the frame */
 };
 
-/* The body of a handshake frame: what the sender offers. */
+/* The body of a handshake frame: the sender's offer. */
 struct emu_frame_offer {
     uint8_t digest[EMU_FRAME_DIGEST_BYTES];
     uint32_t frame_bytes; /* largest frame that its port can receive */

@@ -3,7 +3,7 @@
  * internal.h - shared by the files of a session: session.c (create, step, query), handshake.c,
  * send.c (frames in flight), loss.c (loss detection), receive.c.
  *
- * Data frames have sequence numbers modulo 2^32, of which only differences are compared. Arrays
+ * Sequence numbers of data frames are modulo 2^32, so only their differences are compared. Arrays
  * with one element per sequence number have `window` elements, and are indexed by number & mask.
  * Each transmission of a frame is a *packet*, which has a number that is never used again. An
  * *incarnation* of a session lasts from a handshake until the session goes down.

@@ -195,9 +195,9 @@ struct switch_channels {
     uint64_t credit_ps;               /* time until a credit has returned; 0 on clock raw */
     struct switch_store store;        /* segments at the inputs */
     struct switch_channel_hold *hold; /* index: slot of the store */
-    struct switch_channel_port *port; /* sw.ports of them */
-    struct switch_channel_in *in;     /* sw.ports * EMU_VCS of them */
-    struct switch_channel_out *out;   /* sw.ports * EMU_VCS of them */
+    struct switch_channel_port *port; /* by port */
+    struct switch_channel_in *in;     /* by channel: port * EMU_VCS + its number on the port */
+    struct switch_channel_out *out;   /* by channel, as `in` */
     struct switch_channel_pair *pair; /* [output][input] */
     /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];

@@ -44,7 +44,7 @@ struct switch_impl {
 /*
  * A kind of switch: its implementation of the functions in switch.h and device.h, where each is
  * documented. A worker steps a switch by the function in its emu_dev. Of the functions here,
- * routing policies may call queued() and shortest() per segment; no other one is called so often.
+ * routing policies may call queued() and shortest() per segment; the others are called less often.
  */
 struct switch_kind {
     struct switch_impl raw;   /* clock raw */

@@ -7,7 +7,7 @@
  * The switch does not notice these stages. Its step function is replaced by one that lets the
  * intakes receive, then steps the switch, then lets intakes and replay buffers send. A switch
  * without such stages has no struct switch_cables, and its step function is not replaced. The
- * switch's worker owns all of it.
+ * switch's worker owns all data.
  */
 #ifndef SWITCH_CABLES_H
 #define SWITCH_CABLES_H

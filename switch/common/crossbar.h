@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * crossbar.h - rows, outputs, and a queue for each pair of them, shared by the routers with
- * crosspoints and the one with virtual output queues.
+ * crosspoints and the router with virtual output queues.
  *
  * A *row* is an input with its queues, one per output. The first rows and outputs belong to the
  * ports, the others to combine units. A unit's output feeds contributions to the unit, and its row
  * takes the unit's results. A *crosspoint* is the queue between one row and one output. *Level* n
  * of a row is the number of its queues that have n segments or more. The switch's worker owns all
- * of it.
+ * data.
  */
 #ifndef SWITCH_CROSSBAR_H
 #define SWITCH_CROSSBAR_H
@@ -39,8 +39,8 @@ struct switch_crossbar {
     uint32_t width;
     /* rows whose segments came down from a higher switch and must not go up again */
     emu_ports down_only;
-    struct switch_row *row; /* `rows` of them */
-    struct switch_out *out; /* `rows` of them */
+    struct switch_row *row; /* array of `rows` */
+    struct switch_out *out; /* array of `rows` */
     /* [row][output]: segments in the queue; the levels of the row follow its outputs */
     uint8_t *count;
     struct switch_list *xpoint; /* [row][output]: the queue */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * store.h - the segments that a switch holds: one pool of slots, and queues, which are linked lists
- * of slots. The switch's worker owns all of it.
+ * of slots. The switch's worker owns all data.
  *
  * The slot that was freed last is used first, so that a switch that holds few segments touches
  * little memory.

@@ -9,7 +9,7 @@
  * switch on clock raw.
  *
  * A device is one of the structs below and begins with the common part, struct switch_crosspoints.
- * The plain counter and the router of input/fifo.c extend them. The switch's worker owns all of it.
+ * The plain counter and the router of input/fifo.c extend them. The switch's worker owns all data.
  * A segment enters by admit.c (or cut_through.c) and leaves by send.h on clock raw, or timed.h on
  * timed clocks. Contributions to a reduction go from admit.c to combine.c.
  */
@@ -116,7 +116,7 @@ struct switch_crosspoints {
     /* number of combine units; if several, the last one is the root and the others are leaves */
     uint32_t units;
     uint32_t leaf_ports;              /* number of ports that one leaf serves */
-    struct switch_unit *unit;         /* `units` of them */
+    struct switch_unit *unit;         /* array of `units` */
     struct switch_impaired *impaired; /* NULL: no fault was ever injected into the units */
 };
 

@@ -2,7 +2,7 @@
 /*
  * input.h - FIFOs at inputs. A credit is one slot of a FIFO. Two routers have them: fifo.c has
  * FIFOs in front of crosspoints, and slots.c has virtual output queues for unicasts and FIFOs for
- * multicasts. The switch's worker owns all of it.
+ * multicasts. The switch's worker owns all data.
  */
 #ifndef SWITCH_INPUT_H
 #define SWITCH_INPUT_H

@@ -3,11 +3,11 @@
  * slots.c - buffers=input: an input-queued switch, the baseline of the paper on output-queued
  * routers.
  *
- * Segments wait at their input: unicasts in one queue per output, multicasts in one FIFO. All of
- * them are in the input's buffer, of which a credit is one slot. The arbiter (arbiter.c) runs once
- * per time slot. A time slot lasts as long as a full segment takes on the wire, and begins at a
- * multiple of this length. A segment takes part in a slot if it has arrived before the slot begins,
- * and an output takes part if it has a credit by then. Segments leave when a slot begins. A
+ * Segments wait at their input: unicasts in one queue per output, multicasts in one FIFO. All are
+ * in the input's buffer. A credit stands for one slot of this buffer. The arbiter (arbiter.c) runs
+ * once per time slot. A time slot lasts as long as a full segment takes on the wire, and begins at
+ * a multiple of this length. A segment takes part in a slot if it has arrived before the slot
+ * begins, and an output takes part if it has a credit by then. Segments leave when a slot begins. A
  * multicast leaves by as many outputs as it is granted; for the other outputs it stays first in its
  * FIFO. Its place in the buffer is free when the last copy has left. A time slot in which nothing
  * can leave is skipped and changes nothing. So the behaviour of the switch is a function of times

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * slots.h - the router of input/slots.c: an input-queued switch with a central arbiter. The
- * switch's worker owns all of it.
+ * switch's worker owns all data.
  *
  * The crossbar's queues are virtual output queues of unicasts; multicasts wait in the inputs'
  * fifos. Time is divided into slots, each as long as a full segment takes on the wire.

@@ -317,7 +317,7 @@ static inline emu_ports topo_route_ports(const struct topo_route *route, uint32_
     return topo_route_lookup(route, dst);
 }
 
-/* What a check has covered. */
+/* The extent of a check. */
 struct topo_checked {
     uint64_t cables;   /* cables to nodes and between switches */
     uint64_t routes;   /* pairs of a switch and a destination node */

@@ -148,7 +148,7 @@ field(fabemu, "nic.asked", u16, "Queries sent", DEC)
 field(fabemu, "nic.came", u16, "Queries received", DEC)
 field(fabemu, "nic.given", u16, "Replies sent", DEC)
 
--- Frames between hosts: docs/hosts.md, emu/hostlink/wire.h.
+-- Frames between hosts: emu/hostlink/session/frame.c; their records: emu/hostlink/wire.h.
 field(frames, "magic", u8, "Magic", HEX)
 field(frames, "version", u8, "Version", DEC)
 field(frames, "fabric", u64, "Fabric", HEX)

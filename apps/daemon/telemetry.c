@@ -481,7 +481,7 @@ void telemetry_serve_run(struct daemon *daemon)
 
 /* --- the end ------------------------------------------------------------------------ */
 
-/* Send what the readers' sockets take. Returns the number of bytes that are still queued. */
+/* Send readers their queued bytes. Returns the number of bytes that are still queued. */
 static size_t readers_flush(struct daemon *daemon)
 {
     size_t waits = 0;

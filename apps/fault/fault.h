@@ -139,7 +139,7 @@ struct fault {
     };
 };
 
-/** fault_name, fault_about - return a kind's name in the text, and what its effect is. Pure. */
+/** fault_name, fault_about - return a kind's name in the text, and its effect. Pure. */
 const char *fault_name(enum fault_kind kind);
 const char *fault_about(enum fault_kind kind);
 

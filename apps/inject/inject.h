@@ -27,7 +27,7 @@ struct injector;
 /* Action on a node's process: stop it, let it continue, or kill it. */
 enum inject_process { INJECT_FREEZE, INJECT_GO_ON, INJECT_KILL };
 
-/* The begin or the end of a fault. */
+/* The beginning or the end of a fault. */
 struct inject_event {
     uint32_t id; /* the fault's number */
     const struct fault *fault;
@@ -90,7 +90,7 @@ struct inject_state {
     bool over;        /* it has ended and will not begin again */
     uint32_t targets; /* number of targets when it last began */
     uint64_t hits;    /* fault_hits_are() says what they count */
-    uint64_t next_ps; /* time of its next begin, end or change by its duty cycle; EMU_NEVER: none */
+    uint64_t next_ps; /* when it next begins, ends or toggles (duty cycle); EMU_NEVER: never */
 };
 
 /** injector_create - create an injector. @manager: the fabric's manager. Errors: -ENOMEM. */

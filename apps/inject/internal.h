@@ -23,7 +23,7 @@ struct injection {
     bool on;          /* it is applied; with a duty cycle not always while it is active */
     uint32_t applied; /* it is applied to this many of its targets, from the first on */
     uint64_t seed;    /* from which its random targets were drawn when it last began */
-    /* time of its next begin, end, change by a duty cycle; EMU_NEVER: none */
+    /* when it next begins, ends or toggles (duty cycle); EMU_NEVER: never */
     uint64_t begin_ps, end_ps, toggle_ps;
     bool waits;                   /* it waits for the event of on= */
     bool saw;                     /* the event has been observed since the last step */

@@ -22,7 +22,7 @@
 /* The first number of a record is its type. The comments list the numbers after it. */
 enum record {
     /* types below TELEMETRY_TABLES are tables of counters: row, counters of the row */
-    /* group, number, kind, bytes, members, ns since the begin and since the end */
+    /* group, number, kind, bytes, members, ns since its beginning and its end */
     RECORD_FINISHED = TELEMETRY_TABLES,
     RECORD_FINISHED_SUMS, /* completions counted, completions missed */
     RECORD_TOTALS,        /* FABRIC_COUNTERS totals */

@@ -110,7 +110,7 @@ static uint32_t group_cables(struct telemetry_aggregate *aggregate, const struct
     return number_groups(key, cables, aggregate->of_cable);
 }
 
-/* Return the least number of nodes below a switch that is more than @block, or else all nodes. */
+/* Return the smallest number of nodes below any switch that exceeds @block; if none, all nodes. */
 static uint32_t next_block(const struct topo_graph *graph, uint32_t block)
 {
     uint32_t ret = graph->nodes;

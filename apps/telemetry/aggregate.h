@@ -5,9 +5,9 @@
  *
  * A *group* is a set of switches of one level that are above the same nodes, or a set of nodes. A
  * *trunk* is all cables between two groups. Counters are summed over a group or trunk. A *block* is
- * what a reader opens in one step, to see its devices one by one: a group of nodes with the
- * switches that reach only these nodes, or one group of higher switches. An aggregation is *closed*
- * if no block is open. All readers share the closed one.
+ * a set of groups that a reader opens together, to see their devices one by one: a group of nodes
+ * with the switches that reach only these nodes, or one group of higher switches. An aggregation is
+ * *closed* if no block is open. All readers share the closed one.
  */
 #ifndef APPS_TELEMETRY_AGGREGATE_H
 #define APPS_TELEMETRY_AGGREGATE_H

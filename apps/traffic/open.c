@@ -141,7 +141,7 @@ static int advance(struct open_run *open, uint64_t until_ps)
 
 /* --- phases ------------------------------------------------------------------------- */
 
-/* Convert a count of messages to a fraction of what the sources' links can carry in a batch. */
+/* Convert a count of messages to a fraction of the capacity of the sources' links in a batch. */
 static double part_of_links(const struct open_run *open, double messages)
 {
     double links = (double)open->nodes.plan.phase.batch_ps * (double)open->all_links;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.c - what all runs share: available memory, start and end of the fabric, checks, totals. */
+/* run.c - code of all runs: available memory, start and end of the fabric, checks, totals. */
 #include "apps/traffic/run.h"
 
 #include <errno.h>

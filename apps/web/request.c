@@ -94,7 +94,7 @@ static void answer_done(void *ctx)
     web_answer_free(ctx);
 }
 
-/* Send @buffered, which this function frees when it is sent. */
+/* Send @buffered, which is freed when it has been sent, or on error. */
 static enum MHD_Result answer_held(struct MHD_Connection *http, const char *type,
                                    struct web_answer *buffered)
 {

@@ -150,8 +150,8 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
 }
 
 /*
- * Return whether the node sends a relayed copy next, rather than its own message. It finishes what
- * it has begun; otherwise it sends what was ready first.
+ * Return whether the node sends a relayed copy next, rather than its own message. It finishes the
+ * one that it has begun; otherwise it sends the one that was ready first.
  */
 static bool relay_is_next(const struct traffic_node *node, const struct traffic_relay_item *item,
                           bool own)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* worker.h - what all nodes share: segmentation, receiving, and the measurements of a worker. */
+/* worker.h - code of all nodes: segmentation, receiving, and the measurements of a worker. */
 #ifndef APPS_TRAFFIC_WORKLOAD_WORKER_H
 #define APPS_TRAFFIC_WORKLOAD_WORKER_H
 

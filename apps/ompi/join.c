@@ -48,7 +48,7 @@ static struct fabemu_group *open_group(mca_coll_fabemu_module_t *module, ompi_co
     if (err == -EPIPE || err == -ENOMEM || err == -ENOTCONN || err == -EALREADY || err == -EPROTO) {
         opal_output(0, "fabemu: rank %d cannot join the group of %s: %s", ompi_comm_rank(comm),
                     comm->c_name, fabemu_error());
-        (void)ompi_mpi_abort(comm, MPI_ERR_OTHER); /* the other ranks would hang */
+        (void)ompi_mpi_abort(comm, MPI_ERR_OTHER); /* else the other ranks would wait forever */
     }
     opal_output_verbose(1, ompi_coll_base_framework.framework_output,
                         "coll:fabemu: no group for %s of %d: %s (%s)", comm->c_name,

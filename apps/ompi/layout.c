@@ -12,7 +12,7 @@ size_t coll_fabemu_bytes(ompi_communicator_t *comm, const ompi_datatype_t *dtype
     size_t elements = 0;
 
     if (OMPI_COMM_IS_INTER(comm))
-        return 0; /* these run over messages anyway, and @counts is for the remote group */
+        return 0; /* runs over messages anyway; @counts is for the ranks of the remote group */
     for (int rank = 0; rank < ompi_comm_size(comm); rank++)
         elements += (size_t)(counts ? counts[rank] : count);
     return elements * dtype->super.size;
@@ -24,7 +24,7 @@ struct coll_fabemu_call coll_fabemu_of_blocks(ompi_communicator_t *comm,
     const size_t ranks = (size_t)ompi_comm_size(comm);
     const bool root = ompi_comm_rank(comm) == call.root;
 
-    if (OMPI_COMM_IS_INTER(comm)) /* it runs over messages */
+    if (OMPI_COMM_IS_INTER(comm)) /* the call runs over messages */
         return (struct coll_fabemu_call){.coll = call.coll};
     if (call.in == MPI_IN_PLACE || (call.coll == FABEMU_COLL_SCATTER && !root))
         call.in_type = NULL;

@@ -80,7 +80,7 @@ uint32_t *coll_fabemu_nodes(ompi_communicator_t *comm)
     bool fits;
 
     if (!places || !nodes)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* else the other ranks would wait forever */
     for (int i = 0; i < size; i++) {
         places[i] = location_of(comm, i);
         nodes[i] = (uint32_t)places[i];

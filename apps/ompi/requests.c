@@ -274,7 +274,7 @@ static struct coll_fabemu_request *request_make(mca_coll_fabemu_module_t *module
     if (!request)
         request = OBJ_NEW(coll_fabemu_request_t);
     if (!request)
-        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* the other ranks would hang */
+        (void)ompi_mpi_abort(comm, MPI_ERR_NO_MEM); /* else the other ranks would wait forever */
     request->parts = coll_fabemu_parts(comm, call);
     request->reqs = request->parts == 1 ? &request->one
                                         : malloc((size_t)request->parts * sizeof *request->reqs);
@@ -345,9 +345,9 @@ static bool init(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm,
 /* --- the collectives ------------------------------------------------------------------ */
 
 /*
- * Return whether this may be one of Open MPI's own calls in MPI_Comm_idup. Each rank makes these at
- * another time, also between the program's calls of blocking collectives. In the group, which has
- * one order for all operations, they would be mixed with those. So they run over messages.
+ * Return whether this may be one of Open MPI's own calls in MPI_Comm_idup. Ranks make these calls
+ * at different times, even between the program's blocking collectives. But all members of a group
+ * must post its operations in the same order. So these calls run over messages.
  */
 static bool is_of_idup(const struct coll_fabemu_call *call)
 {

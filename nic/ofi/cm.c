@@ -321,8 +321,8 @@ static struct cm_op *done_take(struct ofi_cm *cm)
 }
 
 /*
- * Find peers that do not answer: a process that dies sends no CM_SHUTDOWN, and a server may never
- * accept.
+ * Find peers that do not answer. A process that dies sends no CM_SHUTDOWN, and a server may leave a
+ * CM_CONNECT unanswered.
  */
 static void cm_check_time(struct ofi_cm *cm)
 {

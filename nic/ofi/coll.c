@@ -213,7 +213,7 @@ static const struct coll_kind {
     enum coll_size in, out;
     bool in_at_root, out_at_root; /* only the root uses the buffer */
     bool has_root, has_op;
-    /* each part counts as this collective in the fabric's report; FABEMU_COLLS: as none */
+    /* the fabric's report counts each part as this collective; FABEMU_COLLS: it counts none */
     enum fabemu_coll counted;
 } kinds[] = {
     [FI_BARRIER] = {.post = post_barrier, .counted = FABEMU_COLL_BARRIER},

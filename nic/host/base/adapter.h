@@ -35,7 +35,7 @@
 #include "nic/fabemu.h"
 
 #define NIC_GROUP_BUCKETS 256u
-/* how many broken groups that this process has left it remembers, to recognise late segments */
+/* ids kept of groups that were broken when this process left them, to recognise late segments */
 #define NIC_BROKEN_GROUPS 1024u
 /* most groups that may send segments before this process joins them: all groups of a fabric */
 #define NIC_EARLY_GROUPS_MAX 1024u

@@ -88,9 +88,9 @@ void nic_peer_probe(struct fabemu *fab, struct nic_peer *peer)
 
 /*
  * The peer has not answered, for the reason @broke. If we have exchanged hellos with its process,
- * that may be stopped or unreachable. Then end all operations; the two processes may handshake
- * again. If we have not, the process may just be busy. Then end the requests to it, but end the
- * receives from it only if the node has no process, or no route leads there.
+ * the process may be stopped or unreachable. Then end all operations; the two processes may
+ * handshake again. If we have not, the process may just be busy. Then end the requests to it, but
+ * end the receives from it only if the node has no process, or no route leads there.
  */
 static void peer_connect_failed(struct fabemu *fab, struct nic_peer *peer, enum nic_broke broke)
 {
@@ -141,8 +141,8 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
  * Return how much of the time since the last scan does not count as silence of the peers. It is the
  * longer of two times: the time in which this process did not run, by its own clock (it may have
  * been stopped), and the time in which processes or the fabric had no core, as counted by the
- * fabric's manager. A part of both counts as silence nevertheless, so that the wait ends at some
- * time: an eighth of the bound for each late scan, and the part that emu_starved_ns() never
+ * fabric's manager. Of each, a part still counts as silence, so that the wait ends: of the first,
+ * an eighth of the bound for each late scan; of the second, the part that emu_starved_ns() never
  * excludes. The manager may count a time that this process has already noticed by its own clock. So
  * that no time is excluded twice, the result is limited to the time since the last scan with a
  * result above 0.

@@ -45,8 +45,8 @@ struct comm_samples {
     struct comm_sample *entry; /* reports of collectives that other members may still report */
     uint32_t count, capacity;  /* elements of `entry`: used, allocated */
     uint32_t most;             /* limit of `capacity` */
-    /* reports that were dropped: those of other members came too late or not at all, the process
-       overwrote them before they were read, or there was no memory */
+    /* reports that no sum includes: reports of other members came too late or never, the process
+       overwrote the report before it was read, or there was no memory */
     uint64_t unreported;
     struct fabric_comm_sum sum[EMU_COMM_KINDS][EMU_COMM_SIZES];
 };

@@ -207,9 +207,9 @@ static int check_switches(const struct fabric_config *config, const struct emu_p
 
     if (ports + profile->combine_units > SWITCH_ROWS_MAX || segments > SWITCH_SEGMENTS_MAX)
         return fail(-EINVAL, error, error_bytes,
-                    "a switch of %u ports and %u combine units would hold %u segments; it can have "
-                    "%u ports and units, and hold %u: lower combine_units, xpoint_slots, "
-                    "raw_xpoint_slots or input_slots",
+                    "a switch of %u ports and %u combine units would hold %u segments; the limits "
+                    "are %u ports and units together, and %u segments: lower combine_units, "
+                    "xpoint_slots, raw_xpoint_slots or input_slots",
                     config->graph->ports, profile->combine_units, segments, SWITCH_ROWS_MAX,
                     SWITCH_SEGMENTS_MAX);
     return 0;
@@ -221,13 +221,13 @@ static int check_engines(const struct fabric_config *config, char *error, size_t
         return 0;
     if (fabric_engine_numbers(config) > ENGINE_NODES_MAX)
         return fail(-EINVAL, error, error_bytes,
-                    "with transport=acknowledged a network can have %u nodes, and with "
-                    "combining=switch as many nodes and switches together",
+                    "with transport=acknowledged a network can have at most %u nodes; with "
+                    "combining=switch this is the limit of nodes and switches together",
                     ENGINE_NODES_MAX);
     if (fabric_has_units(config) && fabric_switch_ports(config) > TOPO_PORTS_MAX)
         return fail(-EINVAL, error, error_bytes,
-                    "combining=switch takes a port of each switch: they can have %u, and these "
-                    "have %u",
+                    "combining=switch takes a port of each switch: a switch can have %u other "
+                    "ports, and in this network it has %u",
                     TOPO_PORTS_MAX - 1, config->graph->ports);
     return 0;
 }
@@ -239,7 +239,8 @@ static int check_credits(const struct fabric_config *config, const struct emu_pr
     if (config->local_nodes || emu_profile_credits(profile) <= EMU_XPOINT_MAX)
         return 0;
     return fail(-EINVAL, error, error_bytes,
-                "input_slots=%u is for networks without processes; with them it can be 1 to %u",
+                "input_slots=%u is for networks without processes; with processes it can be 1 "
+                "to %u",
                 profile->input_slots, EMU_XPOINT_MAX);
 }
 

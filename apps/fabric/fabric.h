@@ -112,9 +112,9 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment 
  * multicast buffers (emu_hostif_nic_leave). The fabric drops and counts segments in flight to the
  * node, and segments that the process has posted and the fabric has not taken. When this returns,
  * all attached processes can see that this process has detached. The node also leaves all of its
- * groups; on several hosts the coordinator does this for all hosts
- * (fabric_node_leave()). fabric_detach_dead() - detach a process that has not requested it. That
- * process may still run and read shared multicast buffers.
+ * groups; on several hosts the coordinator does this for all hosts (fabric_node_leave()).
+ * fabric_detach_dead() - detach a process that has not requested it. That process may still run and
+ * read shared multicast buffers.
  */
 void fabric_detach(struct fabric *fabric, uint32_t node);
 void fabric_detach_dead(struct fabric *fabric, uint32_t node);
@@ -198,8 +198,8 @@ bool fabric_has_time(const struct fabric *fabric);
  * fabric_starved - add @ns of time in which processes of this host, or the fabric itself, waited
  * for a core (emu_starved_ns()). Time-outs of the manager do not count this time. Time-outs of
  * processes do not either, because processes read the sum in their host interfaces. Call about once
- * a second, even if @ns is
- * 0. @now_ns: emu_now_ns(). fabric_starved_ns() - return the sum. Thread: manager.
+ * a second, even if @ns is 0. @now_ns: emu_now_ns().
+ * fabric_starved_ns() - return the sum. Thread: manager.
  */
 void fabric_starved(struct fabric *fabric, uint64_t ns, uint64_t now_ns);
 uint64_t fabric_starved_ns(const struct fabric *fabric);

@@ -441,7 +441,10 @@ static int trees_create(struct fabric *fabric, const struct fabric_group *group,
     return err;
 }
 
-/* Reserve what the group needs and publish it in the devices or, on failure, do neither. */
+/*
+ * Reserve states and buffers for a group, create its extra trees, and publish it in all of its
+ * devices. On an error nothing stays reserved or published.
+ */
 static int group_install(struct fabric *fabric, struct fabric_group *group, char *error,
                          size_t error_bytes)
 {

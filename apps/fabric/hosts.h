@@ -219,7 +219,7 @@ struct fabric_mirror {
      */
     void (*reroute_in_flight)(void *ctx, bool eases, bool drops, struct fabric_rerouted *sum);
     void (*scan)(void *ctx, struct fabric_scan_result *ret); /* fabric_scan() */
-    /* Let each host call fabric_drops_find(), and pass what it finds to fabric_drop_receive(). */
+    /* Let each host call fabric_drops_find(), and pass its losses to fabric_drop_receive(). */
     void (*drops)(void *ctx, uint64_t bound_ps);
 
     /*

@@ -47,7 +47,7 @@ struct reroute {
     struct fabric *fabric;
     struct topo_at from, to; /* sending and receiving switch */
     bool crosses;            /* @from is on another host */
-    /* outputs that segments may take at each switch: if this direction leads down, only down */
+    /* outputs for segments at each switch: only downward ones if this direction leads down */
     emu_ports from_ports, to_ports;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * internal.h - the state of a running fabric. Only the manager's thread uses it; workers use what
- * the manager has published to them.
+ * internal.h - the state of a running fabric. Only the manager's thread uses it; workers use the
+ * data that the manager has published to them.
  *
  * A *contribution* is one member's operand of a collective. The *units* of a switch are its combine
  * units; with acknowledgments and combining=switch, a switch has one unit, which is a link engine.
@@ -41,7 +41,7 @@ struct fabric_group_engines {
     uint32_t count;
     struct {
         uint32_t number;            /* index in fabric_engines.at */
-        uint64_t incarnation;       /* of the node's process when the group was made */
+        uint64_t incarnation;       /* incarnation of the node's process when the group was made */
         struct engine *engine;      /* NULL: on another host */
         struct engine_group *group; /* the engine's part of the group; NULL: on another host */
     } at[];
@@ -143,8 +143,8 @@ struct fabric_combine {
 /* Queue of unrecoverable drops. A loss *of a pair* is a lost unicast between two processes. */
 struct fabric_drops {
     struct fabric_drop *at;
-    uint32_t count, taken, most; /* elements: used; of these taken from the queue; allocated */
-    uint32_t urgent;             /* queued losses other than those of a pair */
+    uint32_t count, taken, most;          /* elements used, taken from the queue, allocated */
+    uint32_t urgent;                      /* queued losses other than those of a pair */
     uint32_t recent[FABRIC_DROPS_RECENT]; /* by hash of a pair: index in `at` of its last loss */
     uint64_t now_ps;                      /* time of the last scan */
     uint64_t given_up; /* packets that the nodes' engines had given up at the last scan */
@@ -170,7 +170,7 @@ struct fabric {
     uint64_t *incarnation;            /* by node: emu_incarnation_state() of its process */
     struct emu_rx **local;            /* by node inside the fabric: its receiving end; else NULL */
     struct emu_pool *pool;
-    struct emu_pool_cache cache;  /* of the manager's thread */
+    struct emu_pool_cache cache;  /* the cache of the manager's thread */
     uint32_t attached;            /* processes on this host */
     unsigned watched;             /* bits of enum fabric_watcher */
     uint64_t watched_bytes;       /* emu_hostif_shared.watched_bytes */
@@ -190,7 +190,7 @@ struct fabric {
     uint32_t groups;              /* slots taken */
     uint32_t combining;           /* slots taken by groups that can combine */
     uint32_t last_slot;           /* slot allocated last; the search for a free one starts there */
-    uint32_t generation;          /* of the newest collective address */
+    uint32_t generation;          /* generation of the newest collective address */
     const struct fabric_mirror *mirror; /* NULL: one host, or not the coordinator */
     struct emu_mismatch mismatch;       /* result of fabric_mismatch() if there is a mirror */
     struct fabric_moved *moved;         /* stalls.c: by link, last sample; NULL until needed */
@@ -209,12 +209,12 @@ struct fabric {
  */
 struct fabric_host {
     struct emu_dev *dev; /* the engine or the switch */
-    struct emu_tx *tx;   /* to the node */
-    struct emu_rx *rx;   /* from the node */
+    struct emu_tx *tx;   /* sends to the node */
+    struct emu_rx *rx;   /* receives from the node */
     uint8_t port;
-    uint32_t credits;                  /* of each direction */
-    const struct emu_profile *profile; /* of the wire from the node, and of a host interface */
-    const struct emu_profile *inward;  /* of the wire to a node inside the fabric */
+    uint32_t credits;                  /* credits of each direction */
+    const struct emu_profile *profile; /* profile of the wire from the node, or host interface */
+    const struct emu_profile *inward;  /* profile of the wire to a node inside the fabric */
 };
 
 /* --- hosts.c --- */
@@ -486,10 +486,10 @@ bool fabric_group_reserve_for(struct fabric *fabric, struct fabric_group *group,
 struct fabric_group_plan {
     const uint32_t *nodes;
     uint32_t count;
-    uint32_t sources; /* members that send to it */
+    uint32_t sources; /* upper limit of members that send to the group */
     bool combines;
-    bool wide;   /* with a wide window */
-    uint32_t id; /* its address: that of the coordinator's group; TOPO_NONE: the next free one */
+    bool wide;   /* the group has a wide window */
+    uint32_t id; /* address of the coordinator's group; TOPO_NONE: take the next free address */
 };
 
 /*

@@ -21,7 +21,7 @@ struct emu_faults;
 struct fabric_cable {
     struct topo_at
         at;       /* first end, at a switch: of two, the one with the lower number, then port */
-    uint8_t kind; /* of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
+    uint8_t kind; /* kind of the second end: TOPO_END_NODE or TOPO_END_SWITCH */
     union {
         struct topo_at peer; /* second end at a switch */
         struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * sample.h - read the counters of one direction of a cable, one switch or one node of a running
- * fabric, and what its processes report. counters.def lists the counters.
+ * fabric, and the reports of its processes. counters.def lists the counters.
  *
  * Relaxed loads read the counters without holding a worker. Each value is recent, but the values of
  * one sample may be of different moments. Only parts on this host can be sampled.

@@ -2,8 +2,8 @@
 /*
  * taps.c - adds taps to the link ends of the directions that a capture selects.
  *
- * A *tap* records what a device sends or receives at one end of a link (emu/link/tap.h). A capture
- * has one *interface* for each direction of a cable. The device that sends in a direction records
+ * A *tap* records the traffic of a device at one end of a link (emu/link/tap.h). A capture has one
+ * *interface* for each direction of a cable. The device that sends in a direction records
  * everything that it puts on the wire: packets, and the credits and replies for packets of the
  * opposite direction. Therefore only one worker writes records for an interface. A process records
  * nothing: the device that receives the segments of a process records them.
@@ -170,7 +170,7 @@ static struct emu_tap_end *tap_end_get(struct fabric_taps *all, const struct emu
     return &(*taps)->end[ends];
 }
 
-/* Let @rx, if it is not NULL, record arrivals (@takes) or what it sends. False: out of memory. */
+/* Let @rx, unless it is NULL, record arrivals (@takes) or sent entries. False: out of memory. */
 static bool tap_rx(struct fabric_taps *all, const struct emu_rx *rx, uint32_t iface, bool takes)
 {
     struct emu_tap_end *end = rx ? tap_end_get(all, rx->owner, rx) : NULL;

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* in addition to two for each node: for status, shutdown, and processes that wait for a node */
+/* beside two connections per node: for status, shutdown, and processes that wait for a node */
 #define CONNECTIONS_SPARE 256u
 /* descriptors kept free for an attaching process: its event descriptor, and those sent to it */
 #define SPARE_FDS 8u
@@ -137,11 +137,11 @@ static bool has_its_share(const struct admission *admission, uint32_t host, pid_
 const char *admission_refuses(const struct admission *admission, int fd, uint32_t host, pid_t pid)
 {
     if (has_its_share(admission, host, pid, left_of_files(fd)))
-        return "this process has its share of the fabric's connections; close some of them, or "
-               "start the fabric with a higher limit (ulimit -n)";
+        return "this process has used up its share of the fabric's connections; close some of "
+               "them, or start the fabric with a higher limit (ulimit -n)";
     if (has_its_share(admission, host, pid, left_of_nodes(admission)))
-        return "this process has its share of the fabric's connections; close some of them, or "
-               "start a fabric with more nodes";
+        return "this process has used up its share of the fabric's connections; close some of "
+               "them, or start a fabric with more nodes";
     return NULL;
 }
 

@@ -2,9 +2,9 @@
 /*
  * admission.h - limits on the connections to a control socket.
  *
- * The number of connections is limited, because descriptors and memory are. There may be as many as
- * the nodes can need, if the limit of open files allows that. A process that has used up its share
- * of the connections (ADMISSION_SHARE) is refused, so that some are left for other processes.
+ * The number of connections is limited, because descriptors and memory are limited. There may be as
+ * many as the nodes can need, if the limit of open files allows that. A process that has used up
+ * its share of the connections (ADMISSION_SHARE) is refused, so that some are left for others.
  */
 #ifndef APPS_CONTROL_ADMISSION_H
 #define APPS_CONTROL_ADMISSION_H

@@ -108,7 +108,7 @@ struct json_object *conn_ok(void); /* {"ok":true}, to which a reply's fields are
 /* {"ok":false,…} with one line for the user */
 struct json_object *conn_error(int err, const char *error);
 
-/** json_show_node - write what json_add_node() added, such as "node 3 (node01)". Returns @text. */
+/** json_show_node - write a node that json_add_node() added: "node 3 (node01)". Returns @text. */
 const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 const char *json_show_switch(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
 

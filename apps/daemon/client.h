@@ -287,8 +287,8 @@ void daemon_request(struct daemon *daemon, struct client *client, struct json_ob
 
 /**
  * daemon_queries_settle - at the end of a round: reply to the requests whose queries are complete.
- * daemon_queries_wait_ms() - return how long the loop may sleep while a query is in progress; -1:
- * none is. daemon_queries_end() - reply an error to all waiting requests, because the fabric ends.
+ * daemon_queries_wait_ms() - return how long the loop may sleep until a query must end; -1: no
+ * query is in progress. daemon_queries_end() - reply to all waiting requests that the fabric ends.
  */
 void daemon_queries_settle(struct daemon *daemon);
 int daemon_queries_wait_ms(struct daemon *daemon);

@@ -24,8 +24,8 @@ void daemon_queues_forget(struct client *client)
 }
 
 /*
- * Read the number of the queue in a request of an attached process. On an error, reply it and
- * return false.
+ * Read the number of the queue in a request of an attached process. If the request is invalid, send
+ * an error reply and return false.
  */
 static bool queue_of(struct daemon *daemon, struct client *client, struct json_object *request,
                      uint16_t *ret)
@@ -79,8 +79,8 @@ void daemon_queue_withdraw(struct daemon *daemon, struct client *client,
 }
 
 /*
- * Return the process of @client's host that has announced @queue. If several have, prefer @client
- * itself, and otherwise the process with the oldest connection. NULL: none has.
+ * Return the process of @client's host that has announced @queue. If several have announced it,
+ * prefer @client, or else the process with the oldest connection. NULL: there is none.
  */
 static const struct client *queue_owner(const struct daemon *daemon, const struct client *client,
                                         uint16_t queue)

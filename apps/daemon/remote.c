@@ -14,8 +14,8 @@
  * host links work again (apps/cluster/coordinator/rejoin.c), the manager brings up its cables like
  * other links. The manager also does so when two hosts reach each other again.
  *
- * The callbacks below only record what happened, because they may run in the middle of a call to
- * other hosts. daemon_remote_settle() handles it at the end of the round.
+ * The callbacks below only record events, because they may run in the middle of a call to other
+ * hosts. daemon_remote_settle() handles the events at the end of the round.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,8 +53,8 @@ static int on_connected(void *ctx, int fd, struct coordinator_process *process, 
     *why = admission_refuses(&daemon->admission, fd, coordinator_process_info(process)->host,
                              coordinator_process_info(process)->pid);
     if (!*why && host_has_its_share(daemon, coordinator_process_info(process)->host))
-        *why = "the processes of this host have its share of the fabric's connections; close some "
-               "of them";
+        *why = "the processes of this host have used up its share of the fabric's connections; "
+               "close some of them";
     if (*why)
         return -EMFILE;
     *why = ADMISSION_NO_MEMORY;

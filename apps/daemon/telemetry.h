@@ -37,8 +37,7 @@ struct telemetry_reader {
 /**
  * telemetry_serve_subscribe - handle field "telemetry" of a subscribe request: send the reply and
  * the shape record, which describes the network. Interval 0 ends the subscription to snapshots, and
- * only the reply is sent. Returns false if the request is invalid; then an
- * error was sent.
+ * only the reply is sent. Returns false if the request is invalid, after it has sent an error.
  */
 bool telemetry_serve_subscribe(struct daemon *daemon, struct client *client,
                                struct json_object *request);

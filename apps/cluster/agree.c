@@ -188,7 +188,7 @@ int cluster_key(const struct cluster *cluster, uint8_t key[static CLUSTER_KEY_BY
         err = fail(-EINVAL, error, error_bytes, "%.200s: no key: it is not a regular file", name);
     } else if (is.st_mode & 077) {
         err = fail(-EACCES, error, error_bytes,
-                   "%.200s: others may read the key: chmod 600 it, and make a new one", name);
+                   "%.200s: others may read the key: make a new key, and chmod 600 its file", name);
     } else {
         setvbuf(from, NULL, _IONBF, 0); /* do not leave a copy of the key in a buffer */
         err = read_key(from, name, key, error, error_bytes);

@@ -68,7 +68,7 @@ struct cluster {
 /**
  * cluster_text - parse the text of a cluster file.
  * @name: name of the file, for messages.
- * @error: one line with the number of the text's line, the error, and what would be right.
+ * @error: one line with the number of the text's line, the error, and a valid form.
  * Errors: -EINVAL; -E2BIG, too many hosts, ports, ranges or joins; -ENOMEM.
  */
 int cluster_text(struct cluster *ret, const char *name, const char *text, size_t bytes, char *error,

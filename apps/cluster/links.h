@@ -123,7 +123,7 @@ void links_warn(void *links);
  * once, valid until the next call; NULL if no text is left. links_print_duplicates() - print a line
  * for each text, by LINKS_DUPLICATE. @links: struct links. Thread: always the same.
  */
-#define LINKS_DUPLICATE "another host was refused that claims to be host %s, which continues: %s"
+#define LINKS_DUPLICATE "refused another host that claims to be host %s, which continues: %s"
 const char *links_duplicate(void *links, uint32_t *host);
 void links_print_duplicates(void *links);
 

@@ -144,7 +144,7 @@ bool hosts_ports_read(emu_ports *ret, struct json_object *list, size_t at, uint3
     return !emu_ports_any(*ret & ~emu_ports_below(ports));
 }
 
-/* --- what processes of each host have communicated -------------------------------- */
+/* --- the communication of processes ------------------------------------------------ */
 
 #define OF_PAIR   4u /* numbers per pair: from, to, messages, bytes */
 #define CELLS     (EMU_COMM_WHERES * EMU_COMM_KINDS * EMU_COMM_SIZES)

@@ -129,7 +129,7 @@ static int check_ports(const struct cluster *cluster, const uint32_t *between, c
         for (uint32_t b = a + 1; b < cluster->hosts; b++)
             if (between[a * cluster->hosts + b] && !cluster_links(cluster, a, b))
                 return fail(-EINVAL, error, error_bytes,
-                            "%u cables join hosts %s and %s, and no ports do",
+                            "%u cables join hosts %s and %s, but no ports connect these hosts",
                             between[a * cluster->hosts + b], cluster->host[a].name,
                             cluster->host[b].name);
     return 0;

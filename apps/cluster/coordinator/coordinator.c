@@ -240,7 +240,7 @@ int coordinator_fd(const struct coordinator *coord)
 bool coordinator_defer(struct coordinator_agent *agent, struct json_object *message)
 {
     uint32_t nodes = fabric_graph(agent->coord->config.fabric)->nodes;
-    /* more messages than a correct host sends during a call */
+    /* the limit is above the number of messages that a correct host sends during a call */
     bool few = agent->kept_lines < 64 * ((uint64_t)nodes + 128);
 
     if (emu_json_put(&agent->kept, message, few ? HOSTS_KEPT_BYTES(nodes) : 0))

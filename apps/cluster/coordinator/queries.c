@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * queries.c - queries to all other hosts. The coordinator serves clients while a query is in
- * progress. Only for the audit at the fabric's end does it wait.
+ * progress. It waits only for the audit at the fabric's end.
  *
  * A host that does not reply before the deadline is lost, as with a call. A host executes no calls
  * during an audit, so the deadline of a call is then at least the deadline of the audit.

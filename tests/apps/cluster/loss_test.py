@@ -424,14 +424,14 @@ class HostLossTest(unittest.TestCase):
         run = self.program_on((0, 1), "pairs")
         wrong = self.on(2, self.fabemu, "join", "--cluster", self.other_cluster(), "--host", "h1",
                         "--name", NAME + "-2", "--topo", "kary:3,2", "--bound", "start=2s")
-        self.assertTrue(up.until(lambda _: up.count("refused that claims to be host h1")),
-                        up.text())
+        refused = "refused another host that claims to be host h1"
+        self.assertTrue(up.until(lambda _: up.count(refused)), up.text())
         self.assertTrue(wrong.until(lambda _: wrong.child.poll() is not None), wrong.text())
         been = run.count("rank 0 goes")
         self.assertTrue(run.until(lambda _: run.count("rank 0 goes") > been), run.text())
         self.assertNotIn("has an error", run.text())
         self.assertNotIn("is lost", up.text())
-        self.assertEqual(up.count("refused that claims to be host h1"), 1)
+        self.assertEqual(up.count(refused), 1)
         self.end(run)
         self.end(up)
         self.assert_nothing_left(up, range(3))

@@ -113,7 +113,7 @@ int command_check(const char *name)
         return EXIT_NOT_FOUND;
     }
     if (err) {
-        print_message("%s: not executable; is it a program? (chmod +x makes a file one)", name);
+        print_message("%s: not executable; if it is a program, make it executable: chmod +x", name);
         return EXIT_CANNOT_RUN;
     }
     return 0;
@@ -148,8 +148,8 @@ struct setting {
     /* PROVIDER_NAME stands for the name that the provider has in this environment */
     const char *value; /* NULL: only the user's value is checked */
     const char *needs; /* component that the user's list of components must allow; NULL: no check */
-    /* If the user has set one of these, `name` is not set. Open MPI refuses both. MPICH would
-       ignore the user's. */
+    /* If the user has set one of these, `name` is not set. Open MPI refuses to run with both, and
+       MPICH would ignore the user's variable. */
     const char *conflicts[3];
 };
 
@@ -177,9 +177,9 @@ static const struct setting settings_4[] = {
 
 /*
  * Open MPI 5 has no osc pt2pt. Its windows use osc rdma over btl ofi. Only pml ob1 initializes btl
- * components, so it must be allowed, too. If a list of pml components names those to use, Open MPI
- * initializes only the first, so the list names those to exclude. Open MPI chooses cm, because its
- * priority is higher.
+ * components, so it must be allowed, too. Of a list of pml components to use, Open MPI initializes
+ * only the first. Therefore the list here names components to exclude. Open MPI chooses cm, because
+ * its priority is higher.
  */
 static const struct setting settings_5[] = {
     {"OMPI_MCA_pml", "^monitoring,ucx,v", "cm", {0}},
@@ -399,7 +399,7 @@ static void set_component(const struct walk *walk, int major)
         walk->each(walk->context, name, path);
 }
 
-/* Set what Open MPI needs. @launcher: as is_open_mpi_5(). */
+/* Set the variables that Open MPI needs. @launcher: as is_open_mpi_5(). */
 static void set_open_mpi(const struct walk *walk, const char *launcher)
 {
     bool is_5 = is_open_mpi_5(launcher);

@@ -30,9 +30,9 @@ int command_environment(char **argv, const char *socket_path, const char *provid
 /**
  * env_each - call @each with the name and the value of every variable that a program needs to use
  * the fabric whose socket is @socket_path. @provider: name of the libfabric provider. @launcher:
- * the mpirun that is used, NULL: that in PATH; its version decides what Open MPI needs. Skips a
- * variable that the user has set, except lists of folders: there, our folder is put before the
- * user's. Prints a line for each value, set by the user, that prevents programs from using the
+ * the mpirun that is used, whose version determines the variables for Open MPI; NULL: the one in
+ * PATH. Skips variables that the user has set. In lists of folders, however, our folder is put
+ * before the user's. Prints a line for each value of the user that prevents programs from using the
  * fabric. In a Turkish locale, @each is also called with names that contain a byte that shells do
  * not accept in names. Errors: -ENOENT with one line in @error, the libfabric provider or /proc is
  * missing.

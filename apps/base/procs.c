@@ -28,12 +28,12 @@
 #define GET_STATUS  _IOWR(0xff, 11, struct pidfd_status)
 
 struct pidfd_status {
-    uint64_t mask; /* STATUS_EXIT: exit_code is asked for and, on return, known */
+    uint64_t mask; /* STATUS_EXIT: request exit_code; on return: exit_code is known */
     uint64_t cgroup;
     uint32_t ids[11];
-    int32_t exit_code; /* as from wait() */
+    int32_t exit_code; /* a status as from wait() */
 };
-static_assert(sizeof(struct pidfd_status) == 64, "GET_STATUS has the size in it");
+static_assert(sizeof(struct pidfd_status) == 64, "GET_STATUS encodes this size");
 
 int procs_check(char *error, size_t error_bytes)
 {

@@ -104,7 +104,7 @@ struct fault_where {
 /* An event at which a fault begins: the fabric has executed the nth collective of a kind. */
 struct fault_event {
     uint32_t kind;  /* enum emu_kind */
-    uint32_t group; /* whose collectives count; EMU_FAULT_ANY: any group that reaches n */
+    uint32_t group; /* its collectives count; EMU_FAULT_ANY: any group that reaches n */
     uint64_t nth;   /* n, from 1; 0: the fault waits for no event */
 };
 
@@ -150,8 +150,8 @@ const char *fault_about(enum fault_kind kind);
 bool fault_needs_repair(enum fault_kind kind);
 
 /**
- * fault_hits_are - return what hits of this kind of fault count, such as "packets hit". @packets:
- * the profile has packets, so they are hit in place of single segments. Pure.
+ * fault_hits_are - return a name for the hits of this kind of fault, such as "packets hit".
+ * @packets: the profile has packets, so faults hit packets instead of segments. Pure.
  */
 const char *fault_hits_are(enum fault_kind kind, bool packets);
 

@@ -111,9 +111,9 @@ struct fault_kind_row {
 
     /* Check that the keys fit each other. @seen: keys in the text. Errors: -EINVAL. */
     int (*validate)(const struct fault *fault, uint64_t seen, char *error, size_t error_bytes);
-    /* Checks that the network has what the fault needs, then NULLs. Errors: as fault_check(). */
+    /* Check properties of the network that the fault needs; then NULL. Errors: as fault_check(). */
     int (*requires[FAULT_REQUIRES])(const struct fault_check *check);
-    /* Write to check->text about an effect that a user may not expect. NULL: there is none. */
+    /* Describe, in check->text, an effect that a user may not expect. NULL: there is none. */
     void (*note)(const struct fault_check *check);
 };
 

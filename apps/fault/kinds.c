@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * kinds.c - the kinds of fault (kinds.def): check that the keys of a fault fit together and that
- * the network can have it, and tell the user of unexpected effects.
+ * the network meets its requirements, and tell the user of unexpected effects.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ static int requires_units(const struct fault_check *c)
 
     if (!emu_profile_switches_combine(profile))
         return refuse(c, -EINVAL,
-                      "%s: with profile %s adapters combine, switches have no combine units; "
+                      "%s: with profile %s adapters combine, and switches have no combine units; "
                       "use --set combining=switch",
                       fault_name(c->fault->kind), profile->name);
     if (emu_profile_has_engines(profile) || switch_combines(profile))

@@ -27,7 +27,7 @@
 struct reader {
     struct fault_schedule schedule;
     uint32_t capacity; /* allocated elements of schedule.line */
-    uint32_t number;   /* of the current line */
+    uint32_t number;   /* number of the current line */
     const char *name;
     const struct topo_graph *graph;
     char *error;
@@ -272,7 +272,7 @@ static const struct fault_scenario scenarios[] = {
      "at=1s for=500ms combine-stall top\n"},
     {"wrong-sums", "a top switch flips a bit in 1 of 1000 partial results: errors, or wrong sums",
      "combine-flip top rate=1e-3\n"},
-    {"full-combiner", "a top switch has no states to combine in for a second",
+    {"full-combiner", "a top switch refuses combine states to new groups for a second",
      "at=1s for=1s combine-exhaust top\n"},
     {"adapter-resets", "every second the adapter of another node is reset",
      "at=1s every=1s adapter-reset random\n"},

@@ -48,7 +48,7 @@ static void add(struct find *f, uint32_t id, uint32_t port, enum fault_direction
 
 /* --- lists ------------------------------------------------------------------------ */
 
-/* Return whether @sw lists its cable to @end. Only a cable's lower end lists it, so only once. */
+/* Return whether @sw lists its cable to @end. Only its lower end does, so it is listed once. */
 static bool lists_cable(const struct topo_graph *graph, uint32_t sw, const struct topo_end *end,
                         bool with_nodes)
 {

@@ -282,8 +282,9 @@ static void list_trim(struct injector *in)
 }
 
 /*
- * Make space for one more fault. If the list is full, trim it, and allocate space for twice what is
- * left, so that it is rarely trimmed. False: out of memory, or LISTED_MOST faults are listed.
+ * Make space for one more fault. If the list is full, trim it, and allocate space for twice as many
+ * faults as remain, so that it is rarely trimmed. False: out of memory, or LISTED_MOST faults are
+ * listed.
  */
 static bool list_grow(struct injector *in)
 {

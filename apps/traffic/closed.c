@@ -170,7 +170,7 @@ static int closed_empty(struct traffic_run *run, uint64_t waiting, uint64_t all)
                              (unsigned long long)waiting, (unsigned long long)all);
 }
 
-/* Return whether the counts in got[] are possible: none has decreased or exceeds what is posted. */
+/* Return whether got[] is possible: no count has decreased or exceeds the posted segments. */
 static bool roots_are_sane(const struct closed_run *closed)
 {
     const struct traffic_coll *coll = &closed->coll;

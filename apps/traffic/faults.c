@@ -12,7 +12,7 @@
 #include "emu/fault/log.h"
 #include "emu/util/clock.h"
 
-#define SCAN_PS 1000000u /* how often the conditions that faults wait for are checked */
+#define SCAN_PS 1000000u /* interval of checks of the conditions for which faults wait */
 
 struct traffic_faults {
     struct manager *manager; /* NULL: this fabric cannot reroute */

@@ -168,7 +168,7 @@ struct parts {
     void (*take)(void *ctx, const struct traffic_part *part, size_t count);
     void *ctx;
     struct traffic_part *part;
-    size_t capacity; /* of part[] */
+    size_t capacity; /* elements of part[] */
     bool no_memory;
 };
 

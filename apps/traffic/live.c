@@ -363,7 +363,10 @@ static void serve(struct traffic_live *live, int64_t timeout_ms)
 
 /* --- callbacks of the run ----------------------------------------------------------- */
 
-/* Apply the filter to a run that begins, whose network may lack what the filter names. */
+/*
+ * Apply the client's filter to a new run. On an error, end the subscription. For example, the
+ * filter may name a switch that the run's network does not have.
+ */
 static void client_begin(struct traffic_live *live, struct live_client *client)
 {
     const char *why;

@@ -61,14 +61,14 @@ struct traffic_config {
     uint32_t groups;
     uint32_t members; /* members of a group; 0: nodes / groups */
     uint64_t operations;
-    uint64_t interval_ps; /* this and the following: see struct traffic_coll_plan */
+    uint64_t interval_ps; /* for this and the next fields see struct traffic_coll_plan */
     uint64_t skew_ps;
     bool at_random;
     enum traffic_by by;
     struct traffic_noise noise;
-    uint8_t tclass;         /* enum emu_tclass of the members */
+    uint8_t tclass;         /* enum emu_tclass: traffic class of the members */
     uint32_t servers;       /* see struct traffic_coll_plan */
-    uint8_t storage_tclass; /* of the other nodes */
+    uint8_t storage_tclass; /* traffic class of the other nodes */
 
     const struct fault_schedule *faults; /* NULL: no faults; must be NULL on several hosts */
     struct traffic_hosts *hosts;         /* apps/traffic/hosts.h; NULL: one host */

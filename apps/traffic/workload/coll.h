@@ -68,17 +68,17 @@ struct traffic_coll_plan {
     const struct emu_profile *profile;
     enum traffic_collective what;
     enum traffic_by by;
-    struct traffic_noise noise; /* at all nodes */
+    struct traffic_noise noise; /* noise of all nodes */
     uint64_t bytes;             /* size of the vector, a multiple of 8; 0 for a barrier */
     uint64_t operations;        /* number of operations of each group */
-    /* from post to post; 0: post when the last operation is complete */
+    /* time from post to post; 0: post when the last operation is complete */
     uint64_t interval_ps;
     /* maximum of the random delay of a member's post; <= interval_ps, unless interval_ps is 0 */
     uint64_t skew_ps;
     uint32_t groups;
-    uint32_t members; /* of each group; groups do not overlap */
+    uint32_t members; /* members of each group; groups do not overlap */
     bool at_random;   /* members are drawn; otherwise group g has the g-th block of nodes */
-    /* nodes that receive what the other nodes in no group write to them; 0: these do nothing */
+    /* number of nodes to which the other nodes in no group write (storage.h); 0: none writes */
     uint32_t servers;
     uint64_t seed;
 };
@@ -102,7 +102,7 @@ struct traffic_group {
 
 /* Traffic of a file system beside the groups: workload/storage.h. */
 struct traffic_storage {
-    const uint32_t *server; /* plan.servers of them */
+    const uint32_t *server; /* plan.servers node numbers */
     bool stopped;           /* the clients must stop writing; set by the driver */
 };
 

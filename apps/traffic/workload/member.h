@@ -23,11 +23,11 @@ struct traffic_member {
     struct traffic_worker *worker;
     struct traffic_exchange *exchange; /* state of collectives by messages; otherwise NULL */
     uint64_t weight;                   /* see the head of coll.c */
-    /* operation being sent; in collectives by messages, being executed. Of a client, its number */
+    /* the operation to send or, in collectives by messages, to execute; for a client: its number */
     uint64_t op;
-    uint64_t part;     /* next segment of `op` to send; of a client, segments sent */
+    uint64_t part;     /* next segment of `op` to send; for a client: segments sent */
     uint64_t got_op;   /* operation being received */
-    uint64_t got_part; /* next segment of `got_op` to receive; of a server, segments received */
+    uint64_t got_part; /* next segment of `got_op` to receive; for a server: segments received */
     uint64_t got;      /* sequence numbers below this one were received */
     /*
      * for each sequence number modulo EMU_WINDOW, when its segment was in memory; 0: it has not
@@ -55,9 +55,9 @@ static inline uint64_t traffic_member_awake(const struct traffic_member *member,
 }
 
 /**
- * traffic_member_step - execute a step of a member: receive what has arrived, and then send.
+ * traffic_member_step - execute a step of a member: receive arrived entries, and then send.
  * @deliver: called for each entry that has arrived by @until_ps.
- * @send: sends what may leave by @until_ps. Returns when it may send next; EMU_NEVER: it need not.
+ * @send: sends entries that may leave by @until_ps. Returns the next time to call it, or EMU_NEVER.
  * Inline, so that the compiler can inline both functions.
  */
 static inline uint32_t traffic_member_step(struct emu_dev *dev, uint64_t until_ps,

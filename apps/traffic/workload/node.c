@@ -186,7 +186,7 @@ static void node_abandon(struct traffic_node *node)
         node->relay->count = 0;
 }
 
-/* Send what can leave by @until_ps. Returns the time of the next departure; EMU_NEVER: unknown. */
+/* Send until @until_ps. Returns the time of the next departure; EMU_NEVER: unknown. */
 static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
 {
     const struct traffic_nodes *all = node->all;

@@ -65,7 +65,7 @@ bool traffic_saturated(const double *offered, const double *accepted, const doub
 #define MATTER 0.005 /* a drift above this, as a fraction of the latency, is relevant */
 #define THIRD  (TRAFFIC_BATCHES / 3)
 
-/* Return whether the last third differs from the first by more than the error within thirds. */
+/* Return whether the means of the last and first third differ by more than DRIFT and MATTER. */
 static bool drifts(const double *value)
 {
     double mean[3] = {0};

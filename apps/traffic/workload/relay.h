@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * relay.h - multicasts that nodes execute without the switches: each node that has the message
- * sends copies of it to other nodes. This is the tree of these copies, and a node's queue of
+ * sends copies of it to other nodes. This file has the tree of the copies, and a node's queue of
  * messages to forward.
  *
  * Each node of a destination set has a *position* in the tree: the source has 0, and the

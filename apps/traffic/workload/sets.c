@@ -58,7 +58,7 @@ struct draw {
     struct traffic_exp exp;
     struct traffic_random random;
     uint64_t skip; /* binomial law with probability p: -ln(1 - p), in units of 2^-32 */
-    /* by number of a node, minus 1 if above the source: whether it is in the set */
+    /* by node number (minus 1 above the source): whether the node is in the set */
     bool *taken;
 };
 
@@ -124,7 +124,7 @@ static double none_of(double p, uint32_t n)
     return power;
 }
 
-/* Find by bisection the probability of each node for which non-empty sets have the wanted mean. */
+/* Find by bisection the probability of a node with which non-empty sets have the wanted mean. */
 static void binomial_begin(struct draw *draw)
 {
     uint32_t others = draw->config->nodes - 1;

@@ -4,7 +4,7 @@
 
 #include "apps/traffic/workload/member.h"
 
-/* Clients write this to one server, and then to the next one. */
+/* A client writes this many segments to one server, and then turns to the next one. */
 #define WRITE_SEGMENTS ((64 * 1024 + EMU_PAYLOAD_BYTES - 1) / EMU_PAYLOAD_BYTES)
 
 static bool storage_writes(const struct traffic_member *member)

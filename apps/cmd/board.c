@@ -89,7 +89,7 @@ enum order { BY_TRAFFIC, BY_WAITING, BY_ERRORS, BY_COMBINING, NEWEST, SLOWEST, B
 
 static const struct {
     const char *name;
-    int number_width; /* of the first column, if nodes and switches have no names */
+    int number_width; /* width of the first column, if nodes and switches have no names */
     const char *first, *columns, *bar;
     enum order order[4];
     uint32_t orders;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cluster.c - `fabemu cluster`: check a cluster file, and print what each host gets. */
+/* cluster.c - `fabemu cluster`: check a cluster file, and print the part of each host. */
 #include <stdlib.h>
 #include <string.h>
 

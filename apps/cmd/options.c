@@ -173,7 +173,7 @@ static const struct option_row rows[] = {
     {"combine", "arrival|port",
      "order in which values are combined; port: bit-identical results in every run", read_combine,
      .group = OPTIONS_FABRIC},
-    {"credits", "row|counter", "what a credit guarantees; see docs/profiles.md", read_credits,
+    {"credits", "row|counter", "guarantee of a credit; see docs/profiles.md", read_credits,
      .group = OPTIONS_FABRIC},
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},

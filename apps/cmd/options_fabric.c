@@ -19,7 +19,7 @@
 #define DEFAULT_NODES   16
 #define DEFAULT_PROFILE "oq2004"
 #define WIDE            "fabemu-wide"
-#define ROUND_TRIPS     2 /* a crosspoint has space for the segments of so many round trips */
+#define ROUND_TRIPS     2 /* a crosspoint has space for the segments of this many round trips */
 
 /*
  * Return the size of a crosspoint that covers ROUND_TRIPS of the fastest cable, because a cable

@@ -75,7 +75,8 @@ int down_main(int argc, char **argv)
         return status;
     struct pollfd end = {-1, POLLIN, 0};
     if (argc == options.operands && !strncmp(name, "run-", 4)) {
-        print_message("only '%s' of fabemu run runs here; to stop it: fabemu down %s", name, name);
+        print_message("fabemu run has started the only fabric, '%s'; to stop it: fabemu down %s",
+                      name, name);
         return EXIT_FAILURE;
     }
     if (ask_down(name, &end.fd, &owner, error, sizeof error)) {

@@ -36,8 +36,8 @@ struct top {
     const char *name;
 
     struct conn conn;
-    struct telemetry_view view;                /* of the last snapshot */
-    struct telemetry_view before;              /* of the snapshot before the last one */
+    struct telemetry_view view;                /* view of the last snapshot */
+    struct telemetry_view before;              /* view of the snapshot before the last one */
     struct telemetry_view shown, shown_before; /* copies of both, made when the user paused */
     struct telemetry_board board;
     struct screen_state state;

@@ -98,7 +98,7 @@ static void measure(struct figures *ret, const struct fabric_config *config)
         measure_workers(ret, config);
 }
 
-/* Print the parts that Table I of QsNet III counts, and what was left out of a file. */
+/* Print the parts in Table I of QsNet III, and how many parts of a file were left out. */
 static void print_parts(const struct topo_graph *graph, const struct figures *figures)
 {
     const struct topo_parts *parts = &graph->parts;
@@ -193,9 +193,8 @@ static void print_text(const struct fabric_config *config, const struct figures 
            config->profile.name, SEGMENT_BYTES);
     print_memory(graph, &figures->bytes);
     if (figures->workers)
-        printf("  workers        %u: on the route to a random node are %.2f cables between "
-               "switches on "
-               "average,\n                 %.2f of them to a switch of another worker\n",
+        printf("  workers        %u: the route to a random node has on average %.2f cables between "
+               "switches,\n                 %.2f of them to a switch of another worker\n",
                figures->workers, figures->cables, figures->others);
     if (checked)
         print_checked(checked);

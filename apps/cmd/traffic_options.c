@@ -245,7 +245,7 @@ static const struct option_row rows[] = {
     {"tclass", "CLASS", "collectives: traffic class: default, bulk or latency (--profile qsnet3)",
      .read = read_tclass, .group = USE_COLLECTIVE},
     {"storage", "N[:CLASS]",
-     "collectives: all nodes in no group write to N of them without end, with this traffic class",
+     "collectives: nodes in no group write without end to N of them, with this traffic class",
      .read = read_storage, .group = USE_COLLECTIVE},
 };
 

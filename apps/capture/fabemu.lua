@@ -431,7 +431,7 @@ local function link_names(from, to)
     end
 end
 
--- The names of nodes, by number: those of the interfaces whose records have been seen so far.
+-- The names of nodes, by number, as far as records of the interfaces at these nodes were seen.
 local node_names = {}
 
 function fabemu.init()
@@ -682,7 +682,7 @@ local function record_of_packet(tree, tvb, pinfo, what, carries)
     return carries and info .. ": " .. segment(tree, tvb, 32, 16) or info
 end
 
--- Adds what follows the header of a captured record. Returns a line for the column Info.
+-- Adds the data after the header of a captured record. Returns a line for the column Info.
 local function record_body(tree, tvb, pinfo, what, flags)
     if what == 1 then
         return record_of_segment(tree, tvb, flags)

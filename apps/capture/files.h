@@ -21,7 +21,7 @@
 
 /* Limits from the command's options. */
 struct capture_limits {
-    uint64_t most_bytes; /* of each file; UINT64_MAX: no limit */
+    uint64_t most_bytes; /* limit of each file; UINT64_MAX: none */
     uint32_t count;      /* number of files in the ring; 1: a single file */
 };
 

@@ -59,19 +59,19 @@ static void add_cable(struct reading *r, uint32_t sw, uint32_t port, enum fault_
                                                                  : FABRIC_CAPTURE_IN;
 }
 
-/* Traffic is captured at the sending end of a cable, and @what has that end on another host. */
+/* Refuse to capture @what, because its sending end, where traffic is captured, is elsewhere. */
 static int is_elsewhere(struct reading *r, const char *term, const char *what)
 {
     return fail(-EXDEV, r->error, r->error_bytes,
-                "%.40s: %s is sent on another host, and a capture only has what this host sends; "
-                "\"link=S:P>\" selects what switch S sends at port P",
+                "%.40s: %s is sent on another host, and a capture has only traffic that this host "
+                "sends; \"link=S:P>\" selects the traffic that switch S sends at port P",
                 term, what);
 }
 
 /*
  * Check that this host can capture a cable that @term selects by name. "link=" needs a sender on
  * this host for each selected direction. "switch=" needs one only for the direction that leaves the
- * switch. "level=" needs none: it captures what this host sends and ignores the rest.
+ * switch. "level=" needs none: it captures only traffic that this host sends.
  */
 static int cable_is_here(struct reading *r, const char *term, const struct fault_target *target)
 {
@@ -97,11 +97,11 @@ static int cable_is_here(struct reading *r, const char *term, const struct fault
 
 static int node_is_here(struct reading *r, const char *term, uint32_t node)
 {
-    char name[24];
+    char name[32];
 
     if (fabric_node_is_here(r->fabric, node))
         return 0;
-    snprintf(name, sizeof name, "what node %u sends", node);
+    snprintf(name, sizeof name, "traffic of node %u", node);
     return is_elsewhere(r, term, name);
 }
 

@@ -8,7 +8,7 @@ import { RECENT } from "./model.js";
 import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
-const HELD_UP = 50; /* even in a congested network, a sender sends once in so many snapshots */
+const HELD_UP = 50; /* even in a congested network, a sender sends once in this many snapshots */
 const STALLS_MATTER = 0.02; /* with more credit waits per segment, the network is congested */
 const COLLECTIVES_SHARE = 0.3; /* with more contributions per segment, collectives are described */
 /*

@@ -14,7 +14,7 @@ import { lineFits, shapeIsWhole } from "./whole.js";
 const SNAPSHOTS_PER_S = 10; /* snapshots of a recording that are shown per second, at speed 1 */
 const RETRY_MS = 1000; /* time until the page again tries to open a stream that was refused */
 const HIDDEN_MS = 2000; /* time until a hidden page closes its stream */
-const HELD_MOST = 64e6; /* bytes that are kept during a pause; beyond, the stream is reopened */
+const HELD_MOST = 64e6; /* bytes that are kept during a pause; with more, the stream is reopened */
 const OPEN_MOST = 4096; /* longest list of open blocks that the server accepts, in characters */
 
 export class LiveFeed {
@@ -23,7 +23,7 @@ export class LiveFeed {
     this.handlers = handlers;
     this.live = true;
     this.paused = false;
-    this.speed = 1; /* of simulated time */
+    this.speed = 1; /* speed of simulated time */
     this.held = [];
     this.heldBytes = 0;
     this.failures = 0;

@@ -192,7 +192,7 @@ export class Layout {
     }
   }
 
-  /** Open a closed item, or close the part that contains an open one. Returns false: cannot. */
+  /** Open a closed item, or close the part that contains an open one. Returns false if neither. */
   toggle(item) {
     if (item.kind === "box") {
       this.chosen.set(item.tree.key, true);

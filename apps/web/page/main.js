@@ -92,7 +92,7 @@ class Page {
     if (feed.live && !feed.paused && feed.state !== "connected") {
       this.model?.rest();
       this.painter.rest();
-      this.tell(""); /* the last texts for screen readers do not hold any more */
+      this.tell(""); /* the last texts for screen readers are no longer true */
       $("alarm").textContent = "";
       this.dirty = this.dirtySide = true;
     }

@@ -347,7 +347,7 @@ export class Model {
     return (this.shape.names?.[this.switches.length + n] || `node ${n}`) + rank;
   }
 
-  /** The names in the network's file, by switch and by node; null: it has none, or is folded. */
+  /** The names in the network's file, by switch; null: no names, or the network is folded. */
   get switchNames() {
     return (!this.folded && this.shape.names?.slice(0, this.switches.length)) || null;
   }

@@ -12,7 +12,7 @@ import { counted } from "./words.js";
 
 const HOP_S = 0.42; /* time that a dot takes along one line */
 const HELD = 0.6; /* weight of earlier snapshots in the moving average */
-const HELD_SNAPSHOTS = 6; /* a rate is shown as 0 after so many snapshots without segments */
+const HELD_SNAPSHOTS = 6; /* a rate is shown as 0 after this many snapshots without segments */
 const CELL_PX = 15; /* largest size of a cell in a box or bundle */
 const WAIT_S = 2.5; /* longer waits are marked; libraries report waits about once a second */
 const FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif";
@@ -465,7 +465,7 @@ export class Painter {
       if (!from || !to || from === to) continue;
       const deep = Math.min(24 + Math.abs(to.x - from.x) * 0.08, 40);
       const [start, end] = [this.endOf(from), this.endOf(to)];
-      const lowest = 2 * (this.height - 3) - start; /* of the control point */
+      const lowest = 2 * (this.height - 3) - start; /* lowest position of the control point */
       ctx.strokeStyle = theme.wait;
       ctx.lineWidth = 1.4;
       ctx.setLineDash([4, 3]);

@@ -104,7 +104,7 @@ function rootsOf(waits) {
     .filter((node) => !waits.has(node)).sort((a, b) => a - b);
 }
 
-/** Return what the picture marks: nodes for which collectives wait, and pairs [waiting, peer]. */
+/** Return the marks of the picture: nodes that collectives wait for; pairs [waiting, peer]. */
 export function standstillMarks(status) {
   return {
     missing: new Set(collectivesOf(status).flatMap(({ missing }) =>

@@ -50,8 +50,8 @@ function checkText({ check }) {
 }
 
 /*
- * Hits are added up by what they count (hits_are), which depends on the kind of fault. If there
- * were very many faults, the report has only sums for the earliest.
+ * Hits are added up by their unit (hits_are), which depends on the kind of fault. If there were
+ * very many faults, the report has only sums for the earliest.
  */
 function faultsText({ faults, past_faults: past, links }) {
   const sums = new Map(), count = list(faults).length + number(past?.faults);

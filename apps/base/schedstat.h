@@ -26,9 +26,8 @@ void waits_close(struct waits *waits);
 #define WAITS_SHARED_NS UINT64_C(10000000) /* normal wait on a shared core: a few time slices */
 
 struct waits_delta {
-    uint64_t ns; /* sum over all threads: the waits that this sample counts */
-    uint64_t
-        over_ns; /* part of ns that must lie before the last sample: waits count at their end */
+    uint64_t ns;      /* sum over all threads: the waits that this sample counts */
+    uint64_t over_ns; /* part of ns before the last sample, because a wait counts at its end */
     /*
      * The maximum over all threads: the thread's waits in this sample, minus WAITS_SHARED_NS for
      * each time that it got a core, because threads that share a core always wait that long for

@@ -400,11 +400,10 @@ static void call_verify(struct check *check, const struct call *call, int turn)
 
 /* --- the test --------------------------------------------------------------------------- */
 
-/* Draw several calls, and have them in flight at once. */
-static void in_flight(struct check *check, const struct check_comm *comms, size_t count,
-                      bool neighbors)
+void check_blocks_in_flight(struct check *check, uint64_t key, const struct check_comm *comms,
+                            size_t count, bool neighbors)
 {
-    const uint64_t key = check_key(check), mine = check_mix(key, (uint64_t)check->rank, 1);
+    const uint64_t mine = check_mix(key, (uint64_t)check->rank, 1);
     const int calls = 1 + (int)(key % MOST);
     struct call call[MOST];
 
@@ -471,9 +470,9 @@ void check_blocks(struct check *check, const struct check_comm *comms, size_t co
     /* a rank is a member of all communicators, so all ranks draw the same calls on each of them */
     for (int i = 0; i < rounds; i++)
         if (i % 4 == 0)
-            in_flight(check, &neighbors, 1, true);
+            check_blocks_in_flight(check, check_key(check), &neighbors, 1, true);
         else
-            in_flight(check, all, count + 1, false);
+            check_blocks_in_flight(check, check_key(check), all, count + 1, false);
     MPI_Comm_free(&pair);
     MPI_Comm_free(&graph);
     free(all);

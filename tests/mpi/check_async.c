@@ -12,8 +12,8 @@
 #define MOST   24     /* collectives in flight */
 #define POISON (-777) /* in elements that must stay unwritten */
 
-/* in elements of 8 bytes: parts of a segment, whole segments, and more than a window */
-static const int counts[] = {1, 5, 29, 30, 31, 600, 3000, 100000};
+/* in elements of 8 bytes: none, parts of a segment, whole segments, and more than a window */
+static const int counts[] = {0, 1, 5, 29, 30, 31, 600, 3000, 100000};
 #define COUNTS (sizeof counts / sizeof counts[0])
 
 enum kind { BARRIER, BCAST, REDUCE, ALLREDUCE, ALLGATHER, REDUCE_SCATTER, KINDS };
@@ -70,8 +70,8 @@ static struct call call_draw(const struct check *check, const struct check_comm 
         MPI_Type_commit(&call.type);
     }
     call.in_place = has_result(&call) && check_mix(key, (uint64_t)comm->rank, 5) & 1;
-    call.in = check_alloc((size_t)elements_in(&call) * sizeof *call.in);
-    call.out = check_alloc((size_t)elements_out(&call) * sizeof *call.out);
+    call.in = check_alloc(((size_t)elements_in(&call) + 1) * sizeof *call.in);
+    call.out = check_alloc(((size_t)elements_out(&call) + 1) * sizeof *call.out);
     return call;
 }
 

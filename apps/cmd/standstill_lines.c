@@ -136,14 +136,20 @@ static void add_list(struct line *line, const struct printing *to, struct json_o
 
 /* --- names of collectives ----------------------------------------------------------- */
 
-/* Append "all-reduce of 32 bytes (sum of int32)" or, with an article (@a), "a barrier". */
+/*
+ * Append "all-reduce of 32 bytes (sum of int32)" or, with an article (@a), "a barrier". If the
+ * network executes the program's call as another collective, name both.
+ */
 static void add_what(struct line *line, const struct printing *to, struct json_object *what, bool a)
 {
     const char *kind = emu_json_text(what, "kind", "collective");
     int64_t bytes = emu_json_number(what, "bytes", 0), root = emu_json_number(what, "root", -1);
+    const char *call = emu_json_text(what, "call", "");
 
     if (a)
-        add(line, *kind == 'a' ? "an " : "a ");
+        add(line, *(*call ? call : kind) == 'a' ? "an " : "a ");
+    if (*call)
+        add(line, "%s, executed as %s ", call, *kind == 'a' ? "an" : "a");
     add(line, "%s", kind);
     if (bytes)
         add(line, " of %lld bytes", (long long)bytes);

@@ -21,6 +21,9 @@
 #include "emu/buffer/combiner.h"
 #include "emu/packet/kind.h"
 #include "emu/util/combine.h"
+#include "nic/fabemu.h"
+
+static_assert(FABEMU_COLLS == EMU_HOSTIF_COLLS, "emu_pending_check() limits calls");
 
 #define GAPS_MAX        16u /* partial results that are listed for one collective */
 #define COLLECTIVES_MAX 16u /* collectives that are listed */
@@ -61,6 +64,16 @@ static const char *const type_names[EMU_TYPES] = {
     [EMU_U128] = "uint128",
 };
 
+/* MPI collectives that the network executes as other collectives; NULL: it executes them as such */
+static const char *const call_names[FABEMU_COLLS] = {
+    [FABEMU_COLL_ALLGATHER] = "all-gather",
+    [FABEMU_COLL_REDUCE_SCATTER] = "reduce-scatter",
+    [FABEMU_COLL_GATHER] = "gather",
+    [FABEMU_COLL_SCATTER] = "scatter",
+    [FABEMU_COLL_SCAN] = "scan",
+    [FABEMU_COLL_ALLTOALL] = "all-to-all",
+};
+
 const char *standstill_kind(uint8_t kind)
 {
     return kind == EMU_UNICAST ? "" : emu_kind_traits(kind)->spoken;
@@ -68,6 +81,8 @@ const char *standstill_kind(uint8_t kind)
 
 void standstill_what(struct json_object *to, const struct emu_pending_what *what)
 {
+    if (what->call && call_names[what->call - 1])
+        json_add_text(to, "call", call_names[what->call - 1]);
     json_add_text(to, "kind", standstill_kind(what->kind));
     if (what->kind != EMU_BARRIER)
         json_add_number(to, "bytes", what->bytes);
@@ -82,7 +97,7 @@ void standstill_what(struct json_object *to, const struct emu_pending_what *what
 static bool same_what(const struct emu_pending_what *a, const struct emu_pending_what *b)
 {
     return a->kind == b->kind && a->op == b->op && a->type == b->type && a->bytes == b->bytes &&
-           a->root == b->root;
+           a->root == b->root && a->call == b->call;
 }
 
 /* Return the report of the client's process on group @id; NULL: there is none. */

@@ -361,6 +361,8 @@ int coll_fabemu_post(mca_coll_fabemu_module_t *module, ompi_communicator_t *comm
 {
     const struct posting posting = {module, comm, group, call, reqs};
 
+    for (int part = 0; part < coll_fabemu_parts(comm, call); part++)
+        reqs[part].call = (uint8_t)(call->coll + 1);
     return kinds[call->coll].post(&posting);
 }
 

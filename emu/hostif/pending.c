@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "emu/hostif/hostif.h"
 #include "emu/packet/kind.h"
 #include "emu/util/combine.h"
 #include "emu/util/printable.h"
@@ -68,6 +69,8 @@ static bool what_check(struct emu_pending_what *what, uint32_t nodes)
     what->root = node_checked(what->root, nodes);
     if (!has_op)
         what->op = what->type = 0;
+    if (what->call > EMU_HOSTIF_COLLS)
+        what->call = 0;
     return what->kind >= EMU_MULTICAST && what->kind < EMU_KINDS &&
            (!has_op || emu_combine_ok(what->op, what->type));
 }

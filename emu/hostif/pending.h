@@ -63,7 +63,8 @@ struct emu_pending_what {
     uint8_t kind;   /* enum emu_kind */
     uint8_t op;     /* of a reduction: enum emu_op */
     uint8_t type;   /* of a reduction: enum emu_type */
-    uint8_t spare;
+    /* the program's call of which this is a part: 1 + enum fabemu_coll; 0: none, or unknown */
+    uint8_t call;
 };
 
 struct emu_pending_group {

@@ -43,6 +43,11 @@ RUNS = {
     "wrong-tag": ("wrong-tag", (), (), True),
     "first wrong tag": ("first-wrong-tag", (), (), True),
     "skip-gather": ("skip-gather", (), (), True),
+    "skip-small-gather": ("skip-small-gather", (), (), True),
+    "adapters: skip-small-gather": ("skip-small-gather", ("--profile", "qsnet3"), (), True),
+    "skip-scatter": ("skip-scatter", (), (), True),
+    "skip-reduce-scatter": ("skip-reduce-scatter", (), (), True),
+    "skip-alltoall": ("skip-alltoall", (), (), True),
     "stopped": ("stopped", (), (), True),
     "stopped later": ("stopped-later", (), (), True),
     "all stopped": ("all-stopped", (), (), True),
@@ -261,6 +266,21 @@ class StandstillTest(FabemuCase):
 
     def test_gather_skipped(self):
         self.find("skip-gather", "#0 waits in a receive from rank 3, in MPI_Gatherv, ")
+
+    def test_gather_skipped__in_the_network(self):
+        """The network executes the call as another collective, and the report names both."""
+        for name in ("skip-small-gather", "adapters: skip-small-gather"):
+            self.find(name, r"gather, executed as a reduce of 16 bytes \(bitwise or of uint8\) to "
+                      "rank 0, number 2 of MPI_COMM_WORLD ")
+            self.find(name, r"  #3 called a barrier instead: the members do not agree$")
+
+    def test_other_collectives_skipped__in_the_network(self):
+        self.find("skip-scatter", "scatter, executed as a broadcast of 16 bytes from rank 0, "
+                  "number 2 of MPI_COMM_WORLD ")
+        self.find("skip-reduce-scatter", r"reduce-scatter, executed as a reduce of 4 bytes \(sum "
+                  r"of int32\) to rank \d, number \d of MPI_COMM_WORLD ")
+        self.find("skip-alltoall", r"all-to-all, executed as an all-reduce of 64 bytes \(bitwise "
+                  r"or of uint8\), number 2 of MPI_COMM_WORLD ")
 
     def test_stopped(self):
         run = self.find("stopped", self.BARRIER + "ranks 0-2$",

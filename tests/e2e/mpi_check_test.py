@@ -126,7 +126,7 @@ def main():
             made += sum(counts)
             checks.that(len(counts) <= 1,
                         f"{ranks} ranks: settings differ in the number of checks: {counts}")
-        if program:  # two threads in each rank, MPI_THREAD_MULTIPLE
+        if program:  # several threads in each rank, MPI_THREAD_MULTIPLE
             made += one_run(checks, args, program, cwd, 4, ["--clock", "raw"],
                             [*QUICK, "--threads"]) or 0
         if program:

@@ -141,6 +141,47 @@ static void skip_gather(void)
     barrier();
 }
 
+/* The network executes the next four calls as other collectives. One rank has forgotten them. */
+static void skip_small_gather(void)
+{
+    int in = rank, out[64];
+
+    if (rank != last)
+        MPI_Gather(&in, 1, MPI_INT, out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void skip_scatter(void)
+{
+    int in[64] = {0}, out;
+
+    if (rank != 0)
+        MPI_Scatter(in, 1, MPI_INT, &out, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    barrier();
+}
+
+static void skip_reduce_scatter(void)
+{
+    int in[64] = {0}, out;
+
+    if (rank == last)
+        MPI_Recv(&out, 1, MPI_INT, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Reduce_scatter_block(in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Send(&rank, 1, MPI_INT, last, 7, MPI_COMM_WORLD);
+}
+
+static void skip_alltoall(void)
+{
+    int in[64] = {0}, out[64];
+    MPI_Request request;
+
+    if (rank == last)
+        barrier();
+    MPI_Ialltoall(in, 1, MPI_INT, out, 1, MPI_INT, MPI_COMM_WORLD, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void stopped(void)
 {
     if (rank == last)
@@ -251,6 +292,10 @@ static const struct {
     {"wrong-tag", wrong_tag},
     {"first-wrong-tag", first_wrong_tag},
     {"skip-gather", skip_gather},
+    {"skip-small-gather", skip_small_gather},
+    {"skip-scatter", skip_scatter},
+    {"skip-reduce-scatter", skip_reduce_scatter},
+    {"skip-alltoall", skip_alltoall},
     {"stopped", stopped},
     {"stopped-later", stopped_later},
     {"all-stopped", all_stopped},

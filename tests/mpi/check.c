@@ -181,15 +181,16 @@ static uint64_t conclude(struct check *check)
 
 static void run_tests(struct check *check)
 {
-    MPI_Comm halves, copy;
+    MPI_Comm halves, copy, pairs;
 
     MPI_Comm_split(MPI_COMM_WORLD, check->rank & 1, -check->rank, &halves); /* ranks reversed */
     MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    MPI_Comm_split(MPI_COMM_WORLD, (check->rank + 1) / 2, check->rank, &pairs);
 
     const struct check_comm comms[] = {
-        check_comm_of("the world", MPI_COMM_WORLD),
-        check_comm_of("odd or even, reversed", halves),
+        check_comm_of("the world", MPI_COMM_WORLD), check_comm_of("odd or even, reversed", halves),
         check_comm_of("a duplicate", copy),
+        check_comm_of("a pair", pairs), /* overlaps with the halves */
     };
 
     for (size_t i = 0; i < TESTS; i++) {
@@ -203,6 +204,7 @@ static void run_tests(struct check *check)
         if (check->rank == 0)
             fprintf(stderr, "check: %s, %.1f s\n", tests[i].name, MPI_Wtime() - start);
     }
+    MPI_Comm_free(&pairs);
     MPI_Comm_free(&copy);
     MPI_Comm_free(&halves);
 }

@@ -74,7 +74,7 @@ struct check {
     bool quick;       /* a few seconds */
     bool full;        /* every combination */
     bool strict;      /* also cases that Open MPI 4.1.4 itself gets wrong */
-    bool threads;     /* MPI_THREAD_MULTIPLE, two threads */
+    bool threads;     /* MPI_THREAD_MULTIPLE, several threads */
     int part;         /* one in this many reductions, selected by the seed; 0: all of them */
     int iterations;   /* of the mixed test; 0: the whole check */
     int timeout_s;    /* of the run */
@@ -109,6 +109,20 @@ void check_sleep_us(uint64_t us);
 
 /** check_alloc - memory, or MPI_Abort. */
 void *check_alloc(size_t bytes);
+
+/*
+ * Draw calls on the communicators, and have several in flight at once. All ranks must pass the same
+ * @key. Thread: any, if no other thread uses the communicators.
+ */
+/** check_blocks_in_flight - calls that move blocks. @neighbors: on the neighbours of a graph. */
+void check_blocks_in_flight(struct check *check, uint64_t key, const struct check_comm *comms,
+                            size_t count, bool neighbors);
+/** check_calls_in_flight - other non-blocking calls, together with blocking ones. */
+void check_calls_in_flight(struct check *check, uint64_t key, const struct check_comm *comms,
+                           size_t count);
+/** check_requests_restart - the same calls, as persistent requests that are started repeatedly. */
+void check_requests_restart(struct check *check, uint64_t key, const struct check_comm *comms,
+                            size_t count);
 
 /* The tests, each on the world and on communicators derived from it. */
 void check_reductions(struct check *check, const struct check_comm *comms, size_t count);

@@ -12,8 +12,8 @@
 #define MOST   24     /* collectives in flight */
 #define POISON (-777) /* in elements that must stay unwritten */
 
-/* in elements of 8 bytes: parts of a segment, whole segments, and more than a window */
-static const int counts[] = {1, 5, 29, 30, 31, 600, 3000, 100000};
+/* in elements of 8 bytes: none, parts of a segment, whole segments, and more than a window */
+static const int counts[] = {0, 1, 5, 29, 30, 31, 600, 3000, 100000};
 #define COUNTS (sizeof counts / sizeof counts[0])
 
 enum kind { BARRIER, BCAST, REDUCE, ALLREDUCE, ALLGATHER, REDUCE_SCATTER, KINDS };
@@ -70,8 +70,8 @@ static struct call call_draw(const struct check *check, const struct check_comm 
         MPI_Type_commit(&call.type);
     }
     call.in_place = has_result(&call) && check_mix(key, (uint64_t)comm->rank, 5) & 1;
-    call.in = check_alloc((size_t)elements_in(&call) * sizeof *call.in);
-    call.out = check_alloc((size_t)elements_out(&call) * sizeof *call.out);
+    call.in = check_alloc(((size_t)elements_in(&call) + 1) * sizeof *call.in);
+    call.out = check_alloc(((size_t)elements_out(&call) + 1) * sizeof *call.out);
     return call;
 }
 
@@ -217,9 +217,10 @@ static void blocking_between(struct check *check, const struct check_comm *comm,
                comm->name);
 }
 
-static void in_flight(struct check *check, const struct check_comm *comms, size_t count)
+void check_calls_in_flight(struct check *check, uint64_t key, const struct check_comm *comms,
+                           size_t count)
 {
-    const uint64_t key = check_key(check), mine = check_mix(key, (uint64_t)check->rank, 1);
+    const uint64_t mine = check_mix(key, (uint64_t)check->rank, 1);
     const int calls = 1 + (int)(key % MOST);
     MPI_Request requests[MOST];
     struct call call[MOST];
@@ -301,7 +302,7 @@ void check_nonblocking(struct check *check, const struct check_comm *comms, size
 
     /* a rank is a member of all communicators, so all ranks draw the same calls on each of them */
     for (int i = 0; i < rounds; i++) {
-        in_flight(check, comms, count);
+        check_calls_in_flight(check, check_key(check), comms, count);
         if (i % 8 == 0)
             on_new_communicator(check);
         if (i % 4 == 0)
@@ -358,39 +359,54 @@ static void start_from(MPI_Request *requests, int first)
         MPI_Start(&requests[(first + i) % REQUESTS]);
 }
 
-void check_persistent(struct check *check, const struct check_comm *comms, size_t count)
+void check_requests_restart(struct check *check, uint64_t key, const struct check_comm *comms,
+                            size_t count)
 {
-    const int rounds = check->quick ? 2 : 8, turns = check->quick ? 5 : 30;
+    const uint64_t mine = check_mix(key, (uint64_t)check->rank, 1);
+    const int turns = check->quick ? 5 : 30;
+    MPI_Request requests[REQUESTS];
+    struct call call[REQUESTS];
 
-    for (int round = 0; round < rounds; round++) {
-        const uint64_t key = check_key(check), mine = check_mix(key, (uint64_t)check->rank, 1);
-        MPI_Request requests[REQUESTS];
-        struct call call[REQUESTS];
+    for (int i = 0; i < REQUESTS; i++) {
+        const uint64_t draw = check_mix(key, (uint64_t)i, 2);
 
-        for (int i = 0; i < REQUESTS; i++) {
-            const uint64_t draw = check_mix(key, (uint64_t)i, 2);
-
-            call[i] = call_draw(check, &comms[draw % count], draw >> 8);
-            call_init(&call[i], &requests[i]);
-        }
-        for (int turn = 0; turn < turns; turn++) {
-            for (int i = 0; i < REQUESTS; i++)
-                call_fill(&call[i], turn);
-            start_from(requests, (int)(check_mix(mine, (uint64_t)turn, 3) % REQUESTS));
-            if (turn % 3 == 0)
-                blocking_between(check, &comms[0], check_mix(key, (uint64_t)turn, 4));
-            wait_for(requests, REQUESTS, check_mix(mine, (uint64_t)turn, 5));
-            for (int i = 0; i < REQUESTS; i++)
-                call_verify(check, &call[i], turn);
-        }
-        for (int i = 0; i < REQUESTS; i++) {
-            MPI_Request_free(&requests[i]);
-            call_free(&call[i]);
-        }
+        call[i] = call_draw(check, &comms[draw % count], draw >> 8);
+        call_init(&call[i], &requests[i]);
+    }
+    for (int turn = 0; turn < turns; turn++) {
+        for (int i = 0; i < REQUESTS; i++)
+            call_fill(&call[i], turn);
+        start_from(requests, (int)(check_mix(mine, (uint64_t)turn, 3) % REQUESTS));
+        if (turn % 3 == 0)
+            blocking_between(check, &comms[0], check_mix(key, (uint64_t)turn, 4));
+        wait_for(requests, REQUESTS, check_mix(mine, (uint64_t)turn, 5));
+        for (int i = 0; i < REQUESTS; i++)
+            call_verify(check, &call[i], turn);
+    }
+    for (int i = 0; i < REQUESTS; i++) {
+        MPI_Request_free(&requests[i]);
+        call_free(&call[i]);
     }
 }
 
+void check_persistent(struct check *check, const struct check_comm *comms, size_t count)
+{
+    const int rounds = check->quick ? 2 : 8;
+
+    for (int round = 0; round < rounds; round++)
+        check_requests_restart(check, check_key(check), comms, count);
+}
+
 #else
+
+void check_requests_restart(struct check *check, uint64_t key, const struct check_comm *comms,
+                            size_t count)
+{
+    (void)check;
+    (void)key;
+    (void)comms;
+    (void)count;
+}
 
 void check_persistent(struct check *check, const struct check_comm *comms, size_t count)
 {

@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MOST   6       /* calls in flight */
 #define TURNS  2       /* executions of a persistent request */
@@ -400,11 +399,10 @@ static void call_verify(struct check *check, const struct call *call, int turn)
 
 /* --- the test --------------------------------------------------------------------------- */
 
-/* Draw several calls, and have them in flight at once. */
-static void in_flight(struct check *check, const struct check_comm *comms, size_t count,
-                      bool neighbors)
+void check_blocks_in_flight(struct check *check, uint64_t key, const struct check_comm *comms,
+                            size_t count, bool neighbors)
 {
-    const uint64_t key = check_key(check), mine = check_mix(key, (uint64_t)check->rank, 1);
+    const uint64_t mine = check_mix(key, (uint64_t)check->rank, 1);
     const int calls = 1 + (int)(key % MOST);
     struct call call[MOST];
 
@@ -461,20 +459,14 @@ static MPI_Comm graph_of(const struct check_comm *comm)
 void check_blocks(struct check *check, const struct check_comm *comms, size_t count)
 {
     const int rounds = check->quick ? 80 : 1000;
-    struct check_comm *all = check_alloc((count + 1) * sizeof *all);
-    MPI_Comm graph = graph_of(&comms[0]), pair;
+    MPI_Comm graph = graph_of(&comms[0]);
     const struct check_comm neighbors = check_comm_of("a graph", graph);
 
-    memcpy(all, comms, count * sizeof *all);
-    MPI_Comm_split(MPI_COMM_WORLD, (check->rank + 1) / 2, check->rank, &pair);
-    all[count] = check_comm_of("a pair", pair); /* overlaps with the others */
     /* a rank is a member of all communicators, so all ranks draw the same calls on each of them */
     for (int i = 0; i < rounds; i++)
         if (i % 4 == 0)
-            in_flight(check, &neighbors, 1, true);
+            check_blocks_in_flight(check, check_key(check), &neighbors, 1, true);
         else
-            in_flight(check, all, count + 1, false);
-    MPI_Comm_free(&pair);
+            check_blocks_in_flight(check, check_key(check), comms, count, false);
     MPI_Comm_free(&graph);
-    free(all);
 }

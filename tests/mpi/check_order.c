@@ -295,7 +295,7 @@ void check_run_ahead(struct check *check, const struct check_comm *comms, size_t
 
 /* --- threads ------------------------------------------------------------------------ */
 
-#define THREADS 2
+#define THREADS 3
 
 struct worker {
     struct check *check;
@@ -307,7 +307,7 @@ struct worker {
 static void *worker_run(void *arg)
 {
     struct worker *w = arg;
-    const int times = w->check->quick ? 50 : 300;
+    const int times = w->check->quick ? 15 : 100;
 
     for (int i = 0; i < times; i++) {
         const uint64_t key = check_mix(w->key, (uint64_t)i, 3);
@@ -316,11 +316,15 @@ static void *worker_run(void *arg)
         bcast_bytes(w->check, &w->comm, key >> 16);
         reduce_sums(w->check, &w->comm, key >> 16);
         MPI_Barrier(w->comm.comm);
+        check_blocks_in_flight(w->check, check_mix(key, 1, 0), &w->comm, 1, false);
+        check_calls_in_flight(w->check, check_mix(key, 2, 0), &w->comm, 1);
+        if (i % 8 == 0)
+            check_requests_restart(w->check, check_mix(key, 3, 0), &w->comm, 1);
     }
     return NULL;
 }
 
-/* Two threads, each with collectives on its own communicator. */
+/* Several threads, each with collectives of all kinds on its own communicator. */
 void check_threads(struct check *check, const struct check_comm *comms, size_t count)
 {
     struct worker workers[THREADS];

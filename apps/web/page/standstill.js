@@ -47,7 +47,7 @@ const collectivesOf = ({ standstill }) => standstill?.collectives || [];
 const operationsOf = ({ receive, send }) =>
   [receive, send].filter((op) => op && op.for_ns >= OLD_NS);
 
-const kindText = ({ kind }) => KINDS[kind] || kind;
+const kindText = ({ call, kind }) => call || KINDS[kind] || kind;
 const callText = (one) => withArticle(kindText(one)) +
   (one.bytes ? ` of ${bytesText(one.bytes)}` : "");
 const placeText = ({ name, group }) => name || `group ${group}`;

@@ -108,7 +108,10 @@ static struct emu_pending_what what_of(uint8_t kind, uint8_t op, uint8_t type, u
 
 struct emu_pending_what nic_stream_what(const struct nic_coll *c)
 {
-    return what_of(c->kind, c->op, c->type, c->root, c->bytes);
+    struct emu_pending_what what = what_of(c->kind, c->op, c->type, c->root, c->bytes);
+
+    what.call = c->post.req->call;
+    return what;
 }
 
 uint32_t nic_stream_awaits(const struct fabemu_group *g, const struct nic_coll *c)

@@ -220,6 +220,7 @@ static void broadcast__of_two_roots_is_a_mismatch(void)
 static bool what_is_sane(const struct emu_pending_what *what)
 {
     return what->kind < EMU_KINDS && what->kind >= EMU_MULTICAST &&
+           what->call <= EMU_HOSTIF_COLLS &&
            (what->root < NODES || what->root == EMU_PENDING_ANY) &&
            (what->kind == EMU_MULTICAST || what->kind == EMU_BARRIER ||
             emu_combine_ok(what->op, what->type));

@@ -324,7 +324,7 @@ FABEMU_API int fabemu_queue_open(struct fabemu *fab, uint16_t id, struct fabemu_
 
 /**
  * fabemu_queue_open_any - open @count queues with successive numbers. The first number is even, and
- * is chosen round robin from 256 up. If @count is odd, the number behind the last is free, too, and
+ * is chosen round robin from 256 up. If @count is odd, the number after the last is also free, and
  * this function does not open it while the last is open. Messages that arrived for these numbers
  * before are dropped, because they were for another owner.
  * @ret: array of @count queues. Errors: -EADDRINUSE, -EINVAL (@count is 0), -ENOMEM.
@@ -336,8 +336,8 @@ FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct 
  * the queue closes. Waits for the fabric's reply. Errors: -ENOTCONN, the fabric is gone; -ENOMEM;
  * -EINVAL, a shared receive queue has no number.
  * fabemu_queue_find - get the process of this host that has announced a queue with number @id. If
- * several have, that is this process, or else the one that attached first. Waits for the fabric's
- * reply. @node, @incarnation: written on success. Errors: -ENOENT, no process has; -ENOTCONN.
+ * several have, this process is preferred, then the one that attached first. Waits for the fabric's
+ * reply. @node, @incarnation: written on success. Errors: -ENOENT, there is none; -ENOTCONN.
  */
 FABEMU_API int fabemu_queue_announce(struct fabemu_queue *queue);
 FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node,
@@ -355,7 +355,7 @@ FABEMU_API int fabemu_queue_open_counted(struct fabemu *fab, uint16_t id,
 /**
  * fabemu_queue_open_shared - open a shared receive queue. It has no number, so no process can send
  * a message to it, and it cannot send. A receive that is posted to it receives a message to any of
- * the queues that share it; fabemu_req.queue says to which. Errors: -ENOSPC, there are 4096;
+ * the queues that share it; fabemu_req.queue says to which. Errors: -ENOSPC, 4096 are open;
  * -ENOMEM.
  */
 FABEMU_API int fabemu_queue_open_shared(struct fabemu *fab, struct fabemu_queue **ret);
@@ -592,7 +592,7 @@ FABEMU_API int fabemu_unregister(struct fabemu *fab, uint64_t key);
  * fabemu_register_event - count in @event the accesses of peers to the region.
  * @access: FABEMU_REMOTE_WRITE counts each put, broadcast put, and atomic except FETCH, when it is
  * complete. FABEMU_REMOTE_READ counts each get, when the adapter has read all its bytes, and each
- * atomic that returns the previous value. Or both. The region may have one event for each.
+ * atomic that returns the previous value. Both may be set. The region may have one event for each.
  * @event: NULL: stop counting.
  */
 FABEMU_API int fabemu_register_event(struct fabemu *fab, uint64_t key, unsigned access,
@@ -606,11 +606,11 @@ struct fabemu_trap {
     uint64_t count; /* traps of this process so far; 0: the other fields are not valid */
     uint32_t node;  /* of the peer */
     int status;     /* -EACCES, or -EFAULT because of a page: the peer's operation ends with it */
-    uint64_t key; /* as the peer has named it; 0: the page went while a transfer was in progress */
+    uint64_t key;   /* as the peer has named it; 0: a page was unmapped during a transfer */
     uint64_t offset, bytes;
 };
 
-/** fabemu_traps - return the last trap of this process, and the number of all. */
+/** fabemu_traps - return the last trap of this process, and the number of its traps. */
 FABEMU_API void fabemu_traps(struct fabemu *fab, struct fabemu_trap *last);
 
 /** fabemu_trap_event - count every trap of this process in @event; NULL: stop counting. */
@@ -733,8 +733,8 @@ struct fabemu_atomic {
  * Source: QsNet III §III, a sequence number based protocol for atomic operations.
  *
  * The region needs FABEMU_REMOTE_ATOMIC, or else FABEMU_REMOTE_WRITE to change the element and
- * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has done so. Status: -EACCES;
- * -EFAULT, as for fabemu_put();
+ * FABEMU_REMOTE_READ to fetch it. @req completes when the peer has executed the operation.
+ * Status: -EACCES; -EFAULT, as for fabemu_put();
  * -EINVAL, the element is not aligned, or not in one piece of the region; -EHOSTUNREACH, it is
  * unknown whether the peer executed it.
  */
@@ -746,7 +746,7 @@ FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *wha
  * other: 1 to fabemu_atomic_most(). Each change is atomic, but not all of them together. The
  * operand, the value to compare with and the result are arrays of @count elements. The arrays of
  * operands and of values to compare with must stay unchanged until @req completes. If the peer
- * refuses one element, it changes none. Errors: -EMSGSIZE, there are more elements.
+ * refuses one element, it changes none. Errors: -EMSGSIZE, @count is too large.
  */
 FABEMU_API int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what,
                                    size_t count, struct fabemu_req *req);
@@ -843,7 +843,7 @@ enum fabemu_event_change {
  * Errors: -EINVAL, the event is not tolerant and has no count of failures.
  * fabemu_event_change_in_done - the same for a function that the adapter calls under its lock:
  * fabemu_req.done, fabemu_multi.next, or the function of a tolerant event. Only such a function may
- * call it, and only for an event that may be changed so.
+ * call it, and it may change the failures only of a tolerant event.
  */
 FABEMU_API int fabemu_event_change(struct fabemu_event *event, enum fabemu_event_change change,
                                    uint64_t value);
@@ -913,9 +913,9 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * operations run better with a narrow window, because the switches' states for it stay in the
  * caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
- * same error once, even if its cause has gone in the meantime. -ENOSPC also if only narrow windows
- * are left. -EPIPE, the group broke before this process joined it. -ENOTCONN, or -ENOMEM in this
- * process: only this member has failed, and the group breaks.
+ * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
+ * narrow windows are left. -EPIPE, the group broke before this process joined it. -ENOTCONN, or
+ * -ENOMEM in this process: only this member has failed, and the group breaks.
  * Thread: any. Blocks until the fabric's manager has replied.
  */
 FABEMU_API int fabemu_group_open(struct fabemu *fab, const char *key, const uint32_t *nodes,
@@ -1080,7 +1080,7 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
  * has mapped and the network can test. The process may use them like any other memory: it may store
  * into them, and register them so that peers put into them or change them by atomics. Each member
  * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
- * i of each member's range. Members of a group can find out each other's words in its range.
+ * i of each member's range. By tests, members can find out the values of each other's words.
  *
  * The program stores with release order, for example by C11 atomics. Then what the member had
  * written to memory, and its puts that were complete before the store, are visible to a process
@@ -1099,15 +1099,15 @@ FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t co
 
 /**
  * fabemu_group_memory - choose this member's range: @count words from @words on, which were
- * allocated. From now on tests use them; before, tests of these words are false here. @count 0: use
- * none. Each member may choose another part of its memory, and may choose again.
+ * allocated. Before the first call, tests of words in memory are false at this member. @count 0:
+ * use none. Each member may choose another part of its memory, and may choose again.
  */
 FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
 
 /**
  * fabemu_group_set - write one of this member's own words. If this process tells another one that
  * the write is complete, that process finds the word set.
- * @req: NULL, or completes when the word is set, which is at once unless the request is armed.
+ * @req: NULL, or a request that completes when the word is set: at once, unless it is armed.
  */
 FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint64_t value,
                                 struct fabemu_req *req);

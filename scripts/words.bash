@@ -9,8 +9,8 @@ for name in difflib.get_close_matches(sys.argv[1], sys.argv[2:], 1):
     print(f"; did you mean \x27{name}\x27?", end="")' "$@" 2>/dev/null || : # python3 is missing
 }
 
-# Exit with 2 at the first word that is no option of fabemu run, and no value of one. The options
-# come from the source, because the command may not be built yet.
+# Exit with 2 at the first word that is neither an option of fabemu run nor the value of an option.
+# The options come from the source, because the command may not be built yet.
 # check_run_options PROGRAM "OTHER OPTIONS OF PROGRAM" WORD...
 check_run_options() {
     local program=$1 others=$2 rows flags valued

@@ -74,7 +74,7 @@ struct join_slot {
     struct join_op send;     /* of JOIN_GROUP */
     struct join_hello hello; /* the message that `receive` received */
     uint64_t attempt;        /* number of the member's attempt, while `here` is set */
-    bool here;               /* the member has said JOIN_HELLO */
+    bool here;               /* the member has sent JOIN_HELLO */
     bool answered;           /* JOIN_GROUP was sent */
 };
 
@@ -90,7 +90,7 @@ struct ofi_join {
     size_t group_bytes;
     /* the leader: */
     struct join_slot *slot; /* by rank; that of the leader is not used */
-    uint32_t here;          /* members that have said JOIN_HELLO */
+    uint32_t here;          /* members that have sent JOIN_HELLO */
     /* other members: */
     struct join_op hello_sent, answer, failed;
     struct join_hello hello;
@@ -332,7 +332,7 @@ static bool hello_valid(const struct ofi_mc *mc, uint32_t rank, const struct joi
            hello->rank == rank && hello->queue < OFI_QUEUE_NONE;
 }
 
-/* A member has said JOIN_HELLO. Its next message can only be a JOIN_WITHDRAW. */
+/* A member has sent JOIN_HELLO. Its next message can only be a JOIN_WITHDRAW. */
 static void slot_hello(struct ofi_mc *mc, uint32_t rank)
 {
     struct ofi_join *join = mc->join;
@@ -352,9 +352,9 @@ static void slot_hello(struct ofi_mc *mc, uint32_t rank)
 }
 
 /*
- * Handle a message of this member, or that none can arrive any more because its process has ended.
- * During the barrier that is no error: if the member has not left the group in order, the fabric
- * breaks the group.
+ * Handle a message of this member, or the failure of the receive because its process has ended.
+ * During the barrier this failure is no error: if the member has not left the group in order, the
+ * fabric breaks the group.
  */
 static void slot_received(struct ofi_mc *mc, uint32_t rank)
 {

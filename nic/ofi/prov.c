@@ -85,7 +85,8 @@ static void prov_rename(void)
     if (!name || !*name || strcmp(name, OFI_NAME) == 0)
         return;
     if (!provider_name_is_valid(name)) {
-        ofi_report(PROVIDER_NAME_VARIABLE "=%.64s is ignored: want " PROVIDER_NAME_FORM, name);
+        ofi_report(PROVIDER_NAME_VARIABLE "=%.64s is ignored: it may have " PROVIDER_NAME_FORM,
+                   name);
         return;
     }
     strcpy(prov_name, name);
@@ -174,7 +175,7 @@ int ofi_socket_check(void)
         ofi_report(
             err == -ENOENT || err == -ECONNREFUSED
                 ? "no fabric listens at FABEMU_SOCKET=%s (%s): it was stopped, or never ran; "
-                  "'fabemu status' lists those that run"
+                  "'fabemu status' lists the running fabrics"
                 : "cannot reach the fabric at FABEMU_SOCKET=%s: %s",
             path, strerror(-err));
         return -FI_ENODATA;

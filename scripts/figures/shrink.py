@@ -101,7 +101,7 @@ class Shrunk:
 
 
 def shrink(text):
-    """Returns a smaller SVG that looks like @text, which matplotlib has written."""
+    """Return a smaller SVG that looks like @text, which matplotlib has written."""
     root = ET.fromstring(text)
     symbols = {path.get("id"): path for defs in root.iter(SVG + "defs")
                for path in defs.iter(SVG + "path")}

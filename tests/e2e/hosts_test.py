@@ -51,8 +51,8 @@ IN_FLIGHT = 16  # segments in flight between two hosts, of retransmissions while
 # Parts of its report that are not about the network.
 OWN = {"origin", "threads", "hosts", "wall_s", "build_s", "hops_per_s", "ns_per_hop",
        "bytes_per_node"}
-# Nor are these, with link-level retry: retransmissions and their replies end at each host, and
-# windows start where an event is due, even if it has no effect on the network.
+# With link-level retry, this is not about the network either: retransmissions and their replies end
+# at each host, and a window starts at each event, even at one without effect on the network.
 OWN_WITH_RETRY = {"windows"}
 BAD = ["--lose", "0.01", "--double", "0.01", "--late", "0.01", "--jitter", "1000"]
 # Faults of a wire, by tc netem, or by the wire program where the kernel has no netem; and the
@@ -261,9 +261,9 @@ def lammps(checks, args):
 
 # --- what starts the other hosts ----------------------------------------------------------
 
-# They act like the real ones, but start programs in a namespace: sshd passes its arguments, joined
-# by spaces, to a shell with its own environment and folder; srun and mpirun run a program with its
-# arguments.
+# Stand-ins for ssh and srun that start programs in a namespace. Like sshd, the first one passes its
+# arguments, joined by spaces, to a shell with an environment and folder of its own. Like srun, the
+# second one runs a program with unchanged arguments.
 STARTERS = {
     "ssh": """#!/usr/bin/env python3
 import os, shlex, sys
@@ -374,9 +374,9 @@ def wire_options(checks, args, kind):
 
 
 def bad_wire(checks, args, kind, network):
-    """Frames are lost, duplicated, delayed and reordered: no layer above is affected. With all
-    faults at once, MPI's whole check, with a part of its many reductions, and a stream; with
-    each fault, the stream."""
+    """Frames are lost, duplicated, delayed and reordered, and no layer above is affected. With all
+    faults at once, run mpi_check, with a part of its many reductions, and a stream of messages.
+    With each single fault, run the stream."""
     what = f"wire, {kind}, {network}, --seed {args.seed}"
     mpirun = ["mpirun", "-np", str(RANKS)]
     stream = [*mpirun, program(args, "mpi_rounds"), "--seconds", "1", "--rounds", str(ROUNDS)]

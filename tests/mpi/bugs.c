@@ -111,8 +111,8 @@ static void wrong_tag(void)
 }
 
 /*
- * The last rank waits for a message with another tag than rank 0 has sent, and the others enter
- * their first barrier. Rank 0 is late, so messages that form the barrier's group arrive before.
+ * The last rank waits for a message with another tag than that which rank 0 sends. The others enter
+ * their first barrier. Rank 0 sends late, after messages that form the barrier's group.
  */
 static void first_wrong_tag(void)
 {

@@ -96,7 +96,7 @@ bool check_that(struct check *check, bool ok, const char *format, ...)
 uint64_t check_key(struct check *check);
 
 /**
- * check_epoch - renumber the tests equally on every rank. To be called by all after they ran
+ * check_epoch - renumber the tests equally on every rank. All ranks call it after they ran
  * different numbers of tests in different communicators.
  */
 void check_epoch(struct check *check);

@@ -234,7 +234,7 @@ static struct side side_draw(const struct check *check, const struct call *call,
 
 /*
  * Sizes of all blocks together: around the payload of a segment, and around the sizes at which
- * fabemu changes its way of working.
+ * fabemu changes its algorithm.
  */
 static const int totals[] = {0, 8, 240, 256, 1024, 4096, 16384, 65536};
 #define TOTALS (sizeof totals / sizeof totals[0])

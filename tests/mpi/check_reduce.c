@@ -205,8 +205,9 @@ static void reduction_run(struct check *check, const struct check_comm *comm,
 }
 
 /*
- * Which combinations run. Full: all. Otherwise the core at all lengths on all communicators, and
- * the rest on the first one, up to 1000 elements (quick: 7 only).
+ * Return whether a combination runs. By default the core runs always, and the rest below LONG_COUNT
+ * elements on the first communicator. Quick: the rest only with 7 elements there, and the core at
+ * all lengths there and with 7 elements elsewhere. Full: all.
  */
 static bool wanted(const struct check *check, bool first_comm, bool core, size_t count)
 {

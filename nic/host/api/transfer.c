@@ -108,8 +108,8 @@ static int atomic_check(const struct fabemu_atomic *what, size_t count)
     if ((operands > 0 && !what->operand) || (operands > 1 && !what->compare))
         return nic_fail(-EINVAL, "atomic operation %u needs an operand", what->op);
     if (!count || count > most)
-        return nic_fail(count ? -EMSGSIZE : -EINVAL, "an atomic of %zu elements; 1 to %zu may be",
-                        count, most);
+        return nic_fail(count ? -EMSGSIZE : -EINVAL, "an atomic has 1 to %zu elements, not %zu",
+                        most, count);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broadcast.c - broadcast puts: send and receive their segments; the call.
+ * broadcast.c - fabemu_broadcast_put(), and sending and receiving its segments.
  *
  * The segments of a broadcast put are not part of the group's stream. They are multicasts of their
  * own kinds (wire.h). Each contains the key and offset at which the members write it, and the

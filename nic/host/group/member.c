@@ -116,7 +116,7 @@ static int group_begin_join(struct fabemu *fab, uint32_t id, struct fabemu_group
     }
     nic_unlock(fab);
     if (err == -ENOMEM) {
-        /* let the other members not wait for this process, which has not joined */
+        /* this process has not joined: stop the other members from waiting for it */
         group_request_leave(fab, id);
         nic_fail(err, "no memory for group %u", id);
     }

@@ -32,13 +32,13 @@ static void words_mark(struct fabemu *fab, size_t first, size_t count, bool used
                                   (uint64_t)used << i % 64;
 }
 
-/* Return the process's memory. The fabric reads it as atomics, and the program as it wants. */
+/* Return the process's memory. The fabric reads it as atomics; a program need not. */
 static uint64_t *words_of(const struct fabemu *fab)
 {
     return (uint64_t *)(void *)fab->hostif.shared->memory;
 }
 
-/* Return the number of the first of @count words at @at; EMU_MEMORY_WORDS: they are not here. */
+/* Return the number of the first of @count words at @at; EMU_MEMORY_WORDS: not our memory. */
 static size_t words_at(const struct fabemu *fab, const uint64_t *at, size_t count)
 {
     uintptr_t offset = (uintptr_t)at - (uintptr_t)words_of(fab);
@@ -88,7 +88,7 @@ int fabemu_group_memory(struct fabemu_group *g, const uint64_t *words, size_t co
     int err = nic_group_check(g, NULL);
 
     if (!err && first == EMU_MEMORY_WORDS)
-        err = nic_fail(-EINVAL, "these words are not memory of the adapter");
+        err = nic_fail(-EINVAL, "these words are not in the adapter's memory");
     if (err)
         return err;
     nic_lock(fab);

@@ -11,7 +11,7 @@ static inline uint32_t nic_memory_count(const struct fabemu_group *g)
     return (uint32_t)(g->words.value[NIC_WORD_MEMORY] >> 32);
 }
 
-/** nic_memory_word - read word @at of these; 0 if there is no such word. */
+/** nic_memory_word - read word @at of the group's memory; 0: it is not there. */
 static inline uint64_t nic_memory_word(const struct fabemu_group *g, uint32_t at)
 {
     const struct emu_hostif_shared *shared = g->fab->hostif.shared;

@@ -184,7 +184,7 @@ static int word_check(const struct fabemu_group *g, uint32_t word, uint32_t word
     int err = nic_group_check(g, req);
 
     if (!err && word >= words)
-        err = nic_fail(-EINVAL, "a group has %u words here", words);
+        err = nic_fail(-EINVAL, "there is no word %u: use a number below %u", word, words);
     return err;
 }
 

@@ -283,7 +283,7 @@ static int region_init(const struct fabemu_iov *iov, unsigned iovs, unsigned acc
         init->origin = (uintptr_t)iov[0].base;
     if (!err && init->by_parts) {
         if (init->bytes)
-            return nic_fail(-EINVAL, "a region of parts has no memory at first");
+            return nic_fail(-EINVAL, "FABEMU_BY_PARTS needs a size of 0 bytes");
         init->piece[0] = (struct fabemu_iov){.base = NULL, .bytes = SIZE_MAX};
         init->pieces = 1;
     }

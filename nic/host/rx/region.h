@@ -13,7 +13,7 @@
 
 #include "nic/host/base/op.h"
 
-/* set in the keys of symmetric regions, and in no others but chosen keys */
+/* set in the keys of symmetric regions; of the other keys, only chosen ones may have it */
 #define NIC_KEY_SYMMETRIC (UINT64_C(1) << 63)
 
 struct nic_region {
@@ -26,7 +26,7 @@ struct nic_region {
     unsigned access;
     bool chosen;              /* the application has chosen the key */
     bool traps;               /* FABEMU_TRAPS: test whether pages are mapped */
-    bool by_parts;            /* FABEMU_BY_PARTS: the region is what the next two describe */
+    bool by_parts;            /* FABEMU_BY_PARTS: the next two fields describe the memory */
     struct fabemu_iov *parts; /* memory that peers may access; they do not overlap */
     size_t part_count;
     struct nic_access_events events;

@@ -209,8 +209,8 @@ class Checksums(DissectorCase):
                            100)
 
     def flips(self, packet):
-        """A packet with one bit flipped, for each part: in its header, in its payload, and in the
-        checksum of the last part. Returns pairs of the records, and whether it is the header."""
+        """Yield copies of a packet with one bit flipped: in a part's header or payload, or in the
+        last part's checksum. With each copy, yield whether the bit is in a header."""
         for part, (data, _) in enumerate(packet):
             last = part + 1 == len(packet)
             places = [(16, 4 if part else 8, True),
@@ -487,8 +487,8 @@ class Programs(DissectorCase):
         return f"0x{number:016x}"
 
     def check_replies(self):
-        """Each reply is for a packet in the opposite direction on its cable and channel; a false
-        conditional is refused, by its tag."""
+        """Each reply is for a packet in the opposite direction on its cable and channel. The NACK
+        for a false conditional has the tag of the conditional."""
         fields = ["frame.interface_name", "fabemu.what", "fabemu.packet.kind", "fabemu.packet.tag",
                   "fabemu.packet.channel", "fabemu.packet.wire", "fabemu.packet.last",
                   "fabemu.word.value", "fabemu.word.until"]

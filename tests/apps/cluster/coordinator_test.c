@@ -1230,8 +1230,8 @@ static void sends_nothing(struct conn *conn, struct json_object *call)
 }
 
 /*
- * A host that does not answer is waited for up to the start limit, and not at all once the end is
- * requested.
+ * The coordinator waits for a host that does not answer until the start limit, and no longer once
+ * the end is requested.
  */
 static void audit__unanswered_ends(void)
 {

@@ -772,8 +772,8 @@ static struct json_object *field(struct json_object *of, const char *name)
 }
 
 /*
- * The standstill report for @conn once the coordinator has all reports: it queries other hosts
- * again when their last report is half a second old, and that one may be outdated.
+ * Return the standstill report for @conn. Query until it is current, because the coordinator uses a
+ * host's last report, which may be outdated, until that is half a second old.
  */
 static struct json_object *standstill_of(struct conn *conn)
 {
@@ -1960,8 +1960,8 @@ static void host__repeated_reports_count_once(void)
 }
 
 /*
- * A process of its own, attached on host 1. It @stops, again after each continue; or it reads until
- * the end.
+ * Start a process that attaches on host 1. If it @stops, it stops itself, again after each SIGCONT.
+ * Otherwise it reads until the connection ends.
  */
 static pid_t attached_process(bool stops)
 {
@@ -3232,8 +3232,8 @@ static void telemetry__invalid_reports_are_refused(void)
 #define REPORTED_COUNT 2000u /* several pieces */
 
 /*
- * As the library would report: it has finished barriers @first and following, @count of them.
- * Returns when the first of them began.
+ * Report, as the library would, that @count barriers from @first on are finished. Returns when the
+ * first of them began.
  */
 static uint64_t finish_barriers(int64_t node, uint64_t first, uint32_t count)
 {

@@ -148,8 +148,9 @@ int64_t model_receives_short(const struct model *m, uint32_t to);
 void model_reported(struct model *m, uint32_t who, const struct process_word *word);
 
 /**
- * model_open - is anything incomplete that must still happen? Describes it in @what. Checks all
- * that is complete. *@vacant: an empty node for which a message waits; -1: none.
+ * model_open - return whether an operation is pending that must still complete, and describe it in
+ * @what. Checks all completed operations. *@vacant: an empty node for which a message waits; -1:
+ * none.
  */
 bool model_open(struct model *m, char *what, size_t what_bytes, int64_t *vacant);
 

@@ -395,8 +395,8 @@ static void corrupt_state(const char *profile, const char *set, bool top, uint64
 }
 
 /*
- * At every contribution, the last one included, with and without contributions that wait for their
- * turn in the order.
+ * Corruption is detected at every contribution, including the last one, whether or not other
+ * contributions wait for their turn in the order.
  */
 static void state__corrupted_is_detected_when_read(void)
 {

@@ -126,8 +126,8 @@ static void report(struct hostifs *e, uint8_t kind, uint64_t first, uint64_t at_
 }
 
 /*
- * The reports of all members about one collective @kind are split like this; the sample has weight
- * two.
+ * Check how the time in one collective @kind is split, from the reports of all members. The sample
+ * has weight two.
  */
 static void check_split(uint8_t kind, const struct part part[MEMBERS], uint64_t wait_ns,
                         uint64_t wait_most_ns, uint64_t network_ns, uint64_t network_most_ns)

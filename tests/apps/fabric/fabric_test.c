@@ -883,8 +883,8 @@ static bool take_and_fill(struct hostifs *w, uint64_t *taken, uint32_t count)
 }
 
 /*
- * One segment now and then is not enough, since senders would wait for ever. A slow process that
- * takes some is not cut off.
+ * A process that takes a segment only now and then is cut off, since senders would wait for ever. A
+ * process that is merely slow is not.
  */
 static void tick__cuts_off_a_process_that_takes_hardly_any(void)
 {

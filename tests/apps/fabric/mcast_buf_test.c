@@ -268,8 +268,8 @@ static void unread__stays_intact(void)
 }
 
 /*
- * A detached process leaves nothing that the buffer would wait for, and its successor gets none of
- * its segments.
+ * After a process has detached, the buffer does not wait for it, and its successor gets none of its
+ * segments.
  */
 static void detach__releases_unread_segments(void)
 {

@@ -969,8 +969,8 @@ static bool flap_choose(struct fixture *w, uint32_t top)
 }
 
 /*
- * Two cables of a switch go down and up under load, one of them a crossing. Segments that wait for
- * it are handed to the next switch or returned to another route, once each.
+ * Two cables of a switch go down and up under load, one of them between partitions. Segments that
+ * wait for it are handed to the next switch or returned to another route, once each.
  */
 static void links__between_partitions_are_rerouted(void)
 {

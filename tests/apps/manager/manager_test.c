@@ -500,7 +500,7 @@ static bool stays_up(struct idle_fabric *s, uint32_t cable, uint64_t packets, ui
 }
 
 /*
- * A few errors in few packets are no rate; an error rate is detected even if few packets pass
+ * A few errors in few packets prove nothing; an error rate is detected even if few packets pass
  * between checks.
  */
 static void link__with_errors_is_removed_when_certain(void)

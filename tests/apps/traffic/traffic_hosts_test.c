@@ -770,8 +770,8 @@ static void names_no_node(struct traffic_hosts *hosts, uint64_t *next_ps)
 }
 
 /*
- * The same number as the time of the next event and as the count of results at its root of a
- * reduce, of which there are fewer.
+ * Send one number in every exchange: as the time of the next event, and as the count of results at
+ * the root of a reduce, which is in fact lower.
  */
 static void has_too_many_results(struct traffic_hosts *hosts, uint64_t *next_ps)
 {
@@ -808,8 +808,8 @@ static void sends_result_without_payload(struct traffic_hosts *hosts, uint64_t *
 }
 
 /*
- * Once all hosts wait for the next operation: an entry that arrives at once, but as before no event
- * until then. A window that begins at the operation would deliver the entry in its past.
+ * While all hosts wait for the next operation, send an entry that arrives before it, but report no
+ * event before it. A window that begins at the operation would deliver the entry in its past.
  */
 static void hides_an_entry(struct traffic_hosts *hosts, uint64_t *next_ps)
 {

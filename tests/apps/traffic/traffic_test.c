@@ -604,7 +604,7 @@ static void traffic_run__barriers_suit_their_arrivals(void)
 
 /*
  * QsNet III: small packets of a high priority suffer less from large transfers such as those of a
- * file system. Members of a group of 32 of 96 nodes, the others write to 4 servers.
+ * file system. Of 96 nodes, 32 form a group, and the others write to the servers.
  */
 static double beside_storage(const char *pattern, uint32_t servers, uint8_t members, uint8_t others)
 {

@@ -339,8 +339,8 @@ static uint64_t first_given_up_ps(struct engine_hosts *w)
 }
 
 /*
- * The first packets get every retry, those behind them few: otherwise the queue would be blocked
- * far longer.
+ * The first packets get all retries. The packets behind them get only few, because otherwise they
+ * would block the queue far longer.
  */
 static void destination__lost_blocks_others_once(void)
 {
@@ -738,8 +738,8 @@ static void raw__starts_few_packets_at_a_time(void)
 }
 
 /*
- * A pass after which other threads had the core counts like all the passes between two readings of
- * the clock.
+ * An engine reads the clock only once in many passes, but also when other threads have had the
+ * worker's core after a pass.
  */
 static void raw__time_passes_while_off_the_core(void)
 {

@@ -237,8 +237,8 @@ static void channels__one_carries_everything(void)
 }
 
 /*
- * All groups that can combine are in use, or all buffers for their partial results: one leaves,
- * another can be created.
+ * All groups that can combine are in use, or all buffers for partial results. When one group is
+ * left, another one can be created.
  */
 static void groups__exhausted_return_an_error(void)
 {

@@ -364,8 +364,8 @@ static void receive__executes_no_invalid_atomic(void)
 }
 
 /*
- * Answers to atomics of the wrong length, to other operations, repeated, or a success where a
- * result is due.
+ * Rejected: a result of the wrong length, for another operation, or repeated; and a FIN for an
+ * atomic that awaits a result.
  */
 static void receive__accepts_only_its_own_result(void)
 {

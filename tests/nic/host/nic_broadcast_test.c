@@ -729,8 +729,8 @@ static void receive__rejects_impossible_answers_to_a_conditional(void)
 }
 
 /*
- * Answers that all members have a part of a broadcast that was not sent, does not exist, or was
- * confirmed before.
+ * Reports of delivery to all members are rejected if the segment was not sent, does not exist, or
+ * was reported before.
  */
 static void receive__rejects_impossible_answers_to_a_broadcast(void)
 {

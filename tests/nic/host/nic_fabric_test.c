@@ -182,8 +182,8 @@ static uint32_t steps_of(struct cluster *w, uint32_t polls)
 }
 
 /*
- * A poll steps for an arrived segment, and while an operation waits that no segment will announce;
- * otherwise only now and then, to check the clock.
+ * A poll steps the adapter if a segment has arrived, or if an operation is pending that may need a
+ * step without one. Other polls do so only now and then, to check the clock.
  */
 static void polls__step_only_when_needed(void)
 {
@@ -480,8 +480,8 @@ static uint32_t count_pending(const struct fabemu_req *req)
 }
 
 /*
- * However many operations wait, those that they depend on pass: messages of the same process, and
- * its own words, which it sets last.
+ * Any number of conditionals and broadcasts may wait. They block neither messages of the same
+ * process nor the words for which they wait.
  */
 static void waiting__does_not_block_its_dependencies(void)
 {
@@ -542,8 +542,8 @@ static bool bufs_are_held(struct cluster *w)
 }
 
 /*
- * Until-conditionals in backoff, due, or in flight: every buffer has a holder at any time. Every
- * other one is true for the node's own words, so that it is sent, and false for the other nodes'.
+ * While conditionals are repeated (in backoff, due, or in flight), every buffer has a holder. Every
+ * second conditional is true at node 0, so that it is sent, and false at the other nodes.
  */
 static void waiting__accounts_for_its_buffers(void)
 {

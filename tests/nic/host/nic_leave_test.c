@@ -380,8 +380,8 @@ static void leave__receives_segments_overtaken_by_the_answer(void)
 }
 
 /*
- * The confirmation that the peer has all of a long message, or an empty one whose send waits for
- * it: that send does not fail.
+ * The peer's answer overtakes its FIN for a long message, or for an empty one whose send waits for
+ * delivery. The send does not fail.
  */
 static void leave__receives_confirmations_overtaken_by_the_answer(void)
 {
@@ -690,9 +690,9 @@ static void leave__names_silent_processes(void)
 #define FAREWELL_NS UINT64_C(100000000)
 
 /*
- * A stopped process that has confirmed everything cannot miss anything. It is waited for only as
- * long as an answer alone is worth, by default one second, and no warning is printed. A process
- * that has not confirmed is waited for without limit here.
+ * A stopped process that has confirmed everything lacks no data. The leaving process waits for its
+ * answer only for the bound `farewell`, and prints no warning. In this test it waits without limit
+ * for a process that has not confirmed everything.
  */
 static void leave__waits_briefly_for_a_process_that_misses_nothing(void)
 {
@@ -750,8 +750,8 @@ static void leave__respects_its_bounds(void)
 }
 
 /*
- * The peer answered that it has everything, and its own earlier segments are known to be in flight:
- * these are waited for.
+ * The peer has answered that it has everything, but its own earlier segments are still in flight.
+ * The leaving process waits for them.
  */
 static void leave__waits_for_segments_in_flight(void)
 {

@@ -100,7 +100,7 @@ static void fails_until_mended(struct peers *w)
 }
 
 /*
- * Everything that two processes can wait for from each other, with the route cut in one direction
+ * All operations in which one process waits for the other end if the route is cut in one direction
  * or both.
  */
 static void dropped__ends_all_operations_on_both_sides(void)
@@ -1076,8 +1076,8 @@ static void group__dropped_segment_breaks_it_for_all(void)
 }
 
 /*
- * None of their own segments can be dropped: waiting members detect it by probing, one of them for
- * all.
+ * Members that only wait send no segment that could be dropped. They detect the cut by a probe,
+ * which one of them sends for all.
  */
 static void group__waiting_member_detects_a_cut(void)
 {

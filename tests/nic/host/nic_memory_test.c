@@ -495,8 +495,8 @@ static void completed_is_delivered(const struct setting *set)
 #define PIECED 40000u /* bytes of a region of four pieces, one of them empty */
 
 /*
- * A region of pieces in another order than in memory: a put and a get around each boundary of two
- * pieces, of one segment and of many, move exactly the bytes of the region.
+ * The pieces of a region are not in the order of their addresses. A put and a get across each
+ * boundary of two pieces, of one segment and of many, move exactly the bytes of the region.
  */
 static void pieces_are_one_region(const struct setting *set)
 {

@@ -626,9 +626,8 @@ static void node_died__ends_operations_that_wait_for_it(void)
 }
 
 /*
- * Three messages that consecutive receives would match have arrived before their sender died, but
- * of the first one only its head, or its announcement. Its receive fails, and none of the others is
- * taken for it.
+ * A process dies when only the first part of its message, or only the RTS, has arrived. The receive
+ * of this message fails. A short message that the process sent later goes to the next receive.
  */
 static void node_died__later_messages_do_not_replace_lost_ones(void)
 {
@@ -672,8 +671,8 @@ static void node_died__later_messages_do_not_replace_lost_ones(void)
 }
 
 /*
- * A new process at a node starts from scratch, whichever side sends first; operations that name it
- * get no error of its predecessor.
+ * A new process at a node starts with new streams, whichever side sends first. Operations that name
+ * it do not get an error because of its predecessor.
  */
 static void peer__replaced_processes_reconnect(void)
 {

@@ -295,8 +295,8 @@ static void send__keeps_order_however_segments_travel(void)
 }
 
 /*
- * A program whose send completed may inform the receiver, which then reads the data: Open MPI's
- * one-sided flush does.
+ * When a send has completed, the program may inform the receiver, which then reads the data. Open
+ * MPI's one-sided flush relies on this.
  */
 static void send__completed_is_not_overtaken(void)
 {

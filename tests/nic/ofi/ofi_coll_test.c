@@ -1179,8 +1179,8 @@ static void *barriers_run(void *arg)
 
 /*
  * Member 1 closes its group while another thread of it, and the other members, use the group. Then
- * the others do so. They may have got no error, if member 1 had no barrier in flight. Member 1
- * first waits until all have joined: a join that is not complete when the group breaks fails.
+ * the others close theirs. If member 1 had no barrier in flight, they may have got no error. Member
+ * 1 first waits until all have joined: a join that is not complete when the group breaks fails.
  */
 static void check_close_in_use(struct member *me)
 {

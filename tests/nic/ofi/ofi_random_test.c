@@ -87,8 +87,8 @@ struct process {
     uint64_t seed, random;
     struct window window;
     struct peer peer[PROCESSES];
-    /* the operation that the process waits for; it has one at a time, beside its receives, and
-       beside those with peers that are gone */
+    /* the operation for which the process waits; the only one in flight, except receives and
+       operations with peers that are gone */
     uint64_t operation; /* its context */
     bool pending;
     int error; /* of that operation */

@@ -235,8 +235,8 @@ static void leave_behind(size_t bytes, off_t size)
 }
 
 /*
- * A file that killed processes left behind, whole or while they created it, is empty for the next
- * process, and absent for a reader.
+ * A file that killed processes have left behind, complete or not, is empty for the next process,
+ * and absent for a reader.
  */
 static void shared__ends_with_its_processes(void)
 {

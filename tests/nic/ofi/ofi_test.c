@@ -1382,8 +1382,8 @@ static void rma__gathers_and_scatters(void)
 }
 
 /*
- * A transfer between pieces here and pieces there: every cut of 5000 bytes there into four, with
- * empty ones, and an error in one piece.
+ * Transfers between pieces of local and of remote memory. The remote bytes are divided into four
+ * pieces in four ways, some of them empty. One more transfer has a wrong key for one piece.
  */
 static void rma__reaches_pieces_of_remote_memory(void)
 {

@@ -198,7 +198,7 @@ static void stopped_later(void)
     stopped();
 }
 
-/* All stop after a broadcast: the others have reported waiting for it, its root nothing. */
+/* All ranks stop after a broadcast. All but the root have reported that they wait for it. */
 static void all_stopped(void)
 {
     int word = 0;

@@ -65,7 +65,7 @@ static void side_close(struct side *s, enum sync sync)
     }
 }
 
-/* Complete all operations locally and remotely; the epoch, or a new one of its kind, is open. */
+/* Complete all operations at both sides. Then the epoch, or a new one of its kind, is open. */
 static void side_done(struct side *s, enum sync sync)
 {
     switch (sync) {

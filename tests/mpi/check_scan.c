@@ -143,7 +143,7 @@ struct call {
     MPI_Request request;
 };
 
-/* Sizes in bytes: around the payload of a segment, and where fabemu changes its way of working. */
+/* Sizes in bytes: around the payload of a segment, and where fabemu changes its algorithm. */
 static const int totals[] = {0, 16, 240, 1024, 4096, 16384, 65536};
 #define TOTALS (sizeof totals / sizeof totals[0])
 

@@ -883,7 +883,7 @@ static void contributions__are_kept_by_their_sender(void)
     fixture_close(&w);
 }
 
-/* Nor does their header become that of a result when there was nothing to combine. */
+/* If there was nothing to combine, their header does not become that of a result, either. */
 static void contributions__that_are_the_result_stay_unchanged(void)
 {
     struct fixture w;

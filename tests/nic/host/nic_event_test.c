@@ -158,7 +158,7 @@ static void region_and_queue__count_reads_and_writes(void)
 
 /* --- arming ------------------------------------------------------------------------- */
 
-/* They start in order of thresholds, equal ones in post order, late ones at once. */
+/* Armed operations start in order of thresholds, equal ones in post order, late ones at once. */
 static void armed__start_when_their_count_is_reached(void)
 {
     static const uint64_t thresholds[] = {5, 2, 9, 2, 0, 7, 5, 100};
@@ -287,7 +287,7 @@ static void armed__circulate_a_token(void)
     free(req);
 }
 
-/* Each completes at once and counts for the next: a loop, not a recursion. */
+/* Each operation completes at once and starts the next one, in a loop, not by recursion. */
 static void armed__long_chains_do_not_recurse(void)
 {
     enum { MANY = 200000 };

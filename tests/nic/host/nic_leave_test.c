@@ -476,7 +476,7 @@ static void leave__completes_accesses_whose_results_the_query_overtakes(void)
     peers_close(&w);
 }
 
-/* It has queried twice. The first answer suffices, but the second must not find it absent. */
+/* A process has queried twice. One answer suffices, but it must be there for the other one. */
 static void leave__receives_the_answer_to_its_last_query(void)
 {
     struct peers w;
@@ -936,7 +936,10 @@ static void incarnation__of_the_sender_stays_with_the_message(void)
     peers_close(&w);
 }
 
-/* The target process is gone while the request is in flight: not even a full target forwards it. */
+/*
+ * The target refuses requests for now, because it serves as many as it can, and then ends. Their
+ * repetitions do not pass to its successor.
+ */
 static void incarnation__transfer_does_not_pass_to_the_successor(void)
 {
     static uint8_t memory[5000], mine[5000];

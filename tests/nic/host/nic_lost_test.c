@@ -677,7 +677,7 @@ static void give_up_one(struct peers *w)
     fake_quiet(w->fake);
 }
 
-/* Both sides count it and report the cause; no other node does. */
+/* Both sides count a drop and report its cause; no other node does. */
 static void dropped__is_counted_and_explained(void)
 {
     static const char *const whys[] = {"the network dropped a segment to node 1 for good",

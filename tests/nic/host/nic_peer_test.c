@@ -299,7 +299,7 @@ static void send__waits_for_a_peer_and_gives_up(void)
     peers_close(&w);
 }
 
-/* A receive alone sends hellos, too; if a process attaches in time it stays. */
+/* A receive alone sends hellos, too. If a process attaches in time, the receive stays. */
 static void receive__from_an_empty_node_ends(void)
 {
     for (unsigned arrives = 0; arrives < 2; arrives++) {
@@ -572,7 +572,7 @@ static void peer__successor_survives_old_reports(void)
     CU_ASSERT_EQUAL(second, first + 1);
     fabemu_queue_open(w.fab[1], 1, &w.queue[1]);
 
-    /* It only receives, so this side must connect; receives from it may be posted first. */
+    /* This side must connect: the new process only receives. A receive may be posted before. */
     peers_recv(&w, 0, 1, 6, 0, &got, 4, &req);
     peers_inject(&w, 0, 1, 5, "y", 1);
     fake_quiet(w.fake);

@@ -322,7 +322,7 @@ static void region__may_close_while_peers_write(void)
 
 /* --- triggered operations ----------------------------------------------------------- */
 
-/* They start in the order of thresholds, and read their data then. */
+/* Sends start in the order of thresholds, and read their data then. */
 static void trigger__starts_sends_in_order(void)
 {
     static const uint64_t thresholds[] = {3, 1, 2, 1, 9};
@@ -751,7 +751,7 @@ static void work__runs_a_chain_of_all_kinds(void)
 }
 
 /* fi_trigger(3): the threshold is compared with the sum of the success and the error values. */
-/* A message that arrives lets the adapter answer it: no thread does so. */
+/* When a message arrives, the adapter itself answers it, without a thread of the program. */
 static void work__receives_and_answers(void)
 {
     struct world w;

@@ -892,7 +892,7 @@ static void coll__members_disagree(void)
 
 /* --- members that withdraw or die --------------------------------------------------- */
 
-/* Join @mc, if it is not NULL, or else a new group; and again, after an error. */
+/* Complete the join of @mc or, if it is NULL, of a new group. After an error, join again. */
 static struct fid_mc *join_again(struct member *me, struct fid_mc *mc)
 {
     struct fi_eq_err_entry error;

@@ -239,7 +239,7 @@ static void write__notifies_the_context_that_it_names(void)
 
 /* --- opening and closing ------------------------------------------------------------ */
 
-/* Its receives are dropped. Its messages stay, for the next context with this index. */
+/* The receives of a closed context are dropped. Messages stay for the next context at its index. */
 static void closed_context__keeps_its_messages(void)
 {
     struct pair pair = pair_open();

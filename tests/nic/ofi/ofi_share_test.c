@@ -265,7 +265,7 @@ static void cancelled_receive__is_reported_at_the_oldest_endpoint(void)
     share_close(&share);
 }
 
-/* Its unread entries and its messages are dropped. Posted receives stay for the other endpoints. */
+/* The endpoint loses its unread entries and messages. Posted receives stay for other endpoints. */
 static void closed_endpoint__loses_only_its_own_messages(void)
 {
     struct share share = share_open();

@@ -239,6 +239,14 @@ FABEMU_API int fabemu_set_tclass(struct fabemu *fab, unsigned tclass);
 FABEMU_API const struct fabemu_info *fabemu_info(const struct fabemu *fab);
 
 /**
+ * fabemu_await_time - on clock virtual, wait until simulated time begins. It begins when all
+ * processes of the job have attached and each has called this function or posted an operation. So
+ * the host's time that programs take to start has no influence on results. On other clocks, and
+ * once time has begun, it returns at once. Open MPI's component calls it at the end of MPI_Init.
+ */
+FABEMU_API void fabemu_await_time(struct fabemu *fab);
+
+/**
  * fabemu_progress - step the adapter once. Bounded; never blocks. Returns the number of segments
  * moved. If it is 0, the adapter was idle or another thread is stepping it, and the caller may want
  * to yield.

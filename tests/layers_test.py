@@ -16,7 +16,8 @@ NEEDS = re.compile(r"^(\w+)_needs = \[([^\]]*)\]", re.M)
 # Additional permitted includes: a folder, and prefixes. The longest matching folder counts.
 MAY = {
     "emu/hostlink/dpdk": ("emu/hostlink/dpdk/", "emu/hostlink/port/", "emu/util/"),
-    "nic/host": ("nic/fabemu.h",),
+    "nic/clock": ("nic/clock.h",),
+    "nic/host": ("nic/clock.h", "nic/fabemu.h"),
     "nic/ofi": ("nic/ofi/", "nic/fabemu.h", "nic/provider.h"),
     "apps": ("emu/", "topo/", "switch/", "nic/"),  # their folders need all of these
     "apps/ompi": ("apps/ompi/", "nic/fabemu.h"),

@@ -41,7 +41,7 @@ static bool read_clock(void *into, const char *value, const char **right)
 {
     struct options *options = into;
 
-    *right = "raw or real (only fabemu traffic runs in simulated time)";
+    *right = "raw, real or virtual";
     for (int clock = 0; clock <= EMU_CLOCK_VIRTUAL; clock++) {
         options->clock = (enum emu_clock_mode)clock;
         if (strcmp(value, emu_clock_name(options->clock)) == 0)
@@ -323,7 +323,8 @@ static void print_help(const struct options_command *command, const struct optio
             print_help_line("clock", "virtual", "simulated time: the only one here");
         else if (rows[i].read == read_clock && command->groups & OPTIONS_ANY_CLOCK)
             print_help_line("clock", "raw|real|virtual",
-                            "for run and up raw (default) or real, for traffic virtual");
+                            "raw (default): as fast as possible; real: at the times of the "
+                            "profile; virtual: simulated time");
         else if (rows[i].group & command->groups)
             print_help_line(rows[i].name, rows[i].value, rows[i].help);
     }
@@ -533,8 +534,8 @@ static int check_together(const struct options *options, const struct options_co
                                        of_profile[i].name, of_profile[i].field);
     if (virtual && !(command->groups & (OPTIONS_VIRTUAL | OPTIONS_ANY_CLOCK)))
         return options_usage_error(command->name,
-                                   "--clock virtual: it must be raw or real; only fabemu traffic "
-                                   "runs in simulated time");
+                                   "--clock virtual: it must be raw or real; only fabemu run and "
+                                   "fabemu traffic have simulated time");
     if (!virtual && command->groups & OPTIONS_VIRTUAL)
         return options_usage_error(command->name, "--clock %s: it must be virtual",
                                    options->clock == EMU_CLOCK_RAW ? "raw" : "real");

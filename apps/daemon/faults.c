@@ -358,6 +358,9 @@ static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 
     if (daemon->faults)
         return 0;
+    if (fabric_is_virtual(daemon->fabric))
+        return fail(-ENOTSUP, error, error_bytes,
+                    "in simulated time, faults can be injected into fabemu traffic only");
     f = calloc(1, sizeof *f);
     if (!f)
         return fail(-ENOMEM, error, error_bytes, "no memory for faults");

@@ -211,13 +211,17 @@ void report_network(struct json_object *all, const struct fabric_config *config)
         json_add_text(all, "up", topo_up_name(config->graph->up));
 }
 
-static struct json_object *report_clock(const struct fabric_config *config,
+static struct json_object *report_clock(struct fabric *fabric, const struct fabric_config *config,
                                         const struct fabric_totals *totals)
 {
     struct json_object *clock = json_object_new_object();
     double factor = totals->real_time_factor;
 
     json_add_text(clock, "mode", emu_clock_name(config->clock));
+    if (config->clock == EMU_CLOCK_VIRTUAL) {
+        json_add_number(clock, "simulated_ns", fabric_reached_ps(fabric) / 1000u);
+        json_add_number(clock, "late_posts", totals->late_posts);
+    }
     json_object_object_add(clock, "real_time_factor",
                            json_object_new_double(isfinite(factor) ? factor : 0));
     return json_add_number(clock, "worst_lag_ns", totals->worst_lag_ns);
@@ -309,7 +313,7 @@ struct json_object *report_build(struct fabric *fabric, const struct fabric_conf
     report_network(report, config);
     json_add_text(report, "profile_from", config->profile_from ? config->profile_from : "default");
     json_object_object_add(report, "profile_set", profile_set(config));
-    json_object_object_add(report, "clock", report_clock(config, &totals));
+    json_object_object_add(report, "clock", report_clock(fabric, config, &totals));
     json_object_object_add(report, "programs",
                            config->clock == EMU_CLOCK_REAL
                                ? programs(&record->waits, totals.real_time_factor, config->graph)
@@ -422,6 +426,11 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (strcmp(text(clock, "mode"), "real") == 0)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
                 lasted(clock, "worst_lag_ns").text);
+    if (member(clock, "simulated_ns"))
+        fprintf(out, ": %s simulated", lasted(clock, "simulated_ns").text);
+    if (number(clock, "late_posts"))
+        fprintf(out, ", not exact: %s segments were posted too late for their time",
+                counted(clock, "late_posts").text);
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));
     if (number(processes, "refused"))

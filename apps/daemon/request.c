@@ -79,14 +79,22 @@ static void client_attached(struct daemon *daemon, struct client *client,
 }
 
 /* Tell the supervisor that a process has attached. @ranks: ranks of its job; 0: unknown. */
-static void notify_attached(struct daemon *daemon, int64_t ranks)
+static void notify_attached(struct daemon *daemon, uint32_t ranks)
 {
     struct json_object *event =
         json_add_number(conn_event("attached"), "attached", fabric_attached(daemon->fabric));
 
-    if (ranks > 0 && ranks <= daemon->graph->nodes)
-        json_add_number(event, "ranks", (uint64_t)ranks);
+    if (ranks)
+        json_add_number(event, "ranks", ranks);
     daemon_notify_owner(daemon, event);
+}
+
+/* Return the number of processes of the job to which the process belongs; 0: unknown. */
+static uint32_t ranks_of(const struct daemon *daemon, struct json_object *request)
+{
+    int64_t ranks = emu_json_number(request, "ranks", 0);
+
+    return ranks > 0 && ranks <= daemon->graph->nodes ? (uint32_t)ranks : 0;
 }
 
 /*
@@ -156,7 +164,9 @@ static void request_attach(struct daemon *daemon, struct client *client,
     }
     client->rank = emu_json_number(request, "rank", -1);
     client_attached(daemon, client, &attachment);
-    notify_attached(daemon, emu_json_number(request, "ranks", 0));
+    uint32_t ranks = ranks_of(daemon, request);
+    notify_attached(daemon, ranks);
+    fabric_expect(daemon->fabric, ranks);
     struct json_object *reply = conn_ok();
     json_add_text(reply, "fabric", config->name);
     json_add_text(reply, "fabric_id", daemon->fabric_id);

@@ -192,6 +192,9 @@ static int check_clock(const struct fabric_config *config, const struct emu_prof
     if (config->clock == EMU_CLOCK_VIRTUAL && !emu_profile_lookahead_ps(profile))
         return fail(-EINVAL, error, error_bytes,
                     "clock virtual needs credit_ps, and channel_ps + switch_ps, above 0");
+    if (config->clock == EMU_CLOCK_VIRTUAL && !config->local_nodes && !profile->nic_send_ps)
+        return fail(-EINVAL, error, error_bytes,
+                    "processes in simulated time need nic_send_ps above 0");
     if (!switch_has_clock(profile, config->clock != EMU_CLOCK_RAW))
         return fail(-EINVAL, error, error_bytes,
                     "buffers=input has an arbiter that works in time slots, and clock raw has no "
@@ -262,6 +265,9 @@ static int check_hosts(const struct fabric_config *config, char *error, size_t e
         return fail(-EINVAL, error, error_bytes, "host %u has no switch", hosts->self);
     if (!hosts->ops && fabric_crossings(config, TOPO_NONE))
         return fail(-EINVAL, error, error_bytes, "cables to other hosts need host links");
+    if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 && !config->local_nodes)
+        return fail(-EINVAL, error, error_bytes,
+                    "processes can be in simulated time on one host only");
     if (config->clock == EMU_CLOCK_VIRTUAL && hosts->count > 1 &&
         (!hosts->ops || !hosts->ops->agree))
         return fail(-EINVAL, error, error_bytes,

@@ -10,6 +10,7 @@
 
 #include "apps/fabric/internal.h"
 #include "emu/util/now.h"
+#include "emu/worker/lockstep.h"
 
 static int threads_start(struct fabric *fabric)
 {
@@ -21,7 +22,7 @@ static int threads_start(struct fabric *fabric)
         int err;
 
         snprintf(name, sizeof name, "fab-worker-%u", w % 10000);
-        err = emu_thread_start(&fabric->drive.thread[w], fabric->worker[w], name);
+        err = emu_thread_start(&fabric->drive.thread[w], fabric->worker[w], NULL, name);
         if (err)
             return err;
     }
@@ -45,8 +46,9 @@ static void threads_resume(struct fabric *fabric)
     emu_threads_resume(fabric->drive.thread, fabric->workers);
 }
 
-static void threads_wake(struct emu_dev *dev, uint64_t now_ps)
+static void threads_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
 {
+    (void)fabric;
     (void)now_ps;
     emu_dev_signal_remote(dev, EMU_EVENT_DATA, 0);
 }
@@ -81,8 +83,9 @@ static void windows_still(struct fabric *fabric)
     (void)fabric;
 }
 
-static void windows_wake(struct emu_dev *dev, uint64_t now_ps)
+static void windows_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
 {
+    (void)fabric;
     emu_dev_wake(dev, now_ps + 1);
 }
 
@@ -94,6 +97,87 @@ static const struct fabric_drive_kind by_windows = {
     .wake = windows_wake,
     .is_virtual = true,
 };
+
+static int lockstep_start(struct fabric *fabric)
+{
+    uint64_t lookahead_ps = emu_profile_lookahead_ps(&fabric->config.profile);
+    int err = windows_start(fabric);
+
+    if (!err)
+        err = emu_lockstep_create(&fabric->drive.lockstep, fabric->drive.windows, fabric->worker,
+                                  fabric->workers, lookahead_ps);
+    if (err)
+        return err;
+    fabric->drive.thread = calloc(1, sizeof(struct emu_thread *));
+    if (!fabric->drive.thread)
+        return -ENOMEM;
+    return emu_thread_start(&fabric->drive.thread[0], fabric->worker[0], fabric->drive.lockstep,
+                            "fab-worker-0");
+}
+
+static void lockstep_stop(struct fabric *fabric)
+{
+    if (fabric->drive.thread)
+        emu_thread_stop(fabric->drive.thread[0]);
+    free(fabric->drive.thread);
+    emu_lockstep_destroy(fabric->drive.lockstep);
+    emu_windows_destroy(fabric->drive.windows);
+}
+
+static void lockstep_pause(struct fabric *fabric)
+{
+    emu_threads_pause(fabric->drive.thread, 1);
+}
+
+static void lockstep_resume(struct fabric *fabric)
+{
+    emu_threads_resume(fabric->drive.thread, 1);
+}
+
+static void lockstep_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
+{
+    (void)now_ps;
+    emu_dev_wake(dev, emu_lockstep_reached_ps(fabric->drive.lockstep) + 1);
+}
+
+static const struct fabric_drive_kind by_lockstep = {
+    .start = lockstep_start,
+    .stop = lockstep_stop,
+    .pause = lockstep_pause,
+    .resume = lockstep_resume,
+    .wake = lockstep_wake,
+    .is_virtual = true,
+};
+
+void fabric_tell_base(struct fabric *fabric, struct emu_hostif *hostif)
+{
+    if (!fabric->drive.lockstep)
+        return;
+    fabric_pause(fabric);
+    emu_lockstep_tell_base(fabric->drive.lockstep, hostif);
+    fabric_resume(fabric);
+}
+
+void fabric_expect(struct fabric *fabric, uint32_t processes)
+{
+    if (!fabric->drive.lockstep || fabric->attached < processes)
+        return;
+    fabric_pause(fabric);
+    emu_lockstep_complete(fabric->drive.lockstep);
+    fabric_resume(fabric);
+}
+
+uint64_t fabric_reached_ps(struct fabric *fabric)
+{
+    uint64_t reached_ps = 0;
+
+    if (fabric->drive.lockstep) {
+        fabric_pause(fabric);
+        reached_ps = emu_lockstep_reached_ps(fabric->drive.lockstep);
+        fabric_resume(fabric);
+    }
+    return reached_ps;
+}
 
 void fabric_advance(struct fabric *fabric, uint64_t until_ps)
 {
@@ -119,6 +203,8 @@ void fabric_drive_choose(struct fabric *fabric)
     };
 
     fabric->drive.kind = kinds[fabric->config.clock];
+    if (fabric->config.clock == EMU_CLOCK_VIRTUAL && !fabric->config.local_nodes)
+        fabric->drive.kind = &by_lockstep;
 }
 
 int fabric_drive_start(struct fabric *fabric)
@@ -145,7 +231,7 @@ void fabric_resume(struct fabric *fabric)
 
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
 {
-    fabric->drive.kind->wake(dev, now_ps);
+    fabric->drive.kind->wake(fabric, dev, now_ps);
 }
 
 bool fabric_is_virtual(const struct fabric *fabric)

@@ -95,6 +95,18 @@ struct fabric_attachment {
     struct emu_hostif_fds fds; /* descriptors of its host interface, which only this process gets */
 };
 
+/**
+ * fabric_expect - clock virtual: let time begin when @processes are attached, which the job of an
+ * attached process consists of. No effect once it has begun, and on other clocks.
+ */
+void fabric_expect(struct fabric *fabric, uint32_t processes);
+
+/**
+ * fabric_reached_ps - clock virtual with processes: return the time up to which all is simulated;
+ * otherwise 0.
+ */
+uint64_t fabric_reached_ps(struct fabric *fabric);
+
 /** fabric_attachment_close - close all descriptors. */
 void fabric_attachment_close(const struct fabric_attachment *attachment);
 

@@ -70,18 +70,17 @@ struct fabric_drive_kind {
     void (*stop)(struct fabric *fabric); /* also called if start() has failed */
     void (*pause)(struct fabric *fabric);
     void (*resume)(struct fabric *fabric);
-    void (*wake)(struct emu_dev *dev, uint64_t now_ps);
+    void (*wake)(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);
     bool is_virtual;
 };
 
 /* The drive of a fabric: free-running threads, or windows of simulated time. Used by drive.c. */
 struct fabric_drive {
     const struct fabric_drive_kind *kind;
-    union {
-        struct emu_thread **thread; /* by worker; NULL: not started */
-        struct emu_windows *windows;
-    };
-    uint32_t holds; /* calls of fabric_pause() without their fabric_resume() */
+    struct emu_thread **thread;    /* by worker; NULL: not started */
+    struct emu_windows *windows;   /* clock virtual */
+    struct emu_lockstep *lockstep; /* clock virtual, with processes; thread[0] drives it */
+    uint32_t holds;                /* calls of fabric_pause() without their fabric_resume() */
 };
 
 /* The link engines (engines.c). */
@@ -424,6 +423,9 @@ void fabric_clock_rebase(struct fabric *fabric, uint64_t by_ps);
 void fabric_drive_choose(struct fabric *fabric);
 int fabric_drive_start(struct fabric *fabric);
 void fabric_drive_stop(struct fabric *fabric);
+
+/* Clock virtual: tell a process when simulated time began, if it has. */
+void fabric_tell_base(struct fabric *fabric, struct emu_hostif *hostif);
 
 /* Let a device that the manager has changed be stepped. Call while the workers are held. */
 void fabric_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps);

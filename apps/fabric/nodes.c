@@ -249,24 +249,30 @@ static int hostif_make(struct fabric *fabric, uint32_t node, struct emu_hostif *
         .profile = slow ? &slow->profile : host.profile,
         .late_ps_per_byte = slow ? slow->profile.link_ps_per_byte - slow->own->link_ps_per_byte : 0,
         .mcast_buf = mcast_buf_of(fabric, node),
+        .sim_now_ps = fabric_reached_ps(fabric),
     };
 
     fabric->hostifs += 1 + (fabric->hostifs == UINT32_MAX);
     init.serial = fabric->hostifs;
-    return emu_hostif_create(ret, &init, fabric->clock.mode == EMU_CLOCK_REAL,
-                             fabric->config.threads == FABRIC_THREADS_DEVICE, &fabric->clock,
-                             memfd);
+    return emu_hostif_create(ret, &init, fabric->config.threads == FABRIC_THREADS_DEVICE,
+                             &fabric->clock, memfd);
+}
+
+/* Return what the process's bell wakes: on clock virtual the thread that drives all workers. */
+static struct emu_waiter *bell_waiter(const struct fabric *fabric, const struct emu_hostif *hostif)
+{
+    return fabric_is_virtual(fabric) ? fabric->worker[0]->waiter : hostif->dev->worker->waiter;
 }
 
 /* Let the bell (an eventfd) wake the worker. Returns a duplicate bell, which the caller closes. */
-static int hostif_watch(const struct emu_hostif *hostif)
+static int hostif_watch(const struct fabric *fabric, const struct emu_hostif *hostif)
 {
     int bell = fcntl(hostif->bell, F_DUPFD_CLOEXEC, 0);
     int err;
 
     if (bell < 0)
         return -errno;
-    err = emu_waiter_add(hostif->dev->worker->waiter, hostif->bell);
+    err = emu_waiter_add(bell_waiter(fabric, hostif), hostif->bell);
     if (err) {
         close(bell);
         return err == -ENOSPC ? -EDQUOT : err; /* fabric_attach(): -ENOSPC means no free node */
@@ -281,6 +287,7 @@ static uint64_t hostif_plug(struct fabric *fabric, struct emu_hostif *hostif)
     fabric->hostif[node] = hostif;
     hostif_set_watched(fabric, hostif);
     hostif_set_starved(fabric, hostif);
+    fabric_tell_base(fabric, hostif);
     for (uint32_t n = 0; n < fabric->config.graph->nodes; n++)
         if (fabric->incarnation[n])
             emu_hostif_set_incarnation(hostif, n, fabric->incarnation[n]);
@@ -311,7 +318,7 @@ int fabric_attach(struct fabric *fabric, int64_t want, struct fabric_attachment 
         err = -errno;
         goto close_memory;
     }
-    fds.bell = hostif_watch(hostif);
+    fds.bell = hostif_watch(fabric, hostif);
     if (fds.bell < 0) {
         err = fds.bell;
         goto close_mcast_buf;
@@ -396,7 +403,7 @@ static void node_detach(struct fabric *fabric, uint32_t node, bool dead)
         mcast_buf_retire(fabric, hostif);
     node_plug(fabric, node, NULL);
     node_publish_list(fabric, worker);
-    emu_waiter_remove(worker->waiter, hostif->bell);
+    emu_waiter_remove(bell_waiter(fabric, hostif), hostif->bell);
     fabric_totals_add_hostif(&fabric->past, hostif);
     fabric->past.dropped_left_behind += emu_hostif_left(hostif);
     fabric->past_ideal_ns += emu_count_read(&hostif->times.ideal_ns);

@@ -93,6 +93,8 @@ static int module_enable(mca_coll_base_module_t *base, ompi_communicator_t *comm
 #define COLLECTIVE(name, parameters, arguments, ...) SAVE(name) SAVE(i##name) SAVE(name##_init)
 #include "collectives.def"
     module->counts = module->fab && counts_for(comm);
+    if (module->fab && comm == MPI_COMM_WORLD)
+        fabemu_await_time(module->fab);
     return OMPI_SUCCESS;
 }
 

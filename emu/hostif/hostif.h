@@ -26,10 +26,11 @@
 #include "emu/hostif/comm.h"
 #include "emu/hostif/finished.h"
 #include "emu/hostif/pending.h"
+#include "emu/hostif/simtime.h"
 #include "emu/packet/seg.h"
 
 #define EMU_HOSTIF_MAGIC   0x656764656d756266u /* "fbumedge" */
-#define EMU_HOSTIF_VERSION 19u                 /* of the region, and of the control protocol */
+#define EMU_HOSTIF_VERSION 20u                 /* of the region, and of the control protocol */
 
 /* Kinds of collectives, and reasons not to run one in the network: FABEMU_COLLS, FABEMU_WHYS. */
 #define EMU_HOSTIF_COLLS   11
@@ -56,6 +57,7 @@
 
 #define EMU_HOSTIF_RING_DATA 1u /* ring the bell (an eventfd) when the up ring gains an entry */
 #define EMU_HOSTIF_RING_ROOM 2u /* ring the bell when the down ring gains space */
+#define EMU_HOSTIF_RING_WAIT 4u /* clock virtual: ring the bell when the process waits */
 
 #define EMU_HOSTIF_WAKE_SLEEPERS 1u /* wake the threads in emu_hostif_nic_sleep() */
 #define EMU_HOSTIF_WAKE_STANDBY  2u /* wake the thread in emu_hostif_nic_stand_by() */
@@ -133,7 +135,8 @@ struct emu_hostif_shared {
     uint32_t slots;
     uint32_t node;
     uint32_t nodes;
-    uint32_t timed;           /* 1: clock real, entries carry times */
+    uint32_t timed;           /* 1: clock real or virtual, entries carry times */
+    uint32_t simulated;       /* 1: clock virtual */
     uint32_t device_threads;  /* 1: the process itself steps its adapter (--threads device) */
     uint64_t origin_ns;       /* CLOCK_MONOTONIC at the fabric's time 0 */
     uint64_t nic_send_ps;     /* from the profile: time from post to wire */
@@ -169,6 +172,8 @@ struct emu_hostif_shared {
     /* Written about once a second by the manager, the thread that controls the fabric. */
     _Atomic uint64_t starved_ns; /* how long the host's threads had no core: fabric_starved() */
     _Atomic uint64_t counted_ns; /* emu_now_ns() of the last update; 0: this is not counted */
+
+    struct emu_simtime sim; /* clock virtual */
 
     alignas(EMU_LINE) struct emu_hostif_stats stats;
 
@@ -504,6 +509,15 @@ bool emu_hostif_nic_stand_by(struct emu_hostif_shared *shared, uint64_t timeout_
  * during this call may not wake the thread. Thread: any.
  */
 void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared);
+
+/**
+ * emu_hostif_nic_await - clock virtual: let the process wait until a segment arrives or until
+ * @until_ps, whichever is earlier, and set its local time to the end of the wait. If an earlier
+ * call returned false, its wait continues, with its own end. Returns false if the wait has not
+ * ended after EMU_SIMTIME_CHECK_NS of the host's time, so that the caller can check whether the
+ * fabric still exists. Thread: one at a time.
+ */
+bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps);
 
 /** emu_hostif_nic_wake - wake all threads of this process that sleep or stand by. */
 void emu_hostif_nic_wake(struct emu_hostif_shared *shared);

@@ -203,6 +203,32 @@ void emu_hostif_nic_hand_over(struct emu_hostif_shared *shared)
     atomic_store_explicit(&shared->asleep, EMU_HOSTIF_WAKE_STANDBY, memory_order_relaxed);
 }
 
+/*
+ * Z1 pairs with Z2: a fabric that sees the wait also sees its end and the segments posted before
+ * it. Z3 pairs with Z4: either the fabric sees the wait before it sleeps, or this thread sees that
+ * the fabric wants the bell. Z6 pairs with Z5: this thread sees the segments that have arrived.
+ */
+bool emu_hostif_nic_await(struct emu_hostif_nic *nic, uint64_t until_ps)
+{
+    static const struct timespec check = {.tv_nsec = EMU_SIMTIME_CHECK_NS};
+    struct emu_simtime *sim = &nic->shared->sim;
+    uint32_t begun = atomic_load_explicit(&sim->begun, memory_order_relaxed);
+    uint32_t ended = atomic_load_explicit(&sim->ended, memory_order_acquire); /* Z6 */
+
+    if (begun == ended) {
+        atomic_store_explicit(&sim->until_ps, until_ps, memory_order_relaxed);
+        atomic_exchange_explicit(&sim->begun, ++begun, memory_order_seq_cst); /* Z1, Z3 */
+        hostif_ring(nic, EMU_HOSTIF_RING_WAIT);
+    }
+    for (; (ended = atomic_load_explicit(&sim->ended, memory_order_acquire)) != begun;) /* Z6 */
+        if (syscall(SYS_futex, &sim->ended, FUTEX_WAIT, ended, &check, NULL, 0) &&
+            errno == ETIMEDOUT)
+            return false;
+    atomic_store_explicit(&sim->now_ps, atomic_load_explicit(&sim->end_ps, memory_order_relaxed),
+                          memory_order_release); /* Z1 */
+    return true;
+}
+
 void emu_hostif_nic_wake(struct emu_hostif_shared *shared)
 {
     atomic_exchange_explicit(&shared->asleep, 0, memory_order_seq_cst);

@@ -16,6 +16,7 @@
 #include "emu/dev/rcu.h"
 #include "emu/dev/outbox.h"
 #include "emu/util/spawn.h"
+#include "emu/worker/lockstep.h"
 #include "emu/worker/oversub.h"
 
 /*
@@ -493,9 +494,10 @@ void emu_worker_hostifs(struct emu_worker *worker, struct emu_hostif_list *list)
 struct emu_thread {
     pthread_t id;
     struct emu_worker *worker;
-    pthread_mutex_t lock; /* protects `held` */
-    pthread_cond_t moved; /* signalled when `held` or `stop` has changed */
-    bool held;            /* the thread is stopped, or was released and has not run since */
+    struct emu_lockstep *lockstep; /* the thread drives this; NULL: it makes passes of its worker */
+    pthread_mutex_t lock;          /* protects `held` */
+    pthread_cond_t moved;          /* signalled when `held` or `stop` has changed */
+    bool held; /* the thread is stopped, or was released and has not run since */
 };
 
 void emu_worker_rebase(struct emu_worker *worker, uint64_t by_ps)
@@ -567,6 +569,20 @@ void emu_threads_resume(struct emu_thread *const *thread, uint32_t count)
     }
 }
 
+static bool thread_pass(const struct emu_thread *thread)
+{
+    return thread->lockstep ? emu_lockstep_pass(thread->lockstep)
+                            : emu_worker_pass(thread->worker) != 0;
+}
+
+static void thread_idle(const struct emu_thread *thread, unsigned *rounds)
+{
+    if (thread->lockstep)
+        emu_lockstep_idle(thread->lockstep, rounds);
+    else
+        worker_idle(thread->worker, rounds);
+}
+
 static void *thread_main(void *arg)
 {
     struct emu_thread *thread = arg;
@@ -579,10 +595,10 @@ static void *thread_main(void *arg)
     while ((stop = atomic_load_explicit(&worker->stop, memory_order_relaxed)) != EMU_WORKER_STOPS) {
         if (stop == EMU_WORKER_PAUSES)
             thread_wait_paused(thread);
-        else if (emu_worker_pass(worker))
+        else if (thread_pass(thread))
             idle = 0;
         else
-            worker_idle(worker, &idle);
+            thread_idle(thread, &idle);
         emu_rcu_quiescent();
     }
     emu_rcu_leave();
@@ -596,7 +612,8 @@ static void thread_free(struct emu_thread *thread)
     free(thread);
 }
 
-int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name)
+int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker,
+                     struct emu_lockstep *lockstep, const char *name)
 {
     struct emu_thread *thread = malloc(sizeof *thread);
     int err;
@@ -604,6 +621,7 @@ int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const c
     if (!thread)
         return -ENOMEM;
     thread->worker = worker;
+    thread->lockstep = lockstep;
     thread->held = false;
     pthread_mutex_init(&thread->lock, NULL);
     pthread_cond_init(&thread->moved, NULL);

@@ -11,6 +11,7 @@
 #include "emu/util/wait.h"
 
 struct emu_hostif;
+struct emu_lockstep;
 
 /* The host interfaces that a worker polls; immutable while published. */
 struct emu_hostif_list {
@@ -48,7 +49,12 @@ uint64_t emu_worker_due_ps(const struct emu_worker *worker);
 bool emu_worker_quiet(const struct emu_worker *worker);
 
 struct emu_thread;
-int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker, const char *name);
+/**
+ * emu_thread_start - start a thread for @worker. @lockstep: what the thread drives instead of its
+ * worker (lockstep.h); NULL: nothing else.
+ */
+int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker,
+                     struct emu_lockstep *lockstep, const char *name);
 /**
  * emu_threads_pause, emu_threads_resume - stop @count threads, each between two passes, and let
  * them continue. While a thread is stopped, its worker and devices may be read and changed. The

@@ -157,7 +157,7 @@ class BashTest(HelpCase):
     def test_completion__offers_values(self):
         open(os.path.join(self.dir, "lab.json"), "w").close()
         for words, offered in (
-                (("run", "--clock", ""), {"raw", "real"}),
+                (("run", "--clock", ""), {"raw", "real", "virtual"}),
                 (("run", *self.with_value("--clock", "re")), {"real"}),
                 (("run", "--threads", ""), {"device", "auto"}),
                 (("run", "--faults", "flapping-l"), {"flapping-link"}),

@@ -77,7 +77,7 @@ static void sleep__timed_device_is_stepped_on_time(void)
         struct emu_thread *thread;
 
         emu_dev_signal_remote(&c.dev, EMU_EVENT_DATA, 1);
-        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread, worker, "worker-test"), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread, worker, NULL, "worker-test"), 0);
         CU_ASSERT_TRUE(reaches(&c.woke, 20)); /* it does not stay awake until then */
         emu_thread_stop(thread);
         CU_ASSERT_EQUAL(atomic_load(&c.events), 1);
@@ -136,7 +136,7 @@ static void sleep__signalled_device_is_stepped(void)
             worker[w] = worker_with(&c[w], EMU_CLOCK_RAW, poll_next[i]);
         c[0].peer = &c[1];
         for (uint32_t w = 0; w < 2; w++)
-            CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[w], worker[w], "worker-test"), 0);
+            CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[w], worker[w], NULL, "worker-test"), 0);
         for (uint32_t n = 1; n <= ROUNDS; n++) {
             if (test_random(&random) % 2)
                 usleep((useconds_t)(test_random(&random) % 300));

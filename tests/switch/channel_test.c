@@ -1712,7 +1712,7 @@ static void raw_threads(uint32_t packets, bool early)
     for (uint32_t n = 0; n < w.nodes; n++)
         emu_dev_signal_remote(&w.node[n]->dev, EMU_EVENT_DATA, 1);
     for (uint32_t i = 0; i < 2; i++)
-        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&w.thread[i], w.worker[i], "channel-test"), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&w.thread[i], w.worker[i], NULL, "channel-test"), 0);
     while (got != before) {
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         before = got;

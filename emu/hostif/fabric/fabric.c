@@ -27,14 +27,17 @@
 
 /* Times in this memory are never rebased (clock.h), so undo the rebases in the clock's origin. */
 static void hostif_shared_init(struct emu_hostif_shared *shared, const struct emu_hostif *hostif,
-                               bool timed, bool device_threads, const struct emu_clock *clock)
+                               bool device_threads, const struct emu_clock *clock)
 {
     shared->magic = EMU_HOSTIF_MAGIC;
     shared->version = EMU_HOSTIF_VERSION;
     shared->slots = EMU_HOSTIF_SLOTS;
     shared->node = hostif->node;
     shared->nodes = hostif->nodes;
-    shared->timed = timed;
+    shared->timed = clock->mode != EMU_CLOCK_RAW;
+    shared->simulated = clock->mode == EMU_CLOCK_VIRTUAL;
+    atomic_init(&shared->sim.now_ps, hostif->sim_now_ps);
+    atomic_init(&shared->sim.reached_ps, hostif->sim_now_ps);
     shared->device_threads = device_threads;
     shared->origin_ns = clock->origin_ns - clock->rebased_ps / 1000u;
     shared->nic_send_ps = hostif->profile->nic_send_ps;
@@ -45,8 +48,8 @@ static void hostif_shared_init(struct emu_hostif_shared *shared, const struct em
     atomic_init(&shared->down_tail, hostif->up_head);
 }
 
-int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool timed,
-                      bool device_threads, const struct emu_clock *clock, int *memfd)
+int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool device_threads,
+                      const struct emu_clock *clock, int *memfd)
 {
     struct emu_hostif *hostif = malloc(sizeof *hostif);
     int err;
@@ -69,7 +72,7 @@ int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bo
         err = -errno;
         goto close_bell;
     }
-    hostif_shared_init(hostif->shared, hostif, timed, device_threads, clock);
+    hostif_shared_init(hostif->shared, hostif, device_threads, clock);
     if (hostif->mcast_buf)
         emu_mcast_buf_hold(hostif->mcast_buf);
     *ret = hostif;
@@ -217,12 +220,21 @@ static uint64_t hostif_due(const struct emu_hostif *hostif, uint64_t due_ps, uin
     return ahead_ps < -(int64_t)least_ps ? now_ps : now_ps + (uint64_t)ahead_ps;
 }
 
+/* Clock virtual: limit a departure to times that are still to be simulated. */
+static uint64_t hostif_not_past(const struct emu_hostif *hostif, uint64_t depart_ps)
+{
+    if (depart_ps < hostif->sim_least_ps)
+        depart_ps = hostif->sim_least_ps;
+    return depart_ps < EMU_LAST_PS ? depart_ps : EMU_LAST_PS;
+}
+
 /* Return when a segment leaves: after @due_ps, and when the wire is free and a credit is there. */
 static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *hdr, uint64_t due_ps,
                               uint64_t now_ps, uint32_t *born_ns)
 {
     const struct emu_profile *profile = hostif->profile;
-    uint64_t depart_ps = hostif_due(hostif, due_ps, now_ps);
+    bool simulated = hostif->dev->worker->clock.mode == EMU_CLOCK_VIRTUAL;
+    uint64_t depart_ps = simulated ? due_ps : hostif_due(hostif, due_ps, now_ps);
     uint64_t credit_ps;
 
     *born_ns = (uint32_t)(depart_ps / 1000u);
@@ -232,6 +244,8 @@ static uint64_t hostif_depart(struct emu_hostif *hostif, const struct emu_hdr *h
         hostif->credits->at_ps[(hostif->credits->first + hostif->batch_end) % EMU_XPOINT_MAX];
     if (depart_ps < credit_ps)
         depart_ps = credit_ps;
+    if (simulated)
+        depart_ps = hostif_not_past(hostif, depart_ps);
     hostif->up_busy_ps = depart_ps + emu_wire_ps(profile, hdr);
     return depart_ps;
 }

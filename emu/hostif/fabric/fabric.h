@@ -75,6 +75,12 @@ struct emu_hostif {
     uint32_t batch_end;  /* one past the last segment in batch[] */
     struct emu_entry batch[EMU_HOSTIF_BATCH];
 
+    /* Clock virtual, owned by the thread that advances the time (emu/worker/lockstep.h). */
+    uint32_t sim_seen;     /* waits of the process that this thread has seen */
+    uint32_t sim_ended;    /* waits of the process that have ended */
+    uint64_t sim_now_ps;   /* end of the last wait: the process's local time is not earlier */
+    uint64_t sim_least_ps; /* earliest departure that a post can have */
+
     /* Owned by the worker: out of the fabric. */
     uint32_t down_tail;   /* segments written */
     uint32_t down_head;   /* checked copy of the process's head */
@@ -99,6 +105,8 @@ struct emu_hostif {
     _Atomic uint64_t delivered;
     _Atomic uint64_t bad;  /* invalid segments that were dropped, and impossible indexes */
     _Atomic uint64_t dead; /* segments dropped because the process was cut off */
+    /* clock virtual: posts whose time had been simulated already, and which were posted later */
+    _Atomic uint64_t late_posts;
     struct emu_hostif_times times;
     _Atomic uint32_t stuck; /* 1 while a segment waits for space */
 
@@ -121,8 +129,8 @@ void *emu_hostif_memory(const char *name, size_t bytes, int seals, int *memfd);
  * emu_hostif_create - allocate a host interface with the fields of @init. All its indexes begin at
  * init->up_head. The caller owns *@memfd; the interface owns its bell.
  */
-int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool timed,
-                      bool device_threads, const struct emu_clock *clock, int *memfd);
+int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bool device_threads,
+                      const struct emu_clock *clock, int *memfd);
 void emu_hostif_destroy(struct emu_hostif *hostif, struct emu_pool_cache *cache);
 
 /**

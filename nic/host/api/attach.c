@@ -212,11 +212,12 @@ static const char *node_given(void)
     return node && *node ? node : NULL;
 }
 
-static bool thread_wanted(void)
+/* In simulated time all steps must be at a time that does not depend on the host's scheduling. */
+static bool thread_wanted(const struct fabemu *fab)
 {
     const char *text = getenv("FABEMU_ADAPTER_THREAD");
 
-    return !text || strcmp(text, "0") != 0;
+    return !fab->simulated && (!text || strcmp(text, "0") != 0);
 }
 
 /*
@@ -297,12 +298,14 @@ static int attach_new(struct fabemu **ret, const char *path)
     fab->apart = nic_control_in_other_session(control);
     fab->path = strdup(path);
     err = fab->path ? 0 : -ENOMEM;
+    nic_sim_begin(fab);
     if (!err)
         err = nic_control_watch(control, fab, attach_event);
-    if (!err && thread_wanted())
+    if (!err && thread_wanted(fab))
         err = nic_thread_start(&fab->thread, fab);
     if (err) {
         nic_control_detach(control, 0);
+        nic_sim_end(fab);
         nic_close(fab);
         return nic_fail(err, "cannot start the adapter's threads: %s%s", strerror(-err),
                         nic_remedy(err));
@@ -422,6 +425,7 @@ void fabemu_detach(struct fabemu *fab)
      * ended.
      */
     nic_control_detach(fab->control, goodbyes_late);
+    nic_sim_end(fab);
     nic_thread_stop(fab->thread);
     nic_close(fab);
 }

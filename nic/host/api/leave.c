@@ -135,7 +135,7 @@ void nic_leave_begin(struct fabemu *fab)
     fab->leaving = true;
     fab->disconnect_gap_ns = DISCONNECT_FIRST_NS;
     fab->disconnect_ns = 0;
-    fab->disconnect_began_ns = emu_now_ns();
+    fab->disconnect_began_ns = nic_now_ns(fab);
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
         struct nic_peer *peer = &fab->peers[node];
 
@@ -148,7 +148,7 @@ void nic_leave_begin(struct fabemu *fab)
 
 bool nic_leave_step(struct fabemu *fab)
 {
-    uint64_t now = emu_now_ns();
+    uint64_t now = nic_now_ns(fab);
     bool ask = now >= fab->disconnect_ns, done = true;
 
     assert(fab->locked && fab->leaving);
@@ -197,7 +197,7 @@ static bool peer_is_unconfirmed(const struct fabemu *fab, const struct nic_peer 
 
 static uint32_t leave_report(const struct fabemu *fab, uint64_t began_ns)
 {
-    unsigned long long ms = (emu_now_ns() - began_ns) / 1000000u;
+    unsigned long long ms = (nic_now_ns(fab) - began_ns) / 1000000u;
     uint32_t unconfirmed = 0;
 
     for (uint32_t node = 0; node < fab->info.nodes; node++) {
@@ -226,7 +226,7 @@ static uint32_t leave_report(const struct fabemu *fab, uint64_t began_ns)
 static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t starved_ns,
                           uint64_t limit_ns)
 {
-    uint64_t now_ns = emu_now_ns(), passed_ns = now_ns - began_ns;
+    uint64_t now_ns = nic_now_ns(fab), passed_ns = now_ns - began_ns;
     uint64_t starved_now_ns = emu_hostif_nic_starved(&fab->hostif, now_ns);
 
     starved_ns = starved_now_ns > starved_ns ? starved_now_ns - starved_ns : 0;
@@ -235,7 +235,7 @@ static bool leave_is_over(const struct fabemu *fab, uint64_t began_ns, uint64_t 
 
 uint32_t nic_leave(struct fabemu *fab, uint64_t limit_ns)
 {
-    uint64_t began = emu_now_ns(), starved = emu_hostif_nic_starved(&fab->hostif, began);
+    uint64_t began = nic_now_ns(fab), starved = emu_hostif_nic_starved(&fab->hostif, began);
     uint32_t unconfirmed, moved, seen;
     unsigned idle = 0;
     bool done = false;

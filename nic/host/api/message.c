@@ -307,7 +307,7 @@ static void inject_prepare_retry(struct fabemu *fab, struct nic_peer *peer,
     fab->offer.tag = send->tag;
     fab->offer.bytes = send->op.bytes;
     if (!peer->open ||
-        (!nic_peer_window(peer) && emu_now_ns() - peer->hello_began_ns >= fab->watch_gap_ns))
+        (!nic_peer_window(peer) && nic_now_ns(fab) - peer->hello_began_ns >= fab->watch_gap_ns))
         nic_peer_connect(fab, peer);
 }
 

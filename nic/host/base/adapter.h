@@ -32,7 +32,11 @@
 #include "emu/hostif/pending.h"
 #include "emu/packet/seg.h"
 #include "emu/util/list.h"
+#include "emu/util/now.h"
+#include "emu/util/random.h"
+#include "nic/clock.h"
 #include "nic/fabemu.h"
+#include "nic/host/base/base.h"
 
 #define NIC_GROUP_BUCKETS 256u
 /* ids kept of groups that were broken when this process left them, to recognise late segments */
@@ -92,6 +96,14 @@ struct nic_transport {
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
 
+/* Clock virtual: how this process's local time advances (progress/simtime.c). */
+struct nic_sim {
+    struct fabemu_clock clock; /* what the program sees as the time */
+    pthread_t owner;           /* the thread that sleeps in simulated time, and pays for reads */
+    pthread_mutex_t turn;      /* one thread polls or waits at a time; taken before the lock */
+    _Atomic uint32_t empty;    /* polls in a row that found nothing */
+};
+
 struct fabemu {
     pthread_mutex_t lock;
     struct emu_hostif_nic hostif;
@@ -127,7 +139,9 @@ struct fabemu {
     uint64_t disconnect_ns, disconnect_gap_ns;
     uint64_t disconnect_began_ns; /* when this process first sent NIC_DISCONNECT_ASK to its peers */
 
-    bool timed; /* written once: the clock is real or virtual, not raw */
+    bool timed;         /* written once: the clock is real or virtual, not raw */
+    bool simulated;     /* written once: the clock is virtual */
+    struct nic_sim sim; /* clock virtual */
     /* written once: the environment has set the traffic class (api/attach.c) */
     bool tclass_given;
     /* written once: the fabric is in another session (setsid(2)), so a yield does not let it run */
@@ -242,6 +256,29 @@ struct fabemu {
 static inline bool nic_is_defunct(const struct fabemu *fab)
 {
     return atomic_load_explicit(&fab->defunct, memory_order_relaxed);
+}
+
+/** nic_now_ns - the time of protocol timers: the host's, or on clock virtual the local time. */
+static inline uint64_t nic_now_ns(const struct fabemu *fab)
+{
+    const _Atomic uint64_t *now_ps = &fab->hostif.shared->sim.now_ps;
+
+    return fab->simulated ? atomic_load_explicit(now_ps, memory_order_relaxed) / 1000u
+                          : emu_now_ns();
+}
+
+/** nic_random_of - a random number; on clock virtual one that depends on node and time only. */
+static inline uint64_t nic_random_of(const struct fabemu *fab)
+{
+    return fab->simulated ? emu_spread(nic_now_ns(fab) + ((uint64_t)fab->info.node << 44))
+                          : nic_random();
+}
+
+/** nic_ready - clock virtual: let simulated time begin as far as this process is concerned. */
+static inline void nic_ready(struct fabemu *fab)
+{
+    if (fab->simulated)
+        atomic_store_explicit(&fab->hostif.shared->sim.ready, 1, memory_order_relaxed);
 }
 
 #endif

@@ -10,7 +10,9 @@
 
 static void nic_clock(struct fabemu *fab)
 {
-    if (fab->timed)
+    if (fab->simulated)
+        fab->now_ps = atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);
+    else if (fab->timed)
         fab->now_ps = (emu_now_ns() - fab->hostif.shared->origin_ns) * 1000;
 }
 
@@ -18,6 +20,7 @@ void nic_lock(struct fabemu *fab)
 {
     pthread_mutex_lock(&fab->lock);
     fab->locked = true;
+    atomic_store_explicit(&fab->sim.empty, 0, memory_order_relaxed);
     nic_clock(fab);
 }
 
@@ -91,6 +94,7 @@ int nic_post(struct fabemu *fab, struct nic_post *post)
     int err = 0;
 
     nic_lock(fab);
+    nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);
     if (req->after)
         nic_event_arm(fab, nic_event_of(req->after), post);

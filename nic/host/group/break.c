@@ -157,14 +157,14 @@ static void group_probed(struct fabemu_group *g)
 {
     uint64_t gap = g->fab->watch_gap_ns;
 
-    g->probe_ns = emu_now_ns() + gap + nic_random() % (gap + 1);
+    g->probe_ns = nic_now_ns(g->fab) + gap + nic_random_of(g->fab) % (gap + 1);
 }
 
 static void group_probe(struct fabemu_group *g)
 {
     struct emu_seg *seg;
 
-    if (g->probing || emu_now_ns() < g->probe_ns ||
+    if (g->probing || nic_now_ns(g->fab) < g->probe_ns ||
         (emu_list_empty(&g->ops) && emu_list_empty(&g->in_engine) && emu_list_empty(&g->again)))
         return;
     seg = nic_group_claim(g, EMU_MULTICAST | EMU_NOTIFY, 0);

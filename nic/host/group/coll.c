@@ -216,7 +216,7 @@ int fabemu_register_symmetric(struct fabemu_group *g, void *addr, size_t bytes, 
     nic_unlock(g->fab);
     if (err)
         return err;
-    c.agree[0] = nic_random();
+    c.agree[0] = nic_random_of(g->fab);
     c.agree[1] = bytes;
     c.agree[2] = ~(uint64_t)bytes;
     c.in = (const uint8_t *)posted->agree;

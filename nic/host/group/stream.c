@@ -183,7 +183,7 @@ static void coll_count(const struct fabemu_group *g, const struct nic_coll *c)
     struct emu_hostif_shared *shared = g->fab->hostif.shared;
     struct emu_comm_cell *cell =
         &shared->comm.cell[EMU_COMM_NETWORK][c->kind - EMU_MULTICAST][emu_comm_size(c->bytes)];
-    uint64_t now_ns = c->began_ns ? emu_now_ns() : 0;
+    uint64_t now_ns = c->began_ns ? nic_now_ns(g->fab) : 0;
 
     emu_comm_called(cell, c->bytes);
     if (!now_ns)
@@ -469,7 +469,7 @@ static void coll_draw(struct fabemu_group *g, struct nic_coll *c)
     c->draw = emu_comm_draw((*calls)++);
     if (c->draw.timed ||
         atomic_load_explicit(&g->fab->hostif.shared->watched, memory_order_relaxed))
-        c->began_ns = emu_now_ns();
+        c->began_ns = nic_now_ns(g->fab);
 }
 
 void nic_stream_add(struct fabemu_group *g, struct nic_coll *c)

@@ -73,7 +73,7 @@ static void condition_back_off(struct nic_condition *condition)
     condition->op.state = NIC_OP_QUEUED;
     emu_list_add(&g->again, &condition->op.post.link);
     if (emu_list_empty(&fab->again))
-        fab->again_ns = emu_now_ns() + AGAIN_NS;
+        fab->again_ns = nic_now_ns(fab) + AGAIN_NS;
     if (!emu_listed(&g->backing_off))
         emu_list_add(&fab->again, &g->backing_off);
 }
@@ -252,7 +252,7 @@ uint32_t nic_word_again(struct fabemu *fab)
     const struct emu_list *last = fab->again.prev;
     uint32_t sent = 0;
 
-    if (emu_now_ns() < fab->again_ns)
+    if (nic_now_ns(fab) < fab->again_ns)
         return 0;
     /* a group whose conditionals are still false enters the list again, behind the last one */
     for (bool more = !emu_list_empty(&fab->again); more;) {

@@ -123,7 +123,7 @@ void nic_peer_break(struct fabemu *fab, struct nic_peer *peer)
     uint64_t incarnation = peer->incarnation;
     uint32_t before = fab->completions;
 
-    peer->broke_ns = emu_now_ns();
+    peer->broke_ns = nic_now_ns(fab);
     nic_peer_count_break(fab, peer->node);
     senders_mark(fab, peer);
     nic_peer_fail_queue(fab, peer, -EHOSTUNREACH);

@@ -50,7 +50,7 @@ void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want)
 
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
 {
-    uint64_t now = emu_now_ns();
+    uint64_t now = nic_now_ns(fab);
 
     if (emu_listed(&peer->connect))
         return;
@@ -193,7 +193,7 @@ static void peer_hello_again(struct fabemu *fab, struct nic_peer *peer, uint64_t
 
 void nic_peer_connect_again(struct fabemu *fab)
 {
-    uint64_t now = emu_now_ns(), away_ns;
+    uint64_t now = nic_now_ns(fab), away_ns;
     struct emu_list *at = fab->connecting.next, *next;
 
     if (now < fab->hello_scan_ns)
@@ -307,7 +307,7 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 static bool hello_is_premature(struct fabemu *fab, struct nic_peer *peer,
                                const struct nic_wire_hello *hello)
 {
-    uint64_t now = emu_now_ns();
+    uint64_t now = nic_now_ns(fab);
 
     if (fab->transport.reports_delivery || !peer->incarnation ||
         !epoch_before(peer->epoch, hello->epoch))

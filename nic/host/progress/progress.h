@@ -52,6 +52,20 @@ void nic_receive_resume(struct fabemu *fab);
  */
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 
+/* --- simtime.c: clock virtual ------------------------------------------------------- */
+
+/**
+ * nic_sim_begin - begin to use simulated time, if the fabric has it. If libfabemu-clock is loaded,
+ * the program's clocks follow the local time. Other threads must not use the adapter yet.
+ * nic_sim_end - undo it.
+ */
+void nic_sim_begin(struct fabemu *fab);
+void nic_sim_end(struct fabemu *fab);
+/** nic_sim_poll - nic_poll_app() on clock virtual. Lock: not held; so is the next one. */
+uint32_t nic_sim_poll(struct fabemu *fab);
+/** nic_sim_pause - wait until a segment arrives, for at most 10 ms. */
+void nic_sim_pause(struct fabemu *fab);
+
 /* --- watch.c, pending.c: the lock is held ------------------------------------------- */
 
 #define NIC_WATCH_NS 1000000000u /* interval of nic_watch() */

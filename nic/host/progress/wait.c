@@ -41,7 +41,10 @@ static void nic_nap(const struct fabemu *fab, uint32_t seen_tail, uint64_t most_
 
 void nic_sleep(struct fabemu *fab, uint32_t seen_tail)
 {
-    nic_nap(fab, seen_tail, NIC_SLEEP_NS);
+    if (fab->simulated)
+        nic_sim_pause(fab);
+    else
+        nic_nap(fab, seen_tail, NIC_SLEEP_NS);
 }
 
 /*
@@ -66,6 +69,8 @@ void fabemu_idle(const struct fabemu *fab, unsigned rounds)
         unsigned polls;     /* polls since the last sleep, or since the thread last computed */
     } since;
 
+    if (fab->simulated)
+        return; /* nic_sim_poll() has waited */
     if (emu_wait_round(rounds, nic_is_oversubscribed(fab)) == EMU_WAIT_AGAIN) {
         misses = 0;
         since.left_ns = 0;
@@ -115,7 +120,7 @@ int fabemu_wait(struct fabemu *fab, struct fabemu_req *req)
             return nic_fail_defunct();
         if (nic_poll_app(fab))
             idle = 0;
-        else if (fabemu_req_status(req) == FABEMU_PENDING &&
+        else if (!fab->simulated && fabemu_req_status(req) == FABEMU_PENDING &&
                  emu_wait_round(idle++, nic_is_oversubscribed(fab)) == EMU_WAIT_SLEEP)
             wait_sleep(fab, req);
     }

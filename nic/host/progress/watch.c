@@ -47,7 +47,7 @@ static bool peer_is_awaited(const struct nic_peer *peer)
 
 void nic_watch(struct fabemu *fab)
 {
-    uint64_t now = emu_now_ns();
+    uint64_t now = nic_now_ns(fab);
 
     if (now < fab->watch_ns)
         return;

@@ -470,7 +470,7 @@ static void hostif_full_ns__counts_the_time_without_space(void)
     memset(&dev, 0, sizeof dev);
     emu_dev_init(&dev, worker, no_step);
     init.dev = &dev;
-    CU_ASSERT_EQUAL_FATAL(emu_hostif_create(&hostif, &init, true, false, &clock, &memfd), 0);
+    CU_ASSERT_EQUAL_FATAL(emu_hostif_create(&hostif, &init, false, &clock, &memfd), 0);
     worker->now_ps = EMU_REBASE_BY_PS + 1000000;
     CU_ASSERT_EQUAL(emu_hostif_room(hostif), EMU_HOSTIF_SLOTS);
     CU_ASSERT_EQUAL(emu_hostif_full_ns(hostif, worker->now_ps), 0);

@@ -38,7 +38,8 @@ static bool is_up(const struct duo *h)
 static void threads_start(struct duo *h, struct emu_thread **thread)
 {
     for (uint32_t host = 0; host < 2; host++)
-        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[host], h->host[host].worker, "host"), 0);
+        CU_ASSERT_EQUAL_FATAL(emu_thread_start(&thread[host], h->host[host].worker, NULL, "host"),
+                              0);
     CU_ASSERT_TRUE_FATAL(is_up(h));
 }
 

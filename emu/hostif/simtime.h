@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * simtime.h - clock virtual: how a process takes part in simulated time.
+ *
+ * A process has a *local time*, which it advances itself: by the cost of its calls, and by waiting.
+ * At each moment it either *runs* or *waits*. While it runs, the fabric simulates no event that a
+ * segment posted at the local time could still affect. A process that waits has named the latest
+ * time at which its wait ends. The fabric ends the wait at the arrival of the next segment for the
+ * process or at that time, whichever is earlier, and only after it has simulated all events up to
+ * then. So a process that continues after a wait finds all segments that have arrived by its local
+ * time, and results do not depend on the speed of the host.
+ *
+ * The fabric believes these words only as far as they concern their own process. A process that
+ * names a wrong time is itself late, or its posts count as posted at the time that the fabric has
+ * reached.
+ */
+#ifndef EMU_SIMTIME_H
+#define EMU_SIMTIME_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "emu/util/alloc.h"
+
+#define EMU_SIMTIME_CHECK_NS 50000000u /* host time after which emu_hostif_nic_await() returns */
+
+/* Part of a host interface. All times are in ps; EMU_NEVER: no limit. */
+struct emu_simtime {
+    /* Written by the process. */
+    alignas(EMU_LINE) _Atomic uint64_t now_ps; /* its local time */
+    _Atomic uint64_t until_ps;                 /* when its last wait ends at the latest */
+    _Atomic uint32_t begun;                    /* number of waits begun, free-running */
+    _Atomic uint32_t ready;                    /* 1: simulated time may begin for this process */
+
+    /* Written by the fabric. */
+    alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */
+    _Atomic uint64_t end_ps;                  /* time at which the last wait ended */
+    _Atomic uint64_t reached_ps; /* all segments that arrive by then are in the down ring */
+    /* CLOCK_MONOTONIC and CLOCK_REALTIME of the host when simulated time began; 0: it has not */
+    _Atomic uint64_t base_ns, base_real_ns;
+};
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lockstep.c - advance simulated time together with processes. A process either *runs* or *waits*.
+ * Labels of orderings are Z (docs/ORDERING.md).
+ */
+#include "emu/worker/lockstep.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "emu/dev/rcu.h"
+#include "emu/hostif/fabric/fabric.h"
+#include "emu/util/alloc.h"
+#include "emu/util/now.h"
+#include "emu/worker/windows.h"
+#include "emu/worker/worker.h"
+
+/*
+ * If all processes wait and no event is left, something outside the fabric must happen next, such
+ * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
+ * this host time, at an unchanged local time.
+ */
+#define LOCKSTEP_OUTSIDE_NS 1000000u
+
+struct emu_lockstep {
+    struct emu_windows *windows;
+    struct emu_worker **worker;
+    uint32_t workers;
+    uint64_t lookahead_ps;
+    uint64_t reached_ps;            /* all events up to this time have been simulated */
+    bool hold;                      /* time has not begun, since not all processes are ready */
+    bool complete;                  /* all processes have attached: emu_lockstep_complete() */
+    uint64_t base_ns, base_real_ns; /* the host's clocks when time began; 0: it has not */
+    bool all_wait;                  /* in the last pass no process was running, or time was held */
+};
+
+/* Call @each for all host interfaces of all workers. */
+#define each_hostif(lockstep, list, i)                                                      \
+    for (uint32_t w_ = 0; w_ < (lockstep)->workers; w_++)                                   \
+        for (const struct emu_hostif_list *list = hostifs_of((lockstep)->worker[w_]); list; \
+             list = NULL)                                                                   \
+            for (uint32_t i = 0; i < list->count; i++)
+
+static const struct emu_hostif_list *hostifs_of(const struct emu_worker *worker)
+{
+    return atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 pairs with E2 */
+}
+
+static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
+{
+    return a_ps < b_ps ? a_ps : b_ps;
+}
+
+static uint64_t later(uint64_t a_ps, uint64_t b_ps)
+{
+    return a_ps > b_ps ? a_ps : b_ps;
+}
+
+/* Return the sum of two times, or EMU_NEVER. */
+static uint64_t after(uint64_t at_ps, uint64_t by_ps)
+{
+    return at_ps < EMU_NEVER - by_ps ? at_ps + by_ps : EMU_NEVER;
+}
+
+/* Return when the oldest segment that the process has not read arrived; EMU_NEVER: none. */
+static uint64_t unread_ps(const struct emu_hostif *hostif)
+{
+    const struct emu_hostif_shared *shared = hostif->shared;
+    uint32_t head = atomic_load_explicit(&shared->down_head, memory_order_acquire); /* X3: Y4 */
+
+    if (head == hostif->down_published)
+        return EMU_NEVER;
+    return shared->down_ps[emu_hostif_slot_at(head, hostif->down_shift)];
+}
+
+/* Return the time from the departure of a segment until it reaches the device. */
+static uint64_t cable_ps(const struct emu_hostif *hostif)
+{
+    return hostif->profile->channel_ps + hostif->profile->switch_ps;
+}
+
+/*
+ * Return until which time the fabric may be simulated while the process runs at @now_ps: its next
+ * post reaches the device only after that.
+ */
+static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
+{
+    return after(now_ps, hostif->profile->nic_send_ps + cable_ps(hostif) - 1);
+}
+
+/* Return when the wait of @hostif's process ends. */
+static uint64_t wait_end_ps(const struct emu_hostif *hostif)
+{
+    const struct emu_simtime *sim = &hostif->shared->sim;
+    uint64_t now_ps =
+        later(atomic_load_explicit(&sim->now_ps, memory_order_relaxed), hostif->sim_now_ps);
+    uint64_t until_ps = atomic_load_explicit(&sim->until_ps, memory_order_relaxed);
+
+    return later(now_ps, earlier(until_ps, unread_ps(hostif)));
+}
+
+/* Z5 pairs with Z6: a process whose wait ends sees all segments that have arrived. */
+static void end_wait(struct emu_hostif *hostif, uint64_t at_ps)
+{
+    struct emu_simtime *sim = &hostif->shared->sim;
+
+    hostif->sim_now_ps = at_ps;
+    hostif->sim_ended = hostif->sim_seen;
+    atomic_store_explicit(&sim->end_ps, at_ps, memory_order_relaxed);
+    atomic_store_explicit(&sim->ended, hostif->sim_ended, memory_order_release); /* Z5 */
+    syscall(SYS_futex, &sim->ended, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/*
+ * Return until which time the fabric may be simulated as far as this process is concerned. Ends its
+ * wait if that is over.
+ */
+static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif *hostif)
+{
+    struct emu_simtime *sim = &hostif->shared->sim;
+    uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_acquire); /* Z2: Z1 */
+
+    hostif->sim_seen = atomic_load_explicit(&sim->begun, memory_order_acquire); /* Z2: Z1 */
+    if (hostif->sim_seen == hostif->sim_ended) {
+        lockstep->all_wait = false;
+        return runs_until_ps(hostif, later(now_ps, hostif->sim_now_ps));
+    }
+    now_ps = wait_end_ps(hostif);
+    if (now_ps > lockstep->reached_ps || lockstep->hold)
+        return now_ps;
+    end_wait(hostif, now_ps);
+    lockstep->all_wait = false;
+    return runs_until_ps(hostif, now_ps);
+}
+
+/* Count new posts whose time has been simulated already. A correct process makes none. */
+static void count_late(struct emu_hostif *hostif, uint32_t first)
+{
+    const struct emu_hostif_shared *shared = hostif->shared;
+    uint32_t shift = atomic_load_explicit(&shared->up_shift, memory_order_relaxed); /* after X1 */
+
+    for (; first != hostif->up_polled; first++)
+        if (__atomic_load_n(&shared->up_ps[emu_hostif_slot_at(first, shift)], __ATOMIC_RELAXED) <
+            hostif->sim_least_ps)
+            emu_count(&hostif->late_posts, 1);
+}
+
+/* Signal new posts and new space to the devices, which then are stepped in the next window. */
+static void hostif_take_posts(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
+{
+    uint32_t polled = hostif->up_polled, read = hostif->down_polled;
+    uint64_t next_ps = lockstep->reached_ps + 1;
+
+    hostif->sim_least_ps = next_ps > cable_ps(hostif) ? next_ps - cable_ps(hostif) : 0;
+    emu_hostif_poll(hostif);
+    if (hostif->up_polled - polled <= EMU_HOSTIF_SLOTS)
+        count_late(hostif, polled);
+    if (hostif->up_polled != polled || hostif->down_polled != read)
+        emu_dev_wake(hostif->dev, lockstep->reached_ps + 1);
+}
+
+/* Publish what the window has written, and then the time that it has reached. */
+static void publish(struct emu_lockstep *lockstep, uint64_t reached_ps)
+{
+    for (uint32_t w = 0; w < lockstep->workers; w++)
+        if (lockstep->worker[w]->unnotified)
+            emu_hostif_notify_all(lockstep->worker[w], true);
+    lockstep->reached_ps = reached_ps;
+    each_hostif(lockstep, list, i) atomic_store_explicit(&list->hostif[i]->shared->sim.reached_ps,
+                                                         reached_ps, memory_order_release); /* Z5 */
+}
+
+void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
+{
+    struct emu_simtime *sim = &hostif->shared->sim;
+
+    atomic_store_explicit(&sim->base_real_ns, lockstep->base_real_ns, memory_order_relaxed);
+    atomic_store_explicit(&sim->base_ns, lockstep->base_ns, memory_order_release); /* Z7 */
+}
+
+/* Let time begin if all processes have attached and are ready. */
+static void begin_if_ready(struct emu_lockstep *lockstep)
+{
+    each_hostif(lockstep, list, i) if (!atomic_load_explicit(&list->hostif[i]->shared->sim.ready,
+                                                             memory_order_relaxed)) return;
+    lockstep->hold = false;
+    lockstep->base_ns = emu_now_ns();
+    lockstep->base_real_ns = emu_time_ns(CLOCK_REALTIME);
+    each_hostif(lockstep, list, i) emu_lockstep_tell_base(lockstep, list->hostif[i]);
+}
+
+bool emu_lockstep_pass(struct emu_lockstep *lockstep)
+{
+    uint64_t limit_ps = EMU_NEVER, next_ps;
+
+    if (lockstep->hold && lockstep->complete)
+        begin_if_ready(lockstep);
+    lockstep->all_wait = true;
+    each_hostif(lockstep, list, i)
+        limit_ps = earlier(limit_ps, hostif_limit_ps(lockstep, list->hostif[i]));
+    each_hostif(lockstep, list, i) hostif_take_posts(lockstep, list->hostif[i]);
+    lockstep->all_wait |= lockstep->hold;
+    if (lockstep->hold || limit_ps <= lockstep->reached_ps)
+        return false;
+    next_ps = emu_windows_next_ps(lockstep->windows);
+    if (next_ps == EMU_NEVER && limit_ps == EMU_NEVER)
+        return false;
+    if (next_ps <= limit_ps) {
+        limit_ps = earlier(limit_ps, after(next_ps, lockstep->lookahead_ps - 1));
+        emu_windows_advance(lockstep->windows, limit_ps);
+    }
+    publish(lockstep, earlier(limit_ps, EMU_LAST_PS));
+    return true;
+}
+
+/* Return whether a process has begun a wait since the last pass. */
+static bool wait_has_begun(const struct emu_lockstep *lockstep)
+{
+    each_hostif(lockstep, list, i) if (atomic_load_explicit(&list->hostif[i]->shared->sim.begun,
+                                                            memory_order_seq_cst) !=
+                                       list->hostif[i]->sim_seen) /* Z4 */
+        return true;
+    return false;
+}
+
+static void want_bells(const struct emu_lockstep *lockstep, uint32_t what)
+{
+    each_hostif(lockstep, list, i) atomic_exchange_explicit(&list->hostif[i]->shared->bell_wanted,
+                                                            what, memory_order_seq_cst); /* Z4 */
+}
+
+/* End all waits at their present local times, so that the processes poll something else. */
+static void poll_outside(struct emu_lockstep *lockstep)
+{
+    each_hostif(lockstep, list, i) if (list->hostif[i]->sim_seen != list->hostif[i]->sim_ended)
+        end_wait(list->hostif[i], later(list->hostif[i]->sim_now_ps,
+                                        atomic_load_explicit(&list->hostif[i]->shared->sim.now_ps,
+                                                             memory_order_relaxed)));
+}
+
+void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
+{
+    struct emu_worker *worker = lockstep->worker[0];
+
+    if (emu_wait_round((*rounds)++, atomic_load_explicit(&worker->oversubscribed,
+                                                         memory_order_relaxed)) != EMU_WAIT_SLEEP)
+        return;
+    atomic_exchange_explicit(&worker->asleep, 1, memory_order_seq_cst); /* W5 */
+    want_bells(lockstep, EMU_HOSTIF_RING_WAIT);
+    if (!wait_has_begun(lockstep) && !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {
+        emu_rcu_offline();
+        emu_waiter_sleep(worker->waiter, lockstep->all_wait ? LOCKSTEP_OUTSIDE_NS : UINT64_MAX);
+        emu_rcu_online();
+    }
+    atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
+    want_bells(lockstep, 0);
+    if (lockstep->all_wait && !wait_has_begun(lockstep))
+        poll_outside(lockstep);
+}
+
+void emu_lockstep_complete(struct emu_lockstep *lockstep)
+{
+    lockstep->complete = true;
+}
+
+uint64_t emu_lockstep_reached_ps(const struct emu_lockstep *lockstep)
+{
+    return lockstep->reached_ps;
+}
+
+int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,
+                        struct emu_worker **worker, uint32_t workers, uint64_t lookahead_ps)
+{
+    struct emu_lockstep *lockstep = emu_zeros(sizeof *lockstep);
+
+    if (!lockstep)
+        return -ENOMEM;
+    *lockstep = (struct emu_lockstep){.windows = windows,
+                                      .worker = worker,
+                                      .workers = workers,
+                                      .hold = true,
+                                      .lookahead_ps = lookahead_ps};
+    *ret = lockstep;
+    return 0;
+}
+
+void emu_lockstep_destroy(struct emu_lockstep *lockstep)
+{
+    free(lockstep);
+}

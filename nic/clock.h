@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clock.h - between libfabemu and libfabemu-clock, the library that `fabemu run --clock virtual`
+ * preloads into programs. libfabemu-clock replaces functions of the C library that read a clock or
+ * sleep. In a process that is attached to a fabric with simulated time, they use the process's
+ * local time.
+ */
+#ifndef NIC_CLOCK_H
+#define NIC_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/* The simulated clock of an attached process. All functions may be called by any thread. */
+struct fabemu_clock {
+    /* If simulated time has begun, set *@ret and return true. @id: a clock of wall time. */
+    bool (*read)(void *ctx, clockid_t id, struct timespec *ret);
+    /* Advance the local time by @ns. Returns false if the calling thread must sleep itself. */
+    bool (*sleep)(void *ctx, uint64_t ns);
+    void *ctx;
+};
+
+#define FABEMU_CLOCK_FOLLOW "fabemu_clock_follow"
+
+/** fabemu_clock_follow - use @clock, which stays the caller's; NULL: the host's clocks again. */
+typedef void fabemu_clock_follow_fn(const struct fabemu_clock *clock);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * simtime.c - clock virtual: how the local time of this process advances.
+ *
+ * A poll that finds nothing takes NIC_SIM_POLL_PS, and reading the clock takes NIC_SIM_READ_PS. A
+ * process that polls twice without success, and does nothing else in between, waits for its next
+ * segment. The wait has a limit that grows with each further poll, because a program may poll a
+ * limited number of times before it does something for which others wait. These rules use only the
+ * program's calls and simulated time, so results do not depend on the host.
+ */
+#include "nic/host/progress/progress.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define NIC_SIM_POLL_PS  50000u
+#define NIC_SIM_READ_PS  20000u
+#define NIC_SIM_FIRST_PS UINT64_C(10000000)    /* limit of the first wait: 10 us */
+#define NIC_SIM_MOST_PS  UINT64_C(10000000000) /* limit of any wait: 10 ms */
+
+static uint64_t local_ps(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);
+}
+
+static void spend(struct fabemu *fab, uint64_t ps)
+{
+    atomic_store_explicit(&fab->hostif.shared->sim.now_ps, local_ps(fab) + ps,
+                          memory_order_release); /* Z1 */
+}
+
+/* Return how many polls before this one found nothing, and count it as another one. */
+static uint32_t count_empty(struct fabemu *fab)
+{
+    return atomic_fetch_add_explicit(&fab->sim.empty, 1, memory_order_relaxed);
+}
+
+static void reset_empty(struct fabemu *fab)
+{
+    atomic_store_explicit(&fab->sim.empty, 0, memory_order_relaxed);
+}
+
+/* Wait until the fabric has simulated all events up to @until_ps, or until a segment arrives. */
+static void await(struct fabemu *fab, uint64_t until_ps)
+{
+    while (!emu_hostif_nic_await(&fab->hostif, until_ps))
+        if (nic_is_defunct(fab))
+            return;
+}
+
+/* Wait until the down ring has all segments that arrive by the local time. */
+static void await_present(struct fabemu *fab)
+{
+    const struct emu_simtime *sim = &fab->hostif.shared->sim;
+
+    if (atomic_load_explicit(&sim->reached_ps, memory_order_acquire) < local_ps(fab)) /* Z6 */
+        await(fab, local_ps(fab));
+}
+
+/* The limit of a wait. Each wait in a row is four times as long as the one before it. */
+static uint64_t limit_ps(const struct fabemu *fab, uint32_t waits)
+{
+    uint64_t most_ps = local_ps(fab) +
+                       (waits < 5 ? NIC_SIM_FIRST_PS << 2 * waits : NIC_SIM_MOST_PS);
+
+    if (!emu_list_empty(&fab->again) && fab->again_ns * 1000 < most_ps)
+        most_ps = fab->again_ns * 1000;
+    return most_ps;
+}
+
+static uint32_t poll_in_turn(struct fabemu *fab)
+{
+    uint32_t moved, empty;
+
+    await_present(fab);
+    moved = nic_poll(fab);
+    if (!moved) {
+        empty = count_empty(fab);
+        if (!empty) {
+            spend(fab, NIC_SIM_POLL_PS);
+            return 0;
+        }
+        await(fab, limit_ps(fab, empty - 1));
+        moved = nic_poll(fab);
+    }
+    if (moved)
+        reset_empty(fab);
+    return moved;
+}
+
+uint32_t nic_sim_poll(struct fabemu *fab)
+{
+    uint32_t moved;
+
+    pthread_mutex_lock(&fab->sim.turn);
+    moved = poll_in_turn(fab);
+    pthread_mutex_unlock(&fab->sim.turn);
+    return moved;
+}
+
+void nic_sim_pause(struct fabemu *fab)
+{
+    pthread_mutex_lock(&fab->sim.turn);
+    await(fab, local_ps(fab) + NIC_SIM_MOST_PS);
+    pthread_mutex_unlock(&fab->sim.turn);
+}
+
+/* Z8 pairs with Z7. */
+static bool has_begun(const struct fabemu *fab)
+{
+    return atomic_load_explicit(&fab->hostif.shared->sim.base_ns, memory_order_acquire); /* Z8 */
+}
+
+void fabemu_await_time(struct fabemu *fab)
+{
+    if (!fab->simulated)
+        return;
+    nic_ready(fab);
+    pthread_mutex_lock(&fab->sim.turn);
+    while (!has_begun(fab) && !nic_is_defunct(fab))
+        await(fab, local_ps(fab));
+    pthread_mutex_unlock(&fab->sim.turn);
+}
+
+/* --- the clocks of the program ------------------------------------------------------ */
+
+/* Other threads run when the host lets them, so they must not advance the local time. */
+static bool is_owner(const struct fabemu *fab)
+{
+    return pthread_equal(pthread_self(), fab->sim.owner);
+}
+
+static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
+{
+    struct fabemu *fab = ctx;
+    const struct emu_simtime *sim = &fab->hostif.shared->sim;
+    bool real = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE || id == CLOCK_TAI;
+    uint64_t ns;
+
+    if (nic_is_defunct(fab) || !has_begun(fab))
+        return false;
+    if (is_owner(fab)) {
+        spend(fab, NIC_SIM_READ_PS);
+        reset_empty(fab);
+    }
+    ns = local_ps(fab) / 1000 + atomic_load_explicit(real ? &sim->base_real_ns : &sim->base_ns,
+                                                     memory_order_relaxed); /* after Z8 */
+    *ret = (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    return true;
+}
+
+/* While the program sleeps, the adapter handles segments when they arrive. */
+static bool sleep_simulated(void *ctx, uint64_t ns)
+{
+    struct fabemu *fab = ctx;
+    uint64_t until_ps = local_ps(fab) + ns * 1000;
+
+    if (nic_is_defunct(fab) || !has_begun(fab) || !is_owner(fab))
+        return false;
+    reset_empty(fab);
+    pthread_mutex_lock(&fab->sim.turn);
+    while (local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
+        await(fab, until_ps);
+        nic_poll(fab);
+    }
+    pthread_mutex_unlock(&fab->sim.turn);
+    return true;
+}
+
+static void follow(const struct fabemu_clock *clock)
+{
+    void *symbol = dlsym(RTLD_DEFAULT, FABEMU_CLOCK_FOLLOW);
+    fabemu_clock_follow_fn *call;
+
+    if (!symbol)
+        return;
+    memcpy(&call, &symbol, sizeof call); /* C has no cast from void * to a function's address */
+    call(clock);
+}
+
+void nic_sim_begin(struct fabemu *fab)
+{
+    if (!fab->simulated)
+        return;
+    pthread_mutex_init(&fab->sim.turn, NULL);
+    fab->sim.owner = pthread_self();
+    fab->sim.clock = (struct fabemu_clock){read_clock, sleep_simulated, fab};
+    follow(&fab->sim.clock);
+}
+
+void nic_sim_end(struct fabemu *fab)
+{
+    if (!fab->simulated)
+        return;
+    follow(NULL);
+    pthread_mutex_destroy(&fab->sim.turn);
+}

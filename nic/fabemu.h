@@ -751,7 +751,8 @@ FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *wha
 
 /**
  * fabemu_atomic_array - as fabemu_atomic(), on each of @count elements of any size that follow each
- * other: 1 to fabemu_atomic_most(). Each change is atomic, but not all of them together. The
+ * other: 1 to fabemu_atomic_most(), or up to 1 GiB of elements if the operation has an operand, no
+ * value to compare with, and no result. Each change is atomic, but not all of them together. The
  * operand, the value to compare with and the result are arrays of @count elements. The arrays of
  * operands and of values to compare with must stay unchanged until @req completes. If the peer
  * refuses one element, it changes none. Errors: -EMSGSIZE, @count is too large.

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ATOMICS_MOST (1u << 20) /* bytes of the elements of one part */
+
 /* 1 + the operation of fabemu.h, or 0; indexed by Open MPI's number. */
 static const uint8_t ops[OMPI_OP_BASE_FORTRAN_OP_MAX + 1] = {
     [OMPI_OP_BASE_FORTRAN_SUM] = 1 + FABEMU_ATOMIC_ADD,
@@ -103,18 +105,22 @@ static void post_atomics(const struct accumulate *a, struct osc_fabemu_call *cal
     struct osc_fabemu_pieces pieces;
 
     most = fabemu_atomic_most(a->fab_op, a->fab_type);
+    if (out && !in && !a->compare)
+        most = ATOMICS_MOST / element;
     osc_fabemu_pieces_begin(&pieces, &a->its);
     while (osc_fabemu_pieces_next(&pieces, &what.offset, &bytes)) {
         for (size_t left = bytes / element, count; left; left -= count) {
             struct osc_fabemu_part *part = osc_fabemu_part(call);
+            bool single;
             int err;
 
             count = left < most ? left : most;
             what.operand = out;
             what.result = in;
-            err = count == 1 && element <= sizeof(uint64_t)
-                      ? fabemu_atomic(a->w->fab, &what, &part->req)
-                      : fabemu_atomic_array(a->w->fab, &what, count, &part->req);
+            single = count == 1 && element <= sizeof(uint64_t);
+            part->borrows = in || (!single && !call->out);
+            err = single ? fabemu_atomic(a->w->fab, &what, &part->req)
+                         : fabemu_atomic_array(a->w->fab, &what, count, &part->req);
             osc_fabemu_part_posted(part, err);
             what.offset += count * element;
             out = out ? out + count * element : NULL;

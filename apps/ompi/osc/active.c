@@ -147,8 +147,12 @@ static int complete(ompi_win_t *win)
         if (osc_fabemu_in_order(w, w->starters[i]))
             rc = notify(w, w->starters[i]);
     for (int i = 0; i < w->starters_count; i++) {
-        int rank = w->starters[i], one = osc_fabemu_drain(w, rank, "MPI_Win_complete");
+        int rank = w->starters[i], one = OMPI_SUCCESS;
 
+        if (w->peer[rank].started || !osc_fabemu_is_local(w, rank))
+            one = osc_fabemu_drain(w, rank, "MPI_Win_complete");
+        else if (osc_fabemu_is_lost(w, rank))
+            one = osc_fabemu_fails(w, "MPI_Win_complete", rank);
         if (!one && w->peer[rank].started)
             one = notify(w, rank);
         w->peer[rank].started = false;

@@ -10,6 +10,8 @@
  * A flush waits for the puts, gets and atomics that are on their way. These end with an error if
  * the target has died or cannot be reached, or if the network has dropped one of their segments for
  * good. From then on the target is *lost*: all calls that involve it return MPI_ERR_OTHER.
+ * MPI_Win_complete waits only for parts that borrow memory of the program. The next call that
+ * waits for the target reports an error of the others.
  *
  * Thread: any, with MPI_THREAD_MULTIPLE. Each window has a lock, which is never held while a call
  * waits or while Open MPI completes a request.
@@ -49,7 +51,12 @@ struct osc_fabemu_place {
     uint32_t unit; /* displacement unit */
 };
 
-enum osc_fabemu_lock { OSC_FABEMU_UNLOCKED, OSC_FABEMU_SHARED, OSC_FABEMU_EXCLUSIVE };
+enum osc_fabemu_lock {
+    OSC_FABEMU_UNLOCKED,
+    OSC_FABEMU_LOCKING, /* MPI_Win_lock_all: a thread is taking the lock at its first access */
+    OSC_FABEMU_SHARED,
+    OSC_FABEMU_EXCLUSIVE
+};
 
 /* A part of a call that is on its way, and the call: see transfer.c. */
 struct osc_fabemu_part;
@@ -64,6 +71,7 @@ struct osc_fabemu_peer {
     uint64_t sent;      /* parts that were ever appended to this list */
     uint64_t ended;     /* parts that were ever removed from it */
     unsigned unordered; /* parts in it that are unordered */
+    unsigned borrows;   /* parts in it that borrow memory of the program */
 
     _Atomic bool lost; /* an operation with the member has failed */
     int rc; /* an error that the next flush returns and clears: an address outside the window */
@@ -177,6 +185,7 @@ struct osc_fabemu_part {
     struct osc_fabemu_call *call;
     /* a get or a long put: the adapter may execute an atomic earlier that was posted later */
     bool unordered;
+    bool borrows; /* the adapter may access memory of the program until the part has ended */
     struct fabemu_req req;
 };
 struct osc_fabemu_call {
@@ -184,7 +193,7 @@ struct osc_fabemu_call {
     struct osc_fabemu_peer *peer;
     unsigned parts; /* on their way, and one more while parts are being added */
     int status;     /* 0, or the first error */
-    void *out;      /* NULL, or a packed copy of the data to be sent */
+    void *out;      /* NULL, or a copy of the data to be sent, without gaps */
     void *in;       /* NULL, or where the fetched data arrive, before they are unpacked to @to */
     size_t in_bytes;
     struct osc_fabemu_span to; /* its type is retained; NULL: nothing is unpacked */
@@ -218,8 +227,12 @@ void osc_fabemu_call_end(struct osc_fabemu_call *call);
  */
 int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name);
 int osc_fabemu_drain_all(struct osc_fabemu_window *w, const char *name);
-/** osc_fabemu_in_order - return whether no part on its way to @rank is unordered. */
+/**
+ * osc_fabemu_in_order - return whether no part on its way to @rank is unordered.
+ * osc_fabemu_is_local - return whether no part on its way to @rank borrows memory of the program.
+ */
 bool osc_fabemu_in_order(struct osc_fabemu_window *w, int rank);
+bool osc_fabemu_is_local(struct osc_fabemu_window *w, int rank);
 /** osc_fabemu_reap - end the parts of a window that are complete. Lock: not held. */
 int osc_fabemu_reap(struct osc_fabemu_window *w);
 
@@ -255,6 +268,12 @@ void osc_fabemu_transfers_fill(ompi_osc_base_module_t *module);
 void osc_fabemu_accumulates_fill(ompi_osc_base_module_t *module);
 void osc_fabemu_active_fill(ompi_osc_base_module_t *module);
 void osc_fabemu_passive_fill(ompi_osc_base_module_t *module);
+
+/**
+ * osc_fabemu_lock_lazily - after MPI_Win_lock_all, take the shared lock of @rank, unless it is
+ * taken. Lock: not held.
+ */
+int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *name);
 
 /** osc_fabemu_agree - wait for all members. Returns an error if @rc is one at any of them. */
 int osc_fabemu_agree(struct osc_fabemu_window *w, const char *name, int rc);

@@ -6,10 +6,11 @@
  * exclusive lock. An exclusive lock replaces 0 by the number of its owner. A process that does not
  * get a lock tries again, less and less often. When an operation is complete, it is complete at the
  * target, so the local flushes are the same as the others.
+ *
+ * MPI_Win_lock_all takes only this process's own lock, which protects its loads and stores. It
+ * takes the lock of another member at the first access to that member.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
-
-#include <stdlib.h>
 
 #define BACK_OFF_MOST 8 /* 2^8 rounds between two attempts */
 
@@ -127,69 +128,45 @@ static int unlock(int rank, ompi_win_t *win)
     return lock_release(w, rank) ? MPI_ERR_NO_MEM : rc;
 }
 
-/* A request for the shared lock of one member. */
-struct lock_request {
-    struct fabemu_req req;
-    uint64_t before; /* the lock word */
-};
-
-/* Request the shared locks of all members at once, and wait for the replies. */
-static void lock_request_all(struct osc_fabemu_window *w, struct lock_request *requests)
+/* Begin to take the shared lock of @rank, unless it is taken. Returns how it was before. */
+static enum osc_fabemu_lock lazy_begin(struct osc_fabemu_window *w, int rank)
 {
-    struct osc_fabemu_wait wait = {0};
+    enum osc_fabemu_lock before;
 
-    for (int i = 0; i < w->ranks; i++) {
-        int err = osc_fabemu_state_post(w, i, FABEMU_ATOMIC_ADD, OSC_FABEMU_AT(lock), 1,
-                                        &requests[i].before, &requests[i].req);
-
-        if (err)
-            requests[i].req.status = err;
-    }
-    for (int i = 0; i < w->ranks; i++)
-        while (fabemu_req_status(&requests[i].req) == FABEMU_PENDING)
-            osc_fabemu_wait(w, &wait);
+    OPAL_THREAD_LOCK(&w->lock);
+    before = w->peer[rank].lock;
+    if (before == OSC_FABEMU_UNLOCKED)
+        w->peer[rank].lock = OSC_FABEMU_LOCKING;
+    OPAL_THREAD_UNLOCK(&w->lock);
+    return before;
 }
 
-/*
- * Take the shared locks of all members: request all of them at once, and then take each lock that
- * another member held exclusively. After an error, release the locks again.
- */
-static int lock_everyone(struct osc_fabemu_window *w)
+static void lazy_end(struct osc_fabemu_window *w, int rank, enum osc_fabemu_lock now)
 {
-    static const char name[] = "MPI_Win_lock_all";
-    struct lock_request *requests = calloc((size_t)w->ranks, sizeof *requests);
-    int rc = requests ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+    OPAL_THREAD_LOCK(&w->lock);
+    w->peer[rank].lock = now;
+    OPAL_THREAD_UNLOCK(&w->lock);
+}
 
-    if (!rc)
-        lock_request_all(w, requests);
-    for (int i = 0; requests && i < w->ranks; i++) {
-        int one = OMPI_SUCCESS;
+int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *name)
+{
+    struct osc_fabemu_wait wait = {0};
+    enum osc_fabemu_lock before;
+    int rc;
 
-        if (requests[i].req.status) {
-            w->peer[i].lost = true;
-            one = osc_fabemu_fails(w, name, i);
-        } else if (lock_taken(OSC_FABEMU_SHARED, requests[i].before)) {
-            w->peer[i].lock = OSC_FABEMU_SHARED;
-        } else {
-            one = osc_fabemu_state_add(w, i, OSC_FABEMU_AT(lock), (uint64_t)-1);
-            if (!one && !rc) {
-                one = lock_take(w, i, OSC_FABEMU_SHARED, name);
-                w->peer[i].lock = one ? OSC_FABEMU_UNLOCKED : OSC_FABEMU_SHARED;
-            }
-        }
-        rc = rc ? rc : one;
-    }
-    free(requests);
-    for (int i = 0; rc && i < w->ranks; i++)
-        if (w->peer[i].lock)
-            (void)lock_release(w, i);
+    while ((before = lazy_begin(w, rank)) == OSC_FABEMU_LOCKING)
+        osc_fabemu_wait(w, &wait); /* another thread takes it */
+    if (before != OSC_FABEMU_UNLOCKED)
+        return OMPI_SUCCESS;
+    rc = w->peer[rank].unchecked ? OMPI_SUCCESS : lock_take(w, rank, OSC_FABEMU_SHARED, name);
+    lazy_end(w, rank, rc ? OSC_FABEMU_UNLOCKED : OSC_FABEMU_SHARED);
     return rc;
 }
 
 static int lock_all(int assertion, ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
-    int rc = OMPI_SUCCESS;
+    int rc;
 
     if (w->lock_all)
         return OMPI_ERR_RMA_SYNC;
@@ -200,8 +177,7 @@ static int lock_all(int assertion, ompi_win_t *win)
             return osc_fabemu_fails(w, "MPI_Win_lock_all", i);
         w->peer[i].unchecked = assertion & MPI_MODE_NOCHECK;
     }
-    if (!(assertion & MPI_MODE_NOCHECK))
-        rc = lock_everyone(w);
+    rc = osc_fabemu_lock_lazily(w, w->rank, "MPI_Win_lock_all");
     w->lock_all = !rc;
     return rc;
 }
@@ -216,7 +192,7 @@ static int unlock_all(ompi_win_t *win)
     rc = osc_fabemu_drain_all(w, "MPI_Win_unlock_all");
     w->lock_all = false;
     for (int i = 0; i < w->ranks; i++) {
-        if (!osc_fabemu_is_lost(w, i) && lock_release(w, i))
+        if (w->peer[i].lock && !osc_fabemu_is_lost(w, i) && lock_release(w, i))
             rc = MPI_ERR_NO_MEM;
         w->peer[i].lock = OSC_FABEMU_UNLOCKED;
     }

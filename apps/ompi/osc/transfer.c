@@ -230,6 +230,7 @@ static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_
         peer->last = &peer->first;
     peer->ended++;
     peer->unordered -= part->unordered;
+    peer->borrows -= part->borrows;
     w->parts--;
     if (status)
         part_fails(part, status);
@@ -294,6 +295,7 @@ void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
     call->peer->last = &part->next;
     call->peer->sent++;
     call->peer->unordered += part->unordered;
+    call->peer->borrows += part->borrows;
     call->parts++;
     w->parts++;
     OPAL_THREAD_UNLOCK(&w->lock);
@@ -307,6 +309,16 @@ bool osc_fabemu_in_order(struct osc_fabemu_window *w, int rank)
     ordered = !w->peer[rank].unordered;
     OPAL_THREAD_UNLOCK(&w->lock);
     return ordered;
+}
+
+bool osc_fabemu_is_local(struct osc_fabemu_window *w, int rank)
+{
+    bool local;
+
+    OPAL_THREAD_LOCK(&w->lock);
+    local = !w->peer[rank].borrows;
+    OPAL_THREAD_UNLOCK(&w->lock);
+    return local;
 }
 
 int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
@@ -417,6 +429,12 @@ int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int
         return OMPI_ERR_RMA_SYNC;
     if (osc_fabemu_is_lost(w, rank))
         return osc_fabemu_fails(w, name, rank);
+    if (w->lock_all) {
+        int rc = osc_fabemu_lock_lazily(w, rank, name);
+
+        if (rc)
+            return rc;
+    }
     *ret = (struct osc_fabemu_span){.at = peer->place.base + (uint64_t)disp * peer->place.unit,
                                     .count = count,
                                     .type = type};
@@ -448,6 +466,7 @@ void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span 
 
         bytes = bytes < left ? bytes : left;
         part->unordered = !puts || bytes > FABEMU_INJECT_BYTES;
+        part->borrows = !call->out;
         err = puts ? fabemu_put(fab, place->node, place->key, at, at_local, bytes, &part->req)
                    : fabemu_get(fab, place->node, place->key, at, at_local, bytes, &part->req);
 
@@ -463,6 +482,7 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
 {
     struct osc_fabemu_call *call;
     struct osc_fabemu_span its;
+    bool copies;
     size_t bytes;
     void *local;
     int rc = osc_fabemu_access(w, rank, disp, its_count, its_type, name, &its);
@@ -478,13 +498,15 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
         return OMPI_SUCCESS;
     }
     local = osc_fabemu_span_plain(mine);
-    rc = osc_fabemu_call_begin(w, rank, !local && puts ? bytes : 0, !local && !puts ? bytes : 0,
-                               mine, request, &call);
+    /* a copy of few bytes takes less time than to wait for them in MPI_Win_complete */
+    copies = puts && (!local || bytes <= FABEMU_INJECT_BYTES);
+    rc = osc_fabemu_call_begin(w, rank, copies ? bytes : 0, !local && !puts ? bytes : 0, mine,
+                               request, &call);
     if (rc)
         return rc;
     if (call->out)
         osc_fabemu_pack(mine, call->out, bytes);
-    osc_fabemu_move(call, &its, local ? local : puts ? call->out : call->in, bytes, puts);
+    osc_fabemu_move(call, &its, copies ? call->out : local ? local : call->in, bytes, puts);
     osc_fabemu_call_end(call);
     return OMPI_SUCCESS;
 }

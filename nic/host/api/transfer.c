@@ -107,6 +107,8 @@ static int atomic_check(const struct fabemu_atomic *what, size_t count)
                         what->type);
     if ((operands > 0 && !what->operand) || (operands > 1 && !what->compare))
         return nic_fail(-EINVAL, "atomic operation %u needs an operand", what->op);
+    if (operands == 1 && !what->result)
+        most = NIC_ATOMIC_LONG / emu_type_bytes(what->type);
     if (!count || count > most)
         return nic_fail(count ? -EMSGSIZE : -EINVAL, "an atomic has 1 to %zu elements, not %zu",
                         most, count);

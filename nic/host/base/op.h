@@ -21,7 +21,7 @@ enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */
     NIC_OP_ARMED,   /* waits for its event, or is about to start */
     NIC_OP_QUEUED,  /* is a request; none of its segments has been sent */
-    NIC_OP_EAGER,   /* is an eager message; some of its segments have been sent */
+    NIC_OP_EAGER,   /* is an eager message, put or atomic; some of its segments have been sent */
     NIC_OP_WAITING, /* waits for the peer's CTS, FIN, RESULT or DATA, or for the network */
     NIC_OP_STREAM,  /* sends DATA */
     NIC_OP_POSTED,  /* is a receive that has not matched a message */

@@ -27,7 +27,7 @@ enum nic_what {
     NIC_EAGER = 1, /* nic_wire_msg, then the message or its first part */
     NIC_MORE,      /* nic_wire_head, then more of the last eager message */
     NIC_RTS,       /* nic_wire_msg: a message that waits at the sender for CTS */
-    NIC_PUT,       /* nic_wire_mem, then the data: a put of one segment */
+    NIC_PUT,       /* nic_wire_mem, then data: an eager put */
     NIC_PUT_RTS,   /* nic_wire_mem: a put that waits at the sender for CTS */
     NIC_GET,       /* nic_wire_mem */
     NIC_ATOMIC,    /* nic_wire_atomic, then operands */
@@ -91,10 +91,14 @@ struct nic_wire_short {
     uint64_t tag;
 };
 
+/*
+ * An eager put, or an atomic with one operand per element and without results, may have several
+ * segments. Each contains this header. Only the last one is answered.
+ */
 struct nic_wire_mem {
     struct nic_wire_head head;
     uint32_t id; /* the requester's id of the transfer */
-    uint32_t spare;
+    uint32_t at; /* position of the segment's data in the request's, in bytes */
     uint64_t key;
     uint64_t offset; /* position in the region, in bytes */
     uint64_t bytes;

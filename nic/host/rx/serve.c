@@ -38,10 +38,11 @@ static bool request_mapped(const struct nic_region *region, const struct nic_wir
 
 /*
  * Read and check a request for memory. Returns the region. NULL: the request was malformed, or was
- * refused and the peer gets an error.
+ * refused and the peer gets an error. @more: segments of the request follow. The last segment of a
+ * request is checked in the same way, so no other is answered.
  */
 static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
-                                              const struct emu_seg *seg, unsigned access,
+                                              const struct emu_seg *seg, unsigned access, bool more,
                                               struct nic_wire_mem *mem)
 {
     struct nic_region *region;
@@ -54,11 +55,13 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     region = nic_region_find(fab, mem->key);
     if (!region || !(region->access & access) ||
         !nic_region_holds(region, mem->offset, mem->bytes)) {
-        request_trap(fab, peer, mem, -EACCES);
+        if (!more)
+            request_trap(fab, peer, mem, -EACCES);
         return NULL;
     }
     if (!request_mapped(region, mem, access & FABEMU_REMOTE_WRITE)) {
-        request_trap(fab, peer, mem, -EFAULT);
+        if (!more)
+            request_trap(fab, peer, mem, -EFAULT);
         return NULL;
     }
     nic_trap_translated(fab);
@@ -82,7 +85,19 @@ struct put_request {
     bool has_notice;
     struct fabemu_notice notice;
     uint64_t data_bytes; /* bytes of data in the segment */
+    bool more;           /* segments of the put follow */
 };
+
+/* Return whether the segment holds the first data of a put or, without a notice, more of them. */
+static bool put_is_sane(const struct put_request *put)
+{
+    const struct nic_wire_mem *mem = &put->mem;
+
+    if (put->has_notice)
+        return !mem->at && mem->bytes == put->data_bytes;
+    return mem->at <= mem->bytes && put->data_bytes <= mem->bytes - mem->at &&
+           (put->data_bytes || !mem->bytes);
+}
 
 /* Read and check a put request, and return its region or NULL, as memory_request_read() does. */
 static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *peer,
@@ -99,7 +114,14 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
         fab->counts.malformed++;
         return NULL;
     }
-    region = memory_request_read(fab, peer, seg, FABEMU_REMOTE_WRITE, &put->mem);
+    memcpy(&put->mem, seg->payload, sizeof put->mem);
+    put->data_bytes = seg->hdr.len - head_bytes;
+    put->more = what == NIC_PUT && put->mem.at + put->data_bytes < put->mem.bytes;
+    if ((what == NIC_PUT || what == NIC_PUT_NOTICE) && !put_is_sane(put)) {
+        fab->counts.malformed++;
+        return NULL;
+    }
+    region = memory_request_read(fab, peer, seg, FABEMU_REMOTE_WRITE, put->more, &put->mem);
     if (!region)
         return NULL;
     if (put->has_notice && nic_notice_check(fab, put->mem.head.queue)) {
@@ -112,7 +134,6 @@ static struct nic_region *put_request_read(struct fabemu *fab, struct nic_peer *
     put->notice = (struct fabemu_notice){.queue = put->mem.head.queue,
                                          .src_queue = wire.src_queue,
                                          .data = wire.data};
-    put->data_bytes = seg->hdr.len - head_bytes;
     return region;
 }
 
@@ -146,12 +167,10 @@ void nic_memory_put(struct fabemu *fab, struct nic_peer *peer, const struct emu_
 
     if (!region)
         return;
-    if (mem->bytes != put.data_bytes) {
-        fab->counts.malformed++;
-        return;
-    }
-    region_write(region, mem->offset, seg->payload + seg->hdr.len - put.data_bytes, mem->bytes);
-    put_end(fab, peer, &put, region);
+    region_write(region, mem->offset + mem->at, seg->payload + seg->hdr.len - put.data_bytes,
+                 put.data_bytes);
+    if (!put.more)
+        put_end(fab, peer, &put, region);
 }
 
 /* Start to serve @mem. If too many requests are being served, notify the peer and return NULL. */
@@ -226,7 +245,8 @@ static void get_sent(struct fabemu *fab, const struct nic_serve *serve)
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
 {
     struct nic_wire_mem mem;
-    struct nic_region *region = memory_request_read(fab, peer, seg, FABEMU_REMOTE_READ, &mem);
+    struct nic_region *region =
+        memory_request_read(fab, peer, seg, FABEMU_REMOTE_READ, false, &mem);
     struct nic_op *op;
 
     if (!region)
@@ -262,34 +282,41 @@ static bool atomic_allowed(const struct nic_region *region, const struct nic_wir
     return (region->access & needs) == needs;
 }
 
+/* Return the size of the elements that a segment of this length changes. */
+static uint64_t atomic_part(const struct nic_wire_atomic *atomic, size_t bytes)
+{
+    return nic_atomic_operands(atomic->op) == 1 ? bytes - sizeof *atomic : atomic->mem.bytes;
+}
+
 /* Return whether the header of a request is valid for a segment of this length. */
 static bool atomic_is_sane(const struct nic_wire_atomic *atomic, size_t bytes)
 {
     size_t most = fabemu_atomic_most(atomic->op, atomic->type);
     size_t element = emu_type_bytes(atomic->type);
-    uint64_t all = atomic->mem.bytes;
+    uint64_t all = atomic->mem.bytes, at = atomic->mem.at, part = atomic_part(atomic, bytes);
 
-    return most && all && all <= most * element && !(all & (element - 1)) &&
-           !(atomic->flags & ~NIC_ATOMIC_FETCH) &&
-           bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * all;
+    return most && part && part <= most * element && !((all | at | part) & (element - 1)) &&
+           all <= NIC_ATOMIC_LONG && at <= all && part <= all - at &&
+           (part == all || !atomic->flags) && !(atomic->flags & ~NIC_ATOMIC_FETCH) &&
+           bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * part;
 }
 
 /*
- * Execute a request on memory in @pieces. Errors: -EINVAL, an element is misaligned, or divided
- * between two pieces.
+ * Execute the @part of a request that a segment contains. Errors: -EINVAL, an element of the
+ * request is misaligned, or divided between two pieces of the region.
  */
-static int atomic_execute(const struct nic_wire_atomic *wire, const uint8_t *operands,
-                          const struct fabemu_iov *iov, unsigned pieces, uint8_t *before)
+static int atomic_execute(const struct nic_wire_atomic *wire, uint64_t part,
+                          const uint8_t *operands, const struct nic_region *region, uint8_t *before)
 {
-    struct nic_atomic atomic = {.op = wire->op,
-                                .type = wire->type,
-                                .bytes = wire->mem.bytes,
-                                .operands = operands,
-                                .before = before};
+    struct nic_atomic atomic = {
+        .op = wire->op, .type = wire->type, .bytes = part, .operands = operands, .before = before};
+    struct fabemu_iov iov[NIC_IOVS];
+    unsigned pieces = nic_region_iov(region, wire->mem.offset, wire->mem.bytes, iov);
 
     for (unsigned i = 0; i < pieces; i++)
         if (!nic_atomic_fits(wire->type, &iov[i]))
             return -EINVAL;
+    pieces = nic_region_iov(region, wire->mem.offset + wire->mem.at, part, iov);
     for (unsigned i = 0; i < pieces; i++)
         nic_atomic_apply(&atomic, &iov[i]);
     return 0;
@@ -309,13 +336,12 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
     struct nic_wire_atomic atomic;
     struct nic_wire_mem mem;
     struct nic_region *region;
-    struct fabemu_iov iov[NIC_IOVS];
     struct {
         struct nic_wire_result head;
         uint8_t before[NIC_ATOMIC_BYTES];
     } result;
-    unsigned pieces;
-    bool fetch;
+    bool fetch, more;
+    uint64_t part;
 
     if (seg->hdr.len >= sizeof atomic)
         memcpy(&atomic, seg->payload, sizeof atomic);
@@ -323,21 +349,26 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         fab->counts.malformed++;
         return;
     }
+    part = atomic_part(&atomic, seg->hdr.len);
+    more = atomic.mem.at + part < atomic.mem.bytes;
     /* FETCH also works on memory that is mapped for reading only */
     region = memory_request_read(fab, peer, seg,
                                  atomic.op == FABEMU_ATOMIC_FETCH ? ~FABEMU_REMOTE_WRITE : ~0u,
-                                 &mem);
+                                 more, &mem);
     if (!region)
         return;
     if (!atomic_allowed(region, &atomic)) {
-        request_trap(fab, peer, &mem, -EACCES);
+        if (!more)
+            request_trap(fab, peer, &mem, -EACCES);
         return;
     }
-    pieces = nic_region_iov(region, mem.offset, mem.bytes, iov);
-    if (atomic_execute(&atomic, seg->payload + sizeof atomic, iov, pieces, result.before)) {
-        nic_fin(fab, peer, mem.id, -EINVAL);
+    if (atomic_execute(&atomic, part, seg->payload + sizeof atomic, region, result.before)) {
+        if (!more)
+            nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
+    if (more)
+        return;
     atomic_count(fab, region, &atomic);
     fetch = atomic.flags & NIC_ATOMIC_FETCH;
     result.head = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0), .id = mem.id};

@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emu/util/combine.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/up.h"
 
-#define NIC_PEER_BURST 32u /* segments per peer and burst */
+#define NIC_PEER_BURST 32u   /* segments per peer and burst */
+#define NIC_PUT_EAGER  8192u /* bytes of the longest eager put */
 
 /*
  * Return whether the message, whose first segment is due, is sent eagerly rather than by RTS. The
@@ -151,6 +153,7 @@ static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer,
 
     struct nic_wire_mem mem = {.head = nic_head(peer, what, queue),
                                .id = op->id,
+                               .at = (uint32_t)op->moved,
                                .key = access->key,
                                .offset = access->offset,
                                .bytes = op->bytes};
@@ -159,9 +162,26 @@ static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer,
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof mem;
     memcpy(seg->payload, &mem, sizeof mem);
+    return seg;
+}
+
+/* All segments of the request were sent. */
+static void request_waits(struct nic_op *op)
+{
     emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
-    return seg;
+}
+
+/* A segment of the request with @bytes of its data was sent. */
+static void request_moved(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
+                          uint64_t bytes)
+{
+    op->moved += bytes;
+    op->state = NIC_OP_EAGER;
+    if (op->moved < op->bytes)
+        return;
+    nic_peer_sent(fab, peer, op->bytes);
+    request_waits(op);
 }
 
 static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
@@ -172,14 +192,18 @@ static void put_notice(const struct fabemu_notice *notice, struct emu_seg *seg)
     seg->hdr.len += sizeof wire;
 }
 
-/* A short put carries its data in the request. The data of a longer put follows after the CTS. */
+/*
+ * An eager put carries its data in the request, which may have several segments if there is no
+ * notice. The data of a longer put follows after the CTS.
+ */
 static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     const struct nic_put *put = nic_put_of(op);
     bool noticed = put->has_notice;
-    bool small = op->bytes <= (noticed ? NIC_NOTICED_BYTES : NIC_INLINE_BYTES);
-    enum nic_what what = noticed ? (small ? NIC_PUT_NOTICE : NIC_PUT_NOTICE_RTS)
-                                 : (small ? NIC_PUT : NIC_PUT_RTS);
+    uint64_t most = noticed ? NIC_NOTICED_BYTES : NIC_INLINE_BYTES, left = op->bytes - op->moved;
+    bool eager = op->bytes <= (noticed ? NIC_NOTICED_BYTES : NIC_PUT_EAGER);
+    enum nic_what what = noticed ? (eager ? NIC_PUT_NOTICE : NIC_PUT_NOTICE_RTS)
+                                 : (eager ? NIC_PUT : NIC_PUT_RTS);
     uint16_t queue = noticed ? put->notice.queue : op->post.req->target_queue;
     struct emu_seg *seg = memory_request(fab, peer, op, what, queue);
 
@@ -187,26 +211,31 @@ static bool put_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
         return false;
     if (noticed)
         put_notice(&put->notice, seg);
-    if (small) {
-        nic_op_read(op, seg->payload + seg->hdr.len, op->bytes);
-        seg->hdr.len = (uint8_t)(seg->hdr.len + op->bytes);
-        op->moved = op->bytes;
-        nic_peer_sent(fab, peer, op->bytes); /* nic_stream() counts a longer put */
+    if (!eager) {
+        request_waits(op); /* nic_stream() counts the put */
+        return true;
     }
+    most = left < most ? left : most;
+    nic_op_read(op, seg->payload + seg->hdr.len, most);
+    seg->hdr.len = (uint8_t)(seg->hdr.len + most);
+    request_moved(fab, peer, op, most);
     return true;
 }
 
 static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
-    return memory_request(fab, peer, op, NIC_GET, op->post.req->target_queue);
+    if (!memory_request(fab, peer, op, NIC_GET, op->post.req->target_queue))
+        return false;
+    request_waits(op);
+    return true;
 }
 
-/* Append @bytes of operands to the request. NULL: there are none. */
-static void atomic_operands(struct emu_seg *seg, const void *operands, uint64_t bytes)
+/* Append @bytes of operands from @at on to the request. NULL: there are none. */
+static void atomic_operands(struct emu_seg *seg, const void *operands, uint64_t at, uint64_t bytes)
 {
     if (!operands)
         return;
-    memcpy(seg->payload + seg->hdr.len, operands, bytes);
+    memcpy(seg->payload + seg->hdr.len, (const uint8_t *)operands + at, bytes);
     seg->hdr.len = (uint8_t)(seg->hdr.len + bytes);
 }
 
@@ -219,8 +248,11 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
         return false;
 
     uint16_t queue = op->post.req->target_queue;
+    uint64_t most = fabemu_atomic_most(at->what, at->type) * emu_type_bytes(at->type);
+    uint64_t left = op->bytes - op->moved, bytes = left < most ? left : most;
     struct nic_wire_atomic atomic = {.mem = {.head = nic_head(peer, NIC_ATOMIC, queue),
                                              .id = op->id,
+                                             .at = (uint32_t)op->moved,
                                              .key = at->access.key,
                                              .offset = at->access.offset,
                                              .bytes = op->bytes},
@@ -232,11 +264,9 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);
-    atomic_operands(seg, at->operand, op->bytes);
-    atomic_operands(seg, at->compare, op->bytes);
-    nic_peer_sent(fab, peer, op->bytes);
-    emu_list_del(&op->post.link);
-    op->state = NIC_OP_WAITING;
+    atomic_operands(seg, at->operand, op->moved, bytes);
+    atomic_operands(seg, at->compare, op->moved, bytes);
+    request_moved(fab, peer, op, bytes);
     return true;
 }
 

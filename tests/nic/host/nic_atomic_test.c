@@ -113,6 +113,8 @@ static void atomic__refuses_invalid_requests(void)
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EINVAL);
     bad.type = FABEMU_U64;
     CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &bad, 0, &req), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &bad, (1 << 27) + 1, &req), -EMSGSIZE);
+    bad.result = &old;
     CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &bad, 24, &req), -EMSGSIZE);
     bad = (struct fabemu_atomic){.node = 0, .key = both, .type = FABEMU_U64, .operand = &v};
     CU_ASSERT_EQUAL(run(&w, 0, &bad), -EACCES); /* the node itself has no such key */
@@ -286,6 +288,69 @@ static void send_raw(struct peers *w, uint32_t at, uint32_t seq, const void *pay
     fabemu_progress(w->fab[at]);
 }
 
+#define LONG 3000
+
+static int run_long(struct peers *w, const struct fabemu_atomic *what)
+{
+    struct fabemu_req req = {0};
+    int err = fabemu_atomic_array(w->fab[0], what, LONG, &req);
+
+    if (err)
+        return err;
+    CU_ASSERT_TRUE_FATAL(fake_finish(w->fake, &req, 1));
+    return req.status;
+}
+
+/* Return whether memory[i] is @factor * i + @sum for all elements. */
+static bool memory_is(const uint64_t *memory, uint64_t factor, uint64_t sum)
+{
+    for (uint64_t i = 0; i <= LONG; i++)
+        if (memory[i] != (i < LONG ? factor * i + sum : 0))
+            return false;
+    return true;
+}
+
+/*
+ * An atomic of several segments changes each element once, and a later atomic finds all elements
+ * changed. If the target refuses it, no element has changed.
+ */
+static void atomic__changes_long_arrays(void)
+{
+    struct peers w;
+    static uint64_t memory[LONG + 1], operands[LONG];
+    uint64_t old = 0, one = 1;
+
+    peers_open(&w, 2, false);
+    struct fabemu_atomic add = {.node = 1, .type = FABEMU_U64, .operand = operands};
+    struct fabemu_atomic last = {.node = 1,
+                                 .offset = (LONG - 1) * sizeof one,
+                                 .type = FABEMU_U64,
+                                 .operand = &one,
+                                 .result = &old};
+    struct fabemu_req first = {0}, second = {0};
+
+    memset(memory, 0, sizeof memory);
+    for (uint64_t i = 0; i < LONG; i++)
+        operands[i] = i;
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_ATOMIC, &add.key);
+    last.key = add.key;
+    CU_ASSERT_EQUAL(run_long(&w, &add), 0);
+    CU_ASSERT_TRUE(memory_is(memory, 1, 0));
+    CU_ASSERT_EQUAL(fabemu_atomic_array(w.fab[0], &add, LONG, &first), 0);
+    CU_ASSERT_EQUAL(post(&w, 0, &last, &second), 0);
+    CU_ASSERT_TRUE(fake_finish(w.fake, &second, 1) && fake_finish(w.fake, &first, 1));
+    CU_ASSERT_EQUAL(old, 2 * (LONG - 1));
+    memory[LONG - 1]--;
+    CU_ASSERT_TRUE(memory_is(memory, 2, 0));
+    add.offset = 2 * sizeof memory[0];
+    CU_ASSERT_EQUAL(run_long(&w, &add), -EACCES);
+    add.offset = 4;
+    CU_ASSERT_EQUAL(run_long(&w, &add), -EINVAL);
+    CU_ASSERT_TRUE(memory_is(memory, 2, 0));
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
 struct raw_atomic {
     struct nic_wire_atomic head;
     uint64_t operand[23];
@@ -419,6 +484,7 @@ int main(void)
         CASE(atomic__follows_earlier_requests),
         CASE(atomic__is_atomic_among_threads_and_adapters),
         CASE(atomic__can_be_aborted),
+        CASE(atomic__changes_long_arrays),
         CASE(receive__executes_no_invalid_atomic),
         CASE(receive__accepts_only_its_own_result),
         {0},

@@ -151,30 +151,30 @@ static void get__ignores_data_of_an_older_one(void)
     peers_close(&w);
 }
 
-/* A target that serves as many transfers as it can refuses for now, not for ever. */
+/* A target that serves as many long transfers as it can refuses for now, not for ever. */
 static void put_get__wait_their_turn(void)
 {
-    static uint8_t memory[2][5000], mine[2][5000];
+    static uint8_t memory[2][9000], mine[2][9000];
     struct peers w;
     struct fabemu_req req[2] = {{0}};
     uint64_t key[2];
 
     peers_open(&w, 2, true);
-    bytes_fill(memory[0], 5000, 1);
-    bytes_fill(mine[1], 5000, 2);
-    fabemu_register(w.fab[1], memory[0], 5000, FABEMU_REMOTE_READ, &key[0]);
-    fabemu_register(w.fab[1], memory[1], 5000, FABEMU_REMOTE_WRITE, &key[1]);
+    bytes_fill(memory[0], 9000, 1);
+    bytes_fill(mine[1], 9000, 2);
+    fabemu_register(w.fab[1], memory[0], 9000, FABEMU_REMOTE_READ, &key[0]);
+    fabemu_register(w.fab[1], memory[1], 9000, FABEMU_REMOTE_WRITE, &key[1]);
     w.fab[1]->served = NIC_SERVED_MAX;
-    fabemu_get(w.fab[0], 1, key[0], 0, mine[0], 5000, &req[0]);
-    fabemu_put(w.fab[0], 1, key[1], 0, mine[1], 5000, &req[1]);
+    fabemu_get(w.fab[0], 1, key[0], 0, mine[0], 9000, &req[0]);
+    fabemu_put(w.fab[0], 1, key[1], 0, mine[1], 9000, &req[1]);
     for (int i = 0; i < 100; i++)
         fake_pump(w.fake);
     CU_ASSERT_EQUAL(req[0].status, FABEMU_PENDING);
     CU_ASSERT_EQUAL(req[1].status, FABEMU_PENDING);
     w.fab[1]->served = 0;
     CU_ASSERT_TRUE(fake_finish(w.fake, req, 2));
-    CU_ASSERT_TRUE(req[0].status == 0 && bytes_filled(mine[0], 5000, 1));
-    CU_ASSERT_TRUE(req[1].status == 0 && bytes_filled(memory[1], 5000, 2));
+    CU_ASSERT_TRUE(req[0].status == 0 && bytes_filled(mine[0], 9000, 1));
+    CU_ASSERT_TRUE(req[1].status == 0 && bytes_filled(memory[1], 9000, 2));
     peers_close(&w);
 }
 

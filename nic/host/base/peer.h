@@ -92,6 +92,8 @@ struct nic_peer {
     uint32_t tx_eager, tx_consumed;
     /* requests dispatched here; requests that we have acknowledged */
     uint32_t rx_next, rx_acked;
+    /* 0, or the error with which a segment of the peer's present request for memory was refused */
+    int refusal;
     /* charged bytes that the application has received; charged bytes that we have acknowledged */
     uint32_t rx_consumed, rx_consumed_acked;
     /* requests that arrived too early, by number modulo NIC_ORDER_WINDOW; NULL until needed */

@@ -36,10 +36,21 @@ static bool request_mapped(const struct nic_region *region, const struct nic_wir
            nic_trap_mapped(iov, nic_region_iov(region, mem->offset, mem->bytes, iov), write);
 }
 
+/* Return 0 if the table of regions allows the access of @mem; otherwise the error of the trap. */
+static int memory_translate(const struct nic_region *region, const struct nic_wire_mem *mem,
+                            unsigned access)
+{
+    if (!region || !(region->access & access) ||
+        !nic_region_holds(region, mem->offset, mem->bytes))
+        return -EACCES;
+    return request_mapped(region, mem, access & FABEMU_REMOTE_WRITE) ? 0 : -EFAULT;
+}
+
 /*
- * Read and check a request for memory. Returns the region. NULL: the request was malformed, or was
- * refused and the peer gets an error. @more: segments of the request follow. The last segment of a
- * request is checked in the same way, so no other is answered.
+ * Read and check a segment of a request for memory. Returns the region. NULL: the segment was
+ * malformed, or the request is refused. A request may have several segments, and only its last one
+ * is answered. If a segment was refused, all later segments of the request are refused, too,
+ * although the process may have mapped the memory meanwhile. @more: segments of it follow.
  */
 static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_peer *peer,
                                               const struct emu_seg *seg, unsigned access, bool more,
@@ -53,19 +64,17 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     }
     memcpy(mem, seg->payload, sizeof *mem);
     region = nic_region_find(fab, mem->key);
-    if (!region || !(region->access & access) ||
-        !nic_region_holds(region, mem->offset, mem->bytes)) {
-        if (!more)
-            request_trap(fab, peer, mem, -EACCES);
-        return NULL;
+    if (!mem->at)
+        peer->refusal = 0;
+    if (!peer->refusal)
+        peer->refusal = memory_translate(region, mem, access);
+    if (!peer->refusal) {
+        nic_trap_translated(fab);
+        return region;
     }
-    if (!request_mapped(region, mem, access & FABEMU_REMOTE_WRITE)) {
-        if (!more)
-            request_trap(fab, peer, mem, -EFAULT);
-        return NULL;
-    }
-    nic_trap_translated(fab);
-    return region;
+    if (!more)
+        request_trap(fab, peer, mem, peer->refusal);
+    return NULL;
 }
 
 /* Count a complete request in the events of its region and, if it names a queue, of the queue. */

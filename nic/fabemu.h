@@ -772,6 +772,34 @@ static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
     return fabemu_atomic_most(op, type) != 0;
 }
 
+/*
+ * A *batch* is a list of puts and atomics, which the peer's adapter executes in order. Each of them
+ * consists of a record and its data, with padding up to a multiple of FABEMU_RECORD_UNIT.
+ */
+#define FABEMU_RECORD_UNIT 16u
+#define FABEMU_RECORD_PUT  255u
+
+struct fabemu_record {
+    uint64_t offset; /* in the peer's region */
+    uint32_t bytes;  /* of data, at least 1 */
+    uint8_t op;      /* FABEMU_RECORD_PUT, or an enum fabemu_atomic_op that has only an operand */
+    uint8_t type;    /* for an atomic: enum fabemu_type; its elements have at most 16 bytes */
+    uint16_t spare;  /* 0 */
+};
+
+/**
+ * fabemu_batchv - execute a batch on a peer's registered region. @iov: the list, in pieces (at most
+ * 4; the array may be freed on return), which must stay unchanged until @req completes.
+ *
+ * Batches and atomics are executed in the order in which they were posted, see fabemu_atomic(). The
+ * change of an element, of any type, is atomic only with respect to other atomics that name memory
+ * of the same process. The region needs FABEMU_REMOTE_WRITE, or for atomics FABEMU_REMOTE_ATOMIC.
+ * Its events count the batch as one write. Status: as fabemu_atomic(), of the first record that is
+ * refused. The records before it were executed, and the records after it were not.
+ */
+FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
+                             const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
+
 /* --- events: counts of completions -------------------------------------------------- */
 
 /*

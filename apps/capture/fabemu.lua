@@ -20,7 +20,8 @@ local TYPE = {[0] = "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f32",
               "f64_i32", "i64_i32", "i32_i32", "i16_i32", "f128_i32", "f32_f32", "f64_f64",
               "f128", "f32_complex", "f64_complex", "f128_complex", "i128", "u128"}
 local NIC = {"eager", "more", "rts", "put", "put_rts", "get", "atomic", "short", "put_notice",
-             "put_notice_rts", "cts", "fin", "result", "ack", "disconnect", "data", "hello"}
+             "put_notice_rts", "batch", "batch_more", "cts", "fin", "result", "ack", "disconnect",
+             "data", "hello"}
 local TEST = {[0] = "equal", "reached"}
 local UNTIL = {[0] = "once", "until", "take back"}
 local FRAME = {"hello", "reply", "confirm", "data", "ack"}
@@ -380,11 +381,12 @@ local LAYOUTS = {
             {"nic.op", 48, 1}, {"nic.type", 49, 1}, {"nic.fetch", 50, 1}}, 56},
     [8] = {SHORT, 32},
     [9] = {NOTICE, 64}, [10] = {NOTICE, 64},
-    [11] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
-    [12] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
-    [13] = {{{"nic.id", 16, 4}}, 24},
-    [14] = {{}, 16},
-    [15] = {{{"nic.sent", 16, 4}, {"nic.disconnect", 20, 1}, {"nic.done", 21, 1},
+    [11] = {MEMORY, 48}, [12] = {{}, 16},
+    [13] = {{{"nic.id", 16, 4}, {"nic.to", 20, 4}, {"nic.bytes", 24, 8}}, 32},
+    [14] = {{{"nic.id", 16, 4}, {"nic.status", 20, 4}}, 24},
+    [15] = {{{"nic.id", 16, 4}}, 24},
+    [16] = {{}, 16},
+    [17] = {{{"nic.sent", 16, 4}, {"nic.disconnect", 20, 1}, {"nic.done", 21, 1},
              {"nic.asked", 22, 2}, {"nic.came", 24, 2}, {"nic.given", 26, 2}, {"nic.incarnation", 32, 8}}, 40},
 }
 local DATA = {{"nic.check", 2, 2}, {"nic.id", 4, 4}}
@@ -404,7 +406,7 @@ local function adapter_message(tree, tvb, at)
         if add_all(sub, tvb, at, HEAD) and add_all(sub, tvb, at, layout[1]) then
             data = layout[2]
         end
-    elseif what == 16 then
+    elseif what == 18 then
         data = add_all(sub, tvb, at, DATA) and 8
     else
         data = add_all(sub, tvb, at, HELLO) and 24

@@ -78,6 +78,8 @@ static const char *operation(const struct emu_fault_hit *hit)
                                         [NIC_PUT_RTS] = "request to put",
                                         [NIC_PUT_NOTICE] = "put with a notice",
                                         [NIC_PUT_NOTICE_RTS] = "request to put with a notice",
+                                        [NIC_BATCH] = "batch of puts and atomics",
+                                        [NIC_BATCH_MORE] = "next part of a batch",
                                         [NIC_GET] = "get",
                                         [NIC_ATOMIC] = "atomic",
                                         [NIC_CTS] = "clear to send",

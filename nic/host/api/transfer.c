@@ -81,6 +81,24 @@ int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset
     return transfer_post(fab, NIC_OP_GET, node, key, offset, iov, iovs, NULL, req);
 }
 
+int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct fabemu_iov *iov,
+                  unsigned iovs, struct fabemu_req *req)
+{
+    int err = memory_check(fab, node, req);
+    struct nic_op *op;
+
+    if (!err)
+        err = nic_iov_check(iov, iovs);
+    if (err)
+        return err;
+    op = memory_op(NIC_OP_BATCH, node, key, 0, iov, iovs, req);
+    if (!op->bytes || op->bytes % FABEMU_RECORD_UNIT)
+        return nic_fail(-EINVAL, "a batch of %llu bytes; it needs whole units of %u bytes",
+                        (unsigned long long)op->bytes, FABEMU_RECORD_UNIT);
+    err = nic_transfer_check(op->bytes);
+    return err ? err : nic_post(fab, &op->post);
+}
+
 int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,
                size_t bytes, struct fabemu_req *req)
 {

@@ -32,6 +32,7 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op)
             {.sends = true, .whole = true, .succeeds = true, .fails = true, .again = true},
         [NIC_OP_GET] = {.succeeds = true, .fails = true, .again = true},
         [NIC_OP_ATOMIC] = {.fails = true, .result = true},
+        [NIC_OP_BATCH] = {.succeeds = true, .fails = true},
         [NIC_OP_SERVE_PUT] = {.fails = true, .serves = true},
         [NIC_OP_SERVE_GET] = {.serves = true},
     };

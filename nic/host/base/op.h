@@ -21,7 +21,7 @@ enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */
     NIC_OP_ARMED,   /* waits for its event, or is about to start */
     NIC_OP_QUEUED,  /* is a request; none of its segments has been sent */
-    NIC_OP_EAGER,   /* is an eager message, put or atomic; some of its segments have been sent */
+    NIC_OP_EAGER,   /* a message, put, atomic or batch; some of its segments have been sent */
     NIC_OP_WAITING, /* waits for the peer's CTS, FIN, RESULT or DATA, or for the network */
     NIC_OP_STREAM,  /* sends DATA */
     NIC_OP_POSTED,  /* is a receive that has not matched a message */
@@ -34,6 +34,7 @@ enum nic_op_kind {
     NIC_OP_PUT, /* a put to a peer's memory */
     NIC_OP_GET,
     NIC_OP_ATOMIC,
+    NIC_OP_BATCH,     /* a list of puts and atomics */
     NIC_OP_SERVE_PUT, /* serves a peer's put into our memory */
     NIC_OP_SERVE_GET,
     NIC_OP_WHEN,   /* does nothing but wait for its event */

@@ -37,6 +37,16 @@ struct nic_fill {
     uint32_t id;
 };
 
+/* The rest of a batch that is arriving. */
+struct nic_batch {
+    uint64_t key;
+    uint64_t left; /* bytes of the list that have not arrived; 0: no batch is arriving */
+    uint64_t data; /* of these, data and padding of the current record */
+    struct fabemu_record record; /* the current one, without the data that were executed */
+    uint32_t id;                 /* the sender's id of the transfer */
+    int status;                  /* the first error; the rest is then skipped */
+};
+
 /* A message that was sent, and whose delivery no operation of the sender awaits. */
 struct nic_sender {
     uint32_t seq;   /* number of its first segment */
@@ -104,6 +114,7 @@ struct nic_peer {
 
     bool filling; /* an eager message of several segments is arriving */
     struct nic_fill fill;
+    struct nic_batch batch;
 
     uint64_t hello_ns;       /* when to repeat our hello */
     uint64_t hello_gap_ns;   /* interval between our last two hellos */

@@ -35,7 +35,9 @@ enum nic_what {
     NIC_SHORT,
     NIC_PUT_NOTICE,     /* nic_wire_mem, nic_wire_notice, then the data: a NIC_PUT with a notice */
     NIC_PUT_NOTICE_RTS, /* nic_wire_mem, nic_wire_notice: a NIC_PUT_RTS with a notice */
-    NIC_REQUEST_LAST = NIC_PUT_NOTICE_RTS,
+    NIC_BATCH,          /* nic_wire_mem, then the first bytes of a list of records */
+    NIC_BATCH_MORE,     /* nic_wire_head, then more of the last batch */
+    NIC_REQUEST_LAST = NIC_BATCH_MORE,
 
     /* Answers and others, which may arrive in any order. */
     NIC_CTS, /* nic_wire_cts: send this many bytes to my transfer */
@@ -232,6 +234,10 @@ struct nic_wire_broadcast {
 #define NIC_DATA_BYTES      (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_data))
 #define NIC_ATOMIC_BYTES    (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_atomic))
 #define NIC_BROADCAST_BYTES (EMU_PAYLOAD_BYTES - sizeof(struct nic_wire_broadcast))
+
+/* A segment of a batch holds whole units, so neither a record nor an element is divided. */
+static_assert(NIC_INLINE_BYTES % FABEMU_RECORD_UNIT == 0, "whole units");
+static_assert(NIC_MORE_BYTES % FABEMU_RECORD_UNIT == 0, "whole units");
 
 /* The size of the largest transfer: the number of a piece (NIC_DATA) has 32 bits. */
 #define NIC_TRANSFER_MAX ((uint64_t)NIC_DATA_BYTES << 32)

@@ -39,6 +39,7 @@ static bool op_awaits_peer(const struct nic_op *op)
     case NIC_OP_RECV:
     case NIC_OP_GET:
     case NIC_OP_ATOMIC:
+    case NIC_OP_BATCH: /* waits only when all its segments were sent */
         return true;
     case NIC_OP_PUT:
         return op->moved == op->bytes;

@@ -56,6 +56,7 @@ static void early_drop_all(struct fabemu *fab, struct nic_peer *peer)
 static void peer_forget(struct fabemu *fab, struct nic_peer *peer)
 {
     nic_message_break(fab, peer, -EHOSTUNREACH);
+    peer->batch = (struct nic_batch){0};
     nic_op_fail_all(fab, peer->node, -EHOSTUNREACH);
     early_drop_all(fab, peer);
     emu_list_del(&peer->ready);

@@ -66,7 +66,7 @@ static enum emu_pending_kind op_kind(const struct nic_op *op)
     static const enum emu_pending_kind kinds[NIC_OP_KINDS] = {
         [NIC_OP_SEND] = EMU_PENDING_SEND,     [NIC_OP_RECV] = EMU_PENDING_RECEIVE,
         [NIC_OP_PUT] = EMU_PENDING_PUT,       [NIC_OP_GET] = EMU_PENDING_GET,
-        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC,
+        [NIC_OP_ATOMIC] = EMU_PENDING_ATOMIC, [NIC_OP_BATCH] = EMU_PENDING_PUT,
     };
 
     return kinds[op->kind];

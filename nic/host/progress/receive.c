@@ -45,6 +45,7 @@ static void dispatch(struct fabemu *fab, struct nic_peer *peer, const struct emu
         [NIC_PUT] = nic_memory_put,         [NIC_PUT_NOTICE] = nic_memory_put,
         [NIC_PUT_RTS] = nic_memory_put_rts, [NIC_PUT_NOTICE_RTS] = nic_memory_put_rts,
         [NIC_GET] = nic_memory_get,         [NIC_ATOMIC] = nic_memory_atomic,
+        [NIC_BATCH] = nic_batch_begin,      [NIC_BATCH_MORE] = nic_batch_more,
     };
 
     peer->rx_next++;

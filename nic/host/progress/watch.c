@@ -41,7 +41,7 @@ static bool peer_is_awaited(const struct nic_peer *peer)
         return false;
     if (!peer->open)
         return peer->must_notify;
-    return peer->filling || peer->earlies ||
+    return peer->filling || peer->batch.left || peer->earlies ||
            (!emu_list_empty(&peer->sendq) && !nic_peer_window(peer));
 }
 

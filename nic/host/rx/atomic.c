@@ -174,3 +174,15 @@ void nic_atomic_apply(struct nic_atomic *atomic, const struct fabemu_iov *piece)
     for (size_t at = 0; at < piece->bytes; at += bytes, atomic->done += bytes)
         change(atomic, (uint8_t *)piece->base + at);
 }
+
+void nic_atomic_fold(unsigned op, unsigned type, const uint8_t *operands,
+                     const struct fabemu_iov *piece)
+{
+    uint8_t after[NIC_MORE_BYTES];
+
+    assert(piece->bytes <= sizeof after);
+    memcpy(after, operands, piece->bytes);
+    if (op != FABEMU_ATOMIC_SWAP)
+        emu_combine_fold(ops[op].like, type, after, piece->base, piece->bytes);
+    memcpy(piece->base, after, piece->bytes);
+}

@@ -32,5 +32,12 @@ bool nic_atomic_fits(unsigned type, const struct fabemu_iov *piece);
  * protects other elements.
  */
 void nic_atomic_apply(struct nic_atomic *atomic, const struct fabemu_iov *piece);
+/**
+ * nic_atomic_fold - change the elements in @piece, of at most NIC_MORE_BYTES, with @operands. @op
+ * has no values to compare with, and nic_atomic_fits() must hold for @piece. Lock: held, which
+ * alone makes the change atomic.
+ */
+void nic_atomic_fold(unsigned op, unsigned type, const uint8_t *operands,
+                     const struct fabemu_iov *piece);
 
 #endif

@@ -14,4 +14,8 @@ void nic_memory_put_done(struct fabemu *fab, struct nic_peer *peer, struct nic_o
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
 
+/* --- batch.c --- */
+void nic_batch_begin(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+void nic_batch_more(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg);
+
 #endif

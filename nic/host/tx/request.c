@@ -270,6 +270,37 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     return true;
 }
 
+/* Send the next segment of a batch. */
+static bool batch_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    bool begins = op->state == NIC_OP_QUEUED;
+    struct emu_seg *seg = nic_claim(fab, peer->node);
+    uint64_t most = begins ? NIC_INLINE_BYTES : NIC_MORE_BYTES, left = op->bytes - op->moved;
+    uint64_t n = left < most ? left : most;
+
+    if (!seg)
+        return false;
+
+    const struct nic_wire_mem mem = {.head = nic_head(peer, begins ? NIC_BATCH : NIC_BATCH_MORE, 0),
+                                     .id = op->id,
+                                     .key = nic_access_of(op)->key,
+                                     .bytes = op->bytes};
+
+    seg->hdr.seq = peer->tx_seq++;
+    seg->hdr.len = begins ? sizeof mem : sizeof mem.head;
+    memcpy(seg->payload, &mem, seg->hdr.len);
+    nic_op_read(op, seg->payload + seg->hdr.len, n);
+    seg->hdr.len = (uint8_t)(seg->hdr.len + n);
+    op->moved += n;
+    op->state = NIC_OP_EAGER;
+    if (op->moved < op->bytes)
+        return true;
+    nic_peer_sent(fab, peer, op->bytes);
+    emu_list_del(&op->post.link);
+    op->state = NIC_OP_WAITING;
+    return true;
+}
+
 static bool send_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
 {
     struct nic_send *send = nic_send_of(op);
@@ -291,10 +322,8 @@ static bool request_step(struct fabemu *fab, struct nic_peer *peer, struct nic_o
 {
     static bool (*const steps[NIC_OP_KINDS])(struct fabemu * fab, struct nic_peer * peer,
                                              struct nic_op * op) = {
-        [NIC_OP_SEND] = send_step,
-        [NIC_OP_PUT] = put_request,
-        [NIC_OP_GET] = get_request,
-        [NIC_OP_ATOMIC] = atomic_request,
+        [NIC_OP_SEND] = send_step,        [NIC_OP_PUT] = put_request,  [NIC_OP_GET] = get_request,
+        [NIC_OP_ATOMIC] = atomic_request, [NIC_OP_BATCH] = batch_step,
     };
 
     assert(steps[op->kind]);

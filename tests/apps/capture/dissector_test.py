@@ -258,7 +258,7 @@ class Programs(DissectorCase):
         "word.value", "word.test", "word.until")]
     TAG, DATA, FLOOD = 0xa1b2c3d400000000, 0x0102030405060700, 600
     NOTICE = 0x5566778899aabb00
-    REQUESTS = range(formats.EAGER, formats.PUT_NOTICE_RTS + 1)
+    REQUESTS = range(formats.EAGER, formats.BATCH_MORE + 1)
 
     def run_speaks(self, topo):
         """Run the two processes. Keeps what they print, by node, and the segments that leave each
@@ -328,7 +328,7 @@ class Programs(DissectorCase):
         words = bool(self.sent_by(0, formats.EAGER)[-1]["tag"] == self.TAG + 8)
         if node == 1:
             return [self.message(5, 1, key.to_bytes(8, "little"))]
-        long, bytes_ = self.filled(500, 2), self.filled(8192, 5)
+        long, bytes_ = self.filled(500, 2), self.filled(9000, 5)
         memory = {"queue": 0, "key": key}
         notice = {"queue": 9, "src_queue": 7, "key": key}
         ret = [self.message(1, 0, self.filled(100, 1)),
@@ -338,7 +338,7 @@ class Programs(DissectorCase):
                self.message(3, 0, bytes(100000), what=formats.RTS, beginning=b"")]
         ret += [self.short(4, 0, self.filled(8, 4))] * self.FLOOD
         ret += [{"what": formats.PUT, "offset": 16, "bytes": 50, "payload": bytes_[:50]} | memory,
-                {"what": formats.PUT_RTS, "offset": 256, "bytes": 5000, "payload": b""} | memory,
+                {"what": formats.PUT_RTS, "offset": 50000, "bytes": 9000, "payload": b""} | memory,
                 {"what": formats.PUT_NOTICE, "offset": 20000, "bytes": 50, "data": self.NOTICE,
                  "payload": bytes_[:50]} | notice,
                 {"what": formats.PUT_NOTICE_RTS, "offset": 24000, "bytes": 3000,
@@ -349,7 +349,10 @@ class Programs(DissectorCase):
                  "fetch": 1, "payload": struct.pack("<Q", 5)} | memory,
                 {"what": formats.ATOMIC, "offset": 40008, "bytes": 4, "op": 7, "type": 4,
                  "fetch": 0, "payload": struct.pack("<iI", -7, 0x01020304)} | memory,
-                # the get has filled its buffer: with zeros
+                # the gets have filled the buffer: with zeros
+                {"what": formats.BATCH, "offset": 0, "bytes": 272,
+                 "payload": struct.pack("<QIBBH", 30000, 256, 255, 0, 0) + bytes(176)} | memory,
+                {"what": formats.BATCH_MORE, "queue": 0, "payload": bytes(80)},
                 self.message(6, 0, b"\0"), self.message(7, 0, group)]
         return ret + [self.message(8, 0, b"\0")] * words
 
@@ -381,13 +384,13 @@ class Programs(DissectorCase):
         get, beyond = self.sent_by(0, formats.GET)
         to = {m["id"]: m for m in self.sent_by(1, formats.CTS)}
         self.assertEqual(to[rts["id"]]["bytes"], 100000)
-        self.assertEqual(to[put["id"]]["bytes"], 5000)
+        self.assertEqual(to[put["id"]]["bytes"], 9000)
         self.assertEqual(to[noticed["id"]]["bytes"], 3000)
         self.assertEqual(len(to), 3)
         region = bytearray(65536)
-        region[16:66], region[256:5256] = self.filled(50, 5), self.filled(5000, 5)
+        region[16:66], region[50000:59000] = self.filled(50, 5), self.filled(9000, 5)
         for node, name, wanted in ((0, to[rts["id"]]["to"], self.filled(100000, 3)),
-                                   (0, to[put["id"]]["to"], self.filled(5000, 5)),
+                                   (0, to[put["id"]]["to"], self.filled(9000, 5)),
                                    (0, to[noticed["id"]]["to"], self.filled(3000, 5)),
                                    (1, get["id"], bytes(region[8192:11192]))):
             pieces = {m["seq"]: m["payload"] for m in self.sent_by(node, formats.DATA)
@@ -396,7 +399,8 @@ class Programs(DissectorCase):
         fins = {m["id"]: m["status"] for m in self.sent_by(1, formats.FIN)}
         small, = self.sent_by(0, formats.PUT)
         small_noticed, = self.sent_by(0, formats.PUT_NOTICE)
-        self.assertEqual(fins, {rts["id"]: 0, put["id"]: 0, small["id"]: 0,
+        batch, = self.sent_by(0, formats.BATCH)
+        self.assertEqual(fins, {rts["id"]: 0, put["id"]: 0, small["id"]: 0, batch["id"]: 0,
                                 noticed["id"]: 0, small_noticed["id"]: 0,
                                 beyond["id"]: -errno.EACCES})
         add, swap = self.sent_by(0, formats.ATOMIC)

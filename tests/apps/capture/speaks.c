@@ -139,6 +139,19 @@ static void atomics(struct self *me)
     atomic(me, &what, "compare and swap");
 }
 
+/* A batch of one put, which needs two segments. */
+static void batch(struct self *me, uint8_t *bytes, size_t count)
+{
+    struct fabemu_record record = {.offset = 30000,
+                                   .bytes = (uint32_t)count,
+                                   .op = FABEMU_RECORD_PUT};
+    const struct fabemu_iov iov[] = {{&record, sizeof record}, {bytes, count}};
+    struct fabemu_req req = {0};
+
+    must(fabemu_batchv(me->fab, 1, me->key, iov, 2, &req), "batch");
+    finish(me, &req, 0, "batch");
+}
+
 static void put_with_notice(struct self *me, uint64_t offset, uint8_t *bytes, size_t count,
                             uint64_t data)
 {
@@ -152,7 +165,7 @@ static void put_with_notice(struct self *me, uint64_t offset, uint8_t *bytes, si
 
 static void memory(struct self *me)
 {
-    static uint8_t bytes[8192];
+    static uint8_t bytes[9000];
     struct fabemu_req req = {0}, notice[2] = {{0}};
 
     if (me->node) {
@@ -174,7 +187,7 @@ static void memory(struct self *me)
     fill(bytes, sizeof bytes, 5);
     must(fabemu_put(me->fab, 1, me->key, 16, bytes, 50, &req), "put");
     finish(me, &req, 0, "put");
-    must(fabemu_put(me->fab, 1, me->key, 256, bytes, 5000, &req), "long put");
+    must(fabemu_put(me->fab, 1, me->key, 50000, bytes, 9000, &req), "long put");
     finish(me, &req, 0, "long put");
     put_with_notice(me, 20000, bytes, 50, NOTICE);
     put_with_notice(me, 24000, bytes, 3000, NOTICE + 1);
@@ -183,6 +196,7 @@ static void memory(struct self *me)
     must(fabemu_get(me->fab, 1, me->key, REGION_BYTES, bytes, 100, &req), "get beyond");
     finish(me, &req, -EACCES, "get beyond");
     atomics(me);
+    batch(me, bytes, 256);
     send(me, 6, bytes, 1);
 }
 

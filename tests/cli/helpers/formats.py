@@ -10,8 +10,8 @@ import struct
 from .capture import NAME
 
 SET, TEST = 5, 6
-(EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, SHORT, PUT_NOTICE, PUT_NOTICE_RTS, CTS, FIN, RESULT,
- ACK, BYE, DATA, HELLO) = range(1, 18)
+(EAGER, MORE, RTS, PUT, PUT_RTS, GET, ATOMIC, SHORT, PUT_NOTICE, PUT_NOTICE_RTS, BATCH,
+ BATCH_MORE, CTS, FIN, RESULT, ACK, BYE, DATA, HELLO) = range(1, 20)
 BAD, GOOD, UNCHECKED = "0", "1", "2"
 
 
@@ -62,6 +62,7 @@ ELEMENTS = (("op", "B"), ("type", "B"), ("fetch", "B"), ("", "5x"))
 NOTICE = (("data", "Q"), ("src_queue", "H"), ("", "6x"))
 PARTS = {EAGER: MESSAGE, MORE: (), RTS: MESSAGE, PUT: MEMORY, PUT_RTS: MEMORY, GET: MEMORY,
          PUT_NOTICE: MEMORY + NOTICE, PUT_NOTICE_RTS: MEMORY + NOTICE,
+         BATCH: MEMORY, BATCH_MORE: (),
          ATOMIC: MEMORY + ELEMENTS, SHORT: LITTLE, CTS: (("id", "I"), ("to", "I"), ("bytes", "Q")),
          FIN: (("id", "I"), ("status", "i")), RESULT: (("id", "I"), ("", "4x")),
          ACK: (),
@@ -71,7 +72,7 @@ HELLO_PARTS = (("want", "B"), ("", "2x"), ("epoch", "I"), ("incarnation", "Q"), 
 DATA_PARTS = (("", "x"), ("check", "H"), ("id", "I"))
 IN_HEX = {"check": 8, "tag": 16, "data": 16, "key": 16}
 # Kinds that end with bytes of a message or of memory, or with elements of an atomic.
-WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, DATA, ATOMIC, RESULT)
+WITH_BYTES = (EAGER, MORE, PUT, SHORT, PUT_NOTICE, BATCH, BATCH_MORE, DATA, ATOMIC, RESULT)
 LEAST = {"status": -2**31}
 
 

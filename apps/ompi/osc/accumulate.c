@@ -130,22 +130,69 @@ static void post_atomics(const struct accumulate *a, struct osc_fabemu_call *cal
     osc_fabemu_pieces_end(&pieces);
 }
 
+/* An accumulate without a result consists of records of batches. */
+#define RECORD_MOST (1u << 20) /* bytes of a record */
+
+static bool has_records(const struct accumulate *a)
+{
+    return !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
+           a->primitive->super.size <= FABEMU_RECORD_UNIT;
+}
+
+static void post_records(const struct accumulate *a, struct osc_fabemu_call *call, const char *out)
+{
+    struct fabemu_record record = {.op = (uint8_t)a->fab_op, .type = (uint8_t)a->fab_type};
+    struct osc_fabemu_pieces pieces;
+    size_t left;
+
+    osc_fabemu_pieces_begin(&pieces, &a->its);
+    while (osc_fabemu_pieces_next(&pieces, &record.offset, &left)) {
+        for (; left; left -= record.bytes) {
+            record.bytes = (uint32_t)(left < RECORD_MOST ? left : RECORD_MOST);
+            osc_fabemu_record(call, &record, out);
+            record.offset += record.bytes;
+            out += record.bytes;
+        }
+    }
+    osc_fabemu_pieces_end(&pieces);
+}
+
+/* Copy a small accumulate without gaps into the member's batch. Returns false if it cannot. */
+static bool by_batch(const struct accumulate *a)
+{
+    void *out = osc_fabemu_span_plain(&a->from), *its = osc_fabemu_span_plain(&a->its);
+    const struct fabemu_record record = {.offset = (uintptr_t)its,
+                                         .bytes = (uint32_t)a->bytes,
+                                         .op = (uint8_t)a->fab_op,
+                                         .type = (uint8_t)a->fab_type};
+
+    return !a->request && out && its && has_records(a) &&
+           osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
+           !osc_fabemu_batch(a->w, a->rank, &record, out);
+}
+
 static int by_adapter(const struct accumulate *a)
 {
     bool sends = !fetches_only(a), wants = a->to.type;
     char *out = sends ? osc_fabemu_span_plain(&a->from) : NULL;
     char *in = wants ? osc_fabemu_span_plain(&a->to) : NULL;
     struct osc_fabemu_call *call;
-    int rc = osc_fabemu_call_begin(a->w, a->rank, sends && !out ? a->bytes : 0,
-                                   wants && !in ? a->bytes : 0, &a->to, a->request, &call);
+    int rc;
 
+    if (by_batch(a))
+        return OMPI_SUCCESS;
+    rc = osc_fabemu_call_begin(a->w, a->rank, sends && !out ? a->bytes : 0,
+                               wants && !in ? a->bytes : 0, &a->to, a->request, &call);
     if (rc)
         return rc;
     if (call->out)
         osc_fabemu_pack(&a->from, out = call->out, a->bytes);
     if (call->in)
         in = call->in;
-    post_atomics(a, call, out, in);
+    if (a->bytes > sizeof(uint64_t) && has_records(a))
+        post_records(a, call, out);
+    else
+        post_atomics(a, call, out, in);
     osc_fabemu_call_end(call);
     return OMPI_SUCCESS;
 }

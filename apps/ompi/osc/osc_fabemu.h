@@ -72,6 +72,8 @@ struct osc_fabemu_peer {
     uint64_t ended;     /* parts that were ever removed from it */
     unsigned unordered; /* parts in it that are unordered */
     unsigned borrows;   /* parts in it that borrow memory of the program */
+    /* small puts and accumulates that are not posted yet, or NULL: see batch.c */
+    struct osc_fabemu_call *batch;
 
     _Atomic bool lost; /* an operation with the member has failed */
     int rc; /* an error that the next flush returns and clears: an address outside the window */
@@ -166,7 +168,8 @@ struct osc_fabemu_pieces {
     opal_convertor_t convertor;
     struct iovec iov[16];
     uint32_t next, count;
-    bool last; /* iov has the last pieces */
+    bool last;  /* iov has the last pieces */
+    bool plain; /* the span has no gaps: one piece, and no convertor */
 };
 void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span);
 bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size_t *bytes);
@@ -186,6 +189,7 @@ struct osc_fabemu_part {
     /* a get or a long put: the adapter may execute an atomic earlier that was posted later */
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
+    struct fabemu_record record; /* of osc_fabemu_record() */
     struct fabemu_req req;
 };
 struct osc_fabemu_call {
@@ -193,8 +197,10 @@ struct osc_fabemu_call {
     struct osc_fabemu_peer *peer;
     unsigned parts; /* on their way, and one more while parts are being added */
     int status;     /* 0, or the first error */
-    void *out;      /* NULL, or a copy of the data to be sent, without gaps */
-    void *in;       /* NULL, or where the fetched data arrive, before they are unpacked to @to */
+    /* NULL, or a copy of the data to be sent, without gaps, or the list of a batch */
+    void *out;
+    size_t listed; /* bytes of the list of a batch */
+    void *in;      /* NULL, or where the fetched data arrive, before they are unpacked to @to */
     size_t in_bytes;
     struct osc_fabemu_span to; /* its type is retained; NULL: nothing is unpacked */
     ompi_request_t *request;   /* NULL, or the request that ends with this call */
@@ -218,6 +224,14 @@ int osc_fabemu_call_begin(struct osc_fabemu_window *w, int rank, size_t out_byte
  */
 struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call);
 void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err);
+/**
+ * osc_fabemu_part_new - as osc_fabemu_part(), but do not wait. Lock: held.
+ * osc_fabemu_part_append - as osc_fabemu_part_posted(). Lock: held.
+ * osc_fabemu_parts_limit - wait while too many parts are on their way. Lock: not held.
+ */
+struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call);
+void osc_fabemu_part_append(struct osc_fabemu_part *part, int err);
+void osc_fabemu_parts_limit(struct osc_fabemu_window *w);
 /** osc_fabemu_call_end - no further parts follow. The call may be freed. Lock: not held. */
 void osc_fabemu_call_end(struct osc_fabemu_call *call);
 
@@ -256,6 +270,30 @@ int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, u
  */
 int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int count,
                       ompi_datatype_t *type, const char *name, struct osc_fabemu_span *ret);
+
+/* --- batch.c: small puts and accumulates ------------------------------------------------- */
+
+#define OSC_FABEMU_SMALL 512u /* bytes of data that a batch may copy */
+
+/**
+ * osc_fabemu_batches - return whether @bytes for a put or an accumulate without a result should go
+ * into the member's batch: they are few, and other operations are on their way.
+ * osc_fabemu_batch - copy @data into the batch of @rank. It is posted when it is full, and before
+ * any other part. Returns an error of MPI. Lock: not held.
+ * osc_fabemu_batch_post - post the member's batch, if there is one. Lock: held.
+ */
+bool osc_fabemu_batches(const struct osc_fabemu_peer *peer, size_t bytes);
+int osc_fabemu_batch(struct osc_fabemu_window *w, int rank, const struct fabemu_record *record,
+                     const void *data);
+void osc_fabemu_batch_post(struct osc_fabemu_peer *peer);
+/**
+ * osc_fabemu_record - put or accumulate @data, of any size: in the member's batch, or as a part of
+ * the call, with one record. Lock: not held.
+ */
+void osc_fabemu_record(struct osc_fabemu_call *call, const struct fabemu_record *record,
+                       const void *data);
+
+/* --- transfer.c, continued: memory of members -------------------------------------------- */
 
 /** osc_fabemu_move - put (@puts) or get the first @bytes of a span, from or to @local. */
 void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,

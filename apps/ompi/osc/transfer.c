@@ -36,8 +36,15 @@ void *osc_fabemu_span_plain(const struct osc_fabemu_span *span)
 
 void osc_fabemu_pieces_begin(struct osc_fabemu_pieces *pieces, const struct osc_fabemu_span *span)
 {
+    void *plain = osc_fabemu_span_plain(span);
+
     pieces->next = pieces->count = 0;
-    pieces->last = false;
+    pieces->last = pieces->plain = plain != NULL;
+    if (plain) {
+        pieces->iov[0] = (struct iovec){plain, osc_fabemu_span_bytes(span)};
+        pieces->count = pieces->iov[0].iov_len != 0;
+        return;
+    }
     OBJ_CONSTRUCT(&pieces->convertor, opal_convertor_t);
     (void)opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &span->type->super,
                                                    (size_t)span->count, address(span->at), 0,
@@ -62,6 +69,8 @@ bool osc_fabemu_pieces_next(struct osc_fabemu_pieces *pieces, uint64_t *at, size
 
 void osc_fabemu_pieces_end(struct osc_fabemu_pieces *pieces)
 {
+    if (pieces->plain)
+        return;
     opal_convertor_cleanup(&pieces->convertor);
     OBJ_DESTRUCT(&pieces->convertor);
 }
@@ -265,15 +274,20 @@ int osc_fabemu_reap(struct osc_fabemu_window *w)
     return count;
 }
 
-struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
+void osc_fabemu_parts_limit(struct osc_fabemu_window *w)
 {
     struct osc_fabemu_wait wait = {0};
+
+    while (w->parts >= PARTS_MOST) {
+        osc_fabemu_wait(w, &wait);
+        (void)osc_fabemu_reap(w);
+    }
+}
+
+struct osc_fabemu_part *osc_fabemu_part_new(struct osc_fabemu_call *call)
+{
     struct osc_fabemu_part *part = &call->one;
 
-    while (call->w->parts >= PARTS_MOST) {
-        osc_fabemu_wait(call->w, &wait);
-        (void)osc_fabemu_reap(call->w);
-    }
     if (part->call)
         part = calloc(1, sizeof *part);
     if (!part)
@@ -283,21 +297,36 @@ struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
     return part;
 }
 
-void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
+void osc_fabemu_part_append(struct osc_fabemu_part *part, int err)
 {
     struct osc_fabemu_call *call = part->call;
-    struct osc_fabemu_window *w = call->w;
 
     if (err)
         part->req.status = err;
-    OPAL_THREAD_LOCK(&w->lock);
     *call->peer->last = part;
     call->peer->last = &part->next;
     call->peer->sent++;
     call->peer->unordered += part->unordered;
     call->peer->borrows += part->borrows;
     call->parts++;
-    w->parts++;
+    call->w->parts++;
+}
+
+struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
+{
+    osc_fabemu_parts_limit(call->w);
+    OPAL_THREAD_LOCK(&call->w->lock);
+    osc_fabemu_batch_post(call->peer);
+    OPAL_THREAD_UNLOCK(&call->w->lock);
+    return osc_fabemu_part_new(call);
+}
+
+void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
+{
+    struct osc_fabemu_window *w = part->call->w;
+
+    OPAL_THREAD_LOCK(&w->lock);
+    osc_fabemu_part_append(part, err);
     OPAL_THREAD_UNLOCK(&w->lock);
 }
 
@@ -329,6 +358,7 @@ int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
     int rc;
 
     OPAL_THREAD_LOCK(&w->lock);
+    osc_fabemu_batch_post(peer);
     sent = peer->sent;
     OPAL_THREAD_UNLOCK(&w->lock);
     for (;;) {
@@ -416,15 +446,27 @@ static bool has_access(const struct osc_fabemu_window *w, const struct osc_fabem
     return w->fence || w->lock_all || peer->lock || peer->started;
 }
 
+/* Return whether the first and the last byte of a span, which is not empty, are in the window. */
+static bool is_inside(const struct osc_fabemu_place *place, const struct osc_fabemu_span *its)
+{
+    const opal_datatype_t *type = &its->type->super;
+    ptrdiff_t others = (ptrdiff_t)(its->count - 1) * (type->ub - type->lb);
+    ptrdiff_t first = type->true_lb + (others < 0 ? others : 0);
+    ptrdiff_t end = type->true_ub + (others > 0 ? others : 0);
+    /* an address below the base wraps around and is then too large */
+    uint64_t at = its->at + (uint64_t)first - place->base, bytes = (uint64_t)(end - first);
+
+    return at <= place->bytes && bytes <= place->bytes - at;
+}
+
 int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int count,
                       ompi_datatype_t *type, const char *name, struct osc_fabemu_span *ret)
 {
     const struct osc_fabemu_peer *peer = &w->peer[rank];
-    struct osc_fabemu_pieces pieces;
-    bool inside = true;
-    uint64_t at;
-    size_t bytes;
 
+    *ret = (struct osc_fabemu_span){.at = peer->place.base + (uint64_t)disp * peer->place.unit,
+                                    .count = count,
+                                    .type = type};
     if (!has_access(w, peer))
         return OMPI_ERR_RMA_SYNC;
     if (osc_fabemu_is_lost(w, rank))
@@ -435,45 +477,58 @@ int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int
         if (rc)
             return rc;
     }
-    *ret = (struct osc_fabemu_span){.at = peer->place.base + (uint64_t)disp * peer->place.unit,
-                                    .count = count,
-                                    .type = type};
     if (w->dynamic || !osc_fabemu_span_bytes(ret))
         return OMPI_SUCCESS; /* the member checks addresses in a dynamic window */
-    osc_fabemu_pieces_begin(&pieces, ret);
-    while (inside && osc_fabemu_pieces_next(&pieces, &at, &bytes)) {
-        at -= peer->place.base; /* an address below the base wraps around and is then too large */
-        inside = at <= peer->place.bytes && bytes <= peer->place.bytes - at;
-    }
-    osc_fabemu_pieces_end(&pieces);
-    return inside ? OMPI_SUCCESS : OMPI_ERR_RMA_RANGE;
+    return is_inside(&peer->place, ret) ? OMPI_SUCCESS : OMPI_ERR_RMA_RANGE;
+}
+
+/* Put or get a contiguous piece as one operation of the adapter. */
+static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, size_t bytes,
+                       bool puts)
+{
+    const struct osc_fabemu_place *place = &call->peer->place;
+    struct fabemu *fab = call->w->fab;
+    struct osc_fabemu_part *part = osc_fabemu_part(call);
+    int err;
+
+    part->unordered = !puts || bytes > FABEMU_INJECT_BYTES;
+    part->borrows = !call->out;
+    err = puts ? fabemu_put(fab, place->node, place->key, at, local, bytes, &part->req)
+               : fabemu_get(fab, place->node, place->key, at, local, bytes, &part->req);
+    osc_fabemu_part_posted(part, err);
 }
 
 void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
                      size_t left, bool puts)
 {
-    const struct osc_fabemu_place *place = &call->peer->place;
-    struct fabemu *fab = call->w->fab;
+    struct fabemu_record record = {.op = FABEMU_RECORD_PUT};
     struct osc_fabemu_pieces pieces;
     char *at_local = local;
-    uint64_t at;
     size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, its);
-    for (; left && osc_fabemu_pieces_next(&pieces, &at, &bytes); left -= bytes) {
-        struct osc_fabemu_part *part = osc_fabemu_part(call);
-        int err;
-
+    for (; left && osc_fabemu_pieces_next(&pieces, &record.offset, &bytes); left -= bytes) {
         bytes = bytes < left ? bytes : left;
-        part->unordered = !puts || bytes > FABEMU_INJECT_BYTES;
-        part->borrows = !call->out;
-        err = puts ? fabemu_put(fab, place->node, place->key, at, at_local, bytes, &part->req)
-                   : fabemu_get(fab, place->node, place->key, at, at_local, bytes, &part->req);
-
-        osc_fabemu_part_posted(part, err);
+        record.bytes = (uint32_t)bytes;
+        if (!puts || call->request || pieces.plain || bytes > OSC_FABEMU_SMALL ||
+            osc_fabemu_batch(call->w, (int)(call->peer - call->w->peer), &record, at_local))
+            move_piece(call, record.offset, at_local, bytes, puts);
         at_local += bytes;
     }
     osc_fabemu_pieces_end(&pieces);
+}
+
+/* Copy a small put without gaps into the member's batch. Returns false if it has to be a call. */
+static bool put_by_batch(struct osc_fabemu_window *w, int rank, const struct osc_fabemu_span *its,
+                         const void *local, size_t bytes)
+{
+    void *at = osc_fabemu_span_plain(its);
+    const struct fabemu_record record = {.offset = (uintptr_t)at,
+                                         .bytes = (uint32_t)bytes,
+                                         .op = FABEMU_RECORD_PUT};
+
+    return local && at && osc_fabemu_batches(&w->peer[rank], bytes) &&
+           !osc_fabemu_batch(w, rank, &record, local);
 }
 
 static int transfer(struct osc_fabemu_window *w, const char *name,
@@ -498,6 +553,8 @@ static int transfer(struct osc_fabemu_window *w, const char *name,
         return OMPI_SUCCESS;
     }
     local = osc_fabemu_span_plain(mine);
+    if (puts && !request && put_by_batch(w, rank, &its, local, bytes))
+        return OMPI_SUCCESS;
     /* a copy of few bytes takes less time than to wait for them in MPI_Win_complete */
     copies = puts && (!local || bytes <= FABEMU_INJECT_BYTES);
     rc = osc_fabemu_call_begin(w, rank, copies ? bytes : 0, !local && !puts ? bytes : 0, mine,

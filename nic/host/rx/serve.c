@@ -40,8 +40,7 @@ static bool request_mapped(const struct nic_region *region, const struct nic_wir
 static int memory_translate(const struct nic_region *region, const struct nic_wire_mem *mem,
                             unsigned access)
 {
-    if (!region || !(region->access & access) ||
-        !nic_region_holds(region, mem->offset, mem->bytes))
+    if (!region || !(region->access & access) || !nic_region_holds(region, mem->offset, mem->bytes))
         return -EACCES;
     return request_mapped(region, mem, access & FABEMU_REMOTE_WRITE) ? 0 : -EFAULT;
 }

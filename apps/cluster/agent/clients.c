@@ -279,7 +279,8 @@ void agent_process_line(struct agent *agent, struct agent_process *process,
                                                       reservation->attachment.fds.mcast_buf});
         agent_reservation_free(reservation, true);
         process->attached = true;
-        waits_open(&process->waits, process->pid); /* stays NULL if that fails */
+        if (!process->waits) /* a correct coordinator sends only one such reply */
+            waits_open(&process->waits, process->pid); /* stays NULL if that fails */
     } else {
         err = conn_put(&process->conn, line);
     }

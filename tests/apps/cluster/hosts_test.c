@@ -2793,6 +2793,44 @@ static void coordinator__may_send_any_json_to_a_process(void)
     conn_close(&conn);
 }
 
+/* Have the agent attach @client to its node @node, and detach it, without a request to do so. */
+static void client_is_attached(const struct conn *coordinator, int64_t client, uint32_t node)
+{
+    char line[256];
+
+    snprintf(line, sizeof line,
+             "{\"call\":1,\"do\":\"attach\",\"node\":%u}\n"
+             "{\"client\":%d,\"line\":{\"ok\":true,\"incarnation\":1,\"node\":%u}}\n"
+             "{\"call\":2,\"do\":\"detach\",\"node\":%u,\"dead\":0}\n",
+             node, (int)client, node, node);
+    send_as_coordinator(coordinator, line);
+}
+
+/* A coordinator that attaches a process again and again uses up no descriptors of the agent. */
+static void coordinator__attaching_a_process_twice_leaks_nothing(void)
+{
+    struct conn coordinator, conn;
+    struct json_object *message = NULL;
+    uint32_t had = 0;
+
+    start_agent_alone(&coordinator);
+    connects(&conn, 1);
+    for (int64_t client = -1; client < 0; json_object_put(message)) {
+        CU_ASSERT_EQUAL_FATAL(conn_wait(&coordinator, &message, PATIENCE_MS), 0);
+        client = emu_json_number(message, "client", -1);
+        for (int i = 0; client >= 0 && i < 8; i++) {
+            client_is_attached(&coordinator, client, NODES / HOSTS);
+            CU_ASSERT_EQUAL(replied(&coordinator, 2), 0);
+            if (i == 0)
+                had = descriptors();
+        }
+    }
+    CU_ASSERT_EQUAL(descriptors(), had);
+    shutdown(coordinator.fd, SHUT_RDWR);
+    alone_free(&coordinator);
+    conn_close(&conn);
+}
+
 /* Names of calls, and of their fields. */
 static const char *const call_names[] = {"handshake",
                                          "answer",
@@ -3601,6 +3639,7 @@ int main(void)
         CASE(fault__impossible_is_refused),
         CASE(link__down_is_refused_where_unsupported),
         CASE(coordinator__may_send_any_json_to_a_process),
+        CASE(coordinator__attaching_a_process_twice_leaks_nothing),
         CASE(coordinator__random_calls_are_answered),
         {NULL, NULL},
     };

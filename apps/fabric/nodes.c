@@ -39,6 +39,8 @@ static void node_publish_list(struct fabric *fabric, struct emu_worker *worker)
         if (fabric->hostif[n] && fabric->hostif[n]->dev->worker == worker)
             list->hostif[list->count++] = fabric->hostif[n];
     emu_worker_hostifs(worker, list);
+    if (fabric_is_virtual(fabric)) /* the driver may wait for a process that is gone now */
+        emu_waiter_ring(fabric->worker[0]->waiter);
 }
 
 /*

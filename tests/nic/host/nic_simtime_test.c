@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * nic_simtime_test.c - adapters in simulated time, each with a thread of its own: equal times in
+ * each run, and a process that names a wrong time.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "nic/host/api/open.h"
+#include "nic/host/progress/progress.h"
+#include "tests/fixtures/host/adapters.h"
+#include "tests/test.h"
+
+#define NODES  3u
+#define ROUNDS 40u
+#define BYTES  20000u
+
+struct process {
+    struct run *run;
+    uint32_t node;
+    struct fabemu *fab;
+    struct fabemu_queue *queue;
+    pthread_t thread;
+    uint64_t at_ps[ROUNDS]; /* local time after each round */
+    bool goes_back;         /* it names a time that is past */
+    uint8_t out[BYTES], in[BYTES];
+};
+
+struct run {
+    struct topo_graph *graph;
+    struct fabric *fabric;
+    pthread_mutex_t lock;
+    struct process process[NODES];
+};
+
+static uint64_t local_ps(const struct fabemu *fab)
+{
+    return atomic_load(&fab->hostif.shared->sim.now_ps);
+}
+
+/* Send a message to the next process and receive one from the process before this one. */
+static void exchange(struct process *p, uint32_t round)
+{
+    struct fabemu_req send = {.status = 0}, receive = {.status = 0};
+    const struct fabemu_dest next = {.node = (p->node + 1) % NODES, .queue = 1, .tag = 7};
+    const struct fabemu_iov out = {p->out, round * 997 % BYTES + 1}, in = {p->in, BYTES};
+
+    p->out[0] = (uint8_t)round;
+    CU_ASSERT_EQUAL(fabemu_recv(p->queue, FABEMU_ANY_NODE, 7, 0, &in, 1, &receive), 0);
+    CU_ASSERT_EQUAL(fabemu_send(p->queue, &next, &out, 1, &send), 0);
+    CU_ASSERT_EQUAL(fabemu_wait(p->fab, &send), 0);
+    CU_ASSERT_EQUAL(fabemu_wait(p->fab, &receive), 0);
+    CU_ASSERT_EQUAL(p->in[0], (uint8_t)round);
+}
+
+static void *process_main(void *argument)
+{
+    struct process *p = argument;
+    struct timespec now;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        uint64_t before_ps = local_ps(p->fab);
+
+        if (p->goes_back && round == ROUNDS / 2)
+            atomic_store(&p->fab->hostif.shared->sim.now_ps, 1);
+        exchange(p, round);
+        if (round % 8 == p->node)
+            CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 5000));
+        CU_ASSERT_TRUE(p->fab->sim.clock.read(p->fab, CLOCK_MONOTONIC, &now));
+        p->at_ps[round] = local_ps(p->fab);
+        CU_ASSERT_TRUE(p->goes_back || p->at_ps[round] > before_ps);
+    }
+    /* other processes see the end at once, so let the last segments arrive before */
+    CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 100000));
+    nic_leave(p->fab, p->fab->leave_limit_ns);
+    /* a process that neither waits nor detaches holds up the others; one manager at a time */
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+    return NULL;
+}
+
+static void run_open(struct run *run, const char *profile, uint32_t threads)
+{
+    struct fabric_config config = {.clock = EMU_CLOCK_VIRTUAL, .threads = threads, .seed = 1};
+
+    memset(run, 0, sizeof *run);
+    pthread_mutex_init(&run->lock, NULL);
+    fixture_profile(&config.profile, profile, NULL);
+    run->fabric = fixture_fabric_start(&run->graph, "kary:2,2", UINT32_MAX, &config);
+    for (uint32_t n = 0; n < NODES; n++) {
+        struct process *p = &run->process[n];
+        struct fabemu_info info = {.fabric = "test",
+                                   .node = n,
+                                   .nodes = run->graph->nodes,
+                                   .incarnation = 1,
+                                   .acknowledged = fabric_engine(run->fabric, n) != NULL};
+
+        p->run = run;
+        p->node = n;
+        p->fab = adapters_open(run->fabric, &info);
+        CU_ASSERT_EQUAL_FATAL(fabemu_queue_open(p->fab, 1, &p->queue), 0);
+    }
+    fabric_expect(run->fabric, NODES);
+}
+
+/* Let all processes run. Returns how many segments were posted after their time. */
+static uint64_t run_all(struct run *run)
+{
+    struct fabric_totals totals;
+
+    for (uint32_t n = 0; n < NODES; n++)
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&run->process[n].thread, NULL, process_main,
+                                             &run->process[n]),
+                              0);
+    for (uint32_t n = 0; n < NODES; n++)
+        pthread_join(run->process[n].thread, NULL);
+    fabric_totals_read(run->fabric, &totals);
+    for (uint32_t n = 0; n < NODES; n++) {
+        nic_sim_end(run->process[n].fab);
+        nic_close(run->process[n].fab);
+    }
+    fixture_fabric_stop(run->fabric, run->graph);
+    pthread_mutex_destroy(&run->lock);
+    return totals.late_posts;
+}
+
+static void processes__have_equal_times_in_each_run(void)
+{
+    static struct run first, again;
+    static const char *const profiles[] = {"oq2004", "qsnet3"};
+
+    for (uint32_t i = 0; i < 4; i++) {
+        run_open(&first, profiles[i / 2], 1);
+        CU_ASSERT_EQUAL(run_all(&first), 0);
+        run_open(&again, profiles[i / 2], 1 + i % 2);
+        CU_ASSERT_EQUAL(run_all(&again), 0);
+        for (uint32_t n = 0; n < NODES; n++)
+            CU_ASSERT_EQUAL(memcmp(first.process[n].at_ps, again.process[n].at_ps,
+                                   sizeof first.process[n].at_ps),
+                            0);
+    }
+}
+
+static void fabric__does_not_go_back_with_a_process(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run.process[1].goes_back = true;
+    CU_ASSERT_TRUE(run_all(&run) > 0);
+}
+
+int main(void)
+{
+    static const struct test_case cases[] = {
+        CASE(processes__have_equal_times_in_each_run),
+        CASE(fabric__does_not_go_back_with_a_process),
+        {0},
+    };
+
+    return test_run("nic_simtime", cases);
+}

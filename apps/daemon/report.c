@@ -16,6 +16,7 @@
 #include "apps/base/amount.h"
 #include "apps/fabric/origin.h"
 #include "apps/base/message.h"
+#include "apps/base/output.h"
 #include "apps/control/conn.h"
 #include "apps/telemetry/view.h"
 #include "apps/timeline/timeline.h"
@@ -566,8 +567,11 @@ static void print_losses(FILE *out, struct json_object *drops)
             number(drops, "states_damaged"), number(drops, "overruns"));
 }
 
-/* Return whether the fault took links down, but all pairs of nodes still had another route. */
-static bool rerouted(struct json_object *fault, struct json_object *links)
+/*
+ * Return whether the fault took links down, but all pairs of nodes still had another route. No
+ * traffic needs to have used it.
+ */
+static bool routes_changed(struct json_object *fault, struct json_object *links)
 {
     return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&
            !number(links, "partitioned");
@@ -586,7 +590,8 @@ static void print_faults(FILE *out, struct json_object *report)
         if (number(fault, "times"))
             fprintf(out, "%lld time%s, %s: %lld%s", number(fault, "times"),
                     number(fault, "times") == 1 ? "" : "s", text(fault, "hits_are"),
-                    number(fault, "hits"), rerouted(fault, links) ? "; traffic was rerouted" : "");
+                    number(fault, "hits"),
+                    routes_changed(fault, links) ? "; routes were changed" : "");
         fputc('\n', out);
     }
     struct json_object *past = member(report, "past_faults");
@@ -731,12 +736,12 @@ int report_write(int fd, const char *path, struct json_object *report)
                                                                   JSON_C_TO_STRING_SPACED |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    if ((ftruncate(fd, 0) >= 0 || errno == EINVAL) && /* EINVAL: a pipe or a device */
-        dprintf(fd, "%s\n", text) >= 0)
+    int err = output_begin(fd);
+
+    if (!err && dprintf(fd, "%s\n", text) < 0)
+        err = -errno;
+    if (!err || err == -EPIPE) /* a reader that closes its pipe is no failure */
         return 0;
-    if (errno == EPIPE)
-        return 0; /* a reader that closes its pipe is no failure */
-    int err = -errno;
     print_message("cannot write the report to %s: %s", path, strerror(-err));
     return err;
 }

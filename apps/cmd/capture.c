@@ -202,7 +202,7 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
     wanted->name = options->name;
     if (!wanted->name)
         wanted->name = i < argc && !strchr(argv[i], '=') ? argv[i++]
-                                                         : paths_default(options->running);
+                                                         : paths_default(options->running, false);
     for (; i < argc; i++) {
         size_t length = strlen(argv[i]);
 

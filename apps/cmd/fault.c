@@ -333,7 +333,8 @@ static int live(struct options *options, const char *clear, int argc, char **arg
     int at = options->operands;
 
     if (!name)
-        name = at < argc && !is_of_fault(argv[at]) ? argv[at++] : paths_default(options->running);
+        name = at < argc && !is_of_fault(argv[at]) ? argv[at++]
+                                                   : paths_default(options->running, false);
     if (clear)
         return at < argc ? fault_and_option() : live_clear(name, clear);
     if (at < argc)

@@ -631,7 +631,7 @@ int options_parse_name(struct options *ret, const char **name,
 
     if (status >= 0)
         return status;
-    *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running);
+    *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running, false);
     return argc - ret->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
 }
 

@@ -719,7 +719,7 @@ int run_main(int argc, char **argv)
     status = check_operands(&options, argc, argv);
     if (status)
         return status;
-    snprintf(name, sizeof name, "run-%d", (int)getpid());
+    snprintf(name, sizeof name, PATHS_RUN_PREFIX "%d", (int)getpid());
     options.name = options.name ? options.name : name;
     if (getenv("XDG_RUNTIME_DIR"))
         run.runtime_dir = strdup(getenv("XDG_RUNTIME_DIR"));

@@ -167,6 +167,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
         print_message("%s", wrong);
         return EXIT_FAILURE;
     }
+    fault_targets_limit(&targets, fault, network);
     print_targets(fault, network->graph, &targets);
     fault_targets_release(&targets);
     if (*error && strcmp(error, note) != 0)

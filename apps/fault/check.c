@@ -112,7 +112,8 @@ static int check_event(const struct fault_check *c)
     }
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
-            if (graph->sw[sw].end[port].kind != TOPO_END_NONE && cable_can_fail(c->network, sw, port))
+            if (graph->sw[sw].end[port].kind != TOPO_END_NONE &&
+                cable_can_fail(c->network, sw, port))
                 return 0;
     return refuse(c, -ENOTSUP,
                   "on=: no cable of this network can be observed: use at=, or profile qsnet3");

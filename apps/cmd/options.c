@@ -218,7 +218,7 @@ static const struct option_row rows[] = {
      .at = AT(timeline_most_bytes), SIZE(UINT64_C(1) << 20, UINT64_C(1) << 40),
      .right = "a size from 1MiB to 1024GiB, such as 256MiB or 1GB", .group = OPTIONS_EVENTS},
     {"web", "[=PORT|wait]",
-     "serve a web page (docs/web.md); wait: run starts COMMAND when it is open", read_web,
+     "serve a web page (docs/web.md); wait: start COMMAND when it is open (only run)", read_web,
      .group = OPTIONS_WEB},
     {"json", NULL, "print JSON", .at = AT(json), .group = OPTIONS_JSON},
     {"foreground", NULL, "stay in the foreground until the fabric is stopped", .at = AT(foreground),

@@ -541,10 +541,9 @@ static void print_link_retry(FILE *out, struct json_object *retry)
 {
     if (!retry)
         return;
-    fprintf(
-        out,
-        "\n  link retry   %lld segments sent again (requested %lld times, %lld without an answer)",
-        number(retry, "again"), number(retry, "asked"), number(retry, "timeouts"));
+    fprintf(out, "\n  link retry   %s segments sent again (%s requests, %s without an answer)",
+            counted(retry, "again").text, counted(retry, "asked").text,
+            counted(retry, "timeouts").text);
     if (number(retry, "lost"))
         fprintf(out, ", %lld lost", number(retry, "lost"));
 }
@@ -605,14 +604,13 @@ static void print_faults(FILE *out, struct json_object *report)
             number(links, "lost"), number(links, "up_again"), number(links, "taken_out"),
             number(links, "out_now"));
     if (number(links, "new_tables"))
-        fprintf(out, "  tables       new %lld times, %s after a change on average, %s at most\n",
-                number(links, "new_tables"),
+        fprintf(out, "  tables       new %lld time%s, %s after a change on average, %s at most\n",
+                number(links, "new_tables"), number(links, "new_tables") == 1 ? "" : "s",
                 duration_of_ns((double)number(links, "recovery_mean_ns")).text,
                 duration_of_ns((double)number(links, "recovery_longest_ns")).text);
     if (number(links, "trees_moved") || number(links, "rerouted"))
-        fprintf(out,
-                "  moved        %lld trees; %lld segments rerouted around links that were out\n",
-                number(links, "trees_moved"), number(links, "rerouted"));
+        fprintf(out, "  moved        trees: %s; segments rerouted around links that were out: %s\n",
+                counted(links, "trees_moved").text, counted(links, "rerouted").text);
 }
 
 static void print_host(FILE *out, struct json_object *host)

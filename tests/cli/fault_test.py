@@ -117,6 +117,13 @@ class FaultTest(FabemuCase):
         lines = self.good("--check", path, "--topo", "qsnet:4").splitlines()
         self.assertIn("0:0-n0:0", lines[2])
 
+    def test_report__of_one_change_uses_the_singular(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--set", "link_retry=go_back_n", "--faults",
+                           self.write("at=1ms link-down link=0:2\n"), "--", "sleep", "0.5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("\n  tables       new 1 time, ", done.stderr)
+        self.assertIn("; routes were changed\n", done.stderr)
+
     def test_check__prints_the_faults_it_read(self):
         for spec in ("kary:4,2", "kary:3,3"):
             over = ("--topo", spec, "--profile", "qsnet3")

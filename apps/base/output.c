@@ -53,7 +53,7 @@ int output_open(struct output *ret, const char *path, int64_t until_ms)
     int err;
 
     *ret = (struct output){.path = path, .fd = -1};
-    if (strcmp(path, "-") == 0) {
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) {
         ret->path = "standard output";
         ret->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
         return ret->fd < 0 ? -errno : 0;
@@ -80,13 +80,21 @@ const char *output_why(int err)
                                : strerror(-err);
 }
 
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
 int output_begin(int fd)
 {
-    struct stat st;
+    struct stat st, standard;
 
     if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fcntl(fd, F_GETFL) & O_APPEND)
         return 0; /* O_APPEND, from the shell's >>: keep the contents */
-    return ftruncate(fd, lseek(fd, 0, SEEK_CUR)) ? -errno : 0;
+    if (lseek(fd, 0, SEEK_CUR) > 0 ||
+        (fstat(STDOUT_FILENO, &standard) == 0 && is_same(&st, &standard)))
+        return 0; /* standard output, which other processes write, too */
+    return ftruncate(fd, 0) ? -errno : 0;
 }
 
 static bool is_there(const struct output *output)
@@ -94,7 +102,7 @@ static bool is_there(const struct output *output)
     struct stat ours, there;
 
     return fstat(output->fd, &ours) == 0 && lstat(output->path, &there) == 0 &&
-           ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+           is_same(&ours, &there);
 }
 
 void output_end(struct output *output, bool refused)

@@ -22,7 +22,8 @@ struct output {
 #define OUTPUT_NONE ((struct output){.fd = -1})
 
 /**
- * output_open - open @path for writing, and lock it. "-" is standard output, which is not locked.
+ * output_open - open @path for writing, and lock it. "-" and "/dev/stdout" are standard output,
+ * which is not locked.
  * If @path is a named pipe, wait for a reader until emu_now_ms() is @until_ms, or without limit if
  * that is INT64_MAX.
  * Errors: -EWOULDBLOCK, another process writes it; -ENXIO, no process reads the pipe; those of
@@ -34,8 +35,8 @@ int output_open(struct output *ret, const char *path, int64_t until_ms);
 const char *output_why(int err);
 
 /**
- * output_begin - truncate the file at the current position, which is 0 unless bytes were written.
- * Does nothing if @fd is -1, not a regular file, or in append mode. Errors: those of ftruncate().
+ * output_begin - truncate the file. Does nothing if @fd is -1, not a regular file, in append mode,
+ * or standard output, which the user's program writes, too. Errors: those of ftruncate().
  */
 int output_begin(int fd);
 

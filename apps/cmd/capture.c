@@ -23,6 +23,7 @@
 #include "apps/control/paths.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/message.h"
+#include "apps/base/quantity.h"
 #include "emu/util/now.h"
 
 #define ANSWER_MS 5000 /* longest wait for an answer of the fabric */
@@ -46,16 +47,19 @@ struct wanted {
     const char *file;
     char filter[CAPTURE_TEXT_BYTES];
     uint32_t snap_bytes;
-    uint64_t seconds; /* 0: no time limit */
-    uint64_t count;   /* records to write; UINT64_MAX: no limit */
+    uint64_t for_ps; /* 0: no time limit */
+    uint64_t count;  /* records to write; UINT64_MAX: no limit */
     struct capture_limits limits;
 };
 
 static const struct option_row rows[] = {
     {"write", "FILE", "the file, or - for standard output; -w FILE is the same",
      .at = offsetof(struct wanted, file), .right = "the name of a file, or -"},
-    {"seconds", "N", "stop after N seconds", .at = offsetof(struct wanted, seconds), .wide = true,
-     OPTIONS_RANGE(1, 86400)},
+    {"seconds", "N", "stop after N seconds, or after a time with its unit, such as 500ms",
+     .at = offsetof(struct wanted, for_ps),
+     .form = &(struct quantity_form){quantity_times, QUANTITY_S_PS, QUANTITY_MS_PS,
+                                     86400 * QUANTITY_S_PS},
+     .right = "a time from 1ms to 24h, such as 30s or 500ms; a number alone is in seconds"},
     {"count", "N", "stop after N records", .at = offsetof(struct wanted, count), .wide = true,
      .least = 1, .most = UINT64_MAX - 1, .right = "a number from 1 on"},
 };
@@ -114,11 +118,16 @@ static void end_rings(struct conn *conn)
         json_object_put(reply);
 }
 
+/* Return when the capture ends, by emu_now_ms(), if it began now. */
+static int64_t end_of(const struct wanted *wanted)
+{
+    return wanted->for_ps ? emu_now_ms() + (int64_t)(wanted->for_ps / QUANTITY_MS_PS) : INT64_MAX;
+}
+
 static void write_all(struct capture_writer *writer, struct conn *conn, const struct wanted *wanted,
                       int signal_fd)
 {
-    int64_t end_ms = wanted->seconds ? emu_now_ms() + (int64_t)wanted->seconds * 1000 : INT64_MAX;
-    int64_t wrote = 0;
+    int64_t end_ms = end_of(wanted), wrote = 0;
 
     while (wrote >= 0 && !capture_writer_ended(writer) && emu_now_ms() < end_ms) {
         struct pollfd fds[2] = {{signal_fd, POLLIN, 0}, {conn->fd, POLLIN, 0}};
@@ -202,7 +211,7 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
     wanted->name = options->name;
     if (!wanted->name)
         wanted->name = i < argc && !strchr(argv[i], '=') ? argv[i++]
-                                                         : paths_default(options->running);
+                                                         : paths_default(options->running, false);
     for (; i < argc; i++) {
         size_t length = strlen(argv[i]);
 
@@ -218,9 +227,7 @@ static bool read_operands(struct wanted *wanted, struct options *options, int ar
 
 static int open_files(struct capture_files *ret, const struct wanted *wanted)
 {
-    uint64_t seconds = wanted->seconds;
-    int64_t until_ms = seconds ? emu_now_ms() + (int64_t)seconds * 1000 : INT64_MAX;
-    int err = capture_files_open(ret, wanted->file, &wanted->limits, until_ms);
+    int err = capture_files_open(ret, wanted->file, &wanted->limits, end_of(wanted));
 
     if (!err)
         return EXIT_SUCCESS;

@@ -167,6 +167,7 @@ static int print_fault(const struct fault *fault, const struct fault_network *ne
         print_message("%s", wrong);
         return EXIT_FAILURE;
     }
+    fault_targets_limit(&targets, fault, network);
     print_targets(fault, network->graph, &targets);
     fault_targets_release(&targets);
     if (*error && strcmp(error, note) != 0)
@@ -333,7 +334,8 @@ static int live(struct options *options, const char *clear, int argc, char **arg
     int at = options->operands;
 
     if (!name)
-        name = at < argc && !is_of_fault(argv[at]) ? argv[at++] : paths_default(options->running);
+        name = at < argc && !is_of_fault(argv[at]) ? argv[at++]
+                                                   : paths_default(options->running, false);
     if (clear)
         return at < argc ? fault_and_option() : live_clear(name, clear);
     if (at < argc)

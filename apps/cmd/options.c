@@ -218,7 +218,7 @@ static const struct option_row rows[] = {
      .at = AT(timeline_most_bytes), SIZE(UINT64_C(1) << 20, UINT64_C(1) << 40),
      .right = "a size from 1MiB to 1024GiB, such as 256MiB or 1GB", .group = OPTIONS_EVENTS},
     {"web", "[=PORT|wait]",
-     "serve a web page (docs/web.md); wait: run starts COMMAND when it is open", read_web,
+     "serve a web page (docs/web.md); wait: start COMMAND when it is open (only run)", read_web,
      .group = OPTIONS_WEB},
     {"json", NULL, "print JSON", .at = AT(json), .group = OPTIONS_JSON},
     {"foreground", NULL, "stay in the foreground until the fabric is stopped", .at = AT(foreground),
@@ -632,7 +632,7 @@ int options_parse_name(struct options *ret, const char **name,
 
     if (status >= 0)
         return status;
-    *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running);
+    *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running, false);
     return argc - ret->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
 }
 

@@ -508,13 +508,28 @@ static int finish_report(struct run *run, int status)
     "does an option of mpirun (--mca), a variable (FI_*, OMPI_MCA_*) or ~/.openmpi/" \
     "mca-params.conf select another network?"
 
+/*
+ * Return whether a process of the command exited before it used the fabric, as in a failed
+ * MPI_Init. A process that ends its work detaches first.
+ */
+static bool failed_before_use(struct json_object *report)
+{
+    struct json_object *died = json_object_object_get(report, "died");
+
+    return emu_json_count(died) &&
+           strncmp(emu_json_text(emu_json_at(died, 0), "how", ""), "exited", 6) == 0 &&
+           !json_object_object_get(report, "standstill") &&
+           !emu_json_number(json_object_object_get(report, "segments"), "sent", 0) &&
+           !emu_json_number(json_object_object_get(report, "combined"), "contributions", 0);
+}
+
 /* Print a hint if the command did not use the fabric. @status: exit status of the command. */
 static void hint_if_unused(struct json_object *report, int status)
 {
     if (!emu_json_number(json_object_object_get(report, "processes"), "attached", 0))
         print_message("no process attached to the fabric: no process of the command opened it "
                       "through MPI, libfabric or libfabemu; " ANOTHER_NETWORK);
-    else if (status && !emu_json_number(json_object_object_get(report, "segments"), "sent", 0))
+    else if (status && failed_before_use(report))
         print_message("the command failed before its processes sent anything over the fabric, to "
                       "which they had attached; " ANOTHER_NETWORK);
 }
@@ -723,7 +738,7 @@ int run_main(int argc, char **argv)
     status = check_operands(&options, argc, argv);
     if (status)
         return status;
-    snprintf(name, sizeof name, "run-%d", (int)getpid());
+    snprintf(name, sizeof name, PATHS_RUN_PREFIX "%d", (int)getpid());
     options.name = options.name ? options.name : name;
     if (getenv("XDG_RUNTIME_DIR"))
         run.runtime_dir = strdup(getenv("XDG_RUNTIME_DIR"));

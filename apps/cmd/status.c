@@ -74,7 +74,9 @@ int down_main(int argc, char **argv)
     if (status >= 0)
         return status;
     struct pollfd end = {-1, POLLIN, 0};
-    if (argc == options.operands && !strncmp(name, "run-", 4)) {
+    if (argc == options.operands)
+        name = paths_default(options.running, true);
+    if (argc == options.operands && !strncmp(name, PATHS_RUN_PREFIX, 4)) {
         print_message("fabemu run has started the only fabric, '%s'; to stop it: fabemu down %s",
                       name, name);
         return EXIT_FAILURE;

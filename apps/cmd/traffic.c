@@ -126,6 +126,9 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
 
     int err = traffic_run(result, config, error, sizeof error);
     progress_clear(progress);
+    if (!err && result->faults.begun < result->faults.all)
+        print_message("the run ended before %u of its %u faults began; --measure makes it longer",
+                      result->faults.all - result->faults.begun, result->faults.all);
     if (!err)
         return EXIT_SUCCESS;
     if (err == -EINTR)

@@ -70,7 +70,8 @@ static bool read_load(void *into, const char *value, const char **right)
 {
     struct traffic_options *o = into;
     *right = "a share of the link rate, above 0 and at most 1, such as 0.5, or a percentage up to "
-             "1000%, such as 50%, with at most 9 decimals; or up to 1000 of them, such as 0.1,0.2 "
+             "1000%, such as 50% or 150%, with at most 9 decimals; or up to 1000 of them, such as "
+             "0.1,0.2 "
              "or 0.1:1:0.1";
     return read_loads(o, value);
 }

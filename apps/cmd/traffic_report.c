@@ -224,6 +224,8 @@ static struct json_object *faults_json(const struct traffic_faults_seen *seen)
 {
     struct json_object *all = json_object_new_object();
 
+    json_add_number(all, "faults", seen->all);
+    json_add_number(all, "begun", seen->begun);
     json_add_number(all, "hit", seen->hit);
     json_add_number(all, "links_lost", seen->lost);
     json_add_number(all, "links_up_again", seen->up);

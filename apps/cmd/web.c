@@ -16,6 +16,8 @@
 #include "apps/cmd/commands.h"
 #include "apps/web/web.h"
 
+#define BEGIN "{\"event\":\"telemetry_shape\"" /* the first line of every recording */
+
 static const struct option_row rows[] = {
     {"port", "PORT", "port at the address 127.0.0.1 (default: any free port)",
      OPTIONS_RANGE(1, 65535)},
@@ -43,7 +45,7 @@ static void say_address(const struct web *web)
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;
-    char first;
+    char begin[sizeof BEGIN - 1];
     int fd, err = paths_connect(&fd, NULL, what, error, error_bytes);
 
     if (!err) {
@@ -63,8 +65,10 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
         return fail(-errno, error, error_bytes, "cannot read %s: %s", what, strerror(errno));
     if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
         return fail(-EINVAL, error, error_bytes, "%s is not a file", what);
-    if (pread(web->recording_fd, &first, 1, 0) == 1 && first != '{')
-        return fail(-EINVAL, error, error_bytes, "%s is not a recording (--record): it is not JSON",
+    ssize_t bytes = pread(web->recording_fd, begin, sizeof begin, 0);
+    if (bytes > 0 && memcmp(begin, BEGIN, (size_t)bytes) != 0)
+        return fail(-EINVAL, error, error_bytes,
+                    "%s is not a recording (--record): it does not begin with telemetry_shape",
                     what);
     return 0;
 }

@@ -390,6 +390,68 @@ int paths_free(const char *name, char *error, size_t error_bytes)
     return err ? err : check_free(connect_to(path), name, error, error_bytes);
 }
 
+/* --- the fabric of a command without a name ------------------------------------------- */
+
+struct running {
+    char *name;                     /* space for PATHS_NAME_MAX + 1 bytes; the last fabric found */
+    bool kept;                      /* only fabrics of `fabemu up` */
+    unsigned count;                 /* fabrics that run */
+    char names[4 * PATHS_NAME_MAX]; /* the first ones, ", a, b" */
+};
+
+static void count_running(void *context, const char *name)
+{
+    struct running *running = context;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path], error[512];
+    size_t used = strlen(running->names);
+    int fd = -1;
+
+    if (running->kept && strncmp(name, PATHS_RUN_PREFIX, strlen(PATHS_RUN_PREFIX)) == 0)
+        return;
+    if (!paths_of(path, sizeof path, name, error, sizeof error))
+        fd = connect_to(path);
+    if (fd < 0)
+        return;
+    close(fd);
+    running->count++;
+    snprintf(running->name, PATHS_NAME_MAX + 1, "%s", name);
+    if (used + strlen(", ") + strlen(name) + strlen(", …") < sizeof running->names)
+        sprintf(running->names + used, ", %s", name);
+    else if (used < 3 || strcmp(running->names + used - 3, "…") != 0)
+        strcat(running->names, ", …");
+}
+
+const char *paths_default(char ret[static PATHS_NAME_MAX + 1], bool kept)
+{
+    struct running running = {.name = ret, .kept = kept};
+    char error[512];
+
+    count_running(&running, DEFAULT_NAME);
+    if (!running.count)
+        paths_list(count_running, &running, error, sizeof error);
+    if (!running.count && kept)
+        return paths_default(ret, false);
+    return running.count == 1 ? ret : DEFAULT_NAME;
+}
+
+/* Write an error for fabric @name, which does not run. */
+static int not_running(const char *name, char *error, size_t error_bytes)
+{
+    char last[PATHS_NAME_MAX + 1];
+    struct running running = {.name = last};
+    bool by_default = strcmp(name, DEFAULT_NAME) == 0;
+
+    if (by_default && !paths_list(count_running, &running, error, error_bytes) && running.count)
+        return fail(-ENOENT, error, error_bytes,
+                    "no fabric named 'default' is running (the default name); %u fabric%s: %s; "
+                    "give a NAME",
+                    running.count, running.count == 1 ? " runs" : "s run", running.names + 2);
+    return fail(-ENOENT, error, error_bytes,
+                "no fabric named '%s' is running%s; 'fabemu status' lists running fabrics, "
+                "'fabemu up --name %s' starts it",
+                name, by_default ? " (the default name)" : "", name);
+}
+
 int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t error_bytes)
 {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
@@ -399,10 +461,7 @@ int paths_connect(int *fd, pid_t *owner, const char *name, char *error, size_t e
         return err;
     int got = connect_to(path);
     if (got == -ENOENT)
-        return fail(got, error, error_bytes,
-                    "no fabric named '%s' is running%s; 'fabemu status' lists running fabrics, "
-                    "'fabemu up --name %s' starts it",
-                    name, strcmp(name, "default") == 0 ? " (the default name)" : "", name);
+        return not_running(name, error, error_bytes);
     if (got == -ECONNREFUSED)
         return fail(got, error, error_bytes,
                     "fabric '%s' has crashed and left a stale socket; 'fabemu up --name %s' "
@@ -481,35 +540,4 @@ int paths_list(void (*each)(void *context, const char *name), void *context, cha
     if (!err && other_dir(other, sizeof other, dir))
         err = list_dir(other, false, each, context, error, error_bytes);
     return err;
-}
-
-/* --- the fabric of a command without a name ------------------------------------------- */
-
-struct running {
-    char *name; /* name of the last running fabric that was found; PATHS_NAME_MAX + 1 bytes */
-    unsigned count;
-};
-
-static void count_running(void *context, const char *name)
-{
-    struct running *running = context;
-    char error[512];
-    int fd = -1;
-
-    if (paths_connect(&fd, NULL, name, error, sizeof error))
-        return;
-    close(fd);
-    running->count++;
-    snprintf(running->name, PATHS_NAME_MAX + 1, "%s", name);
-}
-
-const char *paths_default(char ret[static PATHS_NAME_MAX + 1])
-{
-    struct running running = {.name = ret};
-    char error[512];
-
-    count_running(&running, DEFAULT_NAME);
-    if (!running.count)
-        paths_list(count_running, &running, error, sizeof error);
-    return running.count == 1 ? ret : DEFAULT_NAME;
 }

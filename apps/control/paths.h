@@ -16,7 +16,8 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
-#define PATHS_NAME_MAX 63 /* limit of characters in a fabric's name */
+#define PATHS_NAME_MAX   63     /* limit of characters in a fabric's name */
+#define PATHS_RUN_PREFIX "run-" /* fabemu run gives its fabric this prefix and its pid */
 
 /* A socket of this process. @dev and @ino distinguish it from a later socket of the same name. */
 struct paths_socket {
@@ -74,8 +75,9 @@ int paths_list(void (*each)(void *context, const char *name), void *context, cha
  * paths_default - return the name of the fabric to which a command without a name applies:
  * "default" if that fabric runs, otherwise the only fabric that runs. If none runs, or several do,
  * the result is "default", and paths_connect() then reports the error. @ret: space for the name.
+ * @kept: if the user keeps fabrics with `fabemu up`, ignore the fabrics of `fabemu run`.
  */
-const char *paths_default(char ret[static PATHS_NAME_MAX + 1]);
+const char *paths_default(char ret[static PATHS_NAME_MAX + 1], bool kept);
 
 /** paths_of - write the path of fabric @name's socket. Errors: as paths_listen(). */
 int paths_of(char *path, size_t path_bytes, const char *name, char *error, size_t error_bytes);

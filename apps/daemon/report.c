@@ -16,6 +16,7 @@
 #include "apps/base/amount.h"
 #include "apps/fabric/origin.h"
 #include "apps/base/message.h"
+#include "apps/base/output.h"
 #include "apps/control/conn.h"
 #include "apps/telemetry/view.h"
 #include "apps/timeline/timeline.h"
@@ -549,10 +550,9 @@ static void print_link_retry(FILE *out, struct json_object *retry)
 {
     if (!retry)
         return;
-    fprintf(
-        out,
-        "\n  link retry   %lld segments sent again (requested %lld times, %lld without an answer)",
-        number(retry, "again"), number(retry, "asked"), number(retry, "timeouts"));
+    fprintf(out, "\n  link retry   %s segments sent again (%s requests, %s without an answer)",
+            counted(retry, "again").text, counted(retry, "asked").text,
+            counted(retry, "timeouts").text);
     if (number(retry, "lost"))
         fprintf(out, ", %lld lost", number(retry, "lost"));
 }
@@ -575,8 +575,11 @@ static void print_losses(FILE *out, struct json_object *drops)
             number(drops, "states_damaged"), number(drops, "overruns"));
 }
 
-/* Return whether the fault took links down, but all pairs of nodes still had another route. */
-static bool rerouted(struct json_object *fault, struct json_object *links)
+/*
+ * Return whether the fault took links down, but all pairs of nodes still had another route. No
+ * traffic needs to have used it.
+ */
+static bool routes_changed(struct json_object *fault, struct json_object *links)
 {
     return strstr(text(fault, "hits_are"), "in transit") && number(links, "new_tables") &&
            !number(links, "partitioned");
@@ -595,7 +598,8 @@ static void print_faults(FILE *out, struct json_object *report)
         if (number(fault, "times"))
             fprintf(out, "%lld time%s, %s: %lld%s", number(fault, "times"),
                     number(fault, "times") == 1 ? "" : "s", text(fault, "hits_are"),
-                    number(fault, "hits"), rerouted(fault, links) ? "; traffic was rerouted" : "");
+                    number(fault, "hits"),
+                    routes_changed(fault, links) ? "; routes were changed" : "");
         fputc('\n', out);
     }
     struct json_object *past = member(report, "past_faults");
@@ -609,14 +613,13 @@ static void print_faults(FILE *out, struct json_object *report)
             number(links, "lost"), number(links, "up_again"), number(links, "taken_out"),
             number(links, "out_now"));
     if (number(links, "new_tables"))
-        fprintf(out, "  tables       new %lld times, %s after a change on average, %s at most\n",
-                number(links, "new_tables"),
+        fprintf(out, "  tables       new %lld time%s, %s after a change on average, %s at most\n",
+                number(links, "new_tables"), number(links, "new_tables") == 1 ? "" : "s",
                 duration_of_ns((double)number(links, "recovery_mean_ns")).text,
                 duration_of_ns((double)number(links, "recovery_longest_ns")).text);
     if (number(links, "trees_moved") || number(links, "rerouted"))
-        fprintf(out,
-                "  moved        %lld trees; %lld segments rerouted around links that were out\n",
-                number(links, "trees_moved"), number(links, "rerouted"));
+        fprintf(out, "  moved        trees: %s; segments rerouted around links that were out: %s\n",
+                counted(links, "trees_moved").text, counted(links, "rerouted").text);
 }
 
 static void print_host(FILE *out, struct json_object *host)
@@ -740,12 +743,12 @@ int report_write(int fd, const char *path, struct json_object *report)
                                                                   JSON_C_TO_STRING_SPACED |
                                                                   JSON_C_TO_STRING_NOSLASHESCAPE);
 
-    if ((ftruncate(fd, 0) >= 0 || errno == EINVAL) && /* EINVAL: a pipe or a device */
-        dprintf(fd, "%s\n", text) >= 0)
+    int err = output_begin(fd);
+
+    if (!err && dprintf(fd, "%s\n", text) < 0)
+        err = -errno;
+    if (!err || err == -EPIPE) /* a reader that closes its pipe is no failure */
         return 0;
-    if (errno == EPIPE)
-        return 0; /* a reader that closes its pipe is no failure */
-    int err = -errno;
     print_message("cannot write the report to %s: %s", path, strerror(-err));
     return err;
 }

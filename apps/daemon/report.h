@@ -29,8 +29,8 @@ void report_traffic(struct json_object *report, const struct fabric_totals *tota
 void report_print(FILE *out, struct json_object *report);
 
 /**
- * report_write - replace the contents of @fd, the file at @path, by the report as JSON. On an
- * error, print a line and return the error of ftruncate() or write().
+ * report_write - begin the file @fd at @path (output_begin()), and write the report to it as JSON.
+ * On an error, print a line and return the error of output_begin() or write().
  */
 int report_write(int fd, const char *path, struct json_object *report);
 

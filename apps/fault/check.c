@@ -55,17 +55,38 @@ static int check_aim(const struct fault_check *c)
 }
 
 /* Without acknowledgments a node's cable is the host interface of its process, and cannot fail. */
-static bool cable_can_fail(const struct fault_check *c, uint32_t sw, uint32_t port)
+static bool cable_can_fail(const struct fault_network *network, uint32_t sw, uint32_t port)
 {
-    return emu_profile_has_engines(c->network->profile) ||
-           c->network->graph->sw[sw].end[port].kind == TOPO_END_SWITCH;
+    return emu_profile_has_engines(network->profile) ||
+           network->graph->sw[sw].end[port].kind == TOPO_END_SWITCH;
+}
+
+void fault_targets_limit(struct fault_targets *targets, const struct fault *fault,
+                         const struct fault_network *network)
+{
+    struct fault_target *at = targets->target;
+    uint32_t kept = 0;
+
+    if (fault_domain(fault->kind) != FAULT_OF_LINKS)
+        return;
+    for (uint32_t i = 0; i < targets->count; i++)
+        kept += cable_can_fail(network, at[i].id, at[i].port);
+    if (!kept || kept == targets->count)
+        return;
+    kept = 0;
+    for (uint32_t i = 0; i < targets->count; i++)
+        if (cable_can_fail(network, at[i].id, at[i].port))
+            at[kept++] = at[i];
+    targets->count = kept;
+    if (!fault_targets_drawn(fault))
+        targets->among = kept;
 }
 
 static bool switch_can_crash(const struct fault_check *c, uint32_t sw)
 {
     for (uint32_t port = 0; port < c->network->graph->ports; port++)
         if (c->network->graph->sw[sw].end[port].kind != TOPO_END_NONE &&
-            !cable_can_fail(c, sw, port))
+            !cable_can_fail(c->network, sw, port))
             return false;
     return true;
 }
@@ -91,7 +112,8 @@ static int check_event(const struct fault_check *c)
     }
     for (uint32_t sw = 0; sw < graph->switches; sw++)
         for (uint32_t port = 0; port < graph->ports; port++)
-            if (graph->sw[sw].end[port].kind != TOPO_END_NONE && cable_can_fail(c, sw, port))
+            if (graph->sw[sw].end[port].kind != TOPO_END_NONE &&
+                cable_can_fail(c->network, sw, port))
                 return 0;
     return refuse(c, -ENOTSUP,
                   "on=: no cable of this network can be observed: use at=, or profile qsnet3");
@@ -111,7 +133,7 @@ static int check_signals(const struct fault_check *c)
     for (uint32_t i = 0; i < c->targets.count; i++) {
         const struct fault_target *at = &c->targets.target[i];
 
-        if (!cable_can_fail(c, at->id, at->port))
+        if (!cable_can_fail(c->network, at->id, at->port))
             return refuse(
                 c, -ENOTSUP,
                 "%s: it may act on the cable at switch %u, port %u, which leads to a node: "
@@ -129,7 +151,7 @@ static uint32_t targets_hit(const struct fault_check *c)
         const struct fault_target *at = &c->targets.target[i];
 
         if (kind_of(c)->domain == FAULT_OF_LINKS || kind_of(c)->cuts)
-            hit += cable_can_fail(c, at->id, at->port);
+            hit += cable_can_fail(c->network, at->id, at->port);
         else
             hit += !kind_of(c)->takes_switch || switch_can_crash(c, at->id);
     }

@@ -315,6 +315,13 @@ int fault_affected_find(struct fault_targets *ret, const struct fault *fault,
                         const struct topo_graph *graph, uint64_t seed, char *error,
                         size_t error_bytes);
 
+/**
+ * fault_targets_limit - for a fault of cables, remove the cables that cannot fail in @network. The
+ * targets stay if this would remove all of them: fault_check() refuses such a fault.
+ */
+void fault_targets_limit(struct fault_targets *targets, const struct fault *fault,
+                         const struct fault_network *network);
+
 void fault_targets_release(struct fault_targets *targets);
 
 /** fault_targets_drawn - return whether the targets are random. Pure. */

@@ -114,6 +114,8 @@ static int injection_begin(struct injector *in, struct injection *f)
     fault_targets_release(&f->targets);
     f->seed = fault_seed(in->config.seed, f->id - 1, f->times);
     err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
+    if (!err)
+        fault_targets_limit(&f->targets, &f->fault, &in->config.network);
     if (err)
         return err;
     f->active = true;

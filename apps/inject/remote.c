@@ -56,6 +56,8 @@ static int begin_here(struct injector *in, struct injection *f, const struct inj
     f->targets = (struct fault_targets){.count = 0};
     f->seed = call->seed;
     err = fault_affected_find(&f->targets, &f->fault, in->graph, f->seed, error, sizeof error);
+    if (!err)
+        fault_targets_limit(&f->targets, &f->fault, &in->config.network);
     return err ? err : inject_set_here(in, f, true);
 }
 

@@ -167,8 +167,11 @@ void traffic_faults_result(struct traffic_run *run)
 
     if (!f)
         return;
-    for (uint32_t i = 0; i < injector_count(f->injector); i++)
+    f->seen.all = injector_count(f->injector);
+    for (uint32_t i = 0; i < f->seen.all; i++) {
         f->seen.hit += injector_at(f->injector, i).hits;
+        f->seen.begun += injector_at(f->injector, i).times > 0;
+    }
     f->seen.any = true;
     f->seen.links = links_between_switches(run->fabric);
     run->result->faults = f->seen;

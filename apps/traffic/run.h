@@ -113,6 +113,7 @@ struct traffic_change {
 /* Counts of faults and of reactions to them. */
 struct traffic_faults_seen {
     bool any;             /* the run had a schedule of faults */
+    uint32_t all, begun;  /* faults of the schedule, and how many of them began */
     uint64_t hit;         /* segments and packets in flight that faults have hit */
     uint64_t lost, up;    /* how often a link lost its signal, and how often one returned to use */
     uint64_t out;         /* how often the manager took a link out of use because of errors */

@@ -43,14 +43,21 @@ def say(line):
 
 class Parser(argparse.ArgumentParser):
     def error(self, message):
-        say(f"{message}; try: fabemu figures --help")
+        unknown = re.match("unrecognized arguments: (--[^ =]+)", message)
+        if unknown:
+            known = [name for action in self._actions for name in action.option_strings]
+            similar = difflib.get_close_matches(unknown[1], known, 1)
+            message = f"figures has no option '{unknown[1][:80]}'" + "".join(
+                f"; did you mean '{name}'? Try" for name in similar)
+        message = re.sub("^argument (--[a-z-]+): ", r"\1 ", message)
+        say(message + ("" if message.endswith("Try") else "; try") + ": fabemu figures --help")
         sys.exit(EXIT_USAGE)
 
 
 def count(most):
     def read(text):
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"'{text[:80]}': it must be a number from 1 to {most}")
+            raise argparse.ArgumentTypeError(f"{text[:80]}: it must be a number from 1 to {most}")
         return int(text)
     return read
 

@@ -61,6 +61,8 @@ if len(sys.argv) > 2 and sys.argv[2] == "leave":
     s.sendall(b'{"cmd":"detach"}\n')
     s.recv(4096)
     sys.exit(0)
+if len(sys.argv) > 2 and sys.argv[2] == "exit":
+    sys.exit(1)
 while True:
     signal.pause()
 '''

@@ -55,6 +55,10 @@ class CliTest(FabemuCase):
                 ((), ["no command", "--help"]),
                 (("fly",), ["no command 'fly'; try"]),
                 (("list",), ["did you mean 'ls'?"]),
+                (("figures", "--olny", "A3"), ["figures has no option '--olny'",
+                                               "did you mean '--only'? Try"]),
+                (("figures", "--jobs", "0"), ["--jobs 0: it must be"]),
+                (("capture", "--seconds", "1x", "-w", "f"), ["500ms"]),
                 (("stauts",), ["no command 'stauts'; did you mean 'status'?"]),
                 (("run", "--nmae=x", "--", "true"), ["'--nmae=x'; did you mean '--name'?"]),
                 (("traffic", "--patern", "uniform"), ["did you mean '--pattern'?"]),
@@ -401,9 +405,32 @@ class CliTest(FabemuCase):
             first, *lines = f.read().split("\n")
         self.assertEqual(first, "before")
         self.assertEqual(json.loads(lines[0])["event"], "telemetry_shape")
+        for name in "-", "/dev/stdout":
+            for mode, kept in (("w", "before"), ("r+", "before"), ("a", "before\nlater")):
+                self.report_after_output(name, mode, kept)
         self.one_line(self.fabemu("run", "--timeline", "-", "--", "true"), 1, "a regular file")
         self.one_line(self.fabemu("run", "--capture", "-", "--", "true"), 2, "fabemu capture -w -")
         self.assertFalse(os.path.exists(os.path.join(self.dir, "-")))
+
+    def report_after_output(self, name, mode, kept):
+        """--report to standard output, a file opened with @mode, follows the output of the program,
+        and keeps the lines that the file had: with r+ (1<>FILE) also a line after these."""
+        path = os.path.join(self.dir, "log")
+        with open(path, "w") as f:
+            f.write(kept + "\n" if mode == "a" else "old\n" * 100000 if mode == "r+" else "")
+        with open(path, mode) as f:
+            if mode != "a":
+                f.write(kept + "\n")
+                f.flush()
+            subprocess.run([self.command, "run", "--topo", "kary:2,2", "--report", name, "--",
+                            "echo", "output"], stdout=f, stderr=subprocess.DEVNULL, env=self.env,
+                           check=True, timeout=60)
+        with open(path) as f:
+            text = f.read()
+        self.assertTrue(text.startswith(kept + "\noutput\n{"), (name, mode, text[:80]))
+        report, _ = json.JSONDecoder().raw_decode(text[len(kept + "\noutput\n"):])
+        self.assertEqual(report["nodes"], 4)
+        self.assertEqual(text.endswith("old\n"), mode == "r+")
 
     def test_topo__writes_the_file_it_read(self):
         one, two = (os.path.join(self.dir, name) for name in ("one.topo", "two.topo"))
@@ -660,12 +687,14 @@ class CliTest(FabemuCase):
         self.assertIn("only: right", self.fabemu("check").stdout)
         self.up("other")
         self.one_line(self.fabemu("env"), 1, "no fabric named 'default'")
+        for command in ("top", "--once"), ("fault",), ("check",), ("down",):
+            self.one_line(self.fabemu(*command), 1, "2 fabrics run: only, other; give a NAME")
         self.up("default")
         self.assertEqual(socket_of_env(), "default")
         for name in ("default", "other"):
             self.assertEqual(self.fabemu("down", name).returncode, 0)
-        self.assertEqual(self.fabemu("down").returncode, 0)  # the remaining one
         self.up("run-7")  # a name as `fabemu run` gives it
+        self.assertEqual(self.fabemu("down").returncode, 0)  # the remaining one of up
         self.one_line(self.fabemu("down"), 1, "fabemu down run-7")
         self.assertEqual(self.fabemu("down", "run-7").returncode, 0)
         self.assertEqual(self.sockets(), [])

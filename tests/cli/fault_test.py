@@ -107,6 +107,23 @@ class FaultTest(FabemuCase):
                 self.assertEqual(shown[1], built_in[1])
                 self.assertIn("dry run", shown[0])
 
+    def test_check__lists_only_cables_that_can_fail(self):
+        """Without acknowledgments a node's cable cannot fail."""
+        path = self.write("bit-errors link=any\nbit-errors switch=0\n")
+        over = ("--topo", "kary:2,2", "--set", "link_retry=go_back_n")
+        lines = self.good("--check", path, *over).splitlines()
+        self.assertEqual(lines[2], "    # 4 cables: 0:2-2:0 0:3-3:0 1:2-2:1 1:3-3:1")
+        self.assertEqual(lines[4], "    # 2 cables: 0:2-2:0 0:3-3:0")
+        lines = self.good("--check", path, "--topo", "qsnet:4").splitlines()
+        self.assertIn("0:0-n0:0", lines[2])
+
+    def test_report__of_one_change_uses_the_singular(self):
+        done = self.fabemu("run", "--topo", "kary:2,2", "--set", "link_retry=go_back_n", "--faults",
+                           self.write("at=1ms link-down link=0:2\n"), "--", "sleep", "0.5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("\n  tables       new 1 time, ", done.stderr)
+        self.assertIn("; routes were changed\n", done.stderr)
+
     def test_check__prints_the_faults_it_read(self):
         for spec in ("kary:4,2", "kary:3,3"):
             over = ("--topo", spec, "--profile", "qsnet3")

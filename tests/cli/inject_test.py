@@ -133,7 +133,7 @@ class InjectTest(FabemuCase):
         done = self.fabemu("run", *NETWORK, "--faults", path, "--", "mpirun", "-np", "4", program,
                            "--seconds", "0", "--rounds", str(ENOUGH))
         self.assertRegex(done.stderr, r"(?m)^  fault 1 +link-down link=0:2: 1 time, packets hit in "
-                         r"transit: \d+; traffic was rerouted$")
+                         r"transit: \d+; routes were changed$")
 
     def test_hits__are_segments_without_acknowledgments(self):
         network = ("--topo", "kary:2,2", "--set", "link_retry=go_back_n")

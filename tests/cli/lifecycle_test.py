@@ -157,6 +157,19 @@ class LifeTest(FabemuCase):
 
     # --- ends of a run ----------------------------------------------------------------------
 
+    def test_hint_at_another_network__is_only_for_processes_that_exit_before_use(self):
+        """A failed MPI_Init exits with its process attached; a program that ends detaches."""
+        attach = f"{sys.executable} {self.rank} {self.dir} "
+        for line, hint in ((f"{attach} leave; exit 3", False),
+                           (f"{attach} & wait_for() {{ until [ -e {self.dir}/rank.0 ]; do "
+                            "sleep 0.02; done; }; wait_for; kill -9 $!; exit 3", False),
+                           (f"{attach} exit; exit 3", True)):
+            with self.subTest(line=line):
+                run = self.fabemu("run", "--topo", "kary:2,2", "--", "sh", "-c", line)
+                self.assertEqual(run.returncode, 3, run.stderr)
+                self.assertEqual("select another network?" in run.stderr, hint, run.stderr)
+            os.unlink(os.path.join(self.dir, "rank.0"))
+
     def test_killed_rank__ends_the_run(self):
         path = os.path.join(self.dir, "r.json")
         run, ranks = self.start_ranks(3, "--report", path)

@@ -127,11 +127,13 @@ class ScriptsTest(unittest.TestCase):
                    if os.path.isfile(path) and os.access(path, os.X_OK)]
         self.assertGreater(len(scripts), 10)
         for script in scripts:
-            done = subprocess.run([script, "--help"], stdin=subprocess.DEVNULL, text=True,
-                                  capture_output=True, timeout=60, cwd="/")
-            with self.subTest(script=script):
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                self.assertIn(os.path.basename(script), done.stdout)
+            for name, folder in ((script, "/"),
+                                 (f"../scripts/{os.path.basename(script)}", f"{TOP}/docs")):
+                done = subprocess.run([name, "--help"], stdin=subprocess.DEVNULL, text=True,
+                                      capture_output=True, timeout=60, cwd=folder)
+                with self.subTest(script=name):
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    self.assertIn(os.path.basename(script), done.stdout)
 
 
 class BashTest(HelpCase):

@@ -320,6 +320,14 @@ class TrafficTest(FabemuCase):
         self.assertEqual([row.split()[3:7] for row in rows], [["-"] * 4] * 2)
         self.assertTrue(all(float(row.split()[7]) > 0 for row in rows), rows)
 
+    def test_faults__that_did_not_begin_are_reported(self):
+        path = os.path.join(self.dir, "late.faults")
+        with open(path, "w") as f:
+            f.write("at=1us for=1us stuck-port random\nat=1s stuck-port random\n")
+        done = self.fabemu("traffic", "--faults", path, *SHORT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("ended before 1 of its 2 faults began", done.stderr)
+
     def test_steady__is_reported(self):
         args = ("--topo", "kary:4,2", "--load", "150%", "--warmup", "1000ns", "--measure",
                 "60000ns")

@@ -359,6 +359,9 @@ class Answers(WebCase):
         self.one_line(done, 1, "neither a running fabric nor a file named 'nobody'")
         self.assertEqual(done.stdout, "")  # no address, since there is no server
         self.one_line(self.fabemu("web"), 1, "no fabric named 'default'", "the default name")
+        with open(os.path.join(self.dir, "report.json"), "w") as f:
+            f.write('{\n  "command": ["true"]\n}\n')
+        self.one_line(self.fabemu("web", f.name), 1, "does not begin with telemetry_shape")
         self.one_line(self.fabemu("run", "--web=0", "--", "true"), 2, "1 to 65535")
         self.one_line(self.fabemu("up", "--web=http", "u"), 2, "1 to 65535")
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -62,7 +62,7 @@ function faultsText({ faults, past_faults: past, links }) {
   const texts = [...sums].map(([what, hits]) => `${what}: ${hits.toLocaleString("en")}`);
   if (number(past?.hits)) texts.push(`hits of earlier faults: ${past.hits.toLocaleString("en")}`);
   if (number(links?.new_tables) && !number(links.partitioned))
-    texts.push(`traffic was rerouted ${counted(links.new_tables, "time")}`);
+    texts.push(`routes were changed ${counted(links.new_tables, "time")}`);
   return count === 0 ? null : [`${counted(count, "fault")} injected`, ...texts].join("; ");
 }
 

@@ -170,8 +170,9 @@ static void publish(struct emu_lockstep *lockstep, uint64_t reached_ps)
         if (lockstep->worker[w]->unnotified)
             emu_hostif_notify_all(lockstep->worker[w], true);
     lockstep->reached_ps = reached_ps;
-    each_hostif(lockstep, list, i) atomic_store_explicit(&list->hostif[i]->shared->sim.reached_ps,
-                                                         reached_ps, memory_order_release); /* Z5 */
+    each_hostif (lockstep, list, i)
+        atomic_store_explicit(&list->hostif[i]->shared->sim.reached_ps, reached_ps,
+                              memory_order_release); /* Z5 */
 }
 
 void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
@@ -185,12 +186,14 @@ void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_host
 /* Let time begin if all processes have attached and are ready. */
 static void begin_if_ready(struct emu_lockstep *lockstep)
 {
-    each_hostif(lockstep, list, i) if (!atomic_load_explicit(&list->hostif[i]->shared->sim.ready,
-                                                             memory_order_relaxed)) return;
+    each_hostif (lockstep, list, i)
+        if (!atomic_load_explicit(&list->hostif[i]->shared->sim.ready, memory_order_relaxed))
+            return;
     lockstep->hold = false;
     lockstep->base_ns = emu_now_ns();
     lockstep->base_real_ns = emu_time_ns(CLOCK_REALTIME);
-    each_hostif(lockstep, list, i) emu_lockstep_tell_base(lockstep, list->hostif[i]);
+    each_hostif (lockstep, list, i)
+        emu_lockstep_tell_base(lockstep, list->hostif[i]);
 }
 
 bool emu_lockstep_pass(struct emu_lockstep *lockstep)
@@ -200,9 +203,10 @@ bool emu_lockstep_pass(struct emu_lockstep *lockstep)
     if (lockstep->hold && lockstep->complete)
         begin_if_ready(lockstep);
     lockstep->all_wait = true;
-    each_hostif(lockstep, list, i)
+    each_hostif (lockstep, list, i)
         limit_ps = earlier(limit_ps, hostif_limit_ps(lockstep, list->hostif[i]));
-    each_hostif(lockstep, list, i) hostif_take_posts(lockstep, list->hostif[i]);
+    each_hostif (lockstep, list, i)
+        hostif_take_posts(lockstep, list->hostif[i]);
     lockstep->all_wait |= lockstep->hold;
     if (lockstep->hold || limit_ps <= lockstep->reached_ps)
         return false;
@@ -220,26 +224,29 @@ bool emu_lockstep_pass(struct emu_lockstep *lockstep)
 /* Return whether a process has begun a wait since the last pass. */
 static bool wait_has_begun(const struct emu_lockstep *lockstep)
 {
-    each_hostif(lockstep, list, i) if (atomic_load_explicit(&list->hostif[i]->shared->sim.begun,
-                                                            memory_order_seq_cst) !=
-                                       list->hostif[i]->sim_seen) /* Z4 */
-        return true;
+    each_hostif (lockstep, list, i)
+        if (atomic_load_explicit(&list->hostif[i]->shared->sim.begun, memory_order_seq_cst) !=
+            list->hostif[i]->sim_seen) /* Z4 */
+            return true;
     return false;
 }
 
 static void want_bells(const struct emu_lockstep *lockstep, uint32_t what)
 {
-    each_hostif(lockstep, list, i) atomic_exchange_explicit(&list->hostif[i]->shared->bell_wanted,
-                                                            what, memory_order_seq_cst); /* Z4 */
+    each_hostif (lockstep, list, i)
+        atomic_exchange_explicit(&list->hostif[i]->shared->bell_wanted, what,
+                                 memory_order_seq_cst); /* Z4 */
 }
 
 /* End all waits at their present local times, so that the processes poll something else. */
 static void poll_outside(struct emu_lockstep *lockstep)
 {
-    each_hostif(lockstep, list, i) if (list->hostif[i]->sim_seen != list->hostif[i]->sim_ended)
-        end_wait(list->hostif[i], later(list->hostif[i]->sim_now_ps,
-                                        atomic_load_explicit(&list->hostif[i]->shared->sim.now_ps,
-                                                             memory_order_relaxed)));
+    each_hostif (lockstep, list, i)
+        if (list->hostif[i]->sim_seen != list->hostif[i]->sim_ended)
+            end_wait(list->hostif[i],
+                     later(list->hostif[i]->sim_now_ps,
+                           atomic_load_explicit(&list->hostif[i]->shared->sim.now_ps,
+                                                memory_order_relaxed)));
 }
 
 void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)

@@ -420,9 +420,9 @@ class TrafficTest(FabemuCase):
             with self.subTest(args=args):
                 self.one_line(self.fabemu("traffic", *args), 2, *words)
 
-    def test_virtual_clock__is_for_traffic_only(self):
-        for args in (("run", "--clock", "virtual", "--", "true"), ("up", "--clock", "virtual")):
-            self.one_line(self.fabemu(*args), 2, "--clock virtual", "raw or real", "fabemu traffic")
+    def test_virtual_clock__is_not_for_up(self):
+        self.one_line(self.fabemu("up", "--clock", "virtual"), 2, "--clock virtual", "raw or real",
+                      "fabemu traffic")
         self.assertEqual(self.fabemu("traffic", "--clock", "virtual", *SHORT).returncode, 0)
 
     def test_larger_than_memory__is_refused_at_once(self):

@@ -119,13 +119,19 @@ struct nic_region *nic_region_find(struct fabemu *fab, uint64_t key)
     return region && region->key == key ? region : chosen_find(fab, key);
 }
 
+/* As an integer, because the region of all memory begins at address 0. */
+static void *piece_at(const struct fabemu_iov *piece, uint64_t skip)
+{
+    return (void *)((uintptr_t)piece->base + skip);
+}
+
 unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64_t bytes,
                         struct fabemu_iov to[NIC_IOVS])
 {
     uint64_t skip = offset - region->origin;
     unsigned count = 0;
 
-    to[0] = (struct fabemu_iov){.base = (uint8_t *)region->piece[0].base + skip, .bytes = bytes};
+    to[0] = (struct fabemu_iov){.base = piece_at(region->piece, skip), .bytes = bytes};
     if (region->pieces == 1)
         return 1;
     for (unsigned i = 0; i < region->pieces && bytes; i++) {
@@ -134,7 +140,7 @@ unsigned nic_region_iov(const struct nic_region *region, uint64_t offset, uint64
 
         n = n < bytes ? n : bytes;
         if (n)
-            to[count++] = (struct fabemu_iov){.base = (uint8_t *)piece->base + skip, .bytes = n};
+            to[count++] = (struct fabemu_iov){.base = piece_at(piece, skip), .bytes = n};
         bytes -= n;
         skip = n ? 0 : skip - piece->bytes;
     }

@@ -204,8 +204,7 @@ def check_across(checks, args, hosts, device, network, options, fabric):
                               [*profile, *fabric, "--record", str(recording),
                                "--timeline", str(timeline)],
                               ["mpirun", "-np", str(ranks), "--mca", "coll_fabemu_step_aside", "0",
-                               program(args, "mpi_check"), "--quick",
-                               *(["--part", "16"] if device == "tap" else []),
+                               program(args, "mpi_check"), "--quick", "--part", "16",
                                "--seed", str(args.seed)], cwd)
         if report and "--faults" not in fabric:  # those retransmit while they are counted
             check_recording(checks, recording, report, what, network)

@@ -496,11 +496,6 @@ void hostlink_peer_notice_close(struct hostlink_peer *peer)
 
 /* --- sleep --------------------------------------------------------------------------- */
 
-static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 uint64_t hostlink_peer_max_sleep_ns(const struct hostlink_peer *peer)
 {
     uint64_t now_ns = peer->link->now_ns;
@@ -510,12 +505,12 @@ uint64_t hostlink_peer_max_sleep_ns(const struct hostlink_peer *peer)
     if (peer->incarnation && !peer->full && set_any(peer->active, peer->cables + 1))
         return 0;
     if (peer->incarnation && peer->link->dev.timed)
-        next_ns = earlier(next_ns, peer->clock_due_ns);
+        next_ns = emu_earlier(next_ns, peer->clock_due_ns);
     if (peer->full || announcing || peer->room.count || (peer->up && peer->pressing))
-        next_ns = earlier(next_ns, now_ns + PEER_POLL_NS);
+        next_ns = emu_earlier(next_ns, now_ns + PEER_POLL_NS);
     if (peer->up && peer->owed_ns)
-        next_ns = earlier(next_ns, peer->owed_ns + PEER_OWED_NS);
+        next_ns = emu_earlier(next_ns, peer->owed_ns + PEER_OWED_NS);
     if (peer->control.in_stuck)
-        next_ns = earlier(next_ns, now_ns + PEER_STUCK_NS);
+        next_ns = emu_earlier(next_ns, now_ns + PEER_STUCK_NS);
     return next_ns > now_ns ? next_ns - now_ns : 0;
 }

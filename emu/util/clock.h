@@ -47,6 +47,12 @@ struct emu_clock {
     uint64_t rebased_ps; /* sum of all rebases, modulo 2^64 */
 };
 
+/** emu_earlier - return the earlier of two times, which have the same unit. Pure. */
+static inline uint64_t emu_earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Return time @at_ps after a rebase by @by_ps. */
 static inline uint64_t emu_rebased_ps(uint64_t at_ps, uint64_t by_ps)
 {

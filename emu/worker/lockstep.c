@@ -38,7 +38,7 @@ struct emu_lockstep {
     bool all_wait;                  /* in the last pass no process was running, or time was held */
 };
 
-/* Call @each for all host interfaces of all workers. */
+/* Iterate over the host interfaces of all workers. */
 #define each_hostif(lockstep, list, i)                                                      \
     for (uint32_t w_ = 0; w_ < (lockstep)->workers; w_++)                                   \
         for (const struct emu_hostif_list *list = hostifs_of((lockstep)->worker[w_]); list; \
@@ -48,11 +48,6 @@ struct emu_lockstep {
 static const struct emu_hostif_list *hostifs_of(const struct emu_worker *worker)
 {
     return atomic_load_explicit(&worker->hostifs, memory_order_acquire); /* E1 pairs with E2 */
-}
-
-static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
-{
-    return a_ps < b_ps ? a_ps : b_ps;
 }
 
 static uint64_t later(uint64_t a_ps, uint64_t b_ps)
@@ -100,7 +95,7 @@ static uint64_t wait_end_ps(const struct emu_hostif *hostif)
         later(atomic_load_explicit(&sim->now_ps, memory_order_relaxed), hostif->sim_now_ps);
     uint64_t until_ps = atomic_load_explicit(&sim->until_ps, memory_order_relaxed);
 
-    return later(now_ps, earlier(until_ps, unread_ps(hostif)));
+    return later(now_ps, emu_earlier(until_ps, unread_ps(hostif)));
 }
 
 /* Z5 pairs with Z6: a process whose wait ends sees all segments that have arrived. */
@@ -204,7 +199,7 @@ bool emu_lockstep_pass(struct emu_lockstep *lockstep)
         begin_if_ready(lockstep);
     lockstep->all_wait = true;
     each_hostif (lockstep, list, i)
-        limit_ps = earlier(limit_ps, hostif_limit_ps(lockstep, list->hostif[i]));
+        limit_ps = emu_earlier(limit_ps, hostif_limit_ps(lockstep, list->hostif[i]));
     each_hostif (lockstep, list, i)
         hostif_take_posts(lockstep, list->hostif[i]);
     lockstep->all_wait |= lockstep->hold;
@@ -214,10 +209,10 @@ bool emu_lockstep_pass(struct emu_lockstep *lockstep)
     if (next_ps == EMU_NEVER && limit_ps == EMU_NEVER)
         return false;
     if (next_ps <= limit_ps) {
-        limit_ps = earlier(limit_ps, after(next_ps, lockstep->lookahead_ps - 1));
+        limit_ps = emu_earlier(limit_ps, after(next_ps, lockstep->lookahead_ps - 1));
         emu_windows_advance(lockstep->windows, limit_ps);
     }
-    publish(lockstep, earlier(limit_ps, EMU_LAST_PS));
+    publish(lockstep, emu_earlier(limit_ps, EMU_LAST_PS));
     return true;
 }
 

@@ -80,7 +80,7 @@ struct engine_tree {
     bool by_link;    /* contributions must use the group's link, as multicasts do */
     uint32_t window; /* sequence numbers in the window; a power of two */
     bool unit;       /* belongs to a combine unit */
-    /* combines no more, because a state was damaged, or a unit dropped a segment for good */
+    /* the group can no longer combine: a state was damaged, or a unit lost a segment */
     bool failed;
     uint32_t open; /* states in use, except those of barriers */
     /* numbers whose contributions passed without a state; the latest first */

@@ -216,11 +216,6 @@ static inline struct engine_link *engine_next_link(struct engine *e, uint64_t un
     return best;
 }
 
-static inline uint64_t engine_earlier(uint64_t a_ps, uint64_t b_ps)
-{
-    return a_ps < b_ps ? a_ps : b_ps;
-}
-
 /** engine_timers_ps - return when the first timer is due; EMU_NEVER: none. */
 static inline uint64_t engine_timers_ps(const struct engine *e)
 {
@@ -229,13 +224,13 @@ static inline uint64_t engine_timers_ps(const struct engine *e)
     if (!engine_list_empty(&e->send.awaiting))
         at_ps = e->send.packet[e->send.awaiting.first].due_ps;
     if (!engine_list_empty(&e->send.backing_off))
-        at_ps = engine_earlier(at_ps, e->send.packet[e->send.backing_off.first].due_ps);
+        at_ps = emu_earlier(at_ps, e->send.packet[e->send.backing_off.first].due_ps);
     if (!engine_list_empty(&e->receive.parts))
-        at_ps = engine_earlier(at_ps, e->receive.incoming[e->receive.parts.first].due_ps);
+        at_ps = emu_earlier(at_ps, e->receive.incoming[e->receive.parts.first].due_ps);
     if (!engine_list_empty(&e->receive.stored))
-        at_ps = engine_earlier(at_ps, e->receive.incoming[e->receive.stored.first].due_ps);
+        at_ps = emu_earlier(at_ps, e->receive.incoming[e->receive.stored.first].due_ps);
     if (e->queries.any)
-        at_ps = engine_earlier(at_ps, engine_queries_due_ps(&e->queries));
+        at_ps = emu_earlier(at_ps, engine_queries_due_ps(&e->queries));
     return at_ps;
 }
 

@@ -10,11 +10,6 @@
 
 /* --- a step ------------------------------------------------------------------------- */
 
-static uint64_t earlier(uint64_t a_ps, uint64_t b_ps)
-{
-    return a_ps < b_ps ? a_ps : b_ps;
-}
-
 /*
  * Step a switch that has intakes or replay buffers. On a timed clock the intakes take all arrivals
  * up to @until_ps before the switch processes the first of them, and the switch sends all
@@ -27,14 +22,14 @@ static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
     uint32_t moved;
 
     emu_each_port (p, cables->in)
-        arrive_ps = earlier(arrive_ps, emu_intake_take(cables->intake[p], until_ps));
+        arrive_ps = emu_earlier(arrive_ps, emu_intake_take(cables->intake[p], until_ps));
     moved = cables->step(dev, until_ps);
     emu_each_port (p, cables->in)
         emu_intake_give(cables->intake[p]);
     emu_each_port (p, cables->out)
-        depart_ps = earlier(depart_ps, emu_replay_run(cables->replay[p], until_ps));
+        depart_ps = emu_earlier(depart_ps, emu_replay_run(cables->replay[p], until_ps));
     if (dev->timed)
-        dev->next_ps = earlier(dev->next_ps, earlier(arrive_ps, depart_ps));
+        dev->next_ps = emu_earlier(dev->next_ps, emu_earlier(arrive_ps, depart_ps));
     else
         emu_dev_poll_within(dev, depart_ps);
     return moved;

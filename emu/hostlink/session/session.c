@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "emu/util/alloc.h"
+#include "emu/util/clock.h"
 
 #define SESSION_KEEP_NS  UINT64_C(100000000) /* longest interval of keep-alives */
 #define SESSION_QUIET_NS UINT64_C(1000000)   /* smallest silent_ns */
@@ -160,11 +161,6 @@ static bool session_is_over(const struct emu_session *s, uint64_t now_ns)
            s->send.packet > UINT64_MAX - SESSION_PACKETS;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /*
  * Extend the wait for a silent peer if this host paused, because no core was free or the machine
  * was suspended. During a pause this host receives nothing, although the peer may be sending.
@@ -176,7 +172,7 @@ static void session_excuse_pause(struct emu_session *s, uint64_t now_ns)
     uint64_t paused_ns = now_ns - s->stepped_ns;
 
     if (paused_ns > s->config.silent_ns / 4)
-        s->heard_ns = earlier(now_ns, s->heard_ns + paused_ns - s->config.silent_ns / 8);
+        s->heard_ns = emu_earlier(now_ns, s->heard_ns + paused_ns - s->config.silent_ns / 8);
     s->stepped_ns = now_ns;
 }
 
@@ -208,9 +204,9 @@ static uint64_t session_incarnation_next_ns(const struct emu_session *s)
         !emu_list_empty(&s->lost.lost))
         return 0;
     if (s->config.silent_ns < UINT64_MAX - s->heard_ns)
-        next_ns = earlier(next_ns, s->heard_ns + s->config.silent_ns);
-    next_ns = earlier(next_ns, session_ack_due_ns(s));
-    return earlier(next_ns, earlier(s->lost.rto_ns, s->lost.found_ns));
+        next_ns = emu_earlier(next_ns, s->heard_ns + s->config.silent_ns);
+    next_ns = emu_earlier(next_ns, session_ack_due_ns(s));
+    return emu_earlier(next_ns, emu_earlier(s->lost.rto_ns, s->lost.found_ns));
 }
 
 uint64_t emu_session_next_ns(const struct emu_session *session)
@@ -221,7 +217,7 @@ uint64_t emu_session_next_ns(const struct emu_session *session)
     if (session->handshake.answers || session->send.outs)
         next_ns = 0;
     if ((!up || !session->handshake.heard) && !session_is_spent(session))
-        next_ns = earlier(next_ns, session->handshake.handshake_ns);
+        next_ns = emu_earlier(next_ns, session->handshake.handshake_ns);
     if (session->send.stuck && next_ns < session->now_ns + SESSION_RETRY_NS)
         return session->now_ns + SESSION_RETRY_NS;
     return next_ns;

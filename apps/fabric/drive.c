@@ -108,30 +108,19 @@ static int lockstep_start(struct fabric *fabric)
                                   fabric->workers, lookahead_ps);
     if (err)
         return err;
-    fabric->drive.thread = calloc(1, sizeof(struct emu_thread *));
+    fabric->drive.thread = calloc(fabric->workers, sizeof(struct emu_thread *));
     if (!fabric->drive.thread)
         return -ENOMEM;
+    /* the windows have the threads of the other workers */
     return emu_thread_start(&fabric->drive.thread[0], fabric->worker[0], fabric->drive.lockstep,
                             "fab-worker-0");
 }
 
 static void lockstep_stop(struct fabric *fabric)
 {
-    if (fabric->drive.thread)
-        emu_thread_stop(fabric->drive.thread[0]);
-    free(fabric->drive.thread);
+    threads_stop(fabric);
     emu_lockstep_destroy(fabric->drive.lockstep);
     emu_windows_destroy(fabric->drive.windows);
-}
-
-static void lockstep_pause(struct fabric *fabric)
-{
-    emu_threads_pause(fabric->drive.thread, 1);
-}
-
-static void lockstep_resume(struct fabric *fabric)
-{
-    emu_threads_resume(fabric->drive.thread, 1);
 }
 
 static void lockstep_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t now_ps)
@@ -143,8 +132,8 @@ static void lockstep_wake(struct fabric *fabric, struct emu_dev *dev, uint64_t n
 static const struct fabric_drive_kind by_lockstep = {
     .start = lockstep_start,
     .stop = lockstep_stop,
-    .pause = lockstep_pause,
-    .resume = lockstep_resume,
+    .pause = threads_pause,
+    .resume = threads_resume,
     .wake = lockstep_wake,
     .is_virtual = true,
 };

@@ -41,25 +41,36 @@ static struct nic_op *memory_op(enum nic_op_kind kind, uint32_t node, uint64_t k
     return op;
 }
 
-/* Post a put or get. @notice: the notice of a put, or NULL. */
-static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
-                         uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
-                         const struct fabemu_notice *notice, struct fabemu_req *req)
+/* Check and prepare a put, a get or a batch, which nic_post() then starts. */
+static int transfer_prepare(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
+                            uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
+                            struct fabemu_req *req, struct nic_op **ret)
 {
     int err = memory_check(fab, node, req);
-    struct nic_op *op;
 
     if (!err)
         err = nic_iov_check(iov, iovs);
     if (err)
         return err;
-    op = memory_op(kind, node, key, offset, iov, iovs, req);
+    *ret = memory_op(kind, node, key, offset, iov, iovs, req);
+    return nic_transfer_check((*ret)->bytes);
+}
+
+/* Post a put or get. @notice: the notice of a put, or NULL. */
+static int transfer_post(struct fabemu *fab, enum nic_op_kind kind, uint32_t node, uint64_t key,
+                         uint64_t offset, const struct fabemu_iov *iov, unsigned iovs,
+                         const struct fabemu_notice *notice, struct fabemu_req *req)
+{
+    struct nic_op *op;
+    int err = transfer_prepare(fab, kind, node, key, offset, iov, iovs, req, &op);
+
+    if (err)
+        return err;
     if (notice) {
         nic_put_of(op)->has_notice = true;
         nic_put_of(op)->notice = *notice;
     }
-    err = nic_transfer_check(op->bytes);
-    return err ? err : nic_post(fab, &op->post);
+    return nic_post(fab, &op->post);
 }
 
 int fabemu_putv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
@@ -84,19 +95,15 @@ int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset
 int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct fabemu_iov *iov,
                   unsigned iovs, struct fabemu_req *req)
 {
-    int err = memory_check(fab, node, req);
     struct nic_op *op;
+    int err = transfer_prepare(fab, NIC_OP_BATCH, node, key, 0, iov, iovs, req, &op);
 
-    if (!err)
-        err = nic_iov_check(iov, iovs);
     if (err)
         return err;
-    op = memory_op(NIC_OP_BATCH, node, key, 0, iov, iovs, req);
     if (!op->bytes || op->bytes % FABEMU_RECORD_UNIT)
         return nic_fail(-EINVAL, "a batch of %llu bytes; it needs whole units of %u bytes",
                         (unsigned long long)op->bytes, FABEMU_RECORD_UNIT);
-    err = nic_transfer_check(op->bytes);
-    return err ? err : nic_post(fab, &op->post);
+    return nic_post(fab, &op->post);
 }
 
 int fabemu_put(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset, const void *src,

@@ -38,6 +38,8 @@
 /* folders of libfabric's provider and of Open MPI's component, for a fabemu in a build folder */
 #define PROVIDER_BUILT  "nic/ofi"
 #define COMPONENT_BUILT "apps/ompi"
+#define CLOCK_LIBRARY   "libfabemu-clock.so"
+#define CLOCK_BUILT     "nic/clock"
 
 /* Open MPI replaces this text by its default folders of components. */
 #define COMPONENTS_DEFAULT "SYSTEM_DEFAULT:USER_DEFAULT"
@@ -469,6 +471,23 @@ int command_environment(char **argv, const char *socket_path, const char *provid
     decide_oversubscribe(argv);
     return env_each(socket_path, provider, command_is_launcher(argv[0]) ? argv[0] : NULL, set, NULL,
                     error, error_bytes);
+}
+
+void command_preload_clock(void)
+{
+    char dir[600], path[640], list[4096];
+
+    if (!emu_plugin_dir(dir, sizeof dir, CLOCK_LIBRARY, CLOCK_BUILT)) {
+        print_message("%s is not built: programs will see the host's time", CLOCK_LIBRARY);
+        return;
+    }
+    snprintf(path, sizeof path, "%s/%s", dir, CLOCK_LIBRARY);
+    if (prepend(list, sizeof list, "LD_PRELOAD", path, ""))
+        setenv("LD_PRELOAD", list, 1);
+    else
+        print_message("LD_PRELOAD is longer than %zu bytes, so programs will see the host's time: "
+                      "shorten it",
+                      sizeof list);
 }
 
 pid_t command_start(char **argv, const struct command_signals *signals)

@@ -28,6 +28,12 @@ int command_environment(char **argv, const char *socket_path, const char *provid
                         const char *mark, const char *scratch, char *error, size_t error_bytes);
 
 /**
+ * command_preload_clock - let programs that this process starts see simulated time: preload
+ * libfabemu-clock.
+ */
+void command_preload_clock(void);
+
+/**
  * env_each - call @each with the name and the value of every variable that a program needs to use
  * the fabric whose socket is @socket_path. @provider: name of the libfabric provider. @launcher:
  * the mpirun that is used, whose version determines the variables for Open MPI; NULL: the one in

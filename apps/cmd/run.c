@@ -48,9 +48,7 @@
 #include "apps/cmd/standstill.h"
 #include "apps/web/web.h"
 #include "emu/util/now.h"
-#include "emu/util/plugin.h"
 
-#define CLOCK_LIBRARY  "libfabemu-clock.so" /* nic/clock/ */
 #define AGAIN_MS       100  /* interval of checks of processes that are being killed */
 #define GIVE_UP_MS     1800 /* stop waiting for a process that SIGKILL has not ended in this time */
 #define LAST_EVENTS_MS 1000 /* longest wait for the last events of a fabric that has ended */
@@ -632,21 +630,6 @@ static int page_start(struct run *run, const char *name)
     return 0;
 }
 
-/* Let programs see simulated time: preload the library that replaces the functions of clocks. */
-static void preload_clock(void)
-{
-    const char *given = getenv("LD_PRELOAD");
-    char dir[600], list[4096];
-
-    if (!emu_plugin_dir(dir, sizeof dir, CLOCK_LIBRARY, "nic/clock")) {
-        print_message("%s is not built: programs will see the host's time", CLOCK_LIBRARY);
-        return;
-    }
-    snprintf(list, sizeof list, "%s/%s%s%s", dir, CLOCK_LIBRARY, given && *given ? ":" : "",
-             given ? given : "");
-    setenv("LD_PRELOAD", list, 1);
-}
-
 static void begin_command(struct run *run, const struct command_signals *signals)
 {
     if (run->phase == RUNNING)
@@ -696,7 +679,7 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
                             config->provider, mark, run->scratch, error, sizeof error))
         print_message("%s", error);
     if (config->clock == EMU_CLOCK_VIRTUAL)
-        preload_clock();
+        command_preload_clock();
     begin_command(run, signals);
     supervise(run);
     return finish(run);

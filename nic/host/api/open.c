@@ -81,18 +81,18 @@ static void nic_init(struct fabemu *fab)
     fab->transport = transports[fab->info.acknowledged];
     fab->eager_bytes = env_limited("FABEMU_EAGER_BYTES", EAGER_DEFAULT, NIC_EAGER_LIMIT);
     nic_init_bounds(fab);
+    fab->simulated = sh->simulated;
     fab->watch_gap_ns = NIC_WATCH_NS;
     fab->watch_ns = nic_now_ns(fab) + NIC_WATCH_NS;
     fab->hello_starved_ns = emu_hostif_nic_starved(&fab->hostif, fab->watch_ns);
     fab->timed = sh->timed;
-    fab->simulated = sh->simulated;
     fab->send_ps = sh->timed ? sh->nic_send_ps : 0;
     fab->pid = getpid();
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
         emu_list_init(lists[i]);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
         emu_list_init(&fab->msg_free[pool]);
-    fab->pending.written_ns = fab->pending.quiet_ns = nic_now_ns(fab);
+    fab->pending.written_ns = fab->pending.quiet_ns = emu_now_ns();
     fab->pending.mismatch.node = EMU_PENDING_ANY;
     atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_relaxed);
 }

@@ -106,8 +106,8 @@ struct fabemu_req {
        fabemu_queue_event(). The notice of a put names that queue itself */
     bool targets_queue;
     uint16_t target_queue;
-    /* collectives: the program's call of which the operation is a part, 1 + enum fabemu_coll; 0:
-       the call is this operation. The report on a standstill names it */
+    /* collectives: the collective that the program called, if it is executed as this operation:
+       1 + enum fabemu_coll; 0: the same one. Reports on a standstill name it */
     uint8_t call;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */

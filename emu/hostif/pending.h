@@ -63,7 +63,7 @@ struct emu_pending_what {
     uint8_t kind;   /* enum emu_kind */
     uint8_t op;     /* of a reduction: enum emu_op */
     uint8_t type;   /* of a reduction: enum emu_type */
-    /* the program's call of which this is a part: 1 + enum fabemu_coll; 0: none, or unknown */
+    /* the MPI collective that the program called: 1 + enum fabemu_coll; 0: unknown */
     uint8_t call;
 };
 

@@ -111,8 +111,8 @@ static void wrong_tag(void)
 }
 
 /*
- * The last rank waits for a message with another tag than that which rank 0 sends. The others enter
- * their first barrier. Rank 0 sends late, after messages that form the barrier's group.
+ * The last rank waits for tag 5, but rank 0 sends it tag 6, late, when the barrier's group has been
+ * formed. The other ranks enter their first barrier.
  */
 static void first_wrong_tag(void)
 {

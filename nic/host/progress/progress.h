@@ -61,9 +61,9 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
  */
 void nic_sim_begin(struct fabemu *fab);
 void nic_sim_end(struct fabemu *fab);
-/** nic_sim_poll - nic_poll_app() on clock virtual. Lock: not held; so is the next one. */
+/** nic_sim_poll - nic_poll_app() on clock virtual. Lock: not held. */
 uint32_t nic_sim_poll(struct fabemu *fab);
-/** nic_sim_pause - wait until a segment arrives, for at most 10 ms. */
+/** nic_sim_pause - wait until a segment arrives, for at most 10 ms. Lock: not held. */
 void nic_sim_pause(struct fabemu *fab);
 
 /* --- watch.c, pending.c: the lock is held ------------------------------------------- */

@@ -139,7 +139,7 @@ void nic_receive_abandon(struct fabemu *fab, struct nic_recv *recv)
     struct nic_op *op = &recv->op;
     struct nic_peer *peer = op->state == NIC_OP_FILLING ? nic_peer(fab, op->node) : NULL;
 
-    /* tell the sender not to wait for this receive, and to send no more data */
+    /* the sender stops waiting for this receive, and sends no more data */
     if (op->state == NIC_OP_WAITING)
         nic_fin(fab, nic_peer(fab, op->node), op->remote, -ECANCELED);
     if (peer && peer->fill.recv == recv)

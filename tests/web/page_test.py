@@ -1168,8 +1168,8 @@ class Played(InBrowser):
               renderSummary(place, fabemu.model, true, report);
               return place.textContent;
             });""", report)
-        self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; traffic was "
-                      "rerouted 2 times", text)
+        self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; routes were "
+                      "changed 2 times", text)
         self.assertIn("all-reduce: 2,420 collectives in the network, 3 as messages", text)
         self.assertIn("36,896 calls (each member counts), 2.00 µs on average", text)
         self.assertIn("nothing moved for 7.00 s", text)

@@ -8,8 +8,9 @@
  * the time-out therefore follows measured round trips, as TCP's does (RFC 6298). It is their
  * smoothed mean plus four times their mean deviation. When a reply does not come in time, the
  * time-out is doubled until the next round trip is measured. Round trips of retransmitted packets
- * are not measured, since the reply may belong to any of the transmissions (Karn). Each further
- * transmission of a packet waits twice as long as the one before.
+ * are not measured, since the reply may belong to any of the transmissions (Karn). A transmission
+ * that follows a time-out of the same packet waits twice as long as the one before. Transmissions
+ * that were answered do not count, because an answer shows that the network did not lose them.
  *
  * If the time-out is too short, a packet arrives twice, which the receiver detects. If the time-out
  * is too long, packets that must follow a lost packet in order wait until it expires.
@@ -53,14 +54,15 @@ static inline uint64_t emu_rto_within(const struct emu_rto *rto, uint64_t ps)
     return ps < rto->most_ps ? ps : rto->most_ps;
 }
 
-/** emu_rto_ps - return the time-out of a packet that has been sent @tries times, 1 or more. */
-static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t tries)
+/**
+ * emu_rto_ps - return the time-out of a packet's transmission. @late: how many transmissions of the
+ * packet directly before this one got no reply in time.
+ */
+static inline uint64_t emu_rto_ps(const struct emu_rto *rto, uint32_t late)
 {
-    uint32_t doublings = tries <= 1 ? 0 : tries - 1;
-
-    if (doublings > 63 || rto->first_ps > rto->most_ps >> doublings)
+    if (late > 63 || rto->first_ps > rto->most_ps >> late)
         return rto->most_ps;
-    return rto->first_ps << doublings;
+    return rto->first_ps << late;
 }
 
 /** emu_rto_sample - adapt to the round trip @trip_ps of a packet that was sent only once. */

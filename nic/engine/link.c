@@ -49,6 +49,7 @@ void engine_link_reply(struct engine *e, struct engine_link *l, const struct emu
     }
     i = l->packet[c];
     engine_link_close(e, i, at_ps);
+    e->send.packet[i].late = 0;
     if (reply->kind == EMU_PACKET_ACK)
         emu_count(&e->counts.acks, 1);
     /* a NACK is a regular answer to a conditional: engine_tested() */

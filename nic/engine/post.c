@@ -110,6 +110,7 @@ static uint16_t post_begin(struct engine *e, struct engine_to to)
     p->has_crc = false;
     p->bytes = 0;
     p->tries = 0;
+    p->late = 0;
     p->count = 0;
     return i;
 }

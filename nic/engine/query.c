@@ -165,6 +165,7 @@ static void query_send(struct engine *e, struct engine_query *query,
 
     e->send.packet[i].query = query;
     e->send.packet[i].tries = query->tries;
+    e->send.packet[i].late = query->late;
     /* otherwise repeated tests could starve the longer packets of their class */
     e->send.packet[i].as_long = query->tries;
     e->queries.in_packets++;
@@ -327,6 +328,7 @@ void engine_tested(struct engine *e, uint16_t i, bool agreed, uint64_t at_ps)
         return;
     }
     e->queries.in_packets--;
+    query->late = p->late;
     if (!query_group(e, query)) {
         query_end(e, query);
         engine_free(e, i, at_ps);

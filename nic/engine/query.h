@@ -31,6 +31,7 @@ struct engine_query {
     uint64_t due_ps;  /* when it is tested again, while in backoff */
     uint32_t process; /* engine_host.process when it was posted */
     uint16_t tries;
+    uint8_t late; /* engine_packet.late of its latest test */
 };
 
 struct engine_host_query {

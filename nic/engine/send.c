@@ -138,7 +138,7 @@ void engine_await(struct engine *e, uint16_t i)
     struct engine_packet *p = &e->send.packet[i];
 
     p->state = ENGINE_AWAITING;
-    p->due_ps = e->now_ps + emu_rto_ps(&e->rto, p->tries);
+    p->due_ps = e->now_ps + emu_rto_ps(&e->rto, p->late);
     timer_add(e, &e->send.awaiting, i);
 }
 
@@ -169,7 +169,7 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
 
     while ((i = e->send.awaiting.first) != ENGINE_NONE && e->send.packet[i].due_ps <= e->now_ps) {
         struct engine_packet *p = &e->send.packet[i];
-        uint64_t due_ps = p->active_ps + emu_rto_ps(&e->rto, p->tries);
+        uint64_t due_ps = p->active_ps + emu_rto_ps(&e->rto, p->late);
 
         if (due_ps > e->now_ps) {
             /* since due_ps was set, a segment was sent, or time-outs have become longer */
@@ -180,6 +180,7 @@ void engine_send_due(struct engine *e, uint64_t at_ps)
         }
         emu_count(&e->counts.timeouts, 1);
         emu_rto_late(&e->rto);
+        p->late = (uint8_t)(p->late + (p->late < UINT8_MAX));
         emu_vcs_close(&e->link[p->link].vcs, p->channel, p->tag);
         engine_link_close(e, i, at_ps);
         engine_replied(e, i, false, at_ps);

@@ -88,6 +88,7 @@ struct engine_packet {
     /* has the priority of longer packets of its class, even if it has one segment */
     bool as_long;
     uint8_t priority;
+    uint8_t late;    /* latest tries in a row that got no reply in time; see emu_rto_ps() */
     uint8_t count;   /* host segments */
     uint8_t segs;    /* segments on the wire */
     uint8_t sent;    /* segments that were sent in the current try */

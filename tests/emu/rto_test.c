@@ -25,14 +25,14 @@ static void timeout__fixed_one_does_not_adapt(void)
     emu_rto_init(&rto, MS);
     emu_rto_sample(&rto, US);
     emu_rto_late(&rto);
-    for (uint32_t tries = 0; tries < 70; tries++)
-        CU_ASSERT_EQUAL(emu_rto_ps(&rto, tries), MS);
+    for (uint32_t late = 0; late < 70; late++)
+        CU_ASSERT_EQUAL(emu_rto_ps(&rto, late), MS);
     rto = between(MS, MS);
     emu_rto_sample(&rto, US);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), MS);
     rto = between(100 * MS, MS); /* the upper bound is below the minimum */
     emu_rto_sample(&rto, US);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), MS);
 }
 
 /*
@@ -43,36 +43,36 @@ static void timeout__follows_round_trips(void)
 {
     struct emu_rto rto = between(5 * MS, 100 * MS);
 
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 100 * MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), 100 * MS);
     emu_rto_sample(&rto, US);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), 5 * MS);
     for (int i = 0; i < 100; i++)
         emu_rto_sample(&rto, 20 * MS);
-    CU_ASSERT(emu_rto_ps(&rto, 1) > 20 * MS && emu_rto_ps(&rto, 1) < 22 * MS);
+    CU_ASSERT(emu_rto_ps(&rto, 0) > 20 * MS && emu_rto_ps(&rto, 0) < 22 * MS);
     emu_rto_sample(&rto, 0);
-    CU_ASSERT(emu_rto_ps(&rto, 1) > 30 * MS); /* round trips vary now */
+    CU_ASSERT(emu_rto_ps(&rto, 0) > 30 * MS); /* round trips vary now */
     for (int i = 0; i < 100; i++)
         emu_rto_sample(&rto, 0);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), 5 * MS);
 }
 
-/* Each retry doubles the time-out, and a late reply raises it for all packets. */
+/* Each time-out doubles that of the next try, and raises it for all packets. */
 static void timeout__doubles_up_to_the_maximum(void)
 {
     struct emu_rto rto = between(5 * MS, 100 * MS);
-    const uint64_t by_tries[] = {5, 5, 10, 20, 40, 80, 100, 100};
+    const uint64_t by_late[] = {5, 10, 20, 40, 80, 100, 100};
 
     emu_rto_sample(&rto, US);
-    for (uint32_t tries = 0; tries < 8; tries++)
-        CU_ASSERT_EQUAL(emu_rto_ps(&rto, tries), by_tries[tries] * MS);
+    for (uint32_t late = 0; late < 7; late++)
+        CU_ASSERT_EQUAL(emu_rto_ps(&rto, late), by_late[late] * MS);
     CU_ASSERT_EQUAL(emu_rto_ps(&rto, UINT32_MAX), 100 * MS);
     emu_rto_late(&rto);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 10 * MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), 10 * MS);
     for (int i = 0; i < 10; i++)
         emu_rto_late(&rto);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 100 * MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), 100 * MS);
     emu_rto_sample(&rto, US);
-    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 1), 5 * MS);
+    CU_ASSERT_EQUAL(emu_rto_ps(&rto, 0), 5 * MS);
 }
 
 /* Values near the end of their range, and random round trips: never outside the bounds. */
@@ -87,8 +87,8 @@ static void timeout__stays_in_its_bounds(void)
         struct emu_rto rto = between(least_ps, most_ps);
 
         for (int i = 0; i < 1000; i++) {
-            uint32_t tries = (uint32_t)test_random(&seed) >> test_random(&seed) % 32;
-            uint64_t now_ps = emu_rto_ps(&rto, tries);
+            uint32_t late = (uint32_t)test_random(&seed) >> test_random(&seed) % 32;
+            uint64_t now_ps = emu_rto_ps(&rto, late);
 
             CU_ASSERT(now_ps >= least_ps && now_ps <= most_ps);
             if (test_random(&seed) % 8)

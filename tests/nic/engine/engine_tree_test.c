@@ -779,6 +779,65 @@ static void numbers__restart_with_a_group(void)
     trees_close(&w);
 }
 
+/* --- time-outs ---------------------------------------------------------------------- */
+
+/* Use the time-outs of clock raw: they follow the round trips, which are short here. */
+static void adapt_timeouts(struct trees *w, uint64_t least_ps)
+{
+    for (uint32_t n = 0; n < w->hosts; n++) {
+        struct emu_rto *rto = &fabric_engine(w->fabric, n)->rto;
+
+        emu_rto_adapt(rto, least_ps);
+        emu_rto_sample(rto, 1);
+    }
+}
+
+/* Lose everything on all cables from now on, or nothing. */
+static void lose_all(struct trees *w, bool lose)
+{
+    for (uint32_t n = 0; n < w->hosts; n++)
+        fabric_faults(w->fabric, fabric_cable_of(w->fabric, n, 0), true)->rates.lost =
+            lose ? EMU_FAULT_UNIT : 0;
+}
+
+/*
+ * The last member enters a barrier late, so its conditional is answered with "false" many times.
+ * Then one test of it is lost. The engine waits for the reply no longer than for a first one:
+ * answered tests are no reason to wait longer.
+ */
+static void conditional__lost_after_many_answers_is_soon_tested_again(void)
+{
+    const uint64_t timeout_ps = 5000000000, most_ps = 100000000000;
+    struct trees_config set = {.clock = EMU_CLOCK_VIRTUAL,
+                               .topo = "kary:4,1",
+                               .lost = 1,
+                               .set = "barrier=conditional reply_timeout_ps=100000000000"};
+    uint32_t group, n;
+    struct trees w;
+
+    trees_open(&w, &set);
+    adapt_timeouts(&w, timeout_ps);
+    lose_all(&w, false);
+    group = trees_group_of_all(&w);
+    for (n = 0; n < 3; n++)
+        send(&w, n, EMU_BARRIER, group, 1);
+    trees_advance(&w, 20000000000);
+    CU_ASSERT_TRUE(COUNT(&w, unequal) > 20);
+    CU_ASSERT_EQUAL(COUNT(&w, timeouts), 0);
+    lose_all(&w, true);
+    trees_advance(&w, w.now_ps + timeout_ps / 2); /* longer than any backoff */
+    lose_all(&w, false);
+    send(&w, 3, EMU_BARRIER, group, 1);
+    trees_advance(&w, w.now_ps + 2 * timeout_ps);
+    CU_ASSERT_EQUAL(COUNT(&w, timeouts), 1);
+    for (n = 0; n < w.hosts; n++)
+        CU_ASSERT_EQUAL(trees_received(w.host[n], EMU_BARRIER, group, 1, NULL), 1);
+    trees_run(&w, w.now_ps + 10 * most_ps);
+    fixture_group_end(w.fabric, group);
+    CU_ASSERT_TRUE(trees_clean(&w));
+    trees_close(&w);
+}
+
 /* --- clock raw ---------------------------------------------------------------------- */
 
 static void raw_by_hand(const struct trees_config *set)
@@ -1142,6 +1201,7 @@ int main(void)
         CASE_ALONE(stop__frees_operations_in_progress),
         CASE_ALONE(junk__harms_its_own_groups_only),
         {"numbers__restart_with_a_group", numbers__restart_with_a_group},
+        CASE(conditional__lost_after_many_answers_is_soon_tested_again),
         CASE_ALONE(raw__gives_every_member_every_result),
         {"raw__threads_and_manager_at_once", raw__threads_and_manager_at_once},
         {"process__outside_is_refused", process__outside_is_refused},

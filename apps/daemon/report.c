@@ -222,6 +222,7 @@ static struct json_object *report_clock(struct fabric *fabric, const struct fabr
     if (config->clock == EMU_CLOCK_VIRTUAL) {
         json_add_number(clock, "simulated_ns", fabric_reached_ps(fabric) / 1000u);
         json_add_number(clock, "late_posts", totals->late_posts);
+        json_add_number(clock, "outside_ns", totals->outside_ns);
     }
     json_object_object_add(clock, "real_time_factor",
                            json_object_new_double(isfinite(factor) ? factor : 0));
@@ -432,6 +433,9 @@ static void print_fabric(FILE *out, struct json_object *report)
     if (number(clock, "late_posts"))
         fprintf(out, ", not exact: %s segments were posted too late for their time",
                 counted(clock, "late_posts").text);
+    if (number(clock, "outside_ns"))
+        fprintf(out, ", not exact: processes slept outside the fabric for %s",
+                lasted(clock, "outside_ns").text);
     fprintf(out, "\n  processes    %lld attached, %lld at the same time",
             number(processes, "attached"), number(processes, "peak"));
     if (number(processes, "refused"))

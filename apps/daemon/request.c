@@ -166,6 +166,7 @@ static void request_attach(struct daemon *daemon, struct client *client,
     client_attached(daemon, client, &attachment);
     uint32_t ranks = ranks_of(daemon, request);
     notify_attached(daemon, ranks);
+    fabric_set_pid(daemon->fabric, attachment.node, client->pid);
     fabric_expect(daemon->fabric, ranks);
     struct json_object *reply = conn_ok();
     json_add_text(reply, "fabric", config->name);

@@ -232,6 +232,7 @@ void fabric_totals_add_hostif(struct fabric_totals *to, const struct emu_hostif 
     to->dropped_malformed += emu_count_read(&hostif->bad);
     to->dropped_nobody_attached += emu_count_read(&hostif->dead);
     to->late_posts += emu_count_read(&hostif->late_posts);
+    to->outside_ns += emu_count_read(&hostif->outside_ns);
     for (unsigned c = 0; c < EMU_HOSTIF_COLLS; c++) {
         to->in_network[c] += emu_count_read(&stats->in_network[c]);
         for (unsigned w = 0; w < EMU_HOSTIF_REASONS; w++)

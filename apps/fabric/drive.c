@@ -156,6 +156,15 @@ void fabric_expect(struct fabric *fabric, uint32_t processes)
     fabric_resume(fabric);
 }
 
+void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid)
+{
+    if (!fabric->drive.lockstep)
+        return;
+    fabric_pause(fabric);
+    fabric->hostif[node]->pid = pid;
+    fabric_resume(fabric);
+}
+
 uint64_t fabric_reached_ps(struct fabric *fabric)
 {
     uint64_t reached_ps = 0;

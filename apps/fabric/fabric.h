@@ -102,6 +102,12 @@ struct fabric_attachment {
 void fabric_expect(struct fabric *fabric, uint32_t processes);
 
 /**
+ * fabric_set_pid - clock virtual: @node is attached to process @pid. If that process sleeps outside
+ * the fabric, simulated time goes on (emu/hostif/simtime.h). No effect on other clocks.
+ */
+void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid);
+
+/**
  * fabric_reached_ps - clock virtual with processes: return the time up to which all is simulated;
  * otherwise 0.
  */

@@ -10,6 +10,11 @@
  * then. So a process that continues after a wait finds all segments that have arrived by its local
  * time, and results do not depend on the speed of the host.
  *
+ * A running process whose threads all sleep in the kernel, for example in read() or waitpid(), is
+ * *outside*: nobody knows how long its call takes. Simulated time then advances as fast as the
+ * host's time, so results are not exact. When the process next uses the fabric, it waits once, and
+ * so gets the time that the fabric has reached.
+ *
  * The fabric believes these words only as far as they concern their own process. A process that
  * names a wrong time is itself late, or its posts count as posted at the time that the fabric has
  * reached.
@@ -36,6 +41,7 @@ struct emu_simtime {
     /* Written by the fabric. */
     alignas(EMU_LINE) _Atomic uint32_t ended; /* number of waits ended; a futex */
     _Atomic uint64_t end_ps;                  /* time at which the last wait ended */
+    _Atomic uint32_t outside; /* 1: the process was outside and has not waited since */
     _Atomic uint64_t reached_ps; /* all segments that arrive by then are in the down ring */
     /* CLOCK_MONOTONIC and CLOCK_REALTIME of the host when simulated time began; 0: it has not */
     _Atomic uint64_t base_ns, base_real_ns;

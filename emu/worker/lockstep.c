@@ -15,6 +15,7 @@
 #include "emu/dev/rcu.h"
 #include "emu/hostif/fabric/fabric.h"
 #include "emu/util/alloc.h"
+#include "emu/util/asleep.h"
 #include "emu/util/now.h"
 #include "emu/worker/windows.h"
 #include "emu/worker/worker.h"
@@ -22,9 +23,15 @@
 /*
  * If all processes wait and no event is left, something outside the fabric must happen next, such
  * as a message of the job's launcher. Processes learn of it by polling, so their waits end after
- * this host time, at an unchanged local time.
+ * this host time, at an unchanged local time. While a process is outside (simtime.h), simulated
+ * time advances in steps of this length.
  */
 #define LOCKSTEP_OUTSIDE_NS 1000000u
+
+/* While a process runs and nothing happens, this thread checks at this interval if it is asleep. */
+#define LOCKSTEP_CHECK_NS 20000000u
+/* A process is outside (simtime.h) if each check for this long has found it asleep. */
+#define LOCKSTEP_ASLEEP_NS 50000000u
 
 struct emu_lockstep {
     struct emu_windows *windows;
@@ -36,6 +43,8 @@ struct emu_lockstep {
     bool complete;                  /* all processes have attached: emu_lockstep_complete() */
     uint64_t base_ns, base_real_ns; /* the host's clocks when time began; 0: it has not */
     bool all_wait;                  /* in the last pass no process was running, or time was held */
+    bool any_outside;               /* in the last pass a process was outside */
+    uint64_t check_ns;              /* host time of the next check for processes that are asleep */
 };
 
 /* Iterate over the host interfaces of all workers. */
@@ -106,9 +115,70 @@ static void end_wait(struct emu_hostif *hostif, uint64_t at_ps)
     hostif->sim_now_ps = at_ps;
     hostif->sim_ended = hostif->sim_seen;
     atomic_store_explicit(&sim->end_ps, at_ps, memory_order_relaxed);
+    atomic_store_explicit(&sim->outside, 0, memory_order_relaxed);
     atomic_store_explicit(&sim->ended, hostif->sim_ended, memory_order_release); /* Z5 */
     syscall(SYS_futex, &sim->ended, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
+
+/* --- processes that sleep outside the fabric ------------------------------------------ */
+
+/*
+ * Simulated time advances with the host's time while a process is outside: in steps, so that this
+ * thread can sleep between them.
+ */
+static uint64_t outside_until_ps(struct emu_hostif *hostif)
+{
+    uint64_t now_ns = emu_now_ns();
+    uint64_t steps = (now_ns - hostif->asleep_ns) / LOCKSTEP_OUTSIDE_NS;
+
+    emu_count(&hostif->outside_ns, now_ns - hostif->counted_ns);
+    hostif->counted_ns = now_ns;
+    return after(hostif->asleep_ps, steps * LOCKSTEP_OUTSIDE_NS * 1000);
+}
+
+/* The process is awake, or waits. If it was outside, its time is now that of the fabric. */
+static void come_back(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
+{
+    hostif->asleep_ns = 0;
+    if (!hostif->outside)
+        return;
+    hostif->outside = false;
+    hostif->sim_now_ps = later(hostif->sim_now_ps, lockstep->reached_ps);
+}
+
+/* Ask the kernel whether a running process is asleep. */
+static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif *hostif,
+                         uint64_t now_ns)
+{
+    struct emu_simtime *sim = &hostif->shared->sim;
+
+    if (!hostif->pid || hostif->sim_seen != hostif->sim_ended)
+        return;
+    if (!emu_is_asleep(hostif->pid)) {
+        come_back(lockstep, hostif);
+    } else if (!hostif->asleep_ns) {
+        hostif->asleep_ns = hostif->counted_ns = now_ns;
+        hostif->asleep_ps =
+            later(atomic_load_explicit(&sim->now_ps, memory_order_relaxed), hostif->sim_now_ps);
+    } else if (!hostif->outside && now_ns - hostif->asleep_ns >= LOCKSTEP_ASLEEP_NS) {
+        hostif->outside = true;
+        atomic_store_explicit(&sim->outside, 1, memory_order_relaxed);
+    }
+}
+
+/* If a check is due, make it for all processes. */
+static void check_all_asleep(struct emu_lockstep *lockstep)
+{
+    uint64_t now_ns = emu_now_ns();
+
+    if (lockstep->hold || now_ns < lockstep->check_ns)
+        return;
+    lockstep->check_ns = now_ns + LOCKSTEP_CHECK_NS;
+    each_hostif (lockstep, list, i)
+        check_asleep(lockstep, list->hostif[i], now_ns);
+}
+
+/* --- a pass --------------------------------------------------------------------------- */
 
 /*
  * Return until which time the fabric may be simulated as far as this process is concerned. Ends its
@@ -120,10 +190,15 @@ static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif
     uint64_t now_ps = atomic_load_explicit(&sim->now_ps, memory_order_acquire); /* Z2: Z1 */
 
     hostif->sim_seen = atomic_load_explicit(&sim->begun, memory_order_acquire); /* Z2: Z1 */
+    if (hostif->sim_seen == hostif->sim_ended && hostif->outside) {
+        lockstep->any_outside = true;
+        return outside_until_ps(hostif);
+    }
     if (hostif->sim_seen == hostif->sim_ended) {
         lockstep->all_wait = false;
         return runs_until_ps(hostif, later(now_ps, hostif->sim_now_ps));
     }
+    come_back(lockstep, hostif);
     now_ps = wait_end_ps(hostif);
     if (now_ps > lockstep->reached_ps || lockstep->hold)
         return now_ps;
@@ -197,7 +272,10 @@ bool emu_lockstep_pass(struct emu_lockstep *lockstep)
 
     if (lockstep->hold && lockstep->complete)
         begin_if_ready(lockstep);
+    if (lockstep->any_outside)
+        check_all_asleep(lockstep);
     lockstep->all_wait = true;
+    lockstep->any_outside = false;
     each_hostif (lockstep, list, i)
         limit_ps = emu_earlier(limit_ps, hostif_limit_ps(lockstep, list->hostif[i]));
     each_hostif (lockstep, list, i)
@@ -255,12 +333,14 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
     want_bells(lockstep, EMU_HOSTIF_RING_WAIT);
     if (!wait_has_begun(lockstep) && !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {
         emu_rcu_offline();
-        emu_waiter_sleep(worker->waiter, lockstep->all_wait ? LOCKSTEP_OUTSIDE_NS : UINT64_MAX);
+        emu_waiter_sleep(worker->waiter, lockstep->all_wait ? LOCKSTEP_OUTSIDE_NS
+                                                            : LOCKSTEP_CHECK_NS);
         emu_rcu_online();
     }
     atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);
     want_bells(lockstep, 0);
-    if (lockstep->all_wait && !wait_has_begun(lockstep))
+    check_all_asleep(lockstep);
+    if (lockstep->all_wait && !lockstep->any_outside && !wait_has_begun(lockstep))
         poll_outside(lockstep);
 }
 

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/time.h>
@@ -19,8 +20,18 @@ static _Atomic(const struct fabemu_clock *) followed;
 
 PUBLIC fabemu_clock_follow_fn fabemu_clock_follow;
 
+/* A forked child is not attached. */
+static void forget(void)
+{
+    atomic_store_explicit(&followed, NULL, memory_order_release);
+}
+
 PUBLIC void fabemu_clock_follow(const struct fabemu_clock *clock)
 {
+    static atomic_bool prepared;
+
+    if (!atomic_exchange_explicit(&prepared, true, memory_order_relaxed))
+        pthread_atfork(NULL, NULL, forget);
     atomic_store_explicit(&followed, clock, memory_order_release);
 }
 

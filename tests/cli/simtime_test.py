@@ -32,12 +32,12 @@ def busy_host():
 
 @unittest.skipUnless(shutil.which("mpirun"), "needs Open MPI")
 class SimtimeTest(FabemuCase):
-    def simulate(self, ranks, *options, program="mpi_simtime"):
+    def simulate(self, ranks, *options, program="mpi_simtime", arguments=("--iterations", "10")):
         """Run the program. Return its output and the report's description of the clock."""
         path = os.path.join(os.path.dirname(self.command), "tests", program)
         report = os.path.join(self.dir, "report.json")
         run = self.start("run", *VIRTUAL, *options, "--report", report, "--", "mpirun", "-np",
-                         str(ranks), "--oversubscribe", path, "--iterations", "10")
+                         str(ranks), "--oversubscribe", path, *arguments)
         out, err = run.communicate(timeout=300)
         self.assertEqual(run.returncode, 0, out + err)
         with open(report, encoding="utf-8") as file:
@@ -66,6 +66,14 @@ class SimtimeTest(FabemuCase):
 
     def test_many_ranks(self):
         self.check_equal(16, "--profile", "qsnet3", "--threads", "2")
+
+    def test_processes_that_sleep_outside_the_fabric(self):
+        for profile in "oq2004", "qsnet3":
+            fifo = os.path.join(self.dir, profile)
+            out, clock = self.simulate(3, "--profile", profile, program="mpi_outside",
+                                       arguments=("--fifo", fifo))
+            self.assertRegex(out, r"outside: [1-9]\d* checks passed, 0 failed")
+            self.assertGreater(clock["outside_ns"], 100e6)
 
     def test_refusals(self):
         for options, why in ((("--profile", "qsnet3", "--faults", "flap"), "fabemu traffic only"),

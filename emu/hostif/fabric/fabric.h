@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "emu/dev/dev.h"
 #include "emu/hostif/hostif.h"
@@ -80,6 +81,11 @@ struct emu_hostif {
     uint32_t sim_ended;    /* waits of the process that have ended */
     uint64_t sim_now_ps;   /* end of the last wait: the process's local time is not earlier */
     uint64_t sim_least_ps; /* earliest departure that a post can have */
+    pid_t pid;             /* the process; 0: unknown, so it is never outside (simtime.h) */
+    bool outside;          /* the process is outside */
+    uint64_t asleep_ns;    /* host time at which it was first found asleep; 0: it is awake */
+    uint64_t asleep_ps;    /* its local time then */
+    uint64_t counted_ns;   /* host time up to which outside_ns counts */
 
     /* Owned by the worker: out of the fabric. */
     uint32_t down_tail;   /* segments written */
@@ -107,6 +113,7 @@ struct emu_hostif {
     _Atomic uint64_t dead; /* segments dropped because the process was cut off */
     /* clock virtual: posts whose time had been simulated already, and which were posted later */
     _Atomic uint64_t late_posts;
+    _Atomic uint64_t outside_ns; /* clock virtual: host time for which it was outside */
     struct emu_hostif_times times;
     _Atomic uint32_t stuck; /* 1 while a segment waits for space */
 

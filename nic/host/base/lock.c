@@ -7,11 +7,12 @@
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/complete.h"
+#include "nic/host/base/local_time.h"
 
 static void nic_clock(struct fabemu *fab)
 {
     if (fab->simulated)
-        fab->now_ps = atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);
+        fab->now_ps = nic_local_ps(fab);
     else if (fab->timed)
         fab->now_ps = (emu_now_ns() - fab->hostif.shared->origin_ns) * 1000;
 }
@@ -93,6 +94,7 @@ int nic_post(struct fabemu *fab, struct nic_post *post)
     struct fabemu_req *req = post->req;
     int err = 0;
 
+    nic_come_back(fab);
     nic_lock(fab);
     nic_ready(fab);
     __atomic_store_n(&req->status, FABEMU_PENDING, __ATOMIC_RELAXED);

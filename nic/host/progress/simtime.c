@@ -13,21 +13,12 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "nic/host/base/local_time.h"
+
 #define NIC_SIM_POLL_PS  50000u
 #define NIC_SIM_READ_PS  20000u
 #define NIC_SIM_FIRST_PS UINT64_C(10000000)    /* limit of the first wait: 10 us */
 #define NIC_SIM_MOST_PS  UINT64_C(10000000000) /* limit of any wait: 10 ms */
-
-static uint64_t local_ps(const struct fabemu *fab)
-{
-    return atomic_load_explicit(&fab->hostif.shared->sim.now_ps, memory_order_relaxed);
-}
-
-static void spend(struct fabemu *fab, uint64_t ps)
-{
-    atomic_store_explicit(&fab->hostif.shared->sim.now_ps, local_ps(fab) + ps,
-                          memory_order_release); /* Z1 */
-}
 
 /* Return how many polls before this one found nothing, and count it as another one. */
 static uint32_t count_empty(struct fabemu *fab)
@@ -40,27 +31,20 @@ static void reset_empty(struct fabemu *fab)
     atomic_store_explicit(&fab->sim.empty, 0, memory_order_relaxed);
 }
 
-/* Wait until the fabric has simulated all events up to @until_ps, or until a segment arrives. */
-static void await(struct fabemu *fab, uint64_t until_ps)
-{
-    while (!emu_hostif_nic_await(&fab->hostif, until_ps))
-        if (nic_is_defunct(fab))
-            return;
-}
-
 /* Wait until the down ring has all segments that arrive by the local time. */
 static void await_present(struct fabemu *fab)
 {
     const struct emu_simtime *sim = &fab->hostif.shared->sim;
 
-    if (atomic_load_explicit(&sim->reached_ps, memory_order_acquire) < local_ps(fab)) /* Z6 */
-        await(fab, local_ps(fab));
+    if (nic_was_outside(fab) ||
+        atomic_load_explicit(&sim->reached_ps, memory_order_acquire) < nic_local_ps(fab)) /* Z6 */
+        nic_await(fab, nic_local_ps(fab));
 }
 
 /* The limit of a wait. Each wait in a row is four times as long as the one before it. */
 static uint64_t limit_ps(const struct fabemu *fab, uint32_t waits)
 {
-    uint64_t most_ps = local_ps(fab) +
+    uint64_t most_ps = nic_local_ps(fab) +
                        (waits < 5 ? NIC_SIM_FIRST_PS << 2 * waits : NIC_SIM_MOST_PS);
 
     if (!emu_list_empty(&fab->again) && fab->again_ns * 1000 < most_ps)
@@ -77,10 +61,10 @@ static uint32_t poll_in_turn(struct fabemu *fab)
     if (!moved) {
         empty = count_empty(fab);
         if (!empty) {
-            spend(fab, NIC_SIM_POLL_PS);
+            nic_spend(fab, NIC_SIM_POLL_PS);
             return 0;
         }
-        await(fab, limit_ps(fab, empty - 1));
+        nic_await(fab, limit_ps(fab, empty - 1));
         moved = nic_poll(fab);
     }
     if (moved)
@@ -101,7 +85,7 @@ uint32_t nic_sim_poll(struct fabemu *fab)
 void nic_sim_pause(struct fabemu *fab)
 {
     pthread_mutex_lock(&fab->sim.turn);
-    await(fab, local_ps(fab) + NIC_SIM_MOST_PS);
+    nic_await(fab, nic_local_ps(fab) + NIC_SIM_MOST_PS);
     pthread_mutex_unlock(&fab->sim.turn);
 }
 
@@ -118,7 +102,7 @@ void fabemu_await_time(struct fabemu *fab)
     nic_ready(fab);
     pthread_mutex_lock(&fab->sim.turn);
     while (!has_begun(fab) && !nic_is_defunct(fab))
-        await(fab, local_ps(fab));
+        nic_await(fab, nic_local_ps(fab));
     pthread_mutex_unlock(&fab->sim.turn);
 }
 
@@ -139,11 +123,12 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
 
     if (nic_is_defunct(fab) || !has_begun(fab))
         return false;
+    nic_come_back(fab);
     if (is_owner(fab)) {
-        spend(fab, NIC_SIM_READ_PS);
+        nic_spend(fab, NIC_SIM_READ_PS);
         reset_empty(fab);
     }
-    ns = local_ps(fab) / 1000 + atomic_load_explicit(real ? &sim->base_real_ns : &sim->base_ns,
+    ns = nic_local_ps(fab) / 1000 + atomic_load_explicit(real ? &sim->base_real_ns : &sim->base_ns,
                                                      memory_order_relaxed); /* after Z8 */
     *ret = (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     return true;
@@ -153,14 +138,16 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;
-    uint64_t until_ps = local_ps(fab) + ns * 1000;
+    uint64_t until_ps;
 
     if (nic_is_defunct(fab) || !has_begun(fab) || !is_owner(fab))
         return false;
     reset_empty(fab);
     pthread_mutex_lock(&fab->sim.turn);
-    while (local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
-        await(fab, until_ps);
+    await_present(fab);
+    until_ps = nic_local_ps(fab) + ns * 1000;
+    while (nic_local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
+        nic_await(fab, until_ps);
         nic_poll(fab);
     }
     pthread_mutex_unlock(&fab->sim.turn);

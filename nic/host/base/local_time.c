@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* local_time.c - clock virtual: the local time of this process. */
+#include "nic/host/base/local_time.h"
+
+#include "nic/host/base/base.h"
+
+void nic_await(struct fabemu *fab, uint64_t until_ps)
+{
+    while (!emu_hostif_nic_await(&fab->hostif, until_ps))
+        if (nic_is_defunct(fab))
+            return;
+}
+
+void nic_come_back(struct fabemu *fab)
+{
+    if (!nic_was_outside(fab) || pthread_mutex_trylock(&fab->sim.turn))
+        return;
+    nic_await(fab, nic_local_ps(fab));
+    pthread_mutex_unlock(&fab->sim.turn);
+}

@@ -333,8 +333,8 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)
     want_bells(lockstep, EMU_HOSTIF_RING_WAIT);
     if (!wait_has_begun(lockstep) && !atomic_load_explicit(&worker->stop, memory_order_seq_cst)) {
         emu_rcu_offline();
-        emu_waiter_sleep(worker->waiter, lockstep->all_wait ? LOCKSTEP_OUTSIDE_NS
-                                                            : LOCKSTEP_CHECK_NS);
+        emu_waiter_sleep(worker->waiter,
+                         lockstep->all_wait ? LOCKSTEP_OUTSIDE_NS : LOCKSTEP_CHECK_NS);
         emu_rcu_online();
     }
     atomic_exchange_explicit(&worker->asleep, 0, memory_order_seq_cst);

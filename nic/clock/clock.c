@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.c - functions of the C library that read a clock or sleep, for preloading. Before the
- * process attaches to a fabric with simulated time, after it has detached, and for clocks of CPU
- * time, they do what the C library does.
+ * clock.c - functions of the C library that read a clock, sleep, or wait for a limited time, for
+ * preloading. Before the process attaches to a fabric with simulated time, after it has detached,
+ * and for clocks of CPU time, they do what the C library does.
+ *
+ * A thread that waits for a file descriptor, a condition variable or a semaphore waits for
+ * something outside the fabric, so it sleeps by the host's clock. If its time is over, the local
+ * time advances to the end of the wait.
  */
 #include "nic/clock.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -154,4 +163,198 @@ PUBLIC unsigned sleep(unsigned seconds)
     struct timespec left = {0};
 
     return nanosleep(&duration, &left) ? (unsigned)left.tv_sec + (left.tv_nsec > 0) : 0;
+}
+
+/* --- waits for a limited time ------------------------------------------------------------ */
+
+/* A wait of at most @ns that may end before, in simulated time. */
+struct limited {
+    uint64_t ns;
+    struct timespec began;
+    bool simulated;
+};
+
+static struct limited limited_begin(uint64_t ns)
+{
+    struct limited limited = {.ns = ns};
+
+    limited.simulated = ns && simulated_time(CLOCK_MONOTONIC, &limited.began);
+    return limited;
+}
+
+/* The wait has ended because its time is over. */
+static void limited_over(const struct limited *limited)
+{
+    struct timespec now;
+    uint64_t took_ns;
+
+    if (!limited->simulated || !simulated_time(CLOCK_MONOTONIC, &now))
+        return;
+    took_ns = ns_of(&now) - ns_of(&limited->began);
+    if (took_ns < limited->ns)
+        simulated_sleep(limited->ns - took_ns);
+}
+
+/* Return the duration of @ts; 0: it has no limit, or is no duration. */
+static uint64_t ns_of_timeout(const struct timespec *ts)
+{
+    return ts && is_duration(ts) ? ns_of(ts) : 0;
+}
+
+/* Return the time-out to pass to the C library: 0 if the wait is only a sleep in simulated time. */
+static const struct timespec *timeout_of(const struct limited *limited, bool waits_for_none,
+                                         const struct timespec *timeout)
+{
+    static const struct timespec none;
+
+    return limited->simulated && waits_for_none ? &none : timeout;
+}
+
+PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask)
+{
+    static _Atomic(void *) cache;
+    int (*function)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) =
+        original(&cache, "ppoll");
+    struct limited limited = limited_begin(ns_of_timeout(timeout));
+    int ready = function(fds, count, timeout_of(&limited, !count, timeout), mask);
+
+    if (!ready)
+        limited_over(&limited);
+    return ready;
+}
+
+PUBLIC int poll(struct pollfd *fds, nfds_t count, int ms)
+{
+    const struct timespec timeout = {ms / 1000, ms % 1000 * 1000000L};
+
+    return ppoll(fds, count, ms < 0 ? NULL : &timeout, NULL);
+}
+
+PUBLIC int pselect(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict except,
+                   const struct timespec *restrict timeout, const sigset_t *restrict mask)
+{
+    static _Atomic(void *) cache;
+    int (*function)(int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *) =
+        original(&cache, "pselect");
+    struct limited limited = limited_begin(ns_of_timeout(timeout));
+    int ready = function(count, in, out, except,
+                         timeout_of(&limited, !in && !out && !except, timeout), mask);
+
+    if (!ready)
+        limited_over(&limited);
+    return ready;
+}
+
+/* Unlike that of Linux, this function leaves the remaining time unchanged, as POSIX permits. */
+PUBLIC int select(int count, fd_set *restrict in, fd_set *restrict out, fd_set *restrict except,
+                  struct timeval *restrict timeout)
+{
+    struct timespec limit;
+
+    if (!timeout)
+        return pselect(count, in, out, except, NULL, NULL);
+    limit = (struct timespec){timeout->tv_sec + timeout->tv_usec / 1000000,
+                              timeout->tv_usec % 1000000 * 1000};
+    return pselect(count, in, out, except, &limit, NULL);
+}
+
+PUBLIC int epoll_pwait(int epoll, struct epoll_event *events, int most, int ms,
+                       const sigset_t *mask)
+{
+    static _Atomic(void *) cache;
+    int (*function)(int, struct epoll_event *, int, int, const sigset_t *) =
+        original(&cache, "epoll_pwait");
+    struct limited limited = limited_begin(ms > 0 ? (uint64_t)ms * 1000000u : 0);
+    int ready = function(epoll, events, most, ms, mask);
+
+    if (!ready)
+        limited_over(&limited);
+    return ready;
+}
+
+PUBLIC int epoll_wait(int epoll, struct epoll_event *events, int most, int ms)
+{
+    return epoll_pwait(epoll, events, most, ms, NULL);
+}
+
+/*
+ * Translate @when, a time of the simulated clock @id, to the host's monotonic clock. Returns the
+ * host's clock to use with *@ret, which is @when itself if the process has no simulated time.
+ */
+static clockid_t host_deadline(clockid_t id, const struct timespec *when, struct timespec *ret)
+{
+    static _Atomic(void *) cache;
+    int (*host)(clockid_t, struct timespec *) = original(&cache, "clock_gettime");
+    struct timespec now;
+    uint64_t ns;
+
+    *ret = *when;
+    if (!is_duration(when) || !simulated_time(id, &now))
+        return id;
+    ns = ns_of(when) > ns_of(&now) ? ns_of(when) - ns_of(&now) : 0;
+    host(CLOCK_MONOTONIC, &now);
+    ns += ns_of(&now);
+    *ret = (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    return CLOCK_MONOTONIC;
+}
+
+/* Advance the local time to @when, a time of @id, because a wait until then is over. */
+static void reach(clockid_t id, const struct timespec *when)
+{
+    struct timespec now;
+
+    if (is_duration(when) && simulated_time(id, &now) && ns_of(when) > ns_of(&now))
+        simulated_sleep(ns_of(when) - ns_of(&now));
+}
+
+PUBLIC int pthread_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t id,
+                                  const struct timespec *when)
+{
+    static _Atomic(void *) cache;
+    int (*function)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *) =
+        original(&cache, "pthread_cond_clockwait");
+    struct timespec deadline;
+    clockid_t host = host_deadline(id, when, &deadline);
+    int err = function(cond, mutex, host, &deadline);
+
+    if (err == ETIMEDOUT)
+        reach(id, when);
+    return err;
+}
+
+/*
+ * The clock of a condition variable is not known here. Only CLOCK_REALTIME has such late times,
+ * because CLOCK_MONOTONIC begins when the host starts.
+ */
+static clockid_t clock_of(const struct timespec *when)
+{
+    return when->tv_sec > 1000000000 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+}
+
+PUBLIC int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+                                  const struct timespec *restrict when)
+{
+    return pthread_cond_clockwait(cond, mutex, clock_of(when), when);
+}
+
+PUBLIC int sem_clockwait(sem_t *restrict sem, clockid_t id, const struct timespec *restrict when)
+{
+    static _Atomic(void *) cache;
+    int (*function)(sem_t *, clockid_t, const struct timespec *) =
+        original(&cache, "sem_clockwait");
+    struct timespec deadline;
+    clockid_t host = host_deadline(id, when, &deadline);
+    int result = function(sem, host, &deadline);
+
+    if (result && errno == ETIMEDOUT) {
+        reach(id, when);
+        errno = ETIMEDOUT;
+    }
+    return result;
+}
+
+PUBLIC int sem_timedwait(sem_t *restrict sem, const struct timespec *restrict when)
+{
+    return sem_clockwait(sem, CLOCK_REALTIME, when);
 }

@@ -129,7 +129,7 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
         reset_empty(fab);
     }
     ns = nic_local_ps(fab) / 1000 + atomic_load_explicit(real ? &sim->base_real_ns : &sim->base_ns,
-                                                     memory_order_relaxed); /* after Z8 */
+                                                         memory_order_relaxed); /* after Z8 */
     *ret = (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     return true;
 }

@@ -111,7 +111,7 @@ struct daemon {
     struct daemon_faults *faults;
     struct telemetry_serve *telemetry; /* telemetry.c; NULL: nobody has subscribed to it yet */
     struct timeline_serve *timeline;   /* timeline.c; NULL: no timeline is recorded */
-    uint64_t began_ps;                 /* start of the fabric, daemon_now_ps() */
+    uint64_t began_ps; /* start of the fabric, daemon_now_ps(); 0 on clock virtual */
     /* a file other than `events` and `snapshots` could not be written */
     bool unwritten;
     struct lines events;            /* the file of all events (--events) */
@@ -232,9 +232,14 @@ struct json_object *daemon_event(const struct daemon *daemon, const char *what, 
  */
 bool daemon_has_subscribers(const struct daemon *daemon);
 
-static inline uint64_t daemon_now_ps(void)
+/**
+ * daemon_now_ps - return the time of events: that of the host's monotonic clock; on clock virtual
+ * the simulated time.
+ */
+static inline uint64_t daemon_now_ps(const struct daemon *daemon)
 {
-    return emu_now_ns() * 1000u;
+    return fabric_is_virtual(daemon->fabric) ? fabric_reached_ps(daemon->fabric)
+                                             : emu_now_ns() * 1000u;
 }
 
 /* --- daemon.c: the loop ----------------------------------------------------------------- */

@@ -169,8 +169,9 @@ void daemon_exiting_add(struct daemon *daemon, struct client *client)
 
 static void record(struct daemon *daemon, const struct daemon_death *death)
 {
-    struct json_object *event = json_add_node(daemon_event(daemon, "node_died", daemon_now_ps()),
-                                              daemon->graph, death->node);
+    struct json_object *event =
+        json_add_node(daemon_event(daemon, "node_died", daemon_now_ps(daemon)), daemon->graph,
+                      death->node);
 
     if (daemon->record.died < DAEMON_DEATHS_MAX)
         daemon->record.death[daemon->record.died] = *death;

@@ -4,10 +4,10 @@
  * and the report. The *injector* applies faults at their times (apps/inject/); the *manager*
  * handles links that go down (apps/manager/).
  *
- * Times are those of the host's monotonic clock, daemon_now_ps(). The times in a schedule count
- * from the fabric's start, and the times in a request from the request. A timer expires when the
- * next step is due. While faults are active, the daemon collects their hits ten times a second. A
- * *hit* is a packet that a fault has changed or lost.
+ * Times are those of daemon_now_ps(). The times in a schedule count from the fabric's start, and the
+ * times in a request from the request. A timer expires when the next step is due; on clock virtual,
+ * simulated time stops then until the step has been taken. While faults are active, the daemon
+ * collects their hits ten times a second. A *hit* is a packet that a fault has changed or lost.
  */
 #include "apps/daemon/faults.h"
 #include "apps/fabric/links.h"
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "apps/inject/inject.h"
@@ -37,7 +38,7 @@ struct daemon_faults {
     struct inject_remote remote; /* the other hosts' injectors; used on several hosts only */
     struct manager *manager;     /* NULL: this fabric cannot reroute, so its links never go down */
     struct injector *injector;
-    int timer;
+    int timer;        /* on clock virtual an eventfd for fabric_set_alarm() */
     uint64_t scan_ps; /* time of the next collection of hits; EMU_NEVER: no fault is active */
     struct json_object *hits;
     uint64_t hits_seen;
@@ -228,7 +229,7 @@ static void hit_take(void *ctx, const struct emu_fault_hit *hit)
     struct json_object *reported;
     bool keep;
 
-    if (injector_observe(f->injector, hit, daemon_now_ps()) || hit->what >= EMU_FAULT_SEE)
+    if (injector_observe(f->injector, hit, daemon_now_ps(daemon)) || hit->what >= EMU_FAULT_SEE)
         return;
     keep = f->hits_seen++ < HITS_REPORTED;
     if (!keep && !daemon_has_subscribers(daemon))
@@ -263,18 +264,38 @@ static uint64_t due_ps(const struct daemon_faults *f)
     return f->scan_ps < at_ps ? f->scan_ps : at_ps;
 }
 
-static void timer_arm(const struct daemon_faults *f)
+static void timer_arm(const struct daemon *daemon)
 {
+    const struct daemon_faults *f = daemon->faults;
     uint64_t at_ps = due_ps(f);
 
-    daemon_timer_set(f->timer, at_ps == EMU_NEVER ? EMU_NEVER : at_ps / 1000u);
+    if (fabric_is_virtual(daemon->fabric))
+        fabric_set_alarm(daemon->fabric, at_ps, f->timer);
+    else
+        daemon_timer_set(f->timer, at_ps == EMU_NEVER ? EMU_NEVER : at_ps / 1000u);
+}
+
+/* Return a descriptor that wakes the loop when a step is due, or -errno. */
+static int timer_open(struct daemon *daemon)
+{
+    int timer, err;
+
+    if (!fabric_is_virtual(daemon->fabric))
+        return daemon_timer_open(daemon, &daemon->faults);
+    timer = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (timer < 0)
+        return -errno;
+    err = daemon_watch(daemon, timer, &daemon->faults);
+    if (err)
+        close(timer);
+    return err ? err : timer;
 }
 
 /* Take all steps that are due, and set the timer to the next step. */
 static void faults_step(struct daemon *daemon)
 {
     struct daemon_faults *f = daemon->faults;
-    uint64_t at_ps = daemon_now_ps();
+    uint64_t at_ps = daemon_now_ps(daemon);
     int err;
 
     if (injector_waits(f->injector))
@@ -293,7 +314,7 @@ static void faults_step(struct daemon *daemon)
         f->scan_ps = EMU_NEVER;
     else if (f->scan_ps == EMU_NEVER)
         f->scan_ps = at_ps + COLLECT_PS;
-    timer_arm(f);
+    timer_arm(daemon);
 }
 
 void daemon_faults_run(struct daemon *daemon)
@@ -344,7 +365,7 @@ static int faults_make(struct daemon *daemon, struct daemon_faults *f)
         manager.step_ps = STEP_REMOTE_PS;
         manager.in_flight_ps = STEP_REMOTE_PS;
     }
-    f->timer = daemon_timer_open(daemon, &daemon->faults);
+    f->timer = timer_open(daemon);
     if (f->timer < 0)
         return f->timer;
     if (fabric_can_reroute(daemon->fabric))
@@ -360,9 +381,6 @@ static int faults_begin(struct daemon *daemon, char *error, size_t error_bytes)
 
     if (daemon->faults)
         return 0;
-    if (fabric_is_virtual(daemon->fabric))
-        return fail(-ENOTSUP, error, error_bytes,
-                    "in simulated time, faults can be injected into fabemu traffic only");
     f = calloc(1, sizeof *f);
     if (!f)
         return fail(-ENOMEM, error, error_bytes, "no memory for faults");
@@ -382,7 +400,7 @@ int daemon_faults_open(struct daemon *daemon, char *error, size_t error_bytes)
     const struct fault_schedule *schedule = daemon->config->faults;
     int err;
 
-    daemon->began_ps = daemon_now_ps();
+    daemon->began_ps = daemon_now_ps(daemon);
     if (!schedule)
         return 0;
     err = faults_begin(daemon, error, error_bytes);
@@ -401,7 +419,7 @@ int daemon_faults_sever(struct daemon *daemon, const bool *lost, char *error, si
     for (uint32_t i = 0; !err && i < fabric_cable_count(daemon->fabric); i++) {
         if (!lost[i] || !fabric_can_fail(daemon->fabric, i))
             continue;
-        err = manager_sever(daemon->faults->manager, i, daemon_now_ps());
+        err = manager_sever(daemon->faults->manager, i, daemon_now_ps(daemon));
         if (err)
             fail(err, error, error_bytes, "cannot take a cable out of service: %s", strerror(-err));
     }
@@ -414,7 +432,7 @@ void daemon_faults_rejoin(struct daemon *daemon, const bool *mended)
 {
     for (uint32_t i = 0; daemon->faults && i < fabric_cable_count(daemon->fabric); i++)
         if (mended[i] && fabric_can_fail(daemon->fabric, i))
-            manager_rejoin(daemon->faults->manager, i, daemon_now_ps());
+            manager_rejoin(daemon->faults->manager, i, daemon_now_ps(daemon));
     if (daemon->faults)
         faults_step(daemon);
 }
@@ -449,8 +467,10 @@ void daemon_faults_close(struct daemon *daemon)
 
     if (!f)
         return;
+    if (fabric_is_virtual(daemon->fabric))
+        fabric_set_alarm(daemon->fabric, EMU_NEVER, -1);
     if (f->injector)
-        injector_clear_all(f->injector, daemon_now_ps()); /* also resumes frozen processes */
+        injector_clear_all(f->injector, daemon_now_ps(daemon)); /* also resumes frozen processes */
     injector_destroy(f->injector);
     manager_destroy(f->manager);
     json_object_put(f->hits);
@@ -539,8 +559,8 @@ void daemon_fault(struct daemon *daemon, struct client *client, struct json_obje
     if (!err)
         err = faults_begin(daemon, text, sizeof text);
     if (!err)
-        err =
-            injector_add(daemon->faults->injector, &fault, daemon_now_ps(), &id, text, sizeof text);
+        err = injector_add(daemon->faults->injector, &fault, daemon_now_ps(daemon), &id, text,
+                           sizeof text);
     if (err) {
         daemon_reply_error(daemon, client, err, "%s", text);
         return;
@@ -558,7 +578,7 @@ void daemon_fault_clear(struct daemon *daemon, struct client *client, struct jso
     int64_t id = emu_json_number(request, "fault", 0);
 
     if (!daemon->faults || id < 0 || id > UINT32_MAX ||
-        injector_clear(daemon->faults->injector, (uint32_t)id, daemon_now_ps())) {
+        injector_clear(daemon->faults->injector, (uint32_t)id, daemon_now_ps(daemon))) {
         daemon_reply_error(daemon, client, -ENOENT, "there is no fault with that number");
         return;
     }

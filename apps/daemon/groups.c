@@ -163,7 +163,8 @@ static void group_publish(struct daemon *daemon, const struct daemon_group *grou
 
     if (!daemon_has_subscribers(daemon))
         return;
-    event = json_add_number(daemon_event(daemon, "group", daemon_now_ps()), "group", group->id);
+    event =
+        json_add_number(daemon_event(daemon, "group", daemon_now_ps(daemon)), "group", group->id);
     json_add_text(event, "state", state);
     json_add_number(event, "members", group->count);
     if (by >= 0)

@@ -177,6 +177,13 @@ uint64_t fabric_reached_ps(struct fabric *fabric)
     return reached_ps;
 }
 
+void fabric_set_alarm(struct fabric *fabric, uint64_t at_ps, int fd)
+{
+    fabric_pause(fabric);
+    emu_lockstep_set_alarm(fabric->drive.lockstep, at_ps, fd);
+    fabric_resume(fabric);
+}
+
 void fabric_advance(struct fabric *fabric, uint64_t until_ps)
 {
     emu_windows_advance(fabric->drive.windows, until_ps);

@@ -113,6 +113,13 @@ void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid);
  */
 uint64_t fabric_reached_ps(struct fabric *fabric);
 
+/**
+ * fabric_set_alarm - clock virtual with processes: stop simulated time at @at_ps, and then write to
+ * eventfd @fd, which is borrowed. Time goes on after a later alarm has been set. EMU_NEVER: no
+ * alarm. Time does not advance to the alarm while no process is attached.
+ */
+void fabric_set_alarm(struct fabric *fabric, uint64_t at_ps, int fd);
+
 /** fabric_attachment_close - close all descriptors. */
 void fabric_attachment_close(const struct fabric_attachment *attachment);
 

@@ -44,6 +44,8 @@ struct emu_lockstep {
     uint64_t base_ns, base_real_ns; /* the host's clocks when time began; 0: it has not */
     bool all_wait;                  /* in the last pass no process was running, or time was held */
     bool any_outside;               /* in the last pass a process was outside */
+    uint64_t alarm_ps; /* time does not advance further; EMU_NEVER: there is no alarm */
+    int alarm_fd;      /* eventfd to write when time has reached the alarm; -1: written, or none */
     uint64_t check_ns;              /* host time of the next check for processes that are asleep */
 };
 
@@ -266,6 +268,24 @@ static void begin_if_ready(struct emu_lockstep *lockstep)
         emu_lockstep_tell_base(lockstep, list->hostif[i]);
 }
 
+/* Time has reached the alarm: wake the thread that has set it, once. */
+static void ring_alarm(struct emu_lockstep *lockstep)
+{
+    uint64_t one = 1;
+
+    if (lockstep->alarm_fd < 0 || lockstep->reached_ps < lockstep->alarm_ps)
+        return;
+    if (write(lockstep->alarm_fd, &one, sizeof one) < 0)
+        return; /* EAGAIN: it has been written already */
+    lockstep->alarm_fd = -1;
+}
+
+void emu_lockstep_set_alarm(struct emu_lockstep *lockstep, uint64_t at_ps, int fd)
+{
+    lockstep->alarm_ps = at_ps;
+    lockstep->alarm_fd = at_ps == EMU_NEVER ? -1 : fd;
+}
+
 bool emu_lockstep_pass(struct emu_lockstep *lockstep)
 {
     uint64_t limit_ps = EMU_NEVER, next_ps;
@@ -281,10 +301,12 @@ bool emu_lockstep_pass(struct emu_lockstep *lockstep)
     each_hostif (lockstep, list, i)
         hostif_take_posts(lockstep, list->hostif[i]);
     lockstep->all_wait |= lockstep->hold;
-    if (lockstep->hold || limit_ps <= lockstep->reached_ps)
-        return false;
+    ring_alarm(lockstep);
     next_ps = emu_windows_next_ps(lockstep->windows);
-    if (next_ps == EMU_NEVER && limit_ps == EMU_NEVER)
+    if (lockstep->hold || (next_ps == EMU_NEVER && limit_ps == EMU_NEVER))
+        return false;
+    limit_ps = emu_earlier(limit_ps, lockstep->alarm_ps);
+    if (limit_ps <= lockstep->reached_ps)
         return false;
     if (next_ps <= limit_ps) {
         limit_ps = emu_earlier(limit_ps, after(next_ps, lockstep->lookahead_ps - 1));
@@ -365,6 +387,8 @@ int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,
                                       .worker = worker,
                                       .workers = workers,
                                       .hold = true,
+                                      .alarm_ps = EMU_NEVER,
+                                      .alarm_fd = -1,
                                       .lookahead_ps = lookahead_ps};
     *ret = lockstep;
     return 0;

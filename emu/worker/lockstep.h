@@ -42,12 +42,18 @@ void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds);
 /**
  * emu_lockstep_complete - all processes of the job have attached. Time begins as soon as all of
  * them are ready (emu_simtime.ready). Thread: any, while the driver is stopped. The same holds for
- * the next two functions.
+ * the next three functions.
  */
 void emu_lockstep_complete(struct emu_lockstep *lockstep);
 
 /** emu_lockstep_tell_base - tell a process when simulated time began, if it has. */
 void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_hostif *hostif);
+
+/**
+ * emu_lockstep_set_alarm - do not advance time beyond @at_ps, and write to eventfd @fd, which is
+ * borrowed, when time has reached it. Replaces the alarm that was set before. EMU_NEVER: no alarm.
+ */
+void emu_lockstep_set_alarm(struct emu_lockstep *lockstep, uint64_t at_ps, int fd);
 
 /** emu_lockstep_reached_ps - return up to which time all is simulated. */
 uint64_t emu_lockstep_reached_ps(const struct emu_lockstep *lockstep);

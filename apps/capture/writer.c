@@ -97,9 +97,26 @@ static bool has_room(const struct capture_writer *writer, uint64_t bytes)
     return used <= most && bytes <= most - used;
 }
 
+/*
+ * Return the unit of times in the file. Traffic has times to the picosecond. Programs usually run
+ * for longer, and Wireshark 4.0 shows wrong times after 18 ms if the unit is a picosecond.
+ */
+static uint32_t unit_ps(const struct capture_writer *writer)
+{
+    return writer->area->clock == EMU_CLOCK_VIRTUAL && writer->area->unit_ps == 1 ? 1 : 1000;
+}
+
+/* Return the time of a record, in the unit of the file. */
+static uint64_t time_of(const struct capture_writer *writer, const struct emu_tap_record *record)
+{
+    if (writer->area->clock == EMU_CLOCK_VIRTUAL)
+        return record->time / unit_ps(writer);
+    return record->time + writer->offset_ns;
+}
+
 static void section_begin(struct capture_writer *writer, int hurry_fd)
 {
-    uint8_t unit = writer->area->clock == EMU_CLOCK_VIRTUAL ? PCAPNG_PICOS : PCAPNG_NANOS;
+    uint8_t unit = unit_ps(writer) == 1 ? PCAPNG_PICOS : PCAPNG_NANOS;
 
     pcapng_open(&writer->file, writer->files->file[writer->files->at].fd, hurry_fd, WRITTEN_BY);
     for (uint32_t i = 0; i < writer->area->ifaces; i++) {
@@ -264,7 +281,7 @@ static void write_record(struct capture_writer *writer, const struct emu_tap_rec
 {
     struct counts *counts = &writer->counts[record->iface];
     struct pcapng_packet packet = {.iface = record->iface,
-                                   .time = record->time + writer->offset_ns,
+                                   .time = time_of(writer, record),
                                    .data = record->data,
                                    .bytes = record->bytes,
                                    .whole = record->whole,

@@ -478,7 +478,8 @@ void daemon_standstill_tick(struct daemon *daemon);
 struct json_object *daemon_process_build(const struct daemon *daemon, const struct client *client);
 
 /** daemon_standstill_client - add to @one the pending operations of @client as last sampled. */
-void daemon_standstill_client(const struct client *client, struct json_object *one);
+void daemon_standstill_client(const struct daemon *daemon, const struct client *client,
+                              struct json_object *one);
 
 /** daemon_standstill_add - sample all processes, and add "standstill" to @reply. */
 void daemon_standstill_add(struct daemon *daemon, struct json_object *reply);

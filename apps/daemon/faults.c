@@ -4,10 +4,11 @@
  * and the report. The *injector* applies faults at their times (apps/inject/); the *manager*
  * handles links that go down (apps/manager/).
  *
- * Times are those of daemon_now_ps(). The times in a schedule count from the fabric's start, and the
- * times in a request from the request. A timer expires when the next step is due; on clock virtual,
- * simulated time stops then until the step has been taken. While faults are active, the daemon
- * collects their hits ten times a second. A *hit* is a packet that a fault has changed or lost.
+ * Times are those of daemon_now_ps(). The times in a schedule count from the fabric's start, and
+ * the times in a request from the request. A timer expires when the next step is due; on clock
+ * virtual, simulated time stops then until the step has been taken. While faults are active, the
+ * daemon collects their hits ten times a second. A *hit* is a packet that a fault has changed or
+ * lost.
  */
 #include "apps/daemon/faults.h"
 #include "apps/fabric/links.h"

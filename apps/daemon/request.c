@@ -301,7 +301,7 @@ static void request_status(struct daemon *daemon, struct client *client,
         struct json_object *one = daemon_process_build(daemon, who);
         if (who->waits && config->clock == EMU_CLOCK_REAL)
             json_add_number(one, "waited_ns", who->waited_ns);
-        daemon_standstill_client(who, one);
+        daemon_standstill_client(daemon, who, one);
         json_object_array_add(attached, one);
     }
     json_object_object_add(reply, "attached", attached);

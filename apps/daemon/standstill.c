@@ -31,7 +31,7 @@ void daemon_standstill_attach(struct daemon *daemon, struct client *client)
     /* NULL: there is no memory, so the process's operations stay unknown */
     client->sample = calloc(1, sizeof *client->sample);
     if (client->sample)
-        client->sample->attached_ns = emu_now_ns();
+        client->sample->attached_ns = fabric_process_ns(daemon->fabric);
 }
 
 /* Build the mismatch between a call of @client's process and that of another member. */
@@ -155,6 +155,8 @@ static uint64_t quiet_starved_ns(const struct daemon *daemon, uint64_t since_ns)
 {
     uint64_t now_ns = fabric_starved_ns(daemon->fabric), then_ns = now_ns;
 
+    if (fabric_is_virtual(daemon->fabric))
+        return 0; /* simulated time stands still while a thread has no core */
     for (uint32_t back = 1; back <= DAEMON_SAMPLES; back++) {
         uint32_t at = (daemon->samples - back) % DAEMON_SAMPLES;
 
@@ -241,11 +243,12 @@ static void absent_mark(struct daemon *daemon, uint64_t now_ns)
     }
 }
 
-void daemon_standstill_client(const struct client *client, struct json_object *one)
+void daemon_standstill_client(const struct daemon *daemon, const struct client *client,
+                              struct json_object *one)
 {
     const struct emu_pending *pending = client->sample ? &client->sample->pending : NULL;
     bool stopped = is_stopped(client);
-    uint64_t now_ns = emu_now_ns();
+    uint64_t now_ns = fabric_process_ns(daemon->fabric);
 
     if (client->rank >= 0)
         json_add_number(one, "rank", (uint64_t)client->rank);
@@ -275,7 +278,7 @@ static struct json_object *attached_build(const struct daemon *daemon)
         if (!client)
             continue;
         one = daemon_process_build(daemon, client);
-        daemon_standstill_client(client, one);
+        daemon_standstill_client(daemon, client, one);
         json_object_array_add(list, one);
     }
     return list;
@@ -363,7 +366,8 @@ static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_
 void daemon_standstill_add(struct daemon *daemon, struct json_object *reply)
 {
     clients_sample(daemon);
-    json_object_object_add(reply, "standstill", standstill_build(daemon, emu_now_ns()));
+    json_object_object_add(reply, "standstill",
+                           standstill_build(daemon, fabric_process_ns(daemon->fabric)));
 }
 
 /* Report a standstill, or its end by an event without fields, to the supervisor and subscribers. */
@@ -385,7 +389,7 @@ static void standstill_publish(struct daemon *daemon, bool stands, uint64_t now_
 
 void daemon_standstill_tick(struct daemon *daemon)
 {
-    uint64_t now_ns = emu_now_ns(), since_ns;
+    uint64_t now_ns = fabric_process_ns(daemon->fabric), since_ns;
 
     clients_sample(daemon);
     since_ns = quiet_since_ns(daemon, now_ns);

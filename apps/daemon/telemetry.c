@@ -35,7 +35,7 @@ struct telemetry_serve {
     struct telemetry *telemetry; /* the sampler; NULL: there are no readers */
     struct text_buf line;
     struct telemetry_reader file; /* the reader that is the file of --record */
-    uint64_t origin_ns;           /* emu_now_ns() of the fabric's start */
+    uint64_t origin_ns;           /* emu_now_ns() when the first reader came */
     int timer;
     /* a snapshot is due and waits for other hosts; the timer expires at their time limit */
     bool awaits_hosts;
@@ -161,7 +161,7 @@ static int serve_open(struct daemon *daemon)
     serve = calloc(1, sizeof *serve);
     if (!serve)
         return -ENOMEM;
-    serve->origin_ns = daemon->began_ps / 1000u;
+    serve->origin_ns = emu_now_ns();
     serve->timer = daemon_timer_open(daemon, &daemon->telemetry);
     if (serve->timer < 0) {
         int err = serve->timer;
@@ -337,11 +337,20 @@ static void reader_serve(struct daemon *daemon, struct client *client)
     daemon_send_line(daemon, client, serve->line.at, serve->line.bytes);
 }
 
+/* Take a sample at the present time, in the unit of telemetry_sample(). */
+static void sample(struct daemon *daemon)
+{
+    bool is_virtual = fabric_is_virtual(daemon->fabric);
+
+    telemetry_sample(daemon->telemetry->telemetry,
+                     is_virtual ? fabric_reached_ps(daemon->fabric) : emu_now_ns());
+}
+
 /* Take a sample for all readers that are due, unless it was already taken. */
-static void sample_once(struct telemetry_serve *serve, bool *sampled)
+static void sample_once(struct daemon *daemon, bool *sampled)
 {
     if (!*sampled)
-        telemetry_sample(serve->telemetry, emu_now_ns());
+        sample(daemon);
     *sampled = true;
 }
 
@@ -355,7 +364,7 @@ static void readers_serve(struct daemon *daemon, uint64_t ms, bool *sampled)
             client->telemetry.skipped++;
             continue;
         }
-        sample_once(daemon->telemetry, sampled);
+        sample_once(daemon, sampled);
         reader_serve(daemon, client);
     }
 }
@@ -385,7 +394,7 @@ static void file_serve_due(struct daemon *daemon, uint64_t ms, bool *sampled)
         serve->file.skipped++;
         daemon->snapshots.all_left_out++;
     } else {
-        sample_once(serve, sampled);
+        sample_once(daemon, sampled);
         file_serve(daemon);
     }
     if (daemon->snapshots.fd < 0)
@@ -533,7 +542,7 @@ static void serve_last(struct daemon *daemon)
         lines_drain(&daemon->snapshots);
     end_ms = emu_now_ms() + LAST_MS;
     readers_drain(daemon, end_ms);
-    telemetry_sample(serve->telemetry, emu_now_ns());
+    sample(daemon);
     if (serve->file.every_ms)
         file_serve(daemon);
     readers_serve_last(daemon);

@@ -198,7 +198,8 @@ static void process_note(struct daemon *daemon, const struct client *client, con
                  (int)client->pid, client->command);
     else
         snprintf(text, sizeof text, "%s: pid %d, %s", what, (int)client->pid, client->command);
-    timeline_process(daemon->timeline->timeline, (uint32_t)client->node, emu_now_ns(), text);
+    timeline_process(daemon->timeline->timeline, (uint32_t)client->node,
+                     fabric_process_ns(daemon->fabric), text);
 }
 
 void timeline_serve_attach(struct daemon *daemon, const struct client *client)
@@ -219,7 +220,7 @@ void timeline_serve_detach(struct daemon *daemon, const struct client *client, b
 void timeline_serve_event(struct daemon *daemon, struct json_object *event)
 {
     if (daemon->timeline)
-        timeline_event(daemon->timeline->timeline, emu_now_ns(), event);
+        timeline_event(daemon->timeline->timeline, fabric_process_ns(daemon->fabric), event);
 }
 
 void timeline_serve_report(struct daemon *daemon, struct json_object *report)

@@ -193,6 +193,12 @@ void fabric_finished_from(const struct fabric *fabric, uint32_t node,
             .next = atomic_load_explicit(&hostif->shared->finished.count, memory_order_relaxed)};
 }
 
+/* The local time of a process may be later than the time that the fabric has simulated. */
+static uint64_t last_simulated_ns(void)
+{
+    return EMU_LAST_PS / 1000u;
+}
+
 /* Read the new entries of a ring. Start at the first one if the node has another process now. */
 static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
                           struct emu_finished_shared *ring, struct fabric_finished_at *at,
@@ -202,7 +208,8 @@ static uint32_t read_ring(const struct fabric *fabric, uint32_t node,
 
     if (at->incarnation != incarnation)
         *at = (struct fabric_finished_at){.incarnation = incarnation};
-    return emu_finished_read(ret, ring, &at->next, emu_now_ns, missed);
+    return emu_finished_read(ret, ring, &at->next,
+                             fabric_is_virtual(fabric) ? last_simulated_ns : emu_now_ns, missed);
 }
 
 uint32_t fabric_finished(const struct fabric *fabric, uint32_t node, struct fabric_finished_at *at,

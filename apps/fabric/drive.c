@@ -165,16 +165,14 @@ void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid)
     fabric_resume(fabric);
 }
 
-uint64_t fabric_reached_ps(struct fabric *fabric)
+uint64_t fabric_reached_ps(const struct fabric *fabric)
 {
-    uint64_t reached_ps = 0;
+    return fabric->drive.lockstep ? emu_lockstep_reached_ps(fabric->drive.lockstep) : 0;
+}
 
-    if (fabric->drive.lockstep) {
-        fabric_pause(fabric);
-        reached_ps = emu_lockstep_reached_ps(fabric->drive.lockstep);
-        fabric_resume(fabric);
-    }
-    return reached_ps;
+uint64_t fabric_process_ns(const struct fabric *fabric)
+{
+    return fabric->drive.lockstep ? fabric_reached_ps(fabric) / 1000u : emu_now_ns();
 }
 
 void fabric_set_alarm(struct fabric *fabric, uint64_t at_ps, int fd)

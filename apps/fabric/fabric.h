@@ -109,9 +109,11 @@ void fabric_set_pid(struct fabric *fabric, uint32_t node, pid_t pid);
 
 /**
  * fabric_reached_ps - clock virtual with processes: return the time up to which all is simulated;
- * otherwise 0.
+ * otherwise 0. fabric_process_ns() - return the time of the clock by which processes report times:
+ * that of the host; on clock virtual the simulated time. Thread: any.
  */
-uint64_t fabric_reached_ps(struct fabric *fabric);
+uint64_t fabric_reached_ps(const struct fabric *fabric);
+uint64_t fabric_process_ns(const struct fabric *fabric);
 
 /**
  * fabric_set_alarm - clock virtual with processes: stop simulated time at @at_ps, and then write to

@@ -25,7 +25,7 @@ static bool pending_remote(const struct fabric *fabric, uint32_t node, struct em
     if (!mirror || fabric_node_is_here(fabric, node) ||
         !mirror->pending(mirror->ctx, fabric_node_host(&fabric->config, node), node, &copy))
         return false;
-    emu_pending_check(&copy, fabric->config.graph->nodes, emu_now_ns());
+    emu_pending_check(&copy, fabric->config.graph->nodes, fabric_process_ns(fabric));
     *ret = copy;
     return true;
 }
@@ -36,7 +36,8 @@ bool fabric_pending(const struct fabric *fabric, uint32_t node, struct emu_pendi
 
     if (!hostif)
         return pending_remote(fabric, node, ret);
-    return emu_pending_read(ret, &hostif->shared->pending, hostif->nodes, emu_now_ns());
+    return emu_pending_read(ret, &hostif->shared->pending, hostif->nodes,
+                            fabric_process_ns(fabric));
 }
 
 /* --- contributions to a collective -------------------------------------------------- */

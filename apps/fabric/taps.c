@@ -262,6 +262,7 @@ static int taps_make(const struct fabric *fabric, struct fabric_taps *all,
                                       .ifaces = directions_count(fabric, capture->directions_of),
                                       .slots = slots_per_ring(fabric->workers),
                                       .clock = fabric->config.clock,
+                                      .unit_ps = fabric->config.local_nodes ? 1 : 1000,
                                       .snap_bytes = capture->filter.snap_bytes};
     int err = plan.ifaces ? emu_tap_area_create(&all->area, &plan, memfd) : -ENODEV;
 

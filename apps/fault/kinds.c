@@ -130,12 +130,12 @@ static int requires_engines(const struct fault_check *c)
                   fault_name(c->fault->kind), c->network->profile->name);
 }
 
-/* Requires nodes with processes; in simulated time nodes are traffic generators in the fabric. */
+/* Requires that processes can be stopped, which would stop simulated time. */
 static int requires_processes(const struct fault_check *c)
 {
     if (c->network->clock != EMU_CLOCK_VIRTUAL)
         return 0;
-    return lacks(c, -ENOTSUP, "it acts on processes, and nodes in simulated time have none");
+    return lacks(c, -ENOTSUP, "it acts on processes, which is not possible in simulated time");
 }
 
 /* --- effects that a user may not expect --------------------------------------------- */

@@ -124,9 +124,12 @@ static void put_processes(const struct telemetry *t, const struct telemetry_aggr
     text_puts(text, "]");
 }
 
+/* Return the time since the origin, in the unit of t->at. @at_ns: as processes report it. */
 static int64_t since_origin(const struct telemetry *t, uint64_t at_ns)
 {
-    return at_ns > t->source.origin ? (int64_t)(at_ns - t->source.origin) : 0;
+    uint64_t at = t->source.config->clock == EMU_CLOCK_VIRTUAL ? at_ns * 1000u : at_ns;
+
+    return at > t->source.origin ? (int64_t)(at - t->source.origin) : 0;
 }
 
 static void put_waits(const struct telemetry *t, const struct telemetry_aggregate *aggregate,

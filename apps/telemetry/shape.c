@@ -121,6 +121,7 @@ static void put_profile(const struct fabric_config *config, struct text_buf *tex
 
     text_field_string(text, "profile", profile->name);
     text_field_string(text, "clock", emu_clock_name(config->clock));
+    text_field_number(text, "generators", config->local_nodes != NULL);
     text_field_string(text, "queue", emu_profile_has_engines(profile) ? "packets" : "segments");
     text_field_string(text, "combines",
                       emu_profile_switches_combine(profile) ? "switches" : "adapters");

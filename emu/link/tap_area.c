@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define AREA_MAGIC   0x70617466u /* "ftap" */
-#define AREA_VERSION 3u
+#define AREA_VERSION 4u
 
 static size_t ring_bytes(const struct emu_tap_area *area)
 {

@@ -38,13 +38,13 @@ struct emu_tap_area {
     uint32_t slots; /* per ring; a power of two */
     uint32_t clock; /* enum emu_clock_mode */
     uint32_t snap_bytes;
-    uint32_t spare;
-    uint64_t bytes; /* size of the file */
+    uint32_t unit_ps; /* clock virtual: unit of the times in the file, 1 or 1000 ps */
+    uint64_t bytes;   /* size of the file */
 };
 
 /**
- * emu_tap_area_create - create the memory of a capture. @plan: gives rings, ifaces, slots, clock
- * and snap_bytes. The caller owns *@memfd. Errors: those of memfd_create() and mmap().
+ * emu_tap_area_create - create the memory of a capture. @plan: gives rings, ifaces, slots, clock,
+ * snap_bytes and unit_ps. The caller owns *@memfd. Errors: those of memfd_create() and mmap().
  */
 int emu_tap_area_create(struct emu_tap_area **ret, const struct emu_tap_area *plan, int *memfd);
 

@@ -39,6 +39,7 @@ struct emu_lockstep {
     uint32_t workers;
     uint64_t lookahead_ps;
     uint64_t reached_ps;            /* all events up to this time have been simulated */
+    _Atomic uint64_t shown_ps;      /* the same, for other threads */
     bool hold;                      /* time has not begun, since not all processes are ready */
     bool complete;                  /* all processes have attached: emu_lockstep_complete() */
     uint64_t base_ns, base_real_ns; /* the host's clocks when time began; 0: it has not */
@@ -46,7 +47,7 @@ struct emu_lockstep {
     bool any_outside;               /* in the last pass a process was outside */
     uint64_t alarm_ps; /* time does not advance further; EMU_NEVER: there is no alarm */
     int alarm_fd;      /* eventfd to write when time has reached the alarm; -1: written, or none */
-    uint64_t check_ns;              /* host time of the next check for processes that are asleep */
+    uint64_t check_ns; /* host time of the next check for processes that are asleep */
 };
 
 /* Iterate over the host interfaces of all workers. */
@@ -242,6 +243,7 @@ static void publish(struct emu_lockstep *lockstep, uint64_t reached_ps)
         if (lockstep->worker[w]->unnotified)
             emu_hostif_notify_all(lockstep->worker[w], true);
     lockstep->reached_ps = reached_ps;
+    atomic_store_explicit(&lockstep->shown_ps, reached_ps, memory_order_relaxed);
     each_hostif (lockstep, list, i)
         atomic_store_explicit(&list->hostif[i]->shared->sim.reached_ps, reached_ps,
                               memory_order_release); /* Z5 */
@@ -373,7 +375,7 @@ void emu_lockstep_complete(struct emu_lockstep *lockstep)
 
 uint64_t emu_lockstep_reached_ps(const struct emu_lockstep *lockstep)
 {
-    return lockstep->reached_ps;
+    return atomic_load_explicit(&lockstep->shown_ps, memory_order_relaxed);
 }
 
 int emu_lockstep_create(struct emu_lockstep **ret, struct emu_windows *windows,

@@ -55,7 +55,7 @@ void emu_lockstep_tell_base(const struct emu_lockstep *lockstep, struct emu_host
  */
 void emu_lockstep_set_alarm(struct emu_lockstep *lockstep, uint64_t at_ps, int fd);
 
-/** emu_lockstep_reached_ps - return up to which time all is simulated. */
+/** emu_lockstep_reached_ps - return the time up to which all is simulated. Thread: any. */
 uint64_t emu_lockstep_reached_ps(const struct emu_lockstep *lockstep);
 
 #endif

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import unittest
 
-from cli_helpers import FabemuCase, main
+from cli_helpers import FabemuCase, build_bugs, main
 
 VIRTUAL = ("--clock", "virtual", "--topo", "kary:4,2")
 BUSY = [sys.executable, "-c", "while True: pass"]
@@ -42,6 +42,12 @@ class SimtimeTest(FabemuCase):
         self.assertEqual(run.returncode, 0, out + err)
         with open(report, encoding="utf-8") as file:
             return out, json.load(file)["clock"]
+
+    def schedule(self, *lines):
+        path = os.path.join(self.dir, "schedule")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        return path
 
     def check_equal(self, ranks, *options):
         out, clock = self.simulate(ranks, *options)
@@ -75,8 +81,33 @@ class SimtimeTest(FabemuCase):
             self.assertRegex(out, r"outside: [1-9]\d* checks passed, 0 failed")
             self.assertGreater(clock["outside_ns"], 100e6)
 
+    def test_faults_at_exact_times(self):
+        schedule = self.schedule("at=200us for=300us link-down link=any",
+                                 "at=900us for=200us loss link=any rate=0.01",
+                                 "at=2ms for=1ms switch-crash switch=any")
+        events = os.path.join(self.dir, "events.json")
+        options = ("--profile", "qsnet3", "--faults", schedule, "--events", events)
+        out = self.check_equal(8, *options)
+        self.assertNotEqual(out, self.simulate(8, "--profile", "qsnet3")[0])
+        with open(events, encoding="utf-8") as file:
+            changes = [event for event in map(json.loads, file) if event["event"] == "fault"]
+        self.assertEqual([(event["fault"], event["state"], round(event["s"] * 1e6))
+                          for event in changes],
+                         [(1, "begins", 200), (1, "over", 500), (2, "begins", 900),
+                          (2, "over", 1100), (3, "begins", 2000), (3, "over", 3000)])
+
+    def test_standstill(self):
+        """A deadlock is found at once, because nothing else delays simulated time."""
+        program = build_bugs(self.dir)
+        run = self.start("run", *VIRTUAL, "--standstill", "60s:end", "--", "mpirun", "-np", "4",
+                         "--oversubscribe", program, "missing-send", "1")
+        out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 124, out + err)
+        self.assertIn("ranks 0-1 wait for each other in a cycle", err)
+
     def test_refusals(self):
-        for options, why in ((("--profile", "qsnet3", "--faults", "flap"), "fabemu traffic only"),
+        frozen = self.schedule("at=1ms for=1ms node-freeze node=1")
+        for options, why in ((("--profile", "qsnet3", "--faults", frozen), "acts on processes"),
                              (("--set", "nic_send_ps=0", "--profile", "qsnet3"), "nic_send_ps")):
             done = self.fabemu("run", *VIRTUAL, *options, "--", "true")
             self.assertNotEqual(done.returncode, 0)

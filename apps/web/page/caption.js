@@ -131,7 +131,7 @@ function linksText(model) {
 function idleText(model) {
   const attached = model.processes.filter(Boolean).length;
   const waiting = [...model.waits.keys()].filter((n) => model.waits[n]);
-  if (model.virtual) return "No segment is under way";
+  if (model.synthetic) return "No segment is under way";
   if (!attached) return "The fabric is idle: no process is attached to it";
   const name = attached === 1 ? "1 process is attached" : `${attached} processes are attached`;
   if (!waiting.length) return `No segment is under way: ${name}, and none waits for the network`;

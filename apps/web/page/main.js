@@ -167,7 +167,7 @@ class Page {
 
   /** Return whether this page can control the pace of simulated time. */
   get steers() {
-    return this.feed.live && this.model?.virtual && !this.ended;
+    return this.feed.live && this.model?.synthetic && !this.ended;
   }
 
   /* Request the pace every second. When the page is gone, the last request expires. */
@@ -504,7 +504,7 @@ class Page {
 
   /* If there is no matrix, disable its button and give the reason. */
   renderMatrixAbsence() {
-    const why = this.model?.virtual ? "A run in simulated time has no matrix of messages."
+    const why = this.model?.synthetic ? "Synthetic traffic has no matrix of messages."
       : this.feed.live ? "" : "A recording has no counts of messages between nodes. The report " +
         "of the run (fabemu run --report FILE) has them in communication.messages.";
     $("who").disabled = Boolean(why);
@@ -517,8 +517,8 @@ class Page {
     const why = !model ? "The page has no data of a fabric yet."
       : !feed.live ? "This is a recording, so no faults can be injected."
         : feed.state === "ended" ? "The fabric has ended."
-          : model.virtual ? "In simulated time, faults are part of the run, so that it can be " +
-            "repeated exactly: start fabemu traffic with --faults FILE." : "";
+          : model.synthetic ? "In synthetic traffic, faults are part of the run, so that it can " +
+            "be repeated exactly: start fabemu traffic with --faults FILE." : "";
     $("fault").hidden = $("active").hidden = Boolean(why);
     $("faultsaid").hidden = Boolean(why);
     if (why) $("whynot").hidden = true;
@@ -594,7 +594,7 @@ class Page {
   }
 
   get canInject() {
-    return Boolean(this.feed.live && this.model && !this.model.virtual && !this.ended);
+    return Boolean(this.feed.live && this.model && !this.model.synthetic && !this.ended);
   }
 
   renderKinds(kinds) {

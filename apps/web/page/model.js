@@ -70,6 +70,7 @@ export class Model {
   constructor(shape) {
     this.shape = shape;
     this.virtual = shape.clock === "virtual";
+    this.synthetic = Boolean(shape.generators); /* nodes generate traffic, and have no processes */
     this.nodeCount = shape.nodes;
     this.switches = shape.switches.map(([level, position, low, high]) =>
       ({ level, position, low, high }));

@@ -183,7 +183,7 @@ function nodePart(model, item) {
   return {
     title: model.nodeName(n),
     facts: [process ? `${process.command}, pid ${process.pid}`
-      : model.nodeNumber(n) < 0 || model.virtual ? null : "no process is attached",
+      : model.nodeNumber(n) < 0 || model.synthetic ? null : "no process is attached",
       waitText(model, model.waits[n]), blockFact(model, item)],
     rows: partRows(NODE_COUNTERS, model.node, [n]),
     ways,

@@ -85,7 +85,7 @@ function reportTexts(report) {
     faultsText(report), checkText(report)];
 }
 
-function totalTexts({ totals, at, virtual }) {
+function totalTexts({ totals, at, virtual, synthetic }) {
   return [virtual ? `${timeText(at)} of simulated time`
     : `${timeText(at)} since the start of the fabric`,
     `${counted(number(totals.sent), "segment")} sent, ` +
@@ -95,7 +95,7 @@ function totalTexts({ totals, at, virtual }) {
       `${counted(number(totals.dropped), "segment")} dropped`,
     number(totals.contributions)
       ? `${counted(totals.contributions, "contribution")} combined` : null,
-    virtual ? "fabemu traffic prints latency and throughput" : null];
+    synthetic ? "fabemu traffic prints latency and throughput" : null];
 }
 
 /** Fill @place with the summary. @live: of a run, not a recording. @report: its report, or null. */

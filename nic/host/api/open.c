@@ -92,7 +92,7 @@ static void nic_init(struct fabemu *fab)
         emu_list_init(lists[i]);
     for (unsigned pool = 0; pool < NIC_MSG_POOLS; pool++)
         emu_list_init(&fab->msg_free[pool]);
-    fab->pending.written_ns = fab->pending.quiet_ns = emu_now_ns();
+    fab->pending.written_ns = fab->pending.quiet_ns = nic_now_ns(fab);
     fab->pending.mismatch.node = EMU_PENDING_ANY;
     atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_relaxed);
 }

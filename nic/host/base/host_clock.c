@@ -1,21 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host_clock.c - the host's clock for this library, even if libfabemu-clock is preloaded and
- * programs see simulated time. The linker binds all calls in this library to this function.
+ * host_clock.c - the host's clock and waits for this library, even if libfabemu-clock is preloaded
+ * and programs see simulated time. The linker binds all calls in this library to these functions.
  */
 #include <dlfcn.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-__attribute__((visibility("hidden"))) int clock_gettime(clockid_t id, struct timespec *ret)
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* Return the C library's function @name. @cache: keeps it. */
+static void *original(_Atomic(void *) *cache, const char *name)
 {
-    static _Atomic(void *) cache;
-    int (*function)(clockid_t, struct timespec *) =
-        atomic_load_explicit(&cache, memory_order_relaxed);
+    void *function = atomic_load_explicit(cache, memory_order_relaxed);
 
     if (!function) {
-        function = dlsym(RTLD_NEXT, "clock_gettime");
-        atomic_store_explicit(&cache, function, memory_order_relaxed);
+        function = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(cache, function, memory_order_relaxed);
     }
+    return function;
+}
+
+HIDDEN int clock_gettime(clockid_t id, struct timespec *ret)
+{
+    static _Atomic(void *) cache;
+    int (*function)(clockid_t, struct timespec *) = original(&cache, "clock_gettime");
+
     return function(id, ret);
+}
+
+HIDDEN int poll(struct pollfd *fds, nfds_t count, int ms)
+{
+    static _Atomic(void *) cache;
+    int (*function)(struct pollfd *, nfds_t, int) = original(&cache, "poll");
+
+    return function(fds, count, ms);
+}
+
+/* @cond: made by nic_cond_init(). */
+HIDDEN int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+                                  const struct timespec *restrict until)
+{
+    static _Atomic(void *) cache;
+    int (*function)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *) =
+        original(&cache, "pthread_cond_clockwait");
+
+    return function(cond, mutex, CLOCK_MONOTONIC, until);
 }

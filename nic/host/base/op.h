@@ -196,7 +196,7 @@ void nic_op_read(struct nic_op *op, void *dst, size_t bytes);
 
 /* Follows the struct nic_op of sends and receives. */
 struct nic_watched {
-    /* when the operation was posted, by emu_now_ns() modulo 78 hours; 0: not watched */
+    /* when the operation was posted, by nic_now_ns() modulo 78 hours; 0: not watched */
     uint64_t began_ns : 48;
     /* lowest bits of the message's number among the sender's requests to its receiver */
     uint64_t number : 16;
@@ -215,7 +215,7 @@ static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uin
 {
     if (__builtin_expect(!nic_watched_bytes(fab, bytes), 1))
         return (struct nic_watched){0};
-    return (struct nic_watched){.began_ns = (emu_now_ns() & NIC_WATCHED_NS) | 1};
+    return (struct nic_watched){.began_ns = (nic_now_ns(fab) & NIC_WATCHED_NS) | 1};
 }
 
 /**
@@ -225,7 +225,7 @@ static inline struct nic_watched nic_watched_begin(const struct fabemu *fab, uin
 static inline void nic_watched_report(const struct fabemu *fab, const struct nic_watched *watched,
                                       struct emu_finished what)
 {
-    uint64_t now_ns = emu_now_ns();
+    uint64_t now_ns = nic_now_ns(fab);
     /* plus 1, because nic_watched_begin() may have made began_ns 1 too high */
     uint64_t took_ns = (now_ns + 1 - watched->began_ns) & NIC_WATCHED_NS;
 

@@ -61,9 +61,9 @@ bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer)
 }
 
 /* A missing answer does no harm: the peer repeats its query, or we send a hello later. */
-bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead)
+bool nic_peer_may_answer(const struct fabemu *fab, uint64_t *debt_ns, uint32_t ahead)
 {
-    uint64_t now = emu_now_ns();
+    uint64_t now = nic_now_ns(fab);
 
     if (*debt_ns > now + (uint64_t)ahead * ANSWER_GAP_NS)
         return false;

@@ -200,7 +200,7 @@ void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
  * per 50 ms, with bursts of up to @ahead answers. @debt_ns: the time until which the answers sent
  * so far have used up the rate.
  */
-bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
+bool nic_peer_may_answer(const struct fabemu *fab, uint64_t *debt_ns, uint32_t ahead);
 
 /**
  * nic_reports_on - return whether the network reports the delivery of segments to @node. Segments

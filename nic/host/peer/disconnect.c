@@ -99,7 +99,7 @@ static void disconnect_answer_again(struct fabemu *fab, struct nic_peer *peer,
     struct nic_wire_disconnect disconnect = {.head = {.what = NIC_DISCONNECT}};
 
     nic_peer_check(fab, peer);
-    if (!nic_peer_may_answer(&peer->disconnect_debt_ns, DISCONNECT_AHEAD))
+    if (!nic_peer_may_answer(fab, &peer->disconnect_debt_ns, DISCONNECT_AHEAD))
         return;
     if (peer->disconnect_rx && ask->head.check == peer->disconnect_rx) {
         disconnect.kind = NIC_DISCONNECT_ANSWER;

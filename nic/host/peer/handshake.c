@@ -67,7 +67,7 @@ void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer)
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer)
 {
     fab->counts.stranger++;
-    if (nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD_STRANGER))
+    if (nic_peer_may_answer(fab, &peer->debt_ns, ANSWER_AHEAD_STRANGER))
         nic_peer_send_hello(fab, peer, false);
 }
 
@@ -382,7 +382,7 @@ void nic_peer_hello(struct fabemu *fab, struct nic_peer *peer, const struct nic_
     if (knows)
         nic_peer_opened(fab, peer);
     if ((hello->want || (!knows && emu_listed(&peer->connect))) &&
-        nic_peer_may_answer(&peer->debt_ns, ANSWER_AHEAD))
+        nic_peer_may_answer(fab, &peer->debt_ns, ANSWER_AHEAD))
         nic_peer_send_hello(fab, peer, !peer->open && emu_listed(&peer->connect));
     if (hello->want && peer->open &&
         (peer->rx_next != peer->rx_acked || peer->rx_consumed != peer->rx_consumed_acked))

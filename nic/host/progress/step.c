@@ -127,10 +127,10 @@ uint32_t nic_poll_app(struct fabemu *fab)
 
     if (nic_is_defunct(fab))
         return 0; /* a forked child must not use the host interface of its parent */
-    if (fab->simulated)
-        return nic_sim_poll(fab);
     /* concurrent threads may lose a count */
     atomic_store_explicit(&fab->polls, polls + 1, memory_order_relaxed);
+    if (fab->simulated)
+        return nic_sim_poll(fab);
     if (atomic_load_explicit(&sh->asleep, memory_order_relaxed))
         /* this thread is awake, so the fabric need not wake any thread */
         atomic_store_explicit(&sh->asleep, 0, memory_order_relaxed);

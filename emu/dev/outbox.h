@@ -28,9 +28,9 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * Most items (entries and credits) per cable, direction and window. A cable that is busy with full
- * segments has less than one entry and less than one credit per window. If a page is full, the
- * sender writes to the ring itself.
+ * Maximum number of items (entries and credits) per cable, direction and window. A cable that is
+ * busy with full segments has less than one entry and less than one credit per window. If a page is
+ * full, the sender writes to the ring itself.
  */
 #define EMU_OUTBOX_CABLE 2u
 #define EMU_OUTBOX_ITEM  48u /* bytes; four items take three lines */

@@ -30,7 +30,7 @@
 #include "emu/packet/rule.h"
 #include "emu/util/count.h"
 
-#define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; no further ones are delayed */
+#define EMU_FAULT_DELAYED 16u      /* a cable holds at most this many delayed entries */
 #define EMU_FAULT_UNIT    1000000u /* the rates below are per this number of entries */
 
 /* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */

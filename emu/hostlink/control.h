@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * control.h - a *control channel*, which connects a local socket to a socket on another host. It
- * sends the bytes that it reads from the socket in CONTROL records, and writes the bytes of
+ * reads bytes from the socket and sends them in CONTROL records, and it writes the bytes of
  * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hostlink.c - the device: receives and sends frames, and computes how long it may sleep. "Our
- * switches" are those on this host. device.h lists the other parts of the host link.
+ * switches" are the switches on this host. device.h lists the other parts of the host link.
  */
 #include "emu/hostlink/device.h"
 

@@ -19,8 +19,8 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* sent before READY: number of segments of a channel that the sender of this record received
-       before the session went down, if its switch has not returned their credits yet */
+    /* sent before READY: number of a channel's segments that were received before the session went
+       down, and whose credits the switch has not returned yet */
     EMU_HOSTLINK_OLD,
     EMU_HOSTLINK_READY, /* the sender of the record has reset its counts, and can receive entries */
     EMU_HOSTLINK_CONTROL,       /* bytes of the control channel, in order; 0 bytes: end of file */

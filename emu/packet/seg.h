@@ -59,7 +59,7 @@ enum emu_kind {
     EMU_MULTICAST, /* dst is a group: copied to all ports of its tree except the input */
     /*
      * dst is a group: the contributions from all ports of its tree except one are combined, and the
-     * result leaves by that one
+     * result leaves by that port
      */
     EMU_REDUCE,
     EMU_ALLREDUCE, /* dst is a group: combined up to the tree's root, then multicast from there */

@@ -198,7 +198,7 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/* End the measurement if its segment is acknowledged, which all segments before @number are. */
+/* End the measurement if its segment is before @number, because those are acknowledged. */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -439,8 +439,8 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
- * Collect the credits that have arrived at carry->back, and return whether there are more than must
- * remain. Used if the sending device is on another host.
+ * Collect the credits that have arrived at carry->back, and return whether there are more than the
+ * number that must stay unspent. Used if the sending device is on another host.
  */
 static bool reroute_has_space_back(const struct emu_reroute *carry)
 {
@@ -455,7 +455,7 @@ static bool reroute_has_space_back(const struct emu_reroute *carry)
 }
 
 /*
- * Spend a credit of the remote device for a segment that goes back. Its last credit stays unspent,
+ * Spend a credit of the remote device for a segment that goes back. The last credit stays unspent,
  * unless the receiver has only one slot. Return false if no credit may be spent.
  */
 static bool reroute_spend_credit(const struct emu_reroute *carry)

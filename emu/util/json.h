@@ -49,7 +49,7 @@ size_t emu_json_excess(const struct emu_json_buf *buf);
 struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad);
 
 /**
- * emu_json_put - queue @message as a line and drop its reference. @most: most bytes that may be in
+ * emu_json_put - queue @message as a line and drop its reference. @most: maximum number of bytes in
  * the buffer. Errors: -ENOBUFS, -ENOMEM; then nothing is queued.
  */
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most);

@@ -103,7 +103,10 @@ static inline uint64_t emu_ports_signals(emu_ports set)
     return set;
 }
 
-/** emu_ports_word, emu_ports_word_set - read or write word @w of @set: numbers from 64 * @w on. */
+/**
+ * emu_ports_word, emu_ports_word_set - read or write word @w of @set, which has the numbers from 64
+ * * @w.
+ */
 static inline uint64_t emu_ports_word(emu_ports set, uint32_t w)
 {
     (void)w;

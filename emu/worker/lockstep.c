@@ -88,8 +88,8 @@ static uint64_t cable_ps(const struct emu_hostif *hostif)
 }
 
 /*
- * Return until which time the fabric may be simulated while the process runs at @now_ps: its next
- * post reaches the device only after that.
+ * Return the time up to which the fabric may be simulated while the process runs at @now_ps. The
+ * process's next segment reaches the device only after this time.
  */
 static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 {
@@ -136,7 +136,7 @@ static uint64_t outside_until_ps(struct emu_hostif *hostif)
     return after(hostif->asleep_ps, steps * LOCKSTEP_OUTSIDE_NS * 1000);
 }
 
-/* The process is awake, or waits. If it was outside, its time is now that of the fabric. */
+/* Note that the process is awake or waits. If it was outside, its time becomes the fabric's. */
 static void come_back(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     hostif->asleep_ns = 0;
@@ -181,8 +181,8 @@ static void check_all_asleep(struct emu_lockstep *lockstep)
 /* --- a pass --------------------------------------------------------------------------- */
 
 /*
- * Return until which time the fabric may be simulated as far as this process is concerned. Ends its
- * wait if that is over.
+ * Return the time up to which this process allows the fabric to be simulated. End the process's
+ * wait if it is over.
  */
 static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {

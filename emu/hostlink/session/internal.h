@@ -206,7 +206,7 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
 /** session_echo_ns - return a frame's send time plus the time since its arrival; 0: none. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);
 
-/** session_trip - measure and return a round trip, by the echo in a frame; UINT64_MAX: no echo. */
+/** session_trip - measure and return a round trip from the echo in a frame; UINT64_MAX: no echo. */
 uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
 /* handshake.c */

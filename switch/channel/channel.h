@@ -6,7 +6,7 @@
  * stages.h declares the functions that the files share.
  *
  *   kind.c       creates and frees the switch; defines its struct switch_kind
- *   check.c      counts all state again and compares
+ *   check.c counts all state again, and compares the counts
  *   link.c       takes a link down or up, or stops a port
  *   raw.c, timed.c   the steps, on clock raw and on timed clocks
  *   arrival.c    checks an arriving header or segment and stores it in its input's buffer
@@ -112,8 +112,8 @@ struct switch_channel_port {
     uint8_t last_input; /* the input that sent a segment last */
     uint8_t last_reply; /* the channel that sent a reply last */
     /*
-     * the input whose packet was last granted a channel; [0]: of the packets that collect no slots,
-     * [1]: of those that do
+     * the input whose packet was last granted a channel: [0] for packets that collect no slots, [1]
+     * for packets that collect slots
      */
     uint8_t last_grant[2];
     /* bit per priority: the next grant goes to a packet that collects slots */
@@ -134,8 +134,8 @@ struct switch_channel_pair {
     uint32_t waiting;
     uint8_t last_sent; /* the channel of the output that last sent a segment from the input */
     /*
-     * the channel of the input whose packet was last granted a channel of the output; [0]: of the
-     * packets that collect no slots, [1]: of those that do
+     * the channel of the input whose packet was last granted a channel of the output: [0] for
+     * packets that collect no slots, [1] for packets that collect slots
      */
     uint8_t last_grant[2];
 };

@@ -111,7 +111,10 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 
 /* --- a packet ends without its replies ---------------------------------------------- */
 
-/* Detach the copies of @v, so that replies to them are ignored. Returns where channels closed. */
+/*
+ * Detach the copies of @v, so that replies to them are ignored. Returns the outputs of closed
+ * channels.
+ */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
     emu_ports closed = EMU_NO_PORTS;

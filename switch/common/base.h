@@ -115,7 +115,7 @@ struct route_state {
 /* The base of every device, which is its first member. */
 struct switch_dev {
     struct emu_dev dev;
-    /* The first cache line has what every segment needs. */
+    /* The first cache line has the fields that every segment needs. */
     _Atomic(const struct topo_route *) route; /* routing table, published by the manager (RCU) */
     const struct emu_profile *profile;
     const struct route_policy *policy; /* of the profile's `choice`: switch/policy/policy.h */

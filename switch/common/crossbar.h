@@ -141,7 +141,8 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
 
 /*
  * crossbar.c: count a unicast to @dst, to which the current routing table has no route from here.
- * Returns its outputs in the routing table for all links up, which may be none, too.
+ * Returns the outputs that the unicast has in the routing table for all links up; there may be
+ * none.
  */
 emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst);
 

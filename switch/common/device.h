@@ -157,7 +157,7 @@ void switch_ups(struct switch_dev *sw, emu_ports ports);
 /**
  * switch_link - take the link at @port down, or up again, at @at_ps, because the switch detects
  * that the signal is lost or back. The caller calls this for both ends. All links are up at first.
- * Returns how many packets were sent by the link and had no reply yet; they are lost. The caller
+ * Returns how many packets were sent over the link and had no reply yet; they are lost. The caller
  * then wakes the switch (emu_dev_signal_remote()).
  * Source: QsNet III §III, Figure 2.
  */
@@ -250,7 +250,7 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
 
 /**
  * switch_check_cable - check the cable into @port from a device that is not a switch, as
- * switch_check() checks others. Returns an error, or NULL.
+ * switch_check() checks the cables between switches. Returns an error, or NULL.
  * @vcs: the sender's count of the buffer slots.
  * @promised: by channel, slots that are reserved for segments that are not sent yet; NULL: none.
  */

@@ -47,7 +47,10 @@ size_t switch_store_bytes(uint32_t slots);
 
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
-/* store.c: check that each slot is free or one of @held in queues. Returns an error or NULL. */
+/*
+ * store.c: check that each slot is free or is one of the @held slots in queues. Returns an error or
+ * NULL.
+ */
 const char *switch_store_check(const struct switch_store *store, uint64_t held);
 
 /* store.c: return how many pool buffers the @count segments of a queue refer to. */

@@ -12,8 +12,9 @@
  *
  * Several units form a tree of leaves and one root (§2, Figure 3). The ports are divided among the
  * leaves. A leaf sends its partial result through the crossbar to the root when all its ports in
- * the group have contributed, or when only one port of the whole switch has not: the result will
- * leave by that port. (A wire between the leaves tells each how many ports are missing.)
+ * the group have contributed, or when only one port of the whole switch has not contributed. The
+ * result will leave by that port. (A wire between the leaves tells each how many ports are
+ * missing.)
  *
  * A REDUCE is complete when k - 1 of the tree's k ports at this switch have contributed. Its result
  * leaves by the remaining port. From then on, a contribution from that port is dropped, even while

@@ -34,11 +34,11 @@ static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexe
  *     credits of the sender + credits and segments on the wire + segments in the fullest crosspoint
  *         = xpoint_slots
  *
- * So after an arrival that does not make the fullest crosspoint fuller, the row owes the sender the
- * credit at once, and after a departure that makes the fullest crosspoint less full, it owes one.
- * Timed clocks update the levels of a row at every event (switch_level()). Clock raw *settles* a
- * row once a pass, for any number of arrivals and departures: the row owes the number of arrivals
- * minus the growth of the fullest crosspoint.
+ * So if an arrival does not make the fullest crosspoint fuller, the row owes the sender a credit at
+ * once. If a departure makes the fullest crosspoint less full, the row owes one, too. Timed clocks
+ * update the levels of a row at every event (switch_level()). Clock raw *settles* a row once a
+ * pass, for any number of arrivals and departures: the row owes the number of arrivals minus the
+ * growth of the fullest crosspoint.
  */
 struct switch_settling {
     uint32_t arrived; /* segments that arrived since the row was last settled */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
-/* if more lookups are needed and all tables are regular, the check goes by levels */
+/* if more lookups are needed and all tables are regular, the check uses the levels */
 #define LOOKUPS_MAX (UINT64_C(1) << 28)
 
 int check_fail(const struct check *c, const char *format, ...)

@@ -46,9 +46,9 @@ struct topo_gap {
 
 /**
  * topo_route_graph - compute all routes from cables and levels. A route goes up, then down, and
- * goes down as soon as it can. The shortest of these routes are used, and every port with which one
- * begins is a candidate. Because a segment that has come down never goes up again, routes are free
- * of deadlock. Also sets levels, longest, and every switch's low and high.
+ * goes down as soon as it can. The shortest of these routes are used, and every port at which one
+ * of them begins is a candidate. Because a segment that has come down never goes up again, routes
+ * are free of deadlock. Also sets levels, longest, and every switch's low and high.
  * @gap: gets the missing routes.
  * Cost: switches x clusters x ports steps, and temporarily 8 bytes of memory for each pair of a
  * switch and a cluster (the nodes with the same switches). Errors: -ENOMEM; -E2BIG, more than

@@ -140,9 +140,9 @@ uint32_t engine_combine_waiting(struct engine *engine,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
- * engine_combine_out - drop all results of an engine that is a combine unit (@out), or stop doing
- * so. Each group that loses a result fails here, and the engine drops its later contributions.
- * Thread: as engine_stick().
+ * engine_combine_out - if @out, drop all results of an engine that is a combine unit; otherwise
+ * stop dropping them. Each group that loses a result fails here, and the engine drops its later
+ * contributions. Thread: as engine_stick().
  * engine_combine_stands - return whether a result waits although there are free packets to send it.
  */
 void engine_combine_out(struct engine *engine, bool out, uint64_t at_ps);
@@ -226,7 +226,7 @@ struct engine_group_config {
     bool unit;
     bool by_link;     /* contributions must use link[0] */
     bool in_order;    /* reductions are combined in a fixed order, with bitwise equal results */
-    uint32_t sources; /* most adapters and units that send packets to the group */
+    uint32_t sources; /* maximum number of adapters and units that send packets to the group */
     /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE at the root */
     uint32_t parent;
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */

@@ -27,7 +27,10 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-/* most segments that an iteration takes from each port, or sends on each link: six packets */
+/*
+ * an iteration takes at most this many segments from each port, and sends at most this many on each
+ * link: six packets
+ */
 #define ENGINE_BURST 96u
 
 struct engine {

@@ -120,7 +120,7 @@ struct engine_sending {
 
 /**
  * engine_packets - return the number of packets of an engine. The number of packets in backoff has
- * the same limit as that of packets that await replies. Pure.
+ * the same limit as the number of packets that await replies. Pure.
  */
 static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 {

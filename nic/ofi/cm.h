@@ -76,7 +76,7 @@ int ofi_cm_start(struct ofi_cm *cm, struct fid_eq *eq, unsigned receives);
 /** ofi_cm_close - close the channel. The caller has removed it from its event queue. Lock: none. */
 void ofi_cm_close(struct ofi_cm *cm);
 
-/** ofi_cm_step - step the adapter, handle what has arrived, and check the time limits. */
+/** ofi_cm_step - step the adapter, handle arrived messages, and check the time limits. */
 void ofi_cm_step(struct ofi_cm *cm);
 
 /** ofi_cm_data_check - check data for the peer of a connection. Pure. Errors: -FI_EINVAL. */

@@ -99,8 +99,8 @@ void ofi_ep_free(struct ofi_ep *ep);
 /** ofi_ep_control - implement fi_control() of an endpoint or alias. */
 int ofi_ep_control(struct fid *fid, int command, void *arg);
 /**
- * ofi_ep_peer - find the peer of a call: the one that @addr names or, of a connected endpoint, its
- * only one. Errors: -FI_EINVAL, -FI_ENOTCONN; -FI_EOPNOTSUPP, @ep cannot send.
+ * ofi_ep_peer - find the peer of a call: the peer that @addr names or, if the endpoint is
+ * connected, its only peer. Errors: -FI_EINVAL, -FI_ENOTCONN; -FI_EOPNOTSUPP, @ep cannot send.
  */
 int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret);
 int ofi_ep_setname(fid_t fid, void *addr, size_t bytes);
@@ -124,7 +124,7 @@ int ofi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
                  void *context);
 int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
                  void *context);
-/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context; end this. */
+/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context, or no longer. */
 int ofi_share_bind(struct ofi_ep *ep, struct fid *fid, uint64_t flags);
 void ofi_share_unbind(struct ofi_ep *ep);
 /**

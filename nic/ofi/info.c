@@ -36,7 +36,7 @@ static const struct info_kind {
     enum fi_ep_type type;
     uint64_t caps;
     size_t message_bytes; /* longest message */
-    size_t contexts;      /* most contexts in each direction */
+    size_t contexts;      /* maximum number of contexts in each direction */
 } info_kinds[] = {
     {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES, OFI_CONTEXTS_MAX},
     {FI_EP_MSG,
@@ -285,9 +285,9 @@ static bool names_exist(const struct ofi_names *names)
 }
 
 /*
- * Set the address for the program's endpoints. In this order of preference: the source that the
- * caller named, the source in the hints, the address of the passive endpoint in the hints, any node
- * and queues.
+ * Set the address for the program's endpoints to the first of these that exists: the source that
+ * the caller named, the source in the hints, the address of the passive endpoint in the hints, any
+ * node and queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
                          const struct fi_info *hints)

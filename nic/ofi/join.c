@@ -68,7 +68,7 @@ struct join_op {
     _Atomic bool done; /* the operation is complete, and op_take() has not reported that yet */
 };
 
-/* What the leader knows about another member. */
+/* The leader's data about another member. */
 struct join_slot {
     struct join_op receive;  /* of JOIN_HELLO, then of JOIN_WITHDRAW */
     struct join_op send;     /* of JOIN_GROUP */

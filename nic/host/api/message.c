@@ -447,7 +447,7 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     int err;
 
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
-        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
+        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u nodes", from.node,
                         fab->info.nodes);
     if (!iovs) { /* an empty buffer, which truncates every message with data */
         iov = &nothing;

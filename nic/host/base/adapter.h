@@ -41,7 +41,9 @@
 #define NIC_GROUP_BUCKETS 256u
 /* ids kept of groups that were broken when this process left them, to recognise late segments */
 #define NIC_BROKEN_GROUPS 1024u
-/* most groups that may send segments before this process joins them: all groups of a fabric */
+/*
+ * at most this many groups may send segments before this process joins them: all groups of a fabric
+ */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 /* size of a line with the reason why an operation ended or a group broke */
@@ -98,7 +100,7 @@ struct nic_transport {
 
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */
 struct nic_sim {
-    struct fabemu_clock clock; /* what the program sees as the time */
+    struct fabemu_clock clock; /* the clock that the program sees */
     pthread_t owner;           /* the thread that sleeps in simulated time, and pays for reads */
     pthread_mutex_t turn;      /* one thread polls or waits at a time; taken before the lock */
     _Atomic uint32_t empty;    /* polls in a row that found nothing */
@@ -274,7 +276,7 @@ static inline uint64_t nic_random_of(const struct fabemu *fab)
                           : nic_random();
 }
 
-/** nic_ready - clock virtual: let simulated time begin as far as this process is concerned. */
+/** nic_ready - clock virtual: tell the fabric that simulated time may begin for this process. */
 static inline void nic_ready(struct fabemu *fab)
 {
     if (fab->simulated)

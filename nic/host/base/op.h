@@ -15,7 +15,7 @@
 
 #define NIC_IOVS       4
 #define NIC_OPS_MAX    (1u << 20) /* operations with an id; an index has 20 bits */
-#define NIC_SERVED_MAX (1u << 16) /* most operations that serve peers */
+#define NIC_SERVED_MAX (1u << 16) /* at most this many operations serve peers */
 
 enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */

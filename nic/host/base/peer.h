@@ -185,7 +185,8 @@ bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t i
 /** nic_peer_is_new - return whether no process has ever been attached to the node. */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**
- * nic_peer_why - write into @text why @node (below nodes) does not answer, in one line. Lock: none.
+ * nic_peer_why - write one line into @text that says why @node (below nodes) does not answer. Lock:
+ * none.
  */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**

@@ -100,7 +100,7 @@ struct nic_wire_short {
 struct nic_wire_mem {
     struct nic_wire_head head;
     uint32_t id; /* the requester's id of the transfer */
-    uint32_t at; /* position of the segment's data in the request's, in bytes */
+    uint32_t at; /* position of the segment's data in the data of the request, in bytes */
     uint64_t key;
     uint64_t offset; /* position in the region, in bytes */
     uint64_t bytes;

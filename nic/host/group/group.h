@@ -66,7 +66,7 @@ struct nic_recent {
     uint8_t kind, op, type;
 };
 
-/* The most half windows whose tokens may be in flight to a member. */
+/* At most this many half windows may have tokens in flight to a member. */
 #define NIC_TOKENS 2u
 
 struct fabemu_group {

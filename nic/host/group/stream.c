@@ -7,14 +7,15 @@
  * the adapters. No member sends in half window h before the token of half window h - 2 has
  * returned. The indexes of segments in this file do not count the tokens: a half window has
  * usable() such segments, and segment i has the number seq_of(i) on the wire. Three counts of half
- * windows advance along the stream: cur     half windows in which all segments are complete at this
- * member issued  half windows whose token this member has sent done    half windows whose token has
- * returned; half window h may be sent if h - 2 < done so done <= issued <= cur. An arriving segment
- * is in half window cur or cur + 1: a member sends in half window h only after token h - 2 has
- * returned, and that token returns only after this member has sent it, too. The segments of half
- * windows cur and cur + 1 are *bound* to their operations: the table `owner` names the operation of
- * each. A segment that arrives before its operation is posted (or before this process has joined)
- * goes to the reorder buffer.
+ * windows advance along the stream:
+ *   cur     half windows in which all segments are complete at this member
+ *   issued  half windows whose token this member has sent
+ *   done    half windows whose token has returned; half window h may be sent if h - 2 < done
+ * It follows that done <= issued <= cur. An arriving segment is in half window cur or cur + 1: a
+ * member sends in half window h only after token h - 2 has returned, and that token returns only
+ * after this member has sent it, too. The segments of half windows cur and cur + 1 are *bound* to
+ * their operations: the table `owner` names the operation of each. A segment that arrives before
+ * its operation is posted (or before this process has joined) goes to the reorder buffer.
  *
  * A segment is complete when its result has arrived or, if this member only contributes, when the
  * segment is in the up ring (to the fabric).

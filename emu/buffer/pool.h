@@ -23,7 +23,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* most references that emu_pool_drop_late() collects */
+#define EMU_POOL_LATE  64u /* maximum number of references that emu_pool_drop_late() collects */
 
 /* A buffer. On cables without channels its header is unused: the descriptor has the header. */
 struct emu_buf {

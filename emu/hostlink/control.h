@@ -24,7 +24,7 @@ struct hostlink_control {
 
     /* Sending. */
     uint8_t out[EMU_HOSTLINK_CONTROL_BYTES];
-    uint32_t out_most;  /* most bytes in a record of this session */
+    uint32_t out_most;  /* maximum number of bytes in a record of this session */
     uint32_t out_bytes; /* bytes in `out`: read from the socket, not yet sent */
     uint32_t in_flight; /* bytes sent that the remote host has not reported in CONTROL_TAKEN */
     bool out_end;       /* the socket has reached its end of file */

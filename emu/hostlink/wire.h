@@ -83,7 +83,7 @@ enum emu_step {
 #define EMU_HOSTLINK_HEAD_BYTES    8u
 #define EMU_HOSTLINK_COUNT_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 8u)  /* a record with a count */
 #define EMU_HOSTLINK_ENTRY_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 32u) /* an entry without a payload */
-#define EMU_HOSTLINK_CONTROL_BYTES 1024u /* most payload bytes of CONTROL and STEP */
+#define EMU_HOSTLINK_CONTROL_BYTES 1024u /* maximum number of payload bytes of CONTROL and STEP */
 #define EMU_HOSTLINK_RECORD_BYTES  (EMU_HOSTLINK_HEAD_BYTES + EMU_HOSTLINK_CONTROL_BYTES)
 #define EMU_HOSTLINK_ENTRY_MOST    (EMU_HOSTLINK_ENTRY_BYTES + EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
 

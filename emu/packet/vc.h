@@ -23,7 +23,7 @@
 #include "emu/packet/packet.h"
 #include "emu/util/bits.h"
 
-#define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
+#define EMU_POOL_SLOTS_MAX 96u /* maximum number of slots of a cable's pool */
 #define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep some free: emu_vcs_kept() */
 
 /**

@@ -16,7 +16,7 @@
 /* first sequence number: it wraps around soon, so every run tests the wrap-around */
 #define REPLAY_BEGINS (UINT32_MAX - 20)
 #define REPLAY_SLOTS  4u          /* slots of a ring per slot of the replay buffer */
-#define REPLAY_TRIES  6u          /* most doublings of the time-out */
+#define REPLAY_TRIES  6u          /* maximum number of doublings of the time-out */
 #define REPLAY_RAW_PS 1000000000u /* clocks raw and real: the time-out is at least 1 ms */
 #define REPLAY_TRIPS  2u          /* number of round trips in a time-out */
 

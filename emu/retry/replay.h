@@ -132,7 +132,7 @@ struct emu_reroute {
     bool spare;          /* `back` has nothing to send, so its credits can be spent */
     uint32_t credits;    /* number of slots of each receiver */
     uint32_t depth;      /* if `near` is NULL: extra credits of a cable between hosts; else 0 */
-    uint32_t most;       /* most segments to reroute */
+    uint32_t most;       /* maximum number of segments to reroute */
     uint64_t at_ps;      /* timed: when rerouted segments arrive; before the devices' next step */
     /* decides about a segment; called again later for a segment that waits */
     enum emu_reroute_fate (*may)(void *ctx, const struct emu_entry *entry);

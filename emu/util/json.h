@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EMU_JSON_KEEP 16384u /* most bytes of memory that an empty buffer keeps */
+#define EMU_JSON_KEEP 16384u /* maximum number of bytes of memory that an empty buffer keeps */
 
 /* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {

@@ -42,7 +42,7 @@
 #define CHANNEL_TICKS 8u /* ticks per time-out */
 /* sets of outputs in switch_channels.openable */
 #define CHANNEL_OPENABLES (EMU_PRIORITY_LONG + 2)
-/* most segments without a credit in a switch; only faults cause such segments */
+/* maximum number of segments without a credit in a switch; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
 
 /* The state of an input's channel and of its packet. */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define EMU_HOSTLINK_MAC_BYTES   6
-#define EMU_HOSTLINK_BURST       32u     /* most frames received or sent by one call */
+#define EMU_HOSTLINK_BURST       32u     /* maximum number of frames received or sent by one call */
 #define EMU_HOSTLINK_ETHERTYPE   0x88b5u /* IEEE 802 local experimental EtherType 1 */
 #define EMU_HOSTLINK_FRAME_BYTES 9014u   /* largest frame: 9000 bytes and the Ethernet header */
 #define EMU_HOSTLINK_FRAME_LEAST 60u     /* shorter frames are padded with zeros */

@@ -68,7 +68,7 @@ struct emu_frame {
 struct emu_frame_offer {
     uint8_t digest[EMU_FRAME_DIGEST_BYTES];
     uint32_t frame_bytes; /* largest frame that its port can receive */
-    uint32_t window;      /* most frames in flight: a power of two */
+    uint32_t window;      /* maximum number of frames in flight: a power of two */
     uint32_t first_seq;   /* sequence number of its first data frame */
     uint32_t checks;      /* supported kinds of enum emu_auth_check, by bit */
 };

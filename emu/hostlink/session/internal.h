@@ -18,7 +18,7 @@
 #include "emu/util/count.h"
 #include "emu/util/list.h"
 
-#define SESSION_ANSWERS 4u /* most handshake frames answered per step */
+#define SESSION_ANSWERS 4u /* maximum number of handshake frames answered per step */
 
 enum slot_state {
     SLOT_FREE,   /* there is no frame with this number */
@@ -156,7 +156,7 @@ struct emu_session {
     uint64_t now_ns;     /* latest time that a caller has passed */
     uint64_t keep_ns;    /* interval of keep-alives */
     uint32_t mask;       /* number of elements of the arrays by sequence number, minus 1 */
-    uint32_t window;     /* most frames in flight, agreed in the handshake */
+    uint32_t window;     /* maximum number of frames in flight, agreed in the handshake */
     uint32_t body_max;   /* largest body of a frame, agreed in the handshake */
     uint8_t check;
     struct session_handshake handshake;

@@ -31,7 +31,7 @@
 #include "emu/hostlink/session/frame.h"
 #include "emu/hostlink/port/port.h"
 
-/* Most frames of the port that a session uses at a time. */
+/* Maximum number of frames of the port that a session uses at a time. */
 #define EMU_SESSION_FRAMES(window) (2 * (window) + 64)
 
 struct emu_session;

@@ -1120,8 +1120,8 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
  * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
  * i of each member's range. By tests, members can find out the values of each other's words.
  *
- * The program stores with release order, for example by C11 atomics. Then what the member had
- * written to memory, and its puts that were complete before the store, are visible to a process
+ * The program stores with release order, for example by C11 atomics. Then the data that the member
+ * had written to memory, and its puts that were complete before the store, are visible to a process
  * whose test is true.
  */
 #define FABEMU_MEMORY_WORDS 4096
@@ -1136,9 +1136,9 @@ FABEMU_API int fabemu_words_alloc(struct fabemu *fab, size_t count, uint64_t **w
 FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t count);
 
 /**
- * fabemu_group_memory - choose this member's range: @count words from @words on, which were
- * allocated. Before the first call, tests of words in memory are false at this member. @count 0:
- * use none. Each member may choose another part of its memory, and may choose again.
+ * fabemu_group_memory - choose this member's range: @count allocated words, beginning with @words.
+ * Before the first call, tests of words in memory are false at this member. @count 0: use none.
+ * Each member may choose another part of its memory, and may choose again.
  */
 FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
 

@@ -54,7 +54,7 @@ struct qsnet {
     uint32_t switches;    /* switches per network */
 };
 
-/* One network under construction. The numbers are those of its first switch of each kind. */
+/* One network under construction. The numbers belong to its first switch of each kind. */
 struct rail {
     struct topo_graph *graph;
     const struct qsnet *q;

@@ -393,8 +393,8 @@ struct topo_tree {
  * Then descend to the members. Cases that the paper leaves open: both ends of every edge are set
  * once; if a parent leads to no switch with all members below, the next parent is tried; among
  * equally loaded parents the parent at the lowest port is taken, so that the same input gives the
- * same tree. Of several links to the next switch or to the member, successive trees take different
- * ones. A member with several links uses one of them: topo_tree_link().
+ * same tree. If several links lead to the next switch or to the member, successive trees take
+ * different links. A member with several links uses one of them: topo_tree_link().
  * @members: distinct nodes, at least 2. @load: by switch, its number of trees: topo_tree_charge().
  * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch has all members
  * below (in a damaged network); -ENOMEM.

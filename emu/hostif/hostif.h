@@ -87,7 +87,7 @@ static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 
 /*
  * Prefetch the slot EMU_HOSTIF_AHEAD after @index, because most slots are in another core's cache.
- * Slots from @end on still belong to the peer and are not prefetched.
+ * Slot @end and later slots still belong to the peer and are not prefetched.
  */
 static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint32_t index,
                                        uint32_t end, bool write)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.h - a block in the host interface's memory that says what a process waits for.
+ * pending.h - a block in the host interface's memory that describes the operations for which a
+ * process waits.
  *
  * The process's library writes the block about once a second from its other data, never per segment
  * (nic/host/progress/pending.c). Each such update is a *sample*. The fabric copies and checks the

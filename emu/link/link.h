@@ -144,8 +144,8 @@ struct emu_slow {
 void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t factor);
 
 /**
- * emu_tx_slow - timed: from the next segment on, a byte takes @factor / 1000 times the profile's
- * time, rounded up to whole ps. 1000 restores the profile.
+ * emu_tx_slow - timed: beginning with the next segment, a byte takes @factor / 1000 times the
+ * profile's time, rounded up to whole ps. 1000 restores the profile.
  * @slow: zeroed by the caller; must outlive the sender.
  * Thread: any, while the device is stopped.
  */
@@ -159,7 +159,7 @@ void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
 /**
- * emu_tx_stick - stop sending (@stuck), or allow it again from @at_ps on (raw: 0).
+ * emu_tx_stick - stop sending (@stuck), or allow it again, beginning at @at_ps (raw: 0).
  * Thread: any, while the device is stopped.
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);

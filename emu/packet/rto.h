@@ -9,8 +9,9 @@
  * smoothed mean plus four times their mean deviation. When a reply does not come in time, the
  * time-out is doubled until the next round trip is measured. Round trips of retransmitted packets
  * are not measured, since the reply may belong to any of the transmissions (Karn). A transmission
- * that follows a time-out of the same packet waits twice as long as the one before. Transmissions
- * that were answered do not count, because an answer shows that the network did not lose them.
+ * that follows a time-out of the same packet waits twice as long as the previous transmission.
+ * Transmissions that were answered do not count, because an answer shows that the network did not
+ * lose them.
  *
  * If the time-out is too short, a packet arrives twice, which the receiver detects. If the time-out
  * is too long, packets that must follow a lost packet in order wait until it expires.

@@ -92,8 +92,8 @@ enum emu_kind_bits {
 
 /*
  * Number of 8-byte words in a host interface that are memory of the process and that its link
- * engine can read. The words of a group from EMU_WORDS on are a range of this memory, which each
- * member chooses.
+ * engine can read. The group's words with numbers of EMU_WORDS and higher are a range of this
+ * memory, which each member chooses.
  */
 #define EMU_MEMORY_WORDS 4096u
 

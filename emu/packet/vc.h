@@ -28,8 +28,8 @@
 
 /**
  * emu_vcs_kept - return how many of the @count channels of a cable a packet of @priority must leave
- * free for packets of higher priorities. Otherwise those would have to wait for the reply to a long
- * packet. Pure.
+ * free for packets of higher priorities. Otherwise a packet of a higher priority would have to wait
+ * for the reply to a long packet. Pure.
  */
 static inline uint32_t emu_vcs_kept(uint32_t count, uint32_t priority)
 {

@@ -35,8 +35,9 @@ struct emu_replay;
  */
 enum emu_answer {
     EMU_ANSWER_NONE,
-    EMU_ANSWER_ACK,  /* all segments with lower numbers have arrived */
-    EMU_ANSWER_AGAIN /* as ACK, and asks the sender to resend from this number on */
+    EMU_ANSWER_ACK, /* all segments with lower numbers have arrived */
+    /* as ACK, and asks the sender to resend all segments, beginning with this number */
+    EMU_ANSWER_AGAIN
 };
 
 /* The receiving half of a cable. Owned by the receiving device. */

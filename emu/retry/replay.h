@@ -105,7 +105,7 @@ void emu_replay_free(struct emu_replay *replay);
 uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
 
 /**
- * emu_replay_link - set whether the link is up, from @at_ps on. When it comes up, all
+ * emu_replay_link - set whether the link is up, beginning at @at_ps. When it comes up, all
  * unacknowledged segments are sent again. Thread: any, while the device is stopped.
  */
 void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);

@@ -233,7 +233,7 @@ static void hostif_take_posts(const struct emu_lockstep *lockstep, struct emu_ho
         emu_dev_wake(hostif->dev, lockstep->reached_ps + 1);
 }
 
-/* Publish what the window has written, and then the time that it has reached. */
+/* Publish the data that the window has written, and then the time that it has reached. */
 static void publish(struct emu_lockstep *lockstep, uint64_t reached_ps)
 {
     for (uint32_t w = 0; w < lockstep->workers; w++)

@@ -70,8 +70,8 @@ struct engine_config {
  * The caller connects each link by emu_link_join() with emu_vc_ring(), in each direction. It
  * connects the host either by a host interface (emu_link_hostif(), ENGINE_HOSTIF_CREDITS) or by a
  * local cable in each direction (ENGINE_LOCAL_CREDITS), with engine_host_profile(). The time of an
- * entry from the host includes nic_send_ps, so the engine may send the segment from that time on.
- * The time of an entry to the host is the time at which its segment is in the host's memory.
+ * entry from the host includes nic_send_ps, so the engine may send the segment at that time. The
+ * time of an entry to the host is the time at which its segment is in the host's memory.
  */
 int engine_create(struct engine **ret, struct emu_worker *worker,
                   const struct engine_config *config);

@@ -52,7 +52,7 @@ struct engine_coll {
     struct engine_queued at;
     struct engine_group *group;
     uint64_t due_ps; /* when the result may be sent */
-    /* header of the first contribution; while the state is free, that of the previous operation */
+    /* header of the first contribution; while the state is free, the previous operation's header */
     struct emu_hdr hdr;
     emu_ports have; /* inputs that have contributed */
     emu_ports outs; /* positions to which the result must still be sent; 0: no result yet */

@@ -132,7 +132,7 @@ static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 }
 
 /*
- * Return how many bytes of a host segment are in memory: only those of the header, if it has no
+ * Return how many bytes of a host segment are in memory: only the bytes of the header, if it has no
  * payload.
  */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)

@@ -40,7 +40,7 @@ struct atomic_array {
 };
 
 struct atomic_job {
-    unsigned op, type; /* those of fabemu.h */
+    unsigned op, type; /* as defined in fabemu.h */
     size_t element;    /* bytes */
     size_t count;      /* elements */
     size_t most;       /* maximum number of elements of one operation */
@@ -288,8 +288,8 @@ static void atomic_remote_skip(struct atomic_remote *remote)
 }
 
 /*
- * Start an operation on elements from number @done on. Returns the number of its elements, or a
- * negative FI_E number.
+ * Start an operation on elements, beginning with number @done. Returns the number of its elements,
+ * or a negative FI_E number.
  */
 static ssize_t atomic_part(struct ofi_op *op, const struct atomic_job *job, size_t done,
                            const struct atomic_remote *remote)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo(): what the provider offers, and whether it satisfies the hints.
+ * info.c - fi_getinfo(): the properties that the provider offers, and whether they satisfy the
+ * hints.
  *
  * There is one fi_info for each kind of endpoint: FI_EP_RDM, FI_EP_MSG and FI_EP_DGRAM. Datagrams
  * are reliable, too. For all kinds:
@@ -127,7 +128,7 @@ static uint64_t info_caps(const struct fi_info *hints)
     return caps | OFI_CAPS_COMM;
 }
 
-/* Of the DSCP values, LE and CS1 to AF13 are for bulk, and those from CS4 on for low latency. */
+/* DSCP values LE and CS1 to AF13 are for bulk; CS4 and higher values are for low latency. */
 static int tclass_of_dscp(uint32_t dscp)
 {
     if (dscp >= 64)

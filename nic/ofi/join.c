@@ -89,7 +89,7 @@ struct ofi_join {
     struct join_group *group; /* JOIN_GROUP */
     size_t group_bytes;
     /* the leader: */
-    struct join_slot *slot; /* by rank; that of the leader is not used */
+    struct join_slot *slot; /* by rank; the leader's slot is not used */
     uint32_t here;          /* members that have sent JOIN_HELLO */
     /* other members: */
     struct join_op hello_sent, answer, failed;
@@ -452,7 +452,7 @@ static bool is_error(const struct join_op *op, const struct join_group *group)
     return !op->req.status && op->req.bytes >= sizeof *group && group->error;
 }
 
-/* Return the error of the adapter, or else the one that the leader has sent in @group. */
+/* Return the error of the adapter, or else the error that the leader has sent in @group. */
 static int error_of(const struct join_op *op, const struct join_group *group)
 {
     if (op->req.status)

@@ -155,8 +155,8 @@ extern struct fi_provider ofi_prov;
 
 /*
  * Protocol and limits that fi_getinfo() offers and all calls enforce. The limits are
- * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or those of the provider whose name this
- * one has (prov.c).
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or the limits of the provider whose name
+ * this provider has (prov.c).
  */
 struct ofi_limits {
     const char *name;  /* name of the provider */

@@ -50,7 +50,7 @@ struct ofi_trigger {
 struct ofi_op {
     struct fabemu_req req; /* req.context is the context that the program passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
-    /* the endpoint at which it was posted; once completed, the one at which it is reported */
+    /* the endpoint at which it was posted; after completion: at which it is reported */
     struct ofi_ep *ep;
     /* a pending receive of a shared context, which has no endpoint yet; else NULL */
     struct ofi_srx *srx;
@@ -140,7 +140,7 @@ void ofi_op_drop(struct ofi_op *op);
 /**
  * ofi_op_arrival - take an operation from the pool for messages that arrive in buffers for several
  * messages. @multi: the operation of the buffer. The caller initialises it. NULL: as ofi_op_get().
- * Thread: the one that steps the adapter, under its lock.
+ * Thread: the thread that steps the adapter, under its lock.
  */
 struct ofi_op *ofi_op_arrival(struct ofi_op *multi);
 
@@ -197,9 +197,9 @@ void ofi_op_finish_here(struct ofi_op *op);
 
 /**
  * ofi_op_lost - report at @ep that the network has dropped a message whose send was complete, or
- * that was injected. The error entry has no context. @failed describes the error. Thread: the one
- * that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated for all
- * operations, including those for which no completion was requested.
+ * that was injected. The error entry has no context. @failed describes the error. Thread: the
+ * thread that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated
+ * for all operations, including those for which no completion was requested.
  */
 void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed);
 

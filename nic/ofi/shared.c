@@ -61,7 +61,7 @@ static void name_append(char *path, const char *name)
     *path = '\0';
 }
 
-/* Build the path: that of the control socket, with NAME.av in place of "sock". */
+/* Build the path: the control socket's path, with NAME.av in place of "sock". */
 static int shared_path(struct ofi_shared *shared, const char *name)
 {
     const size_t more = 3 * SHARED_NAME_BYTES + sizeof SHARED_SUFFIX;

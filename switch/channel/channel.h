@@ -275,7 +275,7 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
 
 /*
  * Initialize @in for a packet whose head has arrived. The fields are written one by one. For a
- * struct literal, the compiler would store small pieces and then copy larger ones, and the
+ * struct literal, the compiler would store small pieces and then copy larger pieces, and the
  * processor would have to wait (5 % of the time of a hop, for packets of five segments).
  */
 static inline void switch_channel_new(const struct switch_channels *ch,

@@ -5,8 +5,8 @@
  * The folders crosspoint/, input/ and channel/ have one or two kinds each. The device of a kind is
  * a struct that begins with a struct switch_dev, and the list in switch.c names its struct
  * switch_kind. Several kinds share store.h (segments), events.h (timed clocks) and crossbar.h (rows
- * and outputs). A *row* is an input with its queues: that of a port, or of a combine unit that
- * sends results.
+ * and outputs). A *row* is an input with its queues. It belongs to a port, or to a combine unit
+ * that sends results.
  *
  * The switch's worker owns all fields unless a comment says otherwise. The manager and the driver
  * read them only while the worker is stopped.

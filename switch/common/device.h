@@ -193,9 +193,10 @@ bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_stick - if @stuck, stop the port from sending, without any signal; otherwise let it send
- * again from @at_ps on (raw: 0). Nothing is lost. Without virtual channels, a stuck port whose link
- * is down (switch_link()) does send, for the manager. With link-level retry the segments go only
- * into the replay buffer, for switch_reroute_in_flight(). Without it they go over the cable.
+ * again, beginning at @at_ps (raw: 0). Nothing is lost. Without virtual channels, a stuck port
+ * whose link is down (switch_link()) does send, for the manager. With link-level retry the segments
+ * go only into the replay buffer, for switch_reroute_in_flight(). Without it they go over the
+ * cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
@@ -223,7 +224,7 @@ int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 
 /**
- * switch_combine_out - take the combine units out of service from @at_ps on (raw: 0) if @out, or
+ * switch_combine_out - if @out, take the combine units out of service at @at_ps (raw: 0), otherwise
  * back into service. Out of service they drop all contributions and count them
  * (switch_counts.scrapped).
  */

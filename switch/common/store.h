@@ -37,7 +37,7 @@ struct switch_store {
     /* for each slot: the next slot in its queue, or in the list of free slots */
     switch_slot *next;
     uint32_t free;  /* first of the list of freed slots; SWITCH_NO_SLOT: none */
-    uint32_t fresh; /* slots from this one on were never used */
+    uint32_t fresh; /* this slot and all later slots were never used */
 };
 
 /* store.c: initialize an empty store. False: no memory. Call switch_store_free() in either case. */

@@ -2,11 +2,11 @@
 /*
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its state.
  *
- * A *row* is an input, that of a port or of a combine unit. A *crosspoint* (r, o) is the queue
- * between row r and output o. A *credit* lets a sender send one segment. With the *row guarantee* a
- * credit promises space in every crosspoint of the receiving row; with the *plain counter*
- * (counter.c) it returns when the last copy of its segment has left. A *pass* is one step of the
- * switch on clock raw.
+ * A *row* is the input of a port or of a combine unit. A *crosspoint* (r, o) is the queue between
+ * row r and output o. A *credit* lets a sender send one segment. With the *row guarantee* a credit
+ * promises space in every crosspoint of the receiving row; with the *plain counter* (counter.c) it
+ * returns when the last copy of its segment has left. A *pass* is one step of the switch on clock
+ * raw.
  *
  * A device is one of the structs below and begins with the common part, struct switch_crosspoints.
  * The plain counter and the router of input/fifo.c extend them. The switch's worker owns all data.

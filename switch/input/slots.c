@@ -135,7 +135,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports 
     sw->arbiter[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
-/* Run the arbiter for one time slot, and send what it has matched. */
+/* Run the arbiter for one time slot, and send the segments that it has matched. */
 static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);

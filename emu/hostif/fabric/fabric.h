@@ -103,7 +103,10 @@ struct emu_hostif {
     uint32_t down_published;    /* tail last published */
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
     bool shown; /* the tail was published, and emu_hostif_wake() has not been called */
-    /* next interface in the list of those to notify; the last one has itself; NULL: not in it */
+    /*
+     * next in the list of interfaces to notify; the last interface has itself; NULL: not in the
+     * list
+     */
     struct emu_hostif *unnotified;
 
     /* Counters: written by the worker, read by any thread. */

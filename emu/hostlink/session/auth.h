@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * auth.h - the tag of a frame. Without a key it is a CRC-32C, which anybody on the wire can
- * compute. With a key it proves who sent the frame, and that the frame is unchanged (libsodium):
+ * compute. With a key it proves that the frame comes from the peer and is unchanged (libsodium):
  * - The tag of a handshake frame is a keyed BLAKE2b. It needs no nonce, so no nonce can repeat.
  * - Each incarnation of a session, which begins with a handshake, has two keys, one per direction.
  *   They are derived from the user's key, the fabric, the hosts and the random numbers of the

@@ -72,7 +72,7 @@ struct session_handshake {
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
     uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM without being asked */
-    uint64_t wait_ns;      /* interval from that frame to the one after it */
+    uint64_t wait_ns;      /* interval from that frame to the next one */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
     _Atomic uint64_t refusal; /* enum session_refusal */

@@ -42,7 +42,7 @@ static uint32_t half_numbers(const struct fabemu_group *g)
 }
 
 /*
- * Return how many segments of operations a half window has: all its numbers but that of the token.
+ * Return how many segments of operations a half window has: all its numbers except the token's.
  */
 static uint32_t usable(const struct fabemu_group *g)
 {
@@ -332,7 +332,8 @@ static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 }
 
 /*
- * Bind @count segments of @c, from @index on, all in one half window. This may complete and free
+ * Bind @count segments of @c, beginning with @index, all in one half window. This may complete and
+ * free
  * @c. Segments for which this member gets no result have no owner.
  */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
@@ -531,8 +532,8 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 }
 
 /*
- * Return how many segments of @c, from the k-th on, may be received together: those in one half
- * window.
+ * Return how many segments of @c, beginning with the k-th, may be received together: all that are
+ * in one half window.
  */
 static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
 {

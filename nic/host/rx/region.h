@@ -13,7 +13,7 @@
 
 #include "nic/host/base/op.h"
 
-/* set in the keys of symmetric regions; of the other keys, only chosen ones may have it */
+/* set in the keys of symmetric regions; of other keys, only a chosen key may have it */
 #define NIC_KEY_SYMMETRIC (UINT64_C(1) << 63)
 
 struct nic_region {

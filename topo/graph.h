@@ -39,9 +39,10 @@ void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint
 
 /* Missing routes. */
 struct topo_gap {
-    uint64_t pairs; /* of a switch with nodes and a destination to which it has no route */
-    uint32_t src;   /* a node at the switch of the first pair */
-    uint32_t dst;   /* the destination of the first pair */
+    /* number of pairs of a switch with nodes and a destination to which the switch has no route */
+    uint64_t pairs;
+    uint32_t src; /* a node at the switch of the first pair */
+    uint32_t dst; /* the destination of the first pair */
 };
 
 /**

@@ -69,7 +69,8 @@ struct topo_route {
     emu_ports *sets;     /* regular: by block; general: by set_of[]. Switches may share sets */
     /* general, by cluster: index of its set; with TOPO_PER_MEMBER, index of its first node's set */
     const uint16_t *set_of;
-    const uint32_t *where; /* general, by node: cluster << TOPO_MEMBER_BITS | index in it */
+    /* general, by node: cluster << TOPO_MEMBER_BITS | index in the cluster */
+    const uint32_t *where;
 };
 
 struct topo_switch {

@@ -55,13 +55,13 @@ static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct
 }
 
 /**
- * emu_combiner_outs - return the outputs by which the result leaves, when the inputs @have, a
+ * emu_combiner_outs - return the outputs through which the result leaves, when the inputs @have, a
  * subset of all inputs @all, have contributed. Returns 0 if contributions are missing.
- * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves by the
- * input that has not.
+ * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves through the
+ * input that has not contributed.
  * @up: the input towards the root of the tree; 0: this is the root. For kinds other than EMU_REDUCE
- * the result leaves by @up, when all other inputs have contributed. At the root it leaves by
- * @everyone, when all inputs have contributed. Pure.
+ * the result leaves through @up, when all other inputs have contributed. At the root it leaves
+ * through @everyone, when all inputs have contributed. Pure.
  */
 static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports have, emu_ports up,
                                           emu_ports everyone)

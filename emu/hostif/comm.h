@@ -66,7 +66,8 @@ struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     _Atomic uint64_t translated; /* accesses of peers to mapped memory */
     _Atomic uint64_t traps;      /* accesses to other memory */
-    _Atomic uint64_t trap_peer;  /* of the last trap: .from, and above it .error */
+    /* of the last trap: .from in the lower half, .error in the upper half */
+    _Atomic uint64_t trap_peer;
     _Atomic uint64_t trap_address, trap_bytes;
 };
 

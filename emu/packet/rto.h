@@ -31,7 +31,7 @@ struct emu_rto {
     uint64_t most_ps;   /* the profile's time-out; equal to least_ps if the time-out is constant */
     uint64_t first_ps;  /* current time-out of a packet's first transmission */
     uint64_t mean_ps;   /* smoothed round trip: a new sample has a weight of 1/8 */
-    uint64_t spread_ps; /* smoothed deviation from it: a new sample has a weight of 1/4 */
+    uint64_t spread_ps; /* smoothed deviation from mean_ps: a new sample has a weight of 1/4 */
     uint64_t samples;
 };
 

@@ -108,7 +108,7 @@ struct engine_group {
     uint8_t trees;               /* trees of switches, which the packets to the group use in turn */
     uint8_t turn;                /* the tree of the next packet */
     uint8_t link[EMU_TREES_MAX]; /* by tree: the link that leads to it */
-    bool gave_up; /* this engine dropped a segment for good for which other members may wait */
+    bool gave_up; /* this engine dropped for good a segment for which other members may wait */
     struct engine_tree *tree; /* NULL: no combining */
     /* number of states in queues of the engine; the group must not be freed unless this is 0 */
     _Atomic uint32_t waiting;

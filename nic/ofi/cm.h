@@ -56,7 +56,7 @@ struct ofi_request {
     struct ofi_fabric *fabric;
     uint32_t refs;
     bool answered;            /* a thread accepts or rejects it, or has done so */
-    struct ofi_pep *pep;      /* the passive endpoint, while it is not answered; then NULL */
+    struct ofi_pep *pep;      /* the passive endpoint, until the request is answered; then NULL */
     struct ofi_request *next; /* next in the list of the fabric */
     struct ofi_addr addr;     /* address of the client's endpoint */
     uint16_t channel;         /* queue of the client's channel */

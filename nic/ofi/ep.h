@@ -33,8 +33,9 @@ struct ofi_handle {
 struct ofi_ep {
     struct ofi_handle handle;
     struct ofi_domain *domain;
-    _Atomic uint32_t aliases;  /* number of open aliases */
-    bool sends, receives;      /* one of them is false in a context, both in a scalable endpoint */
+    _Atomic uint32_t aliases; /* number of open aliases */
+    /* in a context only one of them is true, in a scalable endpoint none */
+    bool sends, receives;
     bool after_writes;         /* FI_ORDER_SAW: a send waits for writes in flight */
     bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
     struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */

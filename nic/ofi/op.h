@@ -39,7 +39,7 @@ struct ofi_pool {
 };
 
 struct ofi_trigger {
-    struct ofi_cntr *cntr; /* NULL: none, it starts at once */
+    struct ofi_cntr *cntr; /* NULL: none, and the operation starts at once */
     uint64_t threshold;
     const void *context; /* context of the call, by which the operation can be cancelled */
     /* the deferred work that the operation executes; NULL: it was posted with FI_TRIGGER */
@@ -70,7 +70,7 @@ struct ofi_op {
     /* of a part: the operation in parts; of a message in a buffer for several messages: the
        operation of the buffer */
     struct ofi_op *whole;
-    /* of such an operation: how many of its parts or messages are pending, plus 1 for itself */
+    /* of an operation with parts or messages: how many of them are pending, plus 1 for itself */
     _Atomic uint32_t parts;
     /* condition for the start; empty (cntr is NULL) while the operation is in the pool */
     struct ofi_trigger trigger;

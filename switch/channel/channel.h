@@ -172,7 +172,7 @@ struct switch_channels {
     /* Sets of outputs. */
     emu_ports news;    /* outputs that received a request since they were last scheduled */
     emu_ports plugged; /* outputs with a cable; routes lead only to these */
-    emu_ports up;      /* subset whose link is up; segments are sent only by these */
+    emu_ports up;      /* subset whose link is up; segments are sent only through these */
     /*
      * outputs with a channel that may be opened, by priority; the last set is for all priorities
      * above EMU_PRIORITY_LONG: switch_channel_openable()

@@ -150,7 +150,7 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
 
 /**
  * switch_ups - set the ports that lead to switches of higher levels. A segment that arrived at one
- * of them never leaves by one of them. Thread: before the worker starts.
+ * of these ports never leaves through one of them. Thread: before the worker starts.
  */
 void switch_ups(struct switch_dev *sw, emu_ports ports);
 

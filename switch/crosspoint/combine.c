@@ -13,14 +13,15 @@
  * Several units form a tree of leaves and one root (§2, Figure 3). The ports are divided among the
  * leaves. A leaf sends its partial result through the crossbar to the root when all its ports in
  * the group have contributed, or when only one port of the whole switch has not contributed. The
- * result will leave by that port. (A wire between the leaves tells each how many ports are
+ * result will leave through that port. (A wire between the leaves tells each how many ports are
  * missing.)
  *
  * A REDUCE is complete when k - 1 of the tree's k ports at this switch have contributed. Its result
- * leaves by the remaining port. From then on, a contribution from that port is dropped, even while
- * the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is combined towards
- * the tree's top switch. It is complete there with contributions of all k ports, and its result
- * leaves by all k. The paper instead reduces to one adapter, which then broadcasts the result.
+ * leaves through the remaining port. From then on, a contribution from that port is dropped, even
+ * while the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is combined
+ * towards the tree's top switch. It is complete there with contributions of all k ports, and its
+ * result leaves through all k ports. The paper instead reduces to one adapter, which then
+ * broadcasts the result.
  */
 #include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"

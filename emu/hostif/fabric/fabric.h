@@ -94,8 +94,9 @@ struct emu_hostif {
     uint32_t down_polled; /* head at the last poll, while blocked */
     bool blocked;         /* a segment waits for space */
     bool streams;         /* the last notification was for many segments */
-    bool posted;   /* the process has posted since its core was last counted (worker/oversub.h) */
-    uint32_t owes; /* a reply is expected: 1 + its core, or EMU_HOSTIF_ANYWHERE; 0: no reply */
+    bool posted; /* the process has posted since its core was last counted (worker/oversub.h) */
+    /* 0: no reply is expected; else 1 + the core of the replying process, or EMU_HOSTIF_ANYWHERE */
+    uint32_t owes;
     uint32_t mcast_buf_last[EMU_MCAST_BLOCKS]; /* down_tail after the last reference to a block */
 
     /* Owned by the worker: notifications not yet sent. */

@@ -185,7 +185,7 @@ struct fabemu {
 
     /* Traps: base/trap.c. */
     struct fabemu_trap trap;         /* the last one, and the number of all */
-    struct fabemu_event *trap_event; /* counts them; NULL: none */
+    struct fabemu_event *trap_event; /* counts the traps; NULL: none */
 
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */

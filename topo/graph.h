@@ -58,7 +58,7 @@ struct topo_gap {
  */
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why);
 
-/* Limit of the pairs of a switch and a cluster. */
+/* Limit of the number of pairs of a switch and a cluster. */
 #if EMU_PORT_WORDS == 1
 #define TOPO_ROUTES_MAX 67108864
 #else

@@ -311,7 +311,8 @@ void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes t
 
 /**
  * emu_hostif_nic_leave - stop reading the shared multicast buffer. A segment in it is dropped when
- * it would be read next. Call before asking the fabric to detach, which then reuses the buffer.
+ * it would be read next. Call this before asking the fabric to detach the process, because the
+ * fabric then reuses the buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 

@@ -115,10 +115,9 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
 uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t at_ps);
 
 /**
- * engine_stick, engine_waiting, engine_slow - do for @link of an engine what switch_stick(),
- * switch_waiting() and switch_slow() do for a port of a switch. engine_waiting() counts packets,
- * and reports for each the segment that would be sent next. Thread: manager, while the worker is
- * paused.
+ * engine_stick, engine_waiting, engine_slow - as switch_stick(), switch_waiting() and
+ * switch_slow(), but for @link of an engine. engine_waiting() counts packets, and reports for each
+ * the segment that would be sent next. Thread: manager, while the worker is paused.
  */
 void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_ps);
 
@@ -129,10 +128,9 @@ uint32_t engine_waiting(const struct engine *engine, uint32_t link,
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
 
 /**
- * engine_combine_faults, engine_combine_stall, engine_combine_waiting - do for an engine that is a
- * combine unit what switch_combine_faults(), switch_combine_stall() and switch_combine_waiting() do
- * for the units of a switch. engine_combine_waiting() counts results instead of contributions.
- * Thread: as engine_stick().
+ * engine_combine_faults, engine_combine_stall, engine_combine_waiting - as switch_combine_faults(),
+ * switch_combine_stall() and switch_combine_waiting(), but for an engine that is a combine unit.
+ * engine_combine_waiting() counts results instead of contributions. Thread: as engine_stick().
  */
 void engine_combine_faults(struct engine *engine, struct emu_faults *faults);
 void engine_combine_stall(struct engine *engine, bool stalled, uint64_t at_ps);

@@ -293,7 +293,10 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
 void ofi_notice_await(struct ofi_op *op);
 
 /* atomic.c */
-/** ofi_type_find - find the type of fabemu.h and the size of an element. Errors: -FI_EOPNOTSUPP. */
+/**
+ * ofi_type_find - find the type in fabemu.h for @type, and the size of an element. Errors:
+ * -FI_EOPNOTSUPP.
+ */
 int ofi_type_find(enum fi_datatype type, unsigned *ret, size_t *bytes);
 
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,

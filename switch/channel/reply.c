@@ -4,8 +4,8 @@
  * time-outs.
  *
  * A reply closes the channel of the output at which it arrives. A packet has a *copy* at each
- * output by which it leaves. When all copies have their replies, the switch sends one reply to the
- * packet's sender: ACK, or NACK if any reply was a NACK. The channel of the input is then free.
+ * output through which it leaves. When all copies have their replies, the switch sends one reply to
+ * the packet's sender: ACK, or NACK if any reply was a NACK. The channel of the input is then free.
  * When a channel of an output closes, the switch grants it to a packet that waits.
  *
  * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was

@@ -186,8 +186,8 @@ struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_is_clear - return whether all rerouted segments that returned at @port, and must go up,
- * have left. The link at @port must stay down until then, because segments that come down by it
- * must not wait for segments that go up.
+ * have left. The link at @port must stay down until then, because segments that come down through
+ * it must not wait for segments that go up.
  */
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 

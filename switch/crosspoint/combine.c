@@ -4,9 +4,9 @@
  *
  * A *contribution* is a segment with the operand of one member of a group, or with the result of
  * another switch. The contributions with one sequence number of a group are combined in a *state*
- * (common/group.h). A unit takes contributions from an output of its own, and sends results by a
- * row of its own (§2, Figure 2). It can always take the contributions that wait for it: memory for
- * the states was reserved when the group was created, and adapters keep within the window of
+ * (common/group.h). A unit takes contributions from an output of its own, and sends results through
+ * a row of its own (§2, Figure 2). It can always take the contributions that wait for it: memory
+ * for the states was reserved when the group was created, and adapters keep within the window of
  * states, so the contributions of one group never block another group. Results wait in the unit's
  * list until the crosspoints of its row have space.
  *

@@ -17,7 +17,7 @@ struct switch_fifo {
 /* The FIFOs of all inputs. Their segments are in the crossbar's store. */
 struct switch_inputs {
     struct switch_fifo *fifo; /* one for each port */
-    /* for each slot of the store: outputs by which the segment must still leave */
+    /* for each slot of the store: outputs through which the segment must still leave */
     emu_ports *outs;
 };
 

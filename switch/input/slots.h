@@ -32,7 +32,7 @@ struct switch_slots {
 
 /* The segment that an input sends in one time slot. */
 struct switch_sends {
-    emu_ports outs; /* outputs by which the segment leaves; empty: the input sends nothing */
+    emu_ports outs; /* outputs through which the segment leaves; empty: the input sends nothing */
     bool multicast; /* true: the first segment of its FIFO; false: a unicast, through one output */
 };
 

@@ -84,7 +84,7 @@ struct emu_hostif {
     pid_t pid;             /* the process; 0: unknown, so it is never outside (simtime.h) */
     bool outside;          /* the process is outside */
     uint64_t asleep_ns;    /* host time at which it was first found asleep; 0: it is awake */
-    uint64_t asleep_ps;    /* its local time then */
+    uint64_t asleep_ps;    /* its local time at asleep_ns */
     uint64_t counted_ns;   /* host time up to which outside_ns counts */
 
     /* Owned by the worker: out of the fabric. */

@@ -55,7 +55,10 @@ static inline void emu_mcast_buf_hold(struct emu_mcast_buf *mcast_buf)
     mcast_buf->users++;
 }
 
-/** emu_mcast_buf_drop - drop a reference; the last frees it. May be NULL. Thread: the manager. */
+/**
+ * emu_mcast_buf_drop - drop a reference; the last one frees the buffer. @mcast_buf may be NULL.
+ * Thread: the manager.
+ */
 void emu_mcast_buf_drop(struct emu_mcast_buf *mcast_buf);
 
 /**

@@ -198,8 +198,8 @@ void nic_peer_report(struct fabemu *fab, uint32_t node);
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 /**
  * nic_peer_may_answer - return whether we may send an answer now. The limit is an average of one
- * per 50 ms, with bursts of up to @ahead answers. @debt_ns: the time until which the answers sent
- * so far have used up the rate.
+ * per 50 ms, with bursts of up to @ahead answers. @debt_ns: the time at which all answers sent so
+ * far are paid for; each answer costs 50 ms.
  */
 bool nic_peer_may_answer(uint64_t *debt_ns, uint32_t ahead);
 

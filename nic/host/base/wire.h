@@ -39,7 +39,7 @@ enum nic_what {
     NIC_BATCH_MORE,     /* nic_wire_head, then more of the last batch */
     NIC_REQUEST_LAST = NIC_BATCH_MORE,
 
-    /* Answers and others, which may arrive in any order. */
+    /* Answers and other segments that may arrive in any order. */
     NIC_CTS, /* nic_wire_cts: send this many bytes to my transfer */
     /* nic_wire_fin: your transfer has ended with this status (0: all its bytes have arrived);
        nothing more follows */

@@ -274,7 +274,8 @@ static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t
  * The fabric reports a drop to both processes of the pair. The segment was sent before loss->at_ns.
  * If we have broken the pair's streams since then, the segment belonged to an earlier epoch, and
  * only the peer must still end its operations. A hello needs no action, because it is repeated. If
- * another process has replaced one of the two, no operation waits for it any more.
+ * another process has replaced one of the two, no operation waits for the replaced process any
+ * more.
  */
 void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 {

@@ -52,8 +52,8 @@ struct topo_gap {
  * are free of deadlock. Also sets levels, longest, and every switch's low and high.
  * @gap: gets the missing routes.
  * Cost: switches x clusters x ports steps, and temporarily 8 bytes of memory for each pair of a
- * switch and a cluster (the nodes with the same switches). Errors: -ENOMEM; -E2BIG, more than
- * TOPO_ROUTES_MAX pairs or too irregular. On failure *why is a constant text.
+ * switch and a cluster (the nodes with the same switches). Errors: -ENOMEM; -E2BIG, there are more
+ * than TOPO_ROUTES_MAX pairs, or the network is too irregular. On failure *why is a constant text.
  * Source: Schroeder et al., Autonet (up-star, down-star routes).
  */
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why);

@@ -46,7 +46,7 @@ struct emu_mismatch {
     struct emu_hdr first, other;
 };
 
-/* Record a mismatch, if it is the first of its group. Not called on the fast path. */
+/* Record a mismatch, if none of the group is recorded yet. Not called on the fast path. */
 static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
                                      const struct emu_hdr *other)
 {

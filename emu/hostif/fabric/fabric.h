@@ -21,7 +21,8 @@
 #include "emu/buffer/ring.h"
 
 #define EMU_HOSTIF_BATCH 16 /* at most this many segments are copied into the fabric at a time */
-#define EMU_HOSTIF_FEW   4u /* up to this many segments at once are a short message, no stream */
+/* up to this many segments at once count as a short message, not as a stream */
+#define EMU_HOSTIF_FEW 4u
 
 /* The credits of a process's adapter towards its switch. The fabric keeps them. */
 struct emu_credits {

@@ -378,8 +378,9 @@ static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
 }
 
 /*
- * Start a receive: of a message that has arrived, or of a later one. Before an armed receive
- * starts, its queue may have closed, or may have begun to share the receives of another queue.
+ * Start a receive of a message that has arrived already, or that arrives later. Before an armed
+ * receive starts, its queue may have closed, or may have begun to share the receives of another
+ * queue.
  */
 static int receive_begin(struct fabemu *fab, struct nic_post *post)
 {

@@ -404,7 +404,7 @@ static const struct wrong_file {
     {"level=x\n", "net, line 1: level must be a number from 0 to 65535"},
     {"level=65536\n", "net, line 1: level must be a number from 0 to 65535"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
-     "net, line 5: \"t\" has no level=N line before it; other switches have"},
+     "net, line 5: \"t\" has no level=N line before it; other switches have one"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
      "[1] \"b\"[1]\n" TWO,
      "net: switch 0 (s) and switch 1 (t) have the same level=1 and a cable between them: one must "

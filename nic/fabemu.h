@@ -145,8 +145,8 @@ FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req
 
 /**
  * fabemu_breaks - return how often operations with @node, or with any node (FABEMU_ANY_NODE), ended
- * because the node's process left or died or did not answer, or because the network dropped a
- * segment for good. The count increases before such an operation completes. Thread: any.
+ * because the node's process left, died or did not answer, or because the network dropped a segment
+ * for good. The count increases before such an operation completes. Thread: any.
  */
 FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
 
@@ -433,7 +433,7 @@ struct fabemu_iov {
  * completed, all of its message arrives before anything that its process sends to the same node
  * afterwards. Therefore, once a receive of a later message completes, the receive of the earlier
  * message (if posted) is complete, too. (The send of a long message completes when the receiver has
- * all of it. That of a short one completes while the message may still be in flight.)
+ * all of it. The send of a short message completes while the message may still be in flight.)
  *
  * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH,
  * no such node, nobody attached there, its process left or died, or the network dropped the

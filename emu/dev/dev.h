@@ -291,7 +291,7 @@ static inline void emu_dev_poll_within(struct emu_dev *dev, uint64_t max_sleep_p
 
 /**
  * emu_dev_expect - timed: note that @dev has sent something that arrives at @at_ps. On clock
- * virtual that must be after the current window, because otherwise results would depend on the
+ * virtual this time must be after the current window, because otherwise results would depend on the
  * order in which devices are stepped. emu_worker_window() checks it.
  */
 static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)

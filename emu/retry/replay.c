@@ -158,7 +158,10 @@ static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t n
     return &replay->kept[number & (replay->window - 1)];
 }
 
-/* Restart the timer, from @at_ps in simulated time, else from the time of this emu_replay_run(). */
+/*
+ * Restart the timer. In simulated time it runs from @at_ps, on other clocks from the time of this
+ * emu_replay_run().
+ */
 static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
 {
     if (replay_simulates(replay))
@@ -198,7 +201,10 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/* End the measurement if its segment is before @number, because those are acknowledged. */
+/*
+ * End the measurement if its segment is before @number, because all earlier segments are
+ * acknowledged.
+ */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -331,7 +337,7 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         left_ps = emu_ring_front(&replay->from.data)->time_ps - replay->flight_ps;
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
-    /* After this time since its last entry arrived, the slot is certainly empty (intake.c). */
+    /* The slot is certainly empty lookahead_ps after its last entry arrived (intake.c). */
     if (there_ps && there_ps + replay->lookahead_ps > at_ps)
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;

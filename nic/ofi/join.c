@@ -352,9 +352,9 @@ static void slot_hello(struct ofi_mc *mc, uint32_t rank)
 }
 
 /*
- * Handle a message of this member, or the failure of the receive because its process has ended.
- * During the barrier this failure is no error: if the member has not left the group in order, the
- * fabric breaks the group.
+ * Handle a message of this member, or the failure of the receive because the member's process has
+ * ended. During the barrier this failure is no error: if the member has not left the group in
+ * order, the fabric breaks the group.
  */
 static void slot_received(struct ofi_mc *mc, uint32_t rank)
 {

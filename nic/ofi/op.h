@@ -50,7 +50,7 @@ struct ofi_trigger {
 struct ofi_op {
     struct fabemu_req req; /* req.context is the context that the program passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
-    /* the endpoint at which it was posted; after completion: at which it is reported */
+    /* the endpoint at which it was posted; after completion: the endpoint that reports it */
     struct ofi_ep *ep;
     /* a pending receive of a shared context, which has no endpoint yet; else NULL */
     struct ofi_srx *srx;
@@ -70,7 +70,7 @@ struct ofi_op {
     /* of a part: the operation in parts; of a message in a buffer for several messages: the
        operation of the buffer */
     struct ofi_op *whole;
-    /* of an operation with parts or messages: how many of them are pending, plus 1 for itself */
+    /* number of pending parts or messages of an operation, plus 1 for the operation itself */
     _Atomic uint32_t parts;
     /* condition for the start; empty (cntr is NULL) while the operation is in the pool */
     struct ofi_trigger trigger;

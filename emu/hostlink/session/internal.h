@@ -140,7 +140,7 @@ struct session_receive {
     bool ack_now;
     bool any;         /* a packet was received in this incarnation */
     uint64_t newest;  /* highest packet number received */
-    uint32_t sent_ns; /* send time in that packet; received_ns: when it arrived */
+    uint32_t sent_ns; /* send time in that packet; received_ns: its arrival time */
     uint64_t received_ns;
 };
 

@@ -13,10 +13,10 @@
  * hold is limited. For each peer: NIC_ORDER_WINDOW segments that arrived out of order,
  * NIC_EAGER_WINDOW bytes of charged messages (eager messages longer than one segment), and an
  * answer to each of its requests. For all peers together: NIC_PARKED_MAX messages to queues that
- * are not open, and NIC_SERVED_MAX transfers. One-segment messages, and announcements of long
- * messages (NIC_RTS), to an open queue from which the application receives nothing are limited only
- * by their senders. One-segment messages are not charged, because asking for permission before each
- * would cost the receiver as much as the message itself.
+ * are not open, and NIC_SERVED_MAX transfers. If the application receives nothing from an open
+ * queue, only the senders limit how many one-segment messages, and announcements of long messages
+ * (NIC_RTS), the queue holds. One-segment messages are not charged, because asking for permission
+ * before each would cost the receiver as much as the message itself.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H

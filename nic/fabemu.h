@@ -937,9 +937,9 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
 
 /**
  * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.
- * Needs no messages between the members and does not wait for them: the first member that calls it
- * creates the group, and all join the same one. This member may start operations before the others
- * have joined, and may leave when its own operations are complete.
+ * The call needs no messages between the members and does not wait for them: the first member that
+ * calls it creates the group, and all join the same one. This member may start operations before
+ * the others have joined, and may leave when its own operations are complete.
  *
  * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
  * call with the same key, nodes (in the same order) and window. A member that has left may use the

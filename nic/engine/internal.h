@@ -251,10 +251,10 @@ struct engine_timed {
     uint64_t lookahead_ps;
     uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */
     /*
-     * The time from the arrival of a segment's last byte until the engine could see its entry
-     * (early_ps() in timed.c). early_ps: of the last segment of the packet that is being delivered.
-     * last_early_ps: of the latest segment on each channel of each link, with the same index as
-     * engine_receiving.incoming.
+     * Both fields are times from the arrival of a segment's last byte until the engine could see
+     * its entry (early_ps() in timed.c). early_ps is for the last segment of the packet that is
+     * being delivered. last_early_ps is for the latest segment on each channel of each link, with
+     * the same index as engine_receiving.incoming.
      */
     uint64_t early_ps;
     uint64_t last_early_ps[ENGINE_LINKS_MAX * EMU_VCS];

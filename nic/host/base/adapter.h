@@ -169,8 +169,8 @@ struct fabemu {
 
     /* Messages: rx/. */
     struct fabemu_queue **queues; /* by id; NULL: no such queue */
-    /* by id: the queue has closed, so messages for it are refused. Not for a queue that several
-       parts of the process use, because another part may open it again */
+    /* by id: the queue has closed, so messages for it are refused. Never set for a queue that
+       several parts of the process use, because another part may open it again */
     bool *retired;
     struct emu_list opened; /* the open queues */
     uint32_t queue_any;     /* the id that fabemu_queue_open_any() tries first */

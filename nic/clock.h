@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock.h - between libfabemu and libfabemu-clock, the library that `fabemu run --clock virtual`
- * preloads into programs. libfabemu-clock replaces functions of the C library that read a clock or
- * sleep. In a process that is attached to a fabric with simulated time, they use the process's
- * local time.
+ * clock.h - the interface between libfabemu and libfabemu-clock, the library that `fabemu run
+ * --clock virtual` preloads into programs. libfabemu-clock replaces functions of the C library that
+ * read a clock or sleep. In a process that is attached to a fabric with simulated time, they use
+ * the process's local time.
  */
 #ifndef NIC_CLOCK_H
 #define NIC_CLOCK_H

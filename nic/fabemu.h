@@ -64,7 +64,7 @@ struct fabemu_info {
     char fabric[64]; /* name of the fabric */
     char topo[64];   /* canonical topology SPEC */
     char profile[32];
-    char clock[16];          /* raw, real */
+    char clock[16];          /* raw, real or virtual */
     uint32_t node;           /* this process's node */
     uint32_t nodes;          /* number of nodes of the fabric */
     double link_bytes_per_s; /* bandwidth of the emulated link */
@@ -106,8 +106,8 @@ struct fabemu_req {
        fabemu_queue_event(). The notice of a put names that queue itself */
     bool targets_queue;
     uint16_t target_queue;
-    /* collectives: the collective that the program called, if it is executed as this operation:
-       1 + enum fabemu_coll; 0: the same one. Reports on a standstill name it */
+    /* collectives: the collective that the program called and that is executed as this operation:
+       1 + enum fabemu_coll; 0: this operation itself. Reports on a standstill name it */
     uint8_t call;
 
     /* Set by the library; valid once status is no longer FABEMU_PENDING. */
@@ -145,8 +145,8 @@ FABEMU_API void fabemu_req_why(const struct fabemu *fab, const struct fabemu_req
 
 /**
  * fabemu_breaks - return how often operations with @node, or with any node (FABEMU_ANY_NODE), ended
- * because the node's process left or died or did not answer, or because the network dropped a
- * segment for good. The count increases before such an operation completes. Thread: any.
+ * because the node's process left, died or did not answer, or because the network dropped a segment
+ * for good. The count increases before such an operation completes. Thread: any.
  */
 FABEMU_API uint64_t fabemu_breaks(const struct fabemu *fab, uint32_t node);
 
@@ -227,11 +227,11 @@ FABEMU_API const char *fabemu_error(void);
 #define FABEMU_TCLASS_LATENCY 2u /* long packets have priority 2, short ones 3 */
 
 /**
- * fabemu_set_tclass - set the traffic class of what this process sends from now on, including its
- * collectives. All members of a group should have the same class. The environment variable
+ * fabemu_set_tclass - set the traffic class of all messages and collectives that this process sends
+ * from now on. All members of a group should have the same class. The environment variable
  * FABEMU_TCLASS (default, bulk or latency) sets it when the process attaches; then this call
  * changes nothing. Without acknowledgments (fabemu_info.acknowledged) there are no priorities, and
- * the class has no effect. Nothing limits which class a process chooses. Errors: -EINVAL.
+ * the class has no effect. A process may choose any class. Errors: -EINVAL.
  */
 FABEMU_API int fabemu_set_tclass(struct fabemu *fab, unsigned tclass);
 
@@ -289,10 +289,10 @@ FABEMU_API void fabemu_idle(const struct fabemu *fab, unsigned rounds);
  * application steps it again. For a thread that is about to block until a completion callback wakes
  * it. Without this call the library's thread takes over within 10 ms. Does not block.
  *
- * fabemu_hand_over - let the library's thread do so from the time when the next segment arrives,
- * unless a thread of the application steps the adapter before. For a thread that has posted a long
- * operation and may compute while it runs. If the thread waits for the operation instead, this
- * call costs almost nothing.
+ * fabemu_hand_over - let the library's thread step the adapter from the time when the next segment
+ * arrives, unless a thread of the application does so earlier. For a thread that has posted a long
+ * operation and may compute while it runs. If the thread waits for the operation instead, this call
+ * costs almost nothing.
  */
 FABEMU_API void fabemu_block(struct fabemu *fab);
 FABEMU_API void fabemu_hand_over(struct fabemu *fab);
@@ -344,8 +344,9 @@ FABEMU_API int fabemu_queue_open_any(struct fabemu *fab, unsigned count, struct 
  * the queue closes. Waits for the fabric's reply. Errors: -ENOTCONN, the fabric is gone; -ENOMEM;
  * -EINVAL, a shared receive queue has no number.
  * fabemu_queue_find - get the process of this host that has announced a queue with number @id. If
- * several have, this process is preferred, then the one that attached first. Waits for the fabric's
- * reply. @node, @incarnation: written on success. Errors: -ENOENT, there is none; -ENOTCONN.
+ * several processes have, this process is preferred, then the process that attached first. Waits
+ * for the fabric's reply. @node, @incarnation: written on success. Errors: -ENOENT, there is none;
+ * -ENOTCONN.
  */
 FABEMU_API int fabemu_queue_announce(struct fabemu_queue *queue);
 FABEMU_API int fabemu_queue_find(struct fabemu *fab, uint16_t id, uint32_t *node,
@@ -382,8 +383,8 @@ FABEMU_API int fabemu_queue_share(struct fabemu_queue *queue, struct fabemu_queu
  * fabemu_queue_on_loss - call @lost(@queue, @failed, @arg) when the network has dropped a message
  * from @queue for good although its send had completed, or had no request (fabemu_inject()).
  * @failed: a request with the status -EHOSTUNREACH, for fabemu_req_why(). The call is made about a
- * second after the drop, but only if no operation with the receiver has ended with an error that
- * says the same. One call may stand for several messages.
+ * second after the drop, but only if no operation with the receiver has ended with an error because
+ * of this drop. One call may stand for several messages.
  * @lost: called like the callback of a request; NULL: report no more losses.
  */
 FABEMU_API void fabemu_queue_on_loss(struct fabemu_queue *queue,
@@ -432,7 +433,7 @@ struct fabemu_iov {
  * completed, all of its message arrives before anything that its process sends to the same node
  * afterwards. Therefore, once a receive of a later message completes, the receive of the earlier
  * message (if posted) is complete, too. (The send of a long message completes when the receiver has
- * all of it. That of a short one completes while the message may still be in flight.)
+ * all of it. The send of a short message completes while the message may still be in flight.)
  *
  * Errors (returned, or as the request's status): -EINVAL; -EMSGSIZE, beyond 928 GiB; -EHOSTUNREACH,
  * no such node, nobody attached there, its process left or died, or the network dropped the
@@ -565,11 +566,11 @@ FABEMU_API int fabemu_cancel(struct fabemu_queue *queue, struct fabemu_req *req)
  *
  * With FABEMU_TRAPS, an access to pages that this process has not mapped, or that it may not write,
  * fails at its origin with -EFAULT and changes nothing on these pages. After the pages are mapped,
- * another try succeeds. Without FABEMU_TRAPS such an access crashes this process. It costs a system
- * call per access, and one per segment of longer transfers. A page may be unmapped at any time, but
- * not by one thread while a put, a get or an atomic accesses it: unregister the region first.
- * Errors: -EEXIST, this process has a region with the chosen key; -ENOTSUP, FABEMU_TRAPS needs
- * Linux 5.14.
+ * another try succeeds. Without FABEMU_TRAPS such an access crashes this process. FABEMU_TRAPS
+ * costs a system call per access, and one per segment of longer transfers. A page may be unmapped
+ * at any time, except while a put, a get or an atomic accesses it in another thread. To exclude
+ * this, unregister the region first. Errors: -EEXIST, this process has a region with the chosen
+ * key; -ENOTSUP, FABEMU_TRAPS needs Linux 5.14.
  */
 FABEMU_API int fabemu_register(struct fabemu *fab, void *addr, size_t bytes, unsigned access,
                                uint64_t *key);
@@ -614,7 +615,7 @@ struct fabemu_trap {
     uint64_t count; /* traps of this process so far; 0: the other fields are not valid */
     uint32_t node;  /* of the peer */
     int status;     /* -EACCES, or -EFAULT because of a page: the peer's operation ends with it */
-    uint64_t key;   /* as the peer has named it; 0: a page was unmapped during a transfer */
+    uint64_t key;   /* the key that the peer named; 0: a page was unmapped during a transfer */
     uint64_t offset, bytes;
 };
 
@@ -794,8 +795,8 @@ struct fabemu_record {
  * Batches and atomics are executed in the order in which they were posted, see fabemu_atomic(). The
  * change of an element, of any type, is atomic only with respect to other atomics that name memory
  * of the same process. The region needs FABEMU_REMOTE_WRITE, or for atomics FABEMU_REMOTE_ATOMIC.
- * Its events count the batch as one write. Status: as fabemu_atomic(), of the first record that is
- * refused. The records before it were executed, and the records after it were not.
+ * Its events count the batch as one write. Status: as for fabemu_atomic(), for the first record
+ * that is refused. The records before it were executed, and the records after it were not.
  */
 FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
                              const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
@@ -804,13 +805,13 @@ FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
 
 /*
  * An event counts completions with status 0: of requests that name it (req->event), of peers'
- * writes to a region (fabemu_register_event()), and what the process adds with fabemu_event_add().
- * A request with req->after is *armed*: its call returns, and the adapter starts the operation when
- * that event has reached req->threshold, which may be at once. When the operation completes, its
- * own event counts that and may start further operations. So a chain of operations runs without a
- * thread of the application. The data of an armed operation is read when it starts. An armed
- * receive is posted to its queue when it starts; if the queue has closed by then, it ends with
- * -ECANCELED.
+ * writes to a region (fabemu_register_event()), and the numbers that the process adds with
+ * fabemu_event_add(). A request with req->after is *armed*: its call returns, and the adapter
+ * starts the operation when that event has reached req->threshold, which may be at once. When the
+ * operation completes, its own event counts that and may start further operations. So a chain of
+ * operations runs without a thread of the application. The data of an armed operation is read when
+ * it starts. An armed receive is posted to its queue when it starts; if the queue has closed by
+ * then, it ends with -ECANCELED.
  *
  * If a request fails, its event does not count it but fails with the request's status. All
  * operations that are armed on that event or wait for it fail, too. An event that was opened with
@@ -936,9 +937,9 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
 
 /**
  * fabemu_group_open - become a member of the group of all processes on @nodes that use this key.
- * Needs no messages between the members and does not wait for them: the first member that calls it
- * creates the group, and all join the same one. This member may start operations before the others
- * have joined, and may leave when its own operations are complete.
+ * The call needs no messages between the members and does not wait for them: the first member that
+ * calls it creates the group, and all join the same one. This member may start operations before
+ * the others have joined, and may leave when its own operations are complete.
  *
  * @key: chosen by the program, 1 to FABEMU_GROUP_KEY bytes without control characters. All members
  * call with the same key, nodes (in the same order) and window. A member that has left may use the
@@ -947,8 +948,8 @@ FABEMU_API int fabemu_group_join(struct fabemu *fab, uint32_t id, uint32_t membe
  * @wide: for operations of many segments (about 16 KB and more). The window of a group limits how
  * many bytes a member may send ahead of the others: 60 KB, or 480 KB if it is wide. With a wide
  * window, large operations are delayed less by members that have no core at the moment. Small
- * operations run better with a narrow window, because the switches' states for it stay in the
- * caches.
+ * operations run better with a narrow window, because the switches' states for a narrow window stay
+ * in the caches.
  * Errors: those of fabemu_group_create(). If the fabric refuses the group, each member gets the
  * same error once, even if its cause has gone in the meantime. -ENOSPC can also mean that only
  * narrow windows are left. -EPIPE, the group broke before this process joined it. -ENOTCONN, or
@@ -1119,8 +1120,8 @@ FABEMU_API bool fabemu_reducible(unsigned op, unsigned type);
  * chooses a range of these words for the group, and word FABEMU_WORDS + i of the group is then word
  * i of each member's range. By tests, members can find out the values of each other's words.
  *
- * The program stores with release order, for example by C11 atomics. Then what the member had
- * written to memory, and its puts that were complete before the store, are visible to a process
+ * The program stores with release order, for example by C11 atomics. Then the data that the member
+ * had written to memory, and its puts that were complete before the store, are visible to a process
  * whose test is true.
  */
 #define FABEMU_MEMORY_WORDS 4096
@@ -1135,9 +1136,9 @@ FABEMU_API int fabemu_words_alloc(struct fabemu *fab, size_t count, uint64_t **w
 FABEMU_API void fabemu_words_free(struct fabemu *fab, uint64_t *words, size_t count);
 
 /**
- * fabemu_group_memory - choose this member's range: @count words from @words on, which were
- * allocated. Before the first call, tests of words in memory are false at this member. @count 0:
- * use none. Each member may choose another part of its memory, and may choose again.
+ * fabemu_group_memory - choose this member's range: @count allocated words, beginning with @words.
+ * Before the first call, tests of words in memory are false at this member. @count 0: use none.
+ * Each member may choose another part of its memory, and may choose again.
  */
 FABEMU_API int fabemu_group_memory(struct fabemu_group *group, const uint64_t *words, size_t count);
 
@@ -1150,8 +1151,8 @@ FABEMU_API int fabemu_group_set(struct fabemu_group *group, uint32_t word, uint6
                                 struct fabemu_req *req);
 
 /**
- * fabemu_group_test - test whether @word has @value at all members. From FABEMU_WORDS on, it is a
- * word in memory; the test is false at a member whose range does not have it.
+ * fabemu_group_test - test whether @word has @value at all members. If @word is FABEMU_WORDS or
+ * higher, it is a word in memory, and the test is false at a member whose range does not have it.
  * @how: FABEMU_TEST_EQUAL or FABEMU_TEST_REACHED, and optionally FABEMU_TEST_UNTIL. With
  * FABEMU_TEST_UNTIL, the test ends when it is true, when the group breaks, or when fabemu_abort()
  * removes it from the network.

@@ -46,8 +46,8 @@ uint32_t switch_segments(uint32_t ports, const struct emu_profile *profile);
 size_t switch_bytes(uint32_t ports, const struct emu_profile *profile);
 
 /**
- * switch_has_links - return whether links can go down and no segment is lost for good, because lost
- * segments are sent again. Pure.
+ * switch_has_links - return whether links may go down: lost segments are sent again, so no segment
+ * is lost for good. Pure.
  */
 bool switch_has_links(const struct emu_profile *profile);
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
-/* if more lookups are needed and all tables are regular, the check goes by levels */
+/* if more lookups are needed and all tables are regular, the check uses the levels */
 #define LOOKUPS_MAX (UINT64_C(1) << 28)
 
 int check_fail(const struct check *c, const char *format, ...)
@@ -122,7 +122,7 @@ static int check_route(struct check *c, uint32_t s)
  * switch on the way up, and for a lower switch on the way down.
  */
 
-/* Does a port lead to a lower switch with @span nodes from @first on, or to node @first alone? */
+/* Does a port lead to a lower switch with the @span nodes from @first, or to node @first alone? */
 static bool leads_down(const struct topo_graph *graph, uint32_t s, uint32_t port, uint32_t first,
                        uint32_t span)
 {

@@ -13,8 +13,8 @@
  * candidate ports that the switches may choose.
  * - Multicasts, and results of reductions on their way down, follow collective trees. Every tree of
  * topo_tree_build() climbs from its members to its root and descends from there. So a segment that
- * came from a lower switch may leave by any other port, and a segment that came from a higher
- * switch only by a port to a lower switch.
+ * came from a lower switch may leave through any other port, and a segment that came from a higher
+ * switch only through a port to a lower switch.
  *
  * Contributions add no waits. Each ends at the next combine unit, where a state (the storage of one
  * operation) was reserved when the group was made. A result that cannot leave yet waits in that

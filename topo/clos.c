@@ -57,17 +57,17 @@ static uint32_t scan_list(const char **at, uint32_t *list)
 static const char *from_radix(struct clos *c, uint32_t radix, uint32_t levels, uint32_t over)
 {
     if (levels < 1 || levels > LEVELS_MAX)
-        return "levels is 1 to 8";
+        return "levels must be 1 to 8";
     if (radix < 2 || radix > TOPO_PORTS_WIDE)
-        return "radix is 2 to " TEXT(TOPO_PORTS_WIDE) ", the ports of a switch";
+        return "radix must be 2 to " TEXT(TOPO_PORTS_WIDE) ", the ports of a switch";
     if (over == 1 && radix % 2)
         return "radix must be even, because half of the ports lead up and half down; over=F gives "
                "F "
                "ports down for each port up";
     if (over < 1 || over >= radix || radix % (over + 1))
-        return "over=F needs a radix that F + 1 divides: F ports down to each one up";
+        return "over=F needs a radix that is a multiple of F + 1: F ports down for each port up";
     if (levels > 2 && radix % 2)
-        return "more than 2 levels need an even radix: half of the ports up, half down";
+        return "more than 2 levels need an even radix: half of the ports lead up and half down";
     c->levels = levels;
     for (uint32_t l = 0; l < levels; l++) {
         c->up[l] = l ? radix / 2 : radix / (over + 1);
@@ -115,9 +115,10 @@ static const char *clos_options(struct clos *c, const char *at)
     if (wrong)
         return wrong;
     if (!radix && ups != c->levels - 1)
-        return "up is a number for each level except the top, one number less than down";
+        return "up must have one number for each level except the top, one number less than down";
     if (cables && cables != c->levels - 1)
-        return "cables is a number for each level except the lowest, one number less than down";
+        return "cables must have one number for each level except the lowest, one number less than "
+               "down";
     memcpy(c->cables + 1, list, cables * sizeof list[0]);
     return NULL;
 }
@@ -131,7 +132,7 @@ static const char *clos_size(struct clos *c)
         uint32_t above = l + 1 < c->levels ? c->cables[l + 1] : 1;
 
         if (!c->down[l] || (l + 1 < c->levels && !c->up[l]) || !c->cables[l])
-            return "down, up and cables are at least 1";
+            return "down, up and cables must be at least 1";
         if (c->down[l] > TOPO_PORTS_WIDE || c->up[l] > TOPO_PORTS_WIDE - c->down[l])
             return "a switch has at most " TEXT(TOPO_PORTS_WIDE) " ports, down and up";
         if (c->down[l] % c->cables[l] || c->up[l] % above)

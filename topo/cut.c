@@ -456,10 +456,10 @@ static int cut_refuse(const struct topo_graph *graph, uint32_t hosts, char *erro
                       size_t error_bytes)
 {
     if (hosts > TOPO_HOSTS_MAX)
-        snprintf(error, error_bytes, "%u hosts are too many: a fabric can be on %d", hosts,
+        snprintf(error, error_bytes, "%u hosts are too many: a fabric can have at most %d", hosts,
                  TOPO_HOSTS_MAX);
     else if (!hosts)
-        snprintf(error, error_bytes, "no host is left to have a part of the network");
+        snprintf(error, error_bytes, "no host is left for the network");
     else
         snprintf(error, error_bytes, "%u hosts are too many for %u switch%s: each must have one",
                  hosts, graph->switches, graph->switches == 1 ? "" : "es");

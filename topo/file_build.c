@@ -192,7 +192,7 @@ static int devices_number(struct file *file, struct topo_size *size)
         if (file->levels && device->level == TOPO_NONE)
             return file_fail(file, device->line,
                              "\"%.*s\" has no level=N line before it; other "
-                             "switches have",
+                             "switches have one",
                              NAME(file, d));
     }
     if (topo_ports_fit(size->ports, file->error, file->error_bytes))
@@ -200,7 +200,7 @@ static int devices_number(struct file *file, struct topo_size *size)
     size->switches = count[DEVICE_SWITCH];
     size->nodes = count[DEVICE_NODE];
     if (!size->switches)
-        return file_fail(file, 0, "no Switch line: this is not what ibnetdiscover prints");
+        return file_fail(file, 0, "no Switch line: this is not the output of ibnetdiscover");
     if (size->nodes < 2)
         return file_fail(file, 0, "%u Ca line%s; a network has at least 2 nodes", size->nodes,
                          size->nodes == 1 ? "" : "s");

@@ -151,7 +151,7 @@ static void labels_name(struct topo_label *label, const struct file *file,
     }
 }
 
-/* Return the GUID in the file, or else that in an identity such as "H-0002c903000e0b72", or 0. */
+/* Return the GUID in the file, or else in an identity such as "H-0002c903000e0b72", or else 0. */
 static uint64_t guid_of(const struct device *device)
 {
     char text[17], *end;

@@ -349,7 +349,7 @@ static int scan_other(struct file *file, struct cursor *c)
 
     if (take(&word, "level=")) {
         if (!take_number(&word, &file->level) || file->level >= FILE_SWITCHES_MAX)
-            return file_fail(file, file->line, "level is a number from 0 to %d",
+            return file_fail(file, file->line, "level must be a number from 0 to %d",
                              FILE_SWITCHES_MAX - 1);
         return 0;
     }

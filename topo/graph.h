@@ -39,25 +39,26 @@ void topo_plug_cable(struct topo_graph *graph, uint32_t a, uint32_t a_port, uint
 
 /* Missing routes. */
 struct topo_gap {
-    uint64_t pairs; /* of a switch with nodes and a destination to which it has no route */
-    uint32_t src;   /* a node at the switch of the first pair */
-    uint32_t dst;   /* the destination of the first pair */
+    /* number of pairs of a switch with nodes and a destination to which the switch has no route */
+    uint64_t pairs;
+    uint32_t src; /* a node at the switch of the first pair */
+    uint32_t dst; /* the destination of the first pair */
 };
 
 /**
  * topo_route_graph - compute all routes from cables and levels. A route goes up, then down, and
- * goes down as soon as it can. The shortest of these routes are used, and every port with which one
- * begins is a candidate. Because a segment that has come down never goes up again, routes are free
- * of deadlock. Also sets levels, longest, and every switch's low and high.
+ * goes down as soon as it can. The shortest of these routes are used, and every port at which one
+ * of them begins is a candidate. Because a segment that has come down never goes up again, routes
+ * are free of deadlock. Also sets levels, longest, and every switch's low and high.
  * @gap: gets the missing routes.
  * Cost: switches x clusters x ports steps, and temporarily 8 bytes of memory for each pair of a
- * switch and a cluster (the nodes with the same switches). Errors: -ENOMEM; -E2BIG, more than
- * TOPO_ROUTES_MAX pairs or too irregular. On failure *why is a constant text.
+ * switch and a cluster (the nodes with the same switches). Errors: -ENOMEM; -E2BIG, there are more
+ * than TOPO_ROUTES_MAX pairs, or the network is too irregular. On failure *why is a constant text.
  * Source: Schroeder et al., Autonet (up-star, down-star routes).
  */
 int topo_route_graph(struct topo_graph *graph, struct topo_gap *gap, const char **why);
 
-/* Limit of the pairs of a switch and a cluster. */
+/* Limit of the number of pairs of a switch and a cluster. */
 #if EMU_PORT_WORDS == 1
 #define TOPO_ROUTES_MAX 67108864
 #else

@@ -30,7 +30,7 @@ static int kary_size(struct kary *tree, const char *args, const char **why)
         return -EINVAL;
     }
     if (k < 2 || n < 1) {
-        *why = "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)";
+        *why = "K must be at least 2, and N at least 1, as in kary:4,2 (16 nodes)";
         return -EINVAL;
     }
     if (k > (n == 1 ? TOPO_PORTS_WIDE : TOPO_PORTS_WIDE / 2)) {

@@ -5,8 +5,8 @@
  * Four guesses are compared. A guess gives each switch a *height*; of two switches of equal height,
  * the switch with the larger number counts as higher. Levels are then counted from the lowest
  * switches up, so that a cable never joins equal levels. The best guess leaves the fewest pairs
- * without a route. Of several such guesses, the best has the smallest sum of distances; of several
- * of these, the most candidate ports.
+ * without a route. If several guesses leave equally few, the best of these has the smallest sum of
+ * distances. If that is equal, too, the best one has the most candidate ports.
  *
  * 1. The height is the distance from switches with many nodes (leaves). A spine with a few nodes
  *    (often service nodes) does not count as a leaf.

@@ -46,7 +46,7 @@ const char *topo_show_cable(const struct topo_graph *graph, uint32_t sw, uint32_
     return text;
 }
 
-/* Find a device by name or identity among @count devices from @first on. */
+/* Find a device by name or identity among @count devices, beginning with @first. */
 static uint32_t find_label(const struct topo_graph *graph, uint32_t first, uint32_t count,
                            const char *name, size_t length)
 {

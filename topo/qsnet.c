@@ -25,7 +25,7 @@
 #define HALF  16 /* ports of a router in each of the two directions */
 #define STAGE 8  /* routers of a stage of a chassis */
 #define PAIR  2  /* links between a lower and an upper router of the same chassis */
-/* links of a chassis to nodes, and as many out of it; named as in the paper */
+/* a chassis has this many links to nodes, and as many out of it; the paper uses this name */
 #define M           128
 #define CHASSIS_MAX 128
 #define CARDS       8 /* routers with top switches that fit into one chassis */
@@ -54,7 +54,7 @@ struct qsnet {
     uint32_t switches;    /* switches per network */
 };
 
-/* One network under construction. The numbers are those of its first switch of each kind. */
+/* One network under construction. The numbers belong to its first switch of each kind. */
 struct rail {
     struct topo_graph *graph;
     const struct qsnet *q;
@@ -93,13 +93,13 @@ static const char *qsnet_wrong(const struct qsnet *q)
     if (q->nodes < 2 || q->nodes > M * CHASSIS_MAX)
         return WANT;
     if (q->links != 1 && q->links != 2 && q->links != 4)
-        return "links is 1, 2 or 4: a router's 16 links to nodes are shared out evenly";
+        return "links must be 1, 2 or 4: a router's 16 links to nodes are divided evenly";
     if (q->rails < 1 || q->rails > TOPO_NODE_LINKS_MAX || q->links * q->rails > TOPO_NODE_LINKS_MAX)
         return "a node has at most 4 links in all: links times rails";
     if (q->apart && q->links == 1)
-        return "apart is for several links into one network: say links=2 too";
+        return "apart needs several links into one network: add links=2";
     if (q->tops < 1 || q->tops > M)
-        return "tops is 1 to 128: 128 top switches give full bandwidth, 64 give half of it";
+        return "tops must be 1 to 128: 128 top switches give full bandwidth, 64 give half of it";
     if (q->nodes * q->links > M * CHASSIS_MAX)
         return "too large: nodes times links is at most 16384, 128 chassis of 128";
     return NULL;

@@ -19,8 +19,9 @@
 #define TOPO_SPEC_BYTES     256
 
 /*
- * Most ports of a switch: TOPO_PORTS_WIDE in fabemu-wide, the program for large switches, and
- * TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports can also contain combine units.
+ * Maximum number of ports of a switch: TOPO_PORTS_WIDE in fabemu-wide, the program for large
+ * switches, and TOPO_PORTS_MAX in this program (emu/util/ports.h). Sets of ports can also contain
+ * combine units.
  */
 #define TOPO_PORTS_WIDE 252
 #if EMU_PORT_WORDS == 1
@@ -68,7 +69,8 @@ struct topo_route {
     emu_ports *sets;     /* regular: by block; general: by set_of[]. Switches may share sets */
     /* general, by cluster: index of its set; with TOPO_PER_MEMBER, index of its first node's set */
     const uint16_t *set_of;
-    const uint32_t *where; /* general, by node: cluster << TOPO_MEMBER_BITS | index in it */
+    /* general, by node: cluster << TOPO_MEMBER_BITS | index in the cluster */
+    const uint32_t *where;
 };
 
 struct topo_switch {
@@ -153,7 +155,7 @@ struct topo_graph {
  * topo_parse - build the network that @spec names. `fabemu topo --help` lists all SPECs.
  * @spec: "kary:K,N", "qsnet:N..." or "clos:..."; or the name of a file in ibnetdiscover's format,
  * which contains a '/' or ends in .topo, .txt or .net.
- * @error: gets one line for the user on failure, which says what is wrong and what would be right.
+ * @error: on failure, gets one line for the user that explains the error and gives a correct form.
  * Generated networks are free of deadlock by construction. A network from a file is checked by
  * topo_check(). Errors: -EINVAL, the SPEC or the file is wrong; -ENOMEM; -E2BIG, too large; -EIO,
  * the file cannot be read; -EHOSTUNREACH, there are nodes without a route; -EDEADLK, segments could
@@ -290,8 +292,8 @@ static inline emu_ports topo_route_lookup(const struct topo_route *route, uint32
 }
 
 /*
- * Return the block of node first + @off. Shifts if the stride is a power of two, as most are: a
- * division makes a segment take 5 % longer through a switch on clock raw.
+ * Return the block of node first + @off. Most strides are a power of two and allow a shift. With a
+ * division, a segment takes 5 % longer through a switch on clock raw.
  */
 static inline uint32_t topo_route_block(const struct topo_route *route, uint32_t off)
 {
@@ -332,7 +334,7 @@ struct topo_checked {
  * arrive, whichever candidates are chosen. Segments must not be able to deadlock: the graph of the
  * waits between channels (directions of cables) must have no cycle; see check_waits.c. Otherwise
  * the error text names a cycle.
- * @what: gets what the check covered; may be NULL.
+ * @what: gets the extent of the check; may be NULL.
  * Cost: switches x nodes lookups and switches x clusters x ports steps: below 1 s for 16384 nodes.
  * If more than 2^28 lookups would be needed and all routes are regular, the check tests each set of
  * ports only once, because there is no cycle if all routes go up, then down.
@@ -392,8 +394,8 @@ struct topo_tree {
  * Then descend to the members. Cases that the paper leaves open: both ends of every edge are set
  * once; if a parent leads to no switch with all members below, the next parent is tried; among
  * equally loaded parents the parent at the lowest port is taken, so that the same input gives the
- * same tree. Of several links to the next switch or to the member, successive trees take different
- * ones. A member with several links uses one of them: topo_tree_link().
+ * same tree. If several links lead to the next switch or to the member, successive trees take
+ * different links. A member with several links uses one of them: topo_tree_link().
  * @members: distinct nodes, at least 2. @load: by switch, its number of trees: topo_tree_charge().
  * Errors: -EINVAL, a member is out of range or repeated; -EHOSTUNREACH, no switch has all members
  * below (in a damaged network); -ENOMEM.
@@ -465,8 +467,8 @@ static inline const struct topo_link *topo_first_link(const struct topo_graph *g
  * nodes than there are hosts, the first hosts get one each, and the others a switch without nodes.
  * The search ends when no exchange of two switches is an improvement. It is optimal for regular
  * trees and good for other networks. Cost: below 1 s for 4096 switches.
- * Errors: -EINVAL with one line in @error: there is no host, or there are more than TOPO_HOSTS_MAX
- * or than switches; -ENOMEM.
+ * Errors: -EINVAL with one line in @error: there is no host, or there are more hosts than
+ * TOPO_HOSTS_MAX or than switches; -ENOMEM.
  * Source: Kernighan and Lin, An efficient heuristic procedure for partitioning graphs.
  */
 int topo_cut(const struct topo_graph *graph, uint32_t hosts, const uint32_t *share,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * combiner.h - combine the contributions to a collective. A *contribution* is one process's
- * operand, or the combination of several operands. Used by a switch's combine unit and by an
- * adapter's link engine. The arithmetic is in combine.h.
+ * operand, or the combination of several operands. A switch's combine unit and an adapter's link
+ * engine use it. The arithmetic is in combine.h.
  *
  * The inputs of a combiner are ports of a switch, or positions in a tree of adapters. A set of
  * inputs is a set of bits. For each operation the combiner's owner stores which inputs have
@@ -29,7 +29,7 @@
 /**
  * emu_combiner_agrees - return whether both headers describe the same operation: all fields but
  * source and destination are equal. If the caller has added bits to the kinds, it must clear them
- * before. Pure.
+ * first. Pure.
  */
 static inline bool emu_combiner_agrees(const struct emu_hdr *a, const struct emu_hdr *b)
 {
@@ -46,7 +46,7 @@ struct emu_mismatch {
     struct emu_hdr first, other;
 };
 
-/* Record a mismatch, if it is the first of its group. Not called on the fast path. */
+/* Record a mismatch, if none of the group is recorded yet. Not called on the fast path. */
 static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct emu_hdr *first,
                                      const struct emu_hdr *other)
 {
@@ -55,13 +55,13 @@ static inline void emu_mismatch_note(struct emu_mismatch *mismatch, const struct
 }
 
 /**
- * emu_combiner_outs - return the outputs of the result, once the inputs @have, of all inputs @all,
- * have contributed. Returns 0 if contributions are missing.
- * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves by the
- * input that has not.
+ * emu_combiner_outs - return the outputs through which the result leaves, when the inputs @have, a
+ * subset of all inputs @all, have contributed. Returns 0 if contributions are missing.
+ * @kind: for EMU_REDUCE all inputs but one must have contributed, and the result leaves through the
+ * input that has not contributed.
  * @up: the input towards the root of the tree; 0: this is the root. For kinds other than EMU_REDUCE
- * the result leaves by @up, when all other inputs have contributed. At the root it leaves by
- * @everyone, when all inputs have contributed. Pure.
+ * the result leaves through @up, when all other inputs have contributed. At the root it leaves
+ * through @everyone, when all inputs have contributed. Pure.
  */
 static inline emu_ports emu_combiner_outs(uint8_t kind, emu_ports all, emu_ports have, emu_ports up,
                                           emu_ports everyone)
@@ -100,9 +100,9 @@ static inline uint32_t emu_combiner_own(struct emu_pool_cache *cache, uint32_t b
 typedef bool emu_payload_fn(struct emu_pool *pool, uint32_t buf);
 
 /**
- * emu_combiner_fold - combine the payload of @in into that of @acc, and drop the reference to @in
- * late. @acc must be writable (emu_combiner_own()). @hdr: header of the operation. @payload: if it
- * returns false for @acc or @in, nothing is combined. Thread: the cache's.
+ * emu_combiner_fold - combine the payload of @in into the payload of @acc, and drop the reference
+ * to @in late. @acc must be writable (emu_combiner_own()). @hdr: header of the operation. @payload:
+ * if it returns false for @acc or @in, nothing is combined. Thread: the cache's.
  */
 static inline __attribute__((always_inline)) void emu_combiner_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,
@@ -139,9 +139,9 @@ static inline uint32_t *emu_kept_at(struct emu_kept kept, uint32_t at)
 }
 
 /**
- * emu_kept_fold - combine the contributions of the inputs @have in their order. @have must not be
- * empty. Drops the references to all contributions, and returns a writable buffer with the result.
- * Thread: the cache's.
+ * emu_kept_fold - combine the contributions of the inputs @have, in the order of the inputs. @have
+ * must not be empty. Drops the references to all contributions, and returns a writable buffer with
+ * the result. Thread: the cache's.
  */
 static inline __attribute__((always_inline)) uint32_t emu_kept_fold(struct emu_pool_cache *cache,
                                                                     const struct emu_hdr *hdr,

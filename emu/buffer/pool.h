@@ -23,7 +23,7 @@
 #include "emu/packet/seg.h"
 
 #define EMU_POOL_CHAIN 64u
-#define EMU_POOL_LATE  64u /* most references that emu_pool_drop_late() collects */
+#define EMU_POOL_LATE  64u /* maximum number of references that emu_pool_drop_late() collects */
 
 /* A buffer. On cables without channels its header is unused: the descriptor has the header. */
 struct emu_buf {
@@ -34,8 +34,9 @@ struct emu_pool {
     /* Written once, at creation. */
     /* array of `bufs` elements; the kernel allocates a page at its first use */
     struct emu_buf *buf;
-    _Atomic uint16_t *refs;  /* by buffer: number of references beyond the first */
-    uint32_t *note;          /* by buffer: emu_pool_note(), while it is used */
+    _Atomic uint16_t *refs; /* by buffer: number of references beyond the first */
+    /* by buffer: its note (emu_pool_note()); valid while the buffer is used */
+    uint32_t *note;
     _Atomic uint32_t *chain; /* for the first buffer of a chain in the depot: the next chain */
     uint32_t bufs;
     bool alone; /* there is only one worker */
@@ -84,8 +85,8 @@ static inline struct emu_seg *emu_pool_payload(struct emu_pool *pool, uint32_t b
 }
 
 /*
- * Return a pointer to the note of a buffer: when its segment was posted. A copy of a buffer gets a
- * copy of the note.
+ * Return a pointer to the note of a buffer: the time at which its segment was posted. A copy of a
+ * buffer gets a copy of the note.
  */
 static inline uint32_t *emu_pool_note(struct emu_pool *pool, uint32_t buf)
 {
@@ -167,7 +168,7 @@ static inline bool emu_pool_drop_alone(struct emu_pool_cache *cache, uint32_t bu
     return true;
 }
 
-/** emu_pool_drop_lates - drop what emu_pool_drop_late() has collected, at the end of a step. */
+/** emu_pool_drop_lates - drop the references from emu_pool_drop_late(), at the end of a step. */
 static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 {
     while (cache->lates)
@@ -176,9 +177,9 @@ static inline void emu_pool_drop_lates(struct emu_pool_cache *cache)
 
 /**
  * emu_pool_drop_late - drop a reference at the end of this step at the latest. Only for buffers to
- * which only workers have references. A locked instruction waits for all earlier stores, 90 ns
- * after a payload was written. Therefore a step drops its references together, when most stores
- * have finished.
+ * which only workers have references. A locked instruction waits for all earlier stores, which
+ * takes 90 ns after a payload was written. Therefore a step drops its references together, when
+ * most stores have finished.
  */
 static inline void emu_pool_drop_late(struct emu_pool_cache *cache, uint32_t buf)
 {

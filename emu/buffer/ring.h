@@ -2,10 +2,10 @@
 /*
  * ring.h - a ring of descriptors with a single producer and a single consumer.
  *
- * A ring is one direction of a cable: for segments, or for the credits of the opposite direction.
- * Each slot has its own full flag, so the two sides share nothing but slots. Each side keeps its
- * index private. Moving a segment moves the one cache line of its slot. A ring of four slots is two
- * lines.
+ * A ring is one direction of a cable. It carries segments, or the credits of the opposite
+ * direction. Each slot has its own full flag, so the two sides share nothing but slots. Each side
+ * keeps its index private. Moving a segment moves the one cache line of its slot. A ring of four
+ * slots occupies two cache lines.
  *
  * Rejected: shared head and tail indexes. They would cost each side two more lines, which are
  * rarely in the cache, because a simulated switch is stepped only once in a while.
@@ -88,7 +88,7 @@ static inline size_t emu_slots_bytes(uint32_t slots, size_t slot_bytes)
  * NAME_bytes      - return the memory of a ring with @slots slots. Pure.
  * NAME_create     - make an empty ring with at least @slots slots (rounded up to a power of two).
  *                   Returns false if there is no memory. Thread: any, before the ends are in use.
- * NAME_destroy    - free a ring, by either of its ends. Both must be unused.
+ * NAME_destroy    - free a ring; the argument is either of its ends. Both must be unused.
  * NAME_rebase     - subtract @by_ps from all times. Thread: any, while both sides are stopped.
  * NAME_slot       - return the current slot of a side. Thread: that side.
  * NAME_next       - return the current slot of a side, and advance. Thread: that side.
@@ -229,7 +229,10 @@ static inline uint64_t emu_ring_credit_ps(const struct emu_ring_end *end)
     return stamp - 1 < EMU_RING_FULL - 1 ? stamp - 1 : EMU_NEVER;
 }
 
-/** emu_ring_grant - fused: return slot @at's credit, to arrive at @at_ps. Thread: consumer. */
+/**
+ * emu_ring_grant - fused: give the credit of slot @at back to the producer; it arrives at @at_ps.
+ * Thread: consumer.
+ */
 static inline void emu_ring_grant(const struct emu_ring_end *end, uint32_t at, uint64_t at_ps)
 {
     struct emu_entry *slot = &end->slot[at & end->mask];

@@ -45,7 +45,7 @@ static_assert(sizeof(struct block) <= FIRST, "the struct fits before the first p
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *current; /* block for the next piece; NULL: none. Protected by `lock` */
 
-/* Map @bytes, aligned to BLOCK_BYTES: map more, and unmap what is before and after the block. */
+/* Map @bytes, aligned to BLOCK_BYTES: map more, and unmap the parts before and after the block. */
 static struct block *block_map(size_t bytes)
 {
     char *at =

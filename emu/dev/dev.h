@@ -2,8 +2,8 @@
 /*
  * dev.h - a *device* (a switch, a link engine, a host link) is a step function, which a worker
  * calls when the device was signalled. A *worker* is a thread that steps its devices. Each
- * iteration of its loop is a *pass*; on clock virtual it has *windows* of simulated time instead
- * (worker/windows.h). The *manager* is the thread that controls the fabric.
+ * iteration of its loop is a *pass*; on clock virtual each iteration is a *window* of simulated
+ * time instead (worker/windows.h). The *manager* is the thread that controls the fabric.
  *
  * To signal a device, set two bits. The first is the bit of the port: of the receiving port if an
  * entry has arrived (DATA), or of the sending port if a credit has returned (CREDIT). The second is
@@ -47,18 +47,18 @@ typedef uint32_t (*emu_step_fn)(struct emu_dev *dev, uint64_t until_ps);
 
 /*
  * The memory that a step touches is prefetched some steps ahead, in stages, so that cache misses
- * overlap. Each stage reads only what the stage before has prefetched.
+ * overlap. Each stage reads only data that the previous stage has prefetched.
  */
 enum emu_fetch {
-    EMU_FETCH_SELF, /* the rest of the device, whose first line is already there */
+    EMU_FETCH_SELF, /* the device except its first line, which is already in the cache */
     EMU_FETCH_PORTS,
     EMU_FETCH_RINGS,   /* the rings to which these ports point */
-    EMU_FETCH_OUTPUTS, /* the ports by which the device will send, according to its input */
+    EMU_FETCH_OUTPUTS, /* the ports through which the device will send, according to its input */
     EMU_FETCH_ENDS,    /* the rings to which those ports point */
     EMU_FETCHES
 };
 
-/* Prefetches for stage @what. Returns @kept for the next stage. The first stage gets 0. */
+/* Prefetches for stage @what. The result is @kept of the next stage; the first stage gets 0. */
 typedef uint64_t (*emu_fetch_fn)(const struct emu_dev *dev, enum emu_fetch what, uint64_t kept);
 
 struct emu_dev {
@@ -110,7 +110,8 @@ struct emu_oversub {
 /* A thread that steps its devices. Unless a comment says otherwise, only it touches a field. */
 struct emu_worker {
     /* Set by other workers and by the manager; the worker takes them. */
-    alignas(EMU_LINE) _Atomic uint64_t *remote; /* bits of signalled devices, on own cache lines */
+    /* bits of signalled devices, on separate cache lines */
+    alignas(EMU_LINE) _Atomic uint64_t *remote;
     /* 1: the worker sleeps or is about to, so wake it after setting bits */
     _Atomic uint32_t asleep;
     _Atomic uint32_t stop; /* enum emu_worker_stop */
@@ -121,8 +122,8 @@ struct emu_worker {
     /* Owned by the worker. */
     alignas(EMU_LINE) struct emu_signals signalled; /* signals for the next pass or window */
     /*
-     * signals that this pass serves: on clock virtual those of the window before, else the same
-     * arrays as `signalled`
+     * signals that this pass serves: on clock virtual the signals of the previous window, else the
+     * same arrays as `signalled`
      */
     struct emu_signals taken;
     /* by device: ports whose credits step the device, emu_dev_wants() */
@@ -262,7 +263,10 @@ static inline void emu_dev_signal(struct emu_dev *dev, const struct emu_worker *
     emu_signal(dev->worker, dev->index, from, event, ports);
 }
 
-/** emu_dev_wake - clock virtual: step @dev by @at_ps. Thread: any, while workers are stopped. */
+/**
+ * emu_dev_wake - clock virtual: step @dev no later than at @at_ps. Thread: any, while workers are
+ * stopped.
+ */
 static inline void emu_dev_wake(struct emu_dev *dev, uint64_t at_ps)
 {
     uint64_t *due_ps = &dev->worker->due_ps[dev->index];
@@ -287,7 +291,7 @@ static inline void emu_dev_poll_within(struct emu_dev *dev, uint64_t max_sleep_p
 
 /**
  * emu_dev_expect - timed: note that @dev has sent something that arrives at @at_ps. On clock
- * virtual that must be after the current window, because otherwise results would depend on the
+ * virtual this time must be after the current window, because otherwise results would depend on the
  * order in which devices are stepped. emu_worker_window() checks it.
  */
 static inline void emu_dev_expect(struct emu_dev *dev, uint64_t at_ps)

@@ -43,8 +43,9 @@ struct emu_outbox {
     const struct emu_worker *to;
     struct emu_outbox *next;     /* next outbox for the same receiver */
     struct outbox_page *page[2]; /* by window % 2 */
-    uint32_t most;               /* most items of a page; 0: the pages are not allocated */
-    uint32_t wanted;             /* most items of all cables that were joined so far */
+    /* maximum number of items of a page; 0: the pages are not allocated */
+    uint32_t most;
+    uint32_t wanted; /* maximum number of items of all cables that were joined so far */
 
     /* Owned by the receiver: number of items on each page when it last read the page. */
     alignas(EMU_LINE) uint32_t took[2];

@@ -28,9 +28,9 @@ struct emu_peer;
 struct emu_worker;
 
 /*
- * Most items (entries and credits) per cable, direction and window. A cable that is busy with full
- * segments has less than one entry and less than one credit per window. If a page is full, the
- * sender writes to the ring itself.
+ * Maximum number of items (entries and credits) per cable, direction and window. A cable that is
+ * busy with full segments has less than one entry and less than one credit per window. If a page is
+ * full, the sender writes to the ring itself.
  */
 #define EMU_OUTBOX_CABLE 2u
 #define EMU_OUTBOX_ITEM  48u /* bytes; four items take three lines */
@@ -59,7 +59,9 @@ bool emu_outbox_entry(struct emu_worker *from, const struct emu_peer *to, struct
 bool emu_outbox_credit(struct emu_worker *from, const struct emu_peer *to, struct emu_credit *slot,
                        const struct emu_credit *credit);
 
-/** emu_outbox_begin - begin a window: receive the items of the last one. Thread: @worker's. */
+/**
+ * emu_outbox_begin - begin a window: receive the items of the previous window. Thread: @worker's.
+ */
 void emu_outbox_begin(struct emu_worker *worker);
 
 /** emu_outbox_settle - copy everything on the pages to the rings, because no window follows. */

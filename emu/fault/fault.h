@@ -30,7 +30,7 @@
 #include "emu/packet/rule.h"
 #include "emu/util/count.h"
 
-#define EMU_FAULT_DELAYED 16u /* most delayed entries of a cable; no further ones are delayed */
+#define EMU_FAULT_DELAYED 16u      /* a cable holds at most this many delayed entries */
 #define EMU_FAULT_UNIT    1000000u /* the rates below are per this number of entries */
 
 /* How many of EMU_FAULT_UNIT entries each fault hits. The sum is at most EMU_FAULT_UNIT. */
@@ -83,9 +83,10 @@ struct emu_faults {
     bool down;          /* the link is down: all entries are lost */
     uint32_t link_down; /* number of the fault that took the link down; 0: not logged */
     uint32_t rules;
-    struct emu_fault_armed *armed; /* `rules` elements; only the first that hits an entry applies */
-    struct emu_fault_log *log;     /* may be NULL: nothing is logged */
-    uint32_t name;                 /* number of this direction of the cable, used in the log */
+    /* `rules` elements; only the first rule that hits an entry applies */
+    struct emu_fault_armed *armed;
+    struct emu_fault_log *log; /* may be NULL: nothing is logged */
+    uint32_t name;             /* number of this direction of the cable, used in the log */
     /*
      * The cable has a checksum that finds every flipped bit, so damaged segments are dropped. This
      * holds for all cables without channels (retry/intake.h). On a cable with channels damaged

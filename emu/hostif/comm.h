@@ -6,9 +6,9 @@
  * Counting a message takes two additions in a cache line that four peers share. Counting a
  * collective takes up to three additions in one line. Collectives are timed so that reports can
  * show where time goes. Reading the clock costs about a hundredth of a short collective. So the
- * first EMU_COMM_TIMED of each kind and size in a group are timed, and then only one in
- * EMU_COMM_TIMED_EACH, which counts for that many. The choice depends only on the collective's
- * number, so all members of the group choose the same collectives.
+ * first EMU_COMM_TIMED collectives of each kind and size in a group are timed. Of the later ones
+ * only one in EMU_COMM_TIMED_EACH is timed, and its time counts for all of them. The choice depends
+ * only on the collective's number, so all members of the group choose the same collectives.
  *
  * Some timed collectives are also recorded one by one in a ring (emu/hostif/finished.h). By
  * comparing the members' records, a report shows which member arrived last. The first
@@ -58,7 +58,7 @@ struct emu_comm_peer {
 struct emu_comm_trap {
     uint32_t from;    /* the peer's node */
     uint32_t error;   /* the errno value that the peer gets */
-    uint64_t address; /* as the peer has named it */
+    uint64_t address; /* the address that the peer sent */
     uint64_t bytes;
 };
 
@@ -66,7 +66,8 @@ struct emu_comm_shared {
     struct emu_comm_cell cell[EMU_COMM_WHERES][EMU_COMM_KINDS][EMU_COMM_SIZES];
     _Atomic uint64_t translated; /* accesses of peers to mapped memory */
     _Atomic uint64_t traps;      /* accesses to other memory */
-    _Atomic uint64_t trap_peer;  /* of the last trap: .from, and above it .error */
+    /* of the last trap: .from in the lower half, .error in the upper half */
+    _Atomic uint64_t trap_peer;
     _Atomic uint64_t trap_address, trap_bytes;
 };
 
@@ -89,7 +90,9 @@ static inline uint64_t emu_comm_size_most(uint32_t size)
 struct emu_comm_draw {
     bool timed;
     uint8_t weight_bits; /* if timed, it counts for 2^weight_bits collectives */
-    /* it is recorded, as one in 2^report_bits; EMU_COMM_UNREPORTED: it is not recorded */
+    /*
+     * if it is recorded, it stands for 2^report_bits collectives; EMU_COMM_UNREPORTED: not recorded
+     */
     uint8_t report_bits;
 };
 
@@ -108,7 +111,7 @@ static inline struct emu_comm_draw emu_comm_draw(uint32_t number)
                                                      : (uint8_t)report_bits};
 }
 
-/** emu_comm_trapped - count a trap, which is the last one now. Thread: as emu_comm_called(). */
+/** emu_comm_trapped - count a trap, and store it as the last one. Thread: as emu_comm_called(). */
 static inline void emu_comm_trapped(struct emu_comm_shared *to, const struct emu_comm_trap *trap)
 {
     atomic_store_explicit(&to->trap_peer, trap->from | (uint64_t)trap->error << 32,
@@ -118,7 +121,9 @@ static inline void emu_comm_trapped(struct emu_comm_shared *to, const struct emu
     emu_count(&to->traps, 1);
 }
 
-/** emu_comm_trap - return the last trap. Its fields may be of two traps. Thread: any. */
+/**
+ * emu_comm_trap - return the last trap. Its fields may come from two different traps. Thread: any.
+ */
 static inline struct emu_comm_trap emu_comm_trap(const struct emu_comm_shared *from)
 {
     uint64_t peer = emu_count_read(&from->trap_peer);

@@ -39,14 +39,14 @@
  * Slots of each ring; a power of two. A ring is larger than a core's private caches. So when the
  * reader reads a line, the writer's core has already evicted it to the shared cache. Reading it
  * there takes a third of the time of reading it in the other core's cache (12 ns a segment instead
- * of 31 to 41). With 1024 slots, 1 MB broadcasts took 1.3 times as long, and messages of 1 MB 1.13
- * times.
+ * of 31 to 41). With 1024 slots, broadcasts of 1 MB took 1.3 times as long, and messages of 1 MB
+ * took 1.13 times as long.
  */
 #define EMU_HOSTIF_SLOTS 4096
 /*
  * A writer that has reached this slot and finds its ring empty continues at the first slot.
  * Otherwise light traffic would use all slots in turn, with a page fault in both processes for each
- * 16 segments (2 us in one, 1 us in the other).
+ * 16 segments (2 us in one process, 1 us in the other).
  */
 #define EMU_HOSTIF_WRAP 1024u
 
@@ -87,7 +87,7 @@ static inline void emu_seg_prefetch(const struct emu_seg *seg, bool write)
 
 /*
  * Prefetch the slot EMU_HOSTIF_AHEAD after @index, because most slots are in another core's cache.
- * Slots from @end on still belong to the peer and are not prefetched.
+ * Slot @end and later slots still belong to the peer and are not prefetched.
  */
 static inline void emu_hostif_prefetch(const struct emu_hostif_slot *ring, uint32_t index,
                                        uint32_t end, bool write)
@@ -171,7 +171,7 @@ struct emu_hostif_shared {
     _Atomic uint64_t watched_bytes;  /* 1 + least size of recorded messages; 0: none are recorded */
     /* Written about once a second by the manager, the thread that controls the fabric. */
     _Atomic uint64_t starved_ns; /* how long the host's threads had no core: fabric_starved() */
-    _Atomic uint64_t counted_ns; /* emu_now_ns() of the last update; 0: this is not counted */
+    _Atomic uint64_t counted_ns; /* emu_now_ns() of the last update; 0: starved_ns is not counted */
 
     struct emu_simtime sim; /* clock virtual */
 
@@ -179,8 +179,8 @@ struct emu_hostif_shared {
 
     /*
      * Written by the adapter: the finished collectives that emu_comm_draw() selects. The fabric
-     * reads the count once a second. The count is in the first page, which is in use anyway. With
-     * the count in a page of its own, 256 nodes took 1 ms more.
+     * reads the count once a second. The count is in the first page, which is in use anyway. In a
+     * page of its own the count would cost 1 ms for 256 nodes.
      */
     struct emu_finished_shared drawn;
 
@@ -243,7 +243,7 @@ static inline void emu_hostif_sent(struct emu_hostif_shared *shared, uint32_t no
     emu_count(&peer->bytes, bytes);
 }
 
-/* Descriptors that a process gets when it attaches. It may close a memory once it has mapped it. */
+/* Descriptors that a process gets when it attaches. It may close a memory after mapping it. */
 struct emu_hostif_fds {
     int memory;    /* the region */
     int bell;      /* eventfd that wakes the worker; -1: the worker never sleeps */
@@ -310,8 +310,9 @@ int emu_hostif_nic_open(struct emu_hostif_nic *nic, const struct emu_hostif_fds 
 void emu_hostif_nic_close(struct emu_hostif_nic *nic); /* unmaps it and closes the bell */
 
 /**
- * emu_hostif_nic_leave - stop reading the shared multicast buffer. Segments in it are dropped when
- * they are next to be read. Call before asking the fabric to detach, which then reuses the buffer.
+ * emu_hostif_nic_leave - stop reading the shared multicast buffer. A segment in it is dropped when
+ * it would be read next. Call this before asking the fabric to detach the process, because the
+ * fabric then reuses the buffer.
  */
 void emu_hostif_nic_leave(struct emu_hostif_nic *nic);
 
@@ -379,7 +380,7 @@ static inline uint32_t emu_hostif_nic_endings(const struct emu_hostif_nic *nic)
 }
 
 #define EMU_STARVED_SHARE   32u /* 1/32 of the time counts as silence even without a core */
-#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* the manager had no core if this late */
+#define EMU_STARVED_LATE_NS UINT64_C(2000000000) /* a manager that is this late had no core */
 
 /**
  * emu_starved_ns - return the part of a period of @since_ns that does not count for bounds on
@@ -497,9 +498,9 @@ void emu_hostif_nic_sleep(struct emu_hostif_shared *shared, uint32_t seen_down_t
                           uint64_t timeout_ns);
 
 /**
- * emu_hostif_nic_stand_by - wait until emu_hostif_nic_hand_over(), and then a segment, or for
- * @timeout_ns. Returns whether the thread was woken; sometimes true without a reason. Thread: one
- * at a time.
+ * emu_hostif_nic_stand_by - wait for a call of emu_hostif_nic_hand_over() and then for a segment,
+ * but at most for @timeout_ns. Returns whether the thread was woken; this may be true without a
+ * reason. Thread: one at a time.
  */
 bool emu_hostif_nic_stand_by(struct emu_hostif_shared *shared, uint64_t timeout_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pending.c - write, read and check the block that says what a process waits for. */
+/* pending.c - write, read and check the block of pending operations (pending.h). */
 #include "emu/hostif/pending.h"
 
 #include <string.h>

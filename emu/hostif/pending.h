@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.h - a block in the host interface's memory that says what a process waits for.
+ * pending.h - a block in the host interface's memory that describes the operations for which a
+ * process waits.
  *
  * The process's library writes the block about once a second from its other data, never per segment
- * (nic/host/progress/pending.c). Each such time it takes a *sample*. The fabric copies and checks
- * the block: invalid values become "unknown". A process can lie here about itself and others; the
- * only effect is a misleading line in a report.
+ * (nic/host/progress/pending.c). Each such update is a *sample*. The fabric copies and checks the
+ * block: invalid values become "unknown". A process can lie here about itself and others; the only
+ * effect is a misleading line in a report.
  *
  * A sequence lock protects the block. The writer makes `sequence` odd, writes the words, and makes
  * it even again. If a reader finds the same even number before and after it copies the words, the
@@ -91,14 +92,14 @@ struct emu_pending_mismatch {
 #define EMU_PENDING_INTERNAL (UINT64_C(1) << 31) /* in tags of messages of Open MPI's collectives */
 
 struct emu_pending {
-    uint64_t written_ns;           /* when the block was last written; 0: never */
-    uint64_t quiet_ns;             /* since when no operation has begun, progressed or completed */
-    uint32_t waits;                /* 1: the program polls for completions and finds none */
-    uint32_t groups;               /* number of entries in group[] */
-    uint32_t more;                 /* 1: further groups did not fit */
-    uint32_t unexpected;           /* number of received messages that no receive has matched,
-                                      without those of EMU_PENDING_INTERNAL if there are others */
-    struct emu_pending_op send;    /* the oldest send, put, get or atomic */
+    uint64_t written_ns;        /* when the block was last written; 0: never */
+    uint64_t quiet_ns;          /* since when no operation has begun, progressed or completed */
+    uint32_t waits;             /* 1: the program polls for completions and finds none */
+    uint32_t groups;            /* number of entries in group[] */
+    uint32_t more;              /* 1: further groups did not fit */
+    uint32_t unexpected;        /* number of received messages that match no receive; messages with
+                                      EMU_PENDING_INTERNAL count only if there are no others */
+    struct emu_pending_op send; /* the oldest send, put, get or atomic */
     struct emu_pending_op receive; /* the oldest receive */
     struct emu_pending_op early;   /* the oldest message that `unexpected` counts */
     struct emu_pending_mismatch mismatch;

@@ -21,7 +21,7 @@
 #include "emu/util/spawn.h"
 #include "emu/util/wait.h"
 
-/* most bursts of frames received from a port at a time */
+/* maximum number of bursts of frames received from a port at a time */
 #define BARRIER_BURSTS     4u
 #define BARRIER_KEEP_NS    UINT64_C(20000000)  /* longest sleep of the keeper thread */
 #define BARRIER_POLL_NS    UINT64_C(100000)    /* polling interval of a port without wake_fd */
@@ -55,7 +55,7 @@ struct barrier_peer {
     uint64_t incarnation; /* number of the session's connection; 0: not connected yet */
     /* for how long the host has refused the handshake, or its command has failed */
     uint64_t refused_ns;
-    size_t most_bytes; /* most bytes of `in`: records of two supersteps */
+    size_t most_bytes; /* maximum number of bytes of `in`: records of two supersteps */
     struct byte_array in;
     size_t taken;            /* number of bytes of `in` that a sync has read */
     struct byte_array given; /* the peer's bytes for all hosts in the last superstep */

@@ -63,9 +63,9 @@ struct emu_barrier_config {
     uint32_t peers;
     bool oversubscribed; /* there are more busy threads than cores, so a wait does not spin */
     /*
-     * Most bytes that another host may send in two supersteps over its first session, not counting
-     * cable records (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES. Its other sessions carry
-     * only cable records and the ends of supersteps.
+     * Maximum number of bytes that another host may send in two supersteps over its first session,
+     * not counting cable records (emu_barrier_expect()); 0: EMU_BARRIER_MOST_BYTES. Its other
+     * sessions carry only cable records and the ends of supersteps.
      */
     size_t most_bytes;
     /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * control.h - a *control channel*, which connects a local socket to a socket on another host. It
- * sends the bytes that it reads from the socket in CONTROL records, and writes the bytes of
+ * reads bytes from the socket and sends them in CONTROL records, and it writes the bytes of
  * received records to the socket.
  *
  * If the socket does not accept received bytes at once, a host buffers up to EMU_HOSTLINK_WINDOW of
@@ -24,7 +24,7 @@ struct hostlink_control {
 
     /* Sending. */
     uint8_t out[EMU_HOSTLINK_CONTROL_BYTES];
-    uint32_t out_most;  /* most bytes in a record of this session */
+    uint32_t out_most;  /* maximum number of bytes in a record of this session */
     uint32_t out_bytes; /* bytes in `out`: read from the socket, not yet sent */
     uint32_t in_flight; /* bytes sent that the remote host has not reported in CONTROL_TAKEN */
     bool out_end;       /* the socket has reached its end of file */

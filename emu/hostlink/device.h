@@ -16,7 +16,7 @@
 #include "emu/packet/packet.h"
 #include "emu/util/now.h"
 
-#define HOSTLINK_ALL_MAX 4096u /* most cables of a host link */
+#define HOSTLINK_ALL_MAX 4096u /* maximum number of cables of a host link */
 
 /* Number of words in a bit set of @count numbers. */
 #define HOSTLINK_WORDS(count) (((count) + 63u) / 64u)
@@ -29,9 +29,11 @@ struct hostlink_cable {
     uint32_t number; /* index among the peer's cables */
     /* index among all cables of the host link; modulo 64, the number of its event bit */
     uint32_t index;
-    uint32_t slots;   /* most entries in flight per direction; 0: the cable is not joined */
+    /* maximum number of entries in flight per direction; 0: the cable is not joined */
+    uint32_t slots;
     uint32_t credits; /* without channels: credits of our switch */
-    uint32_t depth;   /* most entries queued here until our switch has credits; 0 with channels */
+    /* maximum number of entries queued here until our switch has credits; 0 with channels */
+    uint32_t depth;
     bool channels;
     struct emu_replay *replay; /* link-level retry to our switch; NULL: off */
     const struct emu_profile *profile;

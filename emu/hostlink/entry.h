@@ -158,8 +158,8 @@ static inline uint32_t hostlink_entry_parse(const uint8_t *from, uint32_t bytes,
 }
 
 /*
- * For cables without channels: returns whether there is a payload if the header requires one, and
- * whether it has the length in the header.
+ * For cables without channels: returns whether the payload is right, which means that it is present
+ * if the header requires one, and has the length that the header gives.
  */
 static inline bool hostlink_payload_is_sane(const struct emu_hostlink_record *record, bool inside)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hostlink.c - the device: receives and sends frames, and computes how long it may sleep. "Our
- * switches" are those on this host. device.h lists the other parts of the host link.
+ * switches" are the switches on this host. device.h lists the other parts of the host link.
  */
 #include "emu/hostlink/device.h"
 
@@ -12,7 +12,7 @@
 #include "emu/util/alloc.h"
 #include "emu/util/wait.h"
 
-#define LINK_BURSTS 4u /* most bursts of frames received per step */
+#define LINK_BURSTS 4u /* maximum number of bursts of frames received per step */
 /* a port without wake_fd is polled continuously for this long after a frame */
 #define LINK_NEAR_NS 1000000u
 #define LINK_POLL_NS 100000u /* polling interval of an idle port without wake_fd */

@@ -12,7 +12,7 @@
 
 #include "emu/retry/replay.h"
 
-#define PEER_BURST 256u /* most entries sent per step */
+#define PEER_BURST 256u /* maximum number of entries sent per step */
 /* a step that sends at least this many entries keeps its last frame open for the next step */
 #define PEER_STREAM   8u
 #define PEER_CLOCK_NS 50000000u /* interval of CLOCK records while entries flow */

@@ -245,8 +245,9 @@ uint64_t emu_virtual_bufs(const struct emu_virtual *link)
 }
 
 /*
- * Return the most bytes that the other host may send for a cable in two supersteps (barrier.h; a
- * superstep is one window): in each of them at most one entry and one credit per slot of the ring.
+ * Return how many bytes the other host may send for a cable in two supersteps (barrier.h; a
+ * superstep is one window). In each superstep it sends at most one entry and one credit per slot of
+ * the ring.
  */
 static size_t cable_bytes(const struct virtual_cable *cable)
 {

@@ -4,12 +4,12 @@
  *
  * As with hostlink.h, a cable to another host is a local cable on each host, between the switch or
  * link engine and a device that represents the remote end. But here the device does nothing in its
- * steps. When all workers of a host have finished a window (emu/worker/windows.h), all segments,
- * replies and credits that they have put on these cables, each with its simulated time, are sent to
- * the other hosts in one superstep (barrier.h). The time of this host's next event is sent, too.
+ * steps. When all workers of a host have finished a window (emu/worker/windows.h), the host sends
+ * all segments, replies and credits that they have put on these cables, each with its simulated
+ * time, to the other hosts in one superstep (barrier.h). It also sends the time of its next event.
  *
  * All of these are due after the end of that window (lookahead: windows.h). Therefore they are in
- * the receiver's rings before the window begins in which they are due. The results are as if both
+ * the receiver's rings before the window in which they are due begins. The results are as if both
  * ends were on one host, because entries keep their order and times, and the rings have the same
  * length.
  *

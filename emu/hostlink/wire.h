@@ -19,8 +19,8 @@ enum emu_hostlink_kind {
     EMU_HOSTLINK_ENTRY = 1, /* a segment or reply: its header, and its payload if it has one */
     EMU_HOSTLINK_CREDITS,   /* credits of a cable, which return to the sender */
     EMU_HOSTLINK_TAKEN,     /* how many entries of a cable have left the receiver's ring */
-    /* sent before READY: number of segments of a channel that the sender of this record received
-       before the session went down, if its switch has not returned their credits yet */
+    /* sent before READY: number of a channel's segments that were received before the session went
+       down, and whose credits the switch has not returned yet */
     EMU_HOSTLINK_OLD,
     EMU_HOSTLINK_READY, /* the sender of the record has reset its counts, and can receive entries */
     EMU_HOSTLINK_CONTROL,       /* bytes of the control channel, in order; 0 bytes: end of file */
@@ -83,7 +83,7 @@ enum emu_step {
 #define EMU_HOSTLINK_HEAD_BYTES    8u
 #define EMU_HOSTLINK_COUNT_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 8u)  /* a record with a count */
 #define EMU_HOSTLINK_ENTRY_BYTES   (EMU_HOSTLINK_HEAD_BYTES + 32u) /* an entry without a payload */
-#define EMU_HOSTLINK_CONTROL_BYTES 1024u /* most payload bytes of CONTROL and STEP */
+#define EMU_HOSTLINK_CONTROL_BYTES 1024u /* maximum number of payload bytes of CONTROL and STEP */
 #define EMU_HOSTLINK_RECORD_BYTES  (EMU_HOSTLINK_HEAD_BYTES + EMU_HOSTLINK_CONTROL_BYTES)
 #define EMU_HOSTLINK_ENTRY_MOST    (EMU_HOSTLINK_ENTRY_BYTES + EMU_HDR_BYTES + EMU_PAYLOAD_BYTES)
 

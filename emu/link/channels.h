@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * channels.h - a cable with virtual channels (emu/packet/packet.h): its rings, departures and
- * credits. Which buffer slots of the receiver are free is counted elsewhere (emu/packet/vc.h).
+ * credits. The free buffer slots of the receiver are counted elsewhere (emu/packet/vc.h).
  */
 #ifndef EMU_LINK_CHANNELS_H
 #define EMU_LINK_CHANNELS_H

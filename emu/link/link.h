@@ -3,10 +3,11 @@
  * link.h - one direction of a cable: segments go from a sender to a receiver, credits come back.
  *
  * The sender (emu_tx) spends one credit per segment. The receiver (emu_rx) returns the credit when
- * its buffer policy allows. A *local* link is a pair of rings between two devices of this process.
- * A *hostif* link connects a switch port to an application's process (hostif/fabric/fabric.h);
- * while no process is attached, segments sent there are dropped and counted. "raw:" means that a
- * comment is about clock raw only, "timed:" that it is about timed clocks only (emu/util/clock.h).
+ * its buffer policy allows it. A *local* link is a pair of rings between two devices of this
+ * process. A *hostif* link connects a switch port to an application's process
+ * (hostif/fabric/fabric.h); while no process is attached, segments sent there are dropped and
+ * counted. "raw:" means that a comment is about clock raw only, "timed:" that it is about timed
+ * clocks only (emu/util/clock.h).
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H
@@ -143,22 +144,22 @@ struct emu_slow {
 void emu_slow_set(struct emu_slow *slow, const struct emu_profile *own, uint32_t factor);
 
 /**
- * emu_tx_slow - timed: from the next segment on, a byte takes @factor / 1000 times the profile's
- * time, rounded up to whole ps. 1000 restores the profile.
+ * emu_tx_slow - timed: beginning with the next segment, a byte takes @factor / 1000 times the
+ * profile's time, rounded up to whole ps. 1000 restores the profile.
  * @slow: zeroed by the caller; must outlive the sender.
  * Thread: any, while the device is stopped.
  */
 void emu_tx_slow(struct emu_tx *tx, struct emu_slow *slow, uint32_t factor);
 
 /**
- * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes. A segment's head is
- * delayed as much, because the next device forwards at the profile's rate, and would otherwise run
- * out of bytes before the last one arrives.
+ * emu_tx_late_ps - timed: by how much a slow wire delays the last of @bytes bytes. A segment's head
+ * is delayed by the same time, because the next device forwards at the profile's rate, and would
+ * otherwise run out of bytes before the last one arrives.
  */
 uint64_t emu_tx_late_ps(const struct emu_tx *tx, uint64_t bytes);
 
 /**
- * emu_tx_stick - stop sending (@stuck), or allow it again from @at_ps on (raw: 0).
+ * emu_tx_stick - stop sending (@stuck), or allow it again, beginning at @at_ps (raw: 0).
  * Thread: any, while the device is stopped.
  */
 void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps);
@@ -365,7 +366,10 @@ static inline void emu_tx_show(struct emu_tx *tx, uint64_t time_ps)
     emu_ring_show(emu_ring_next(&tx->data), time_ps);
 }
 
-/** emu_tx_sent - raw: count @count segments that the caller sent by @data, its copy of tx->data. */
+/**
+ * emu_tx_sent - raw: count @count segments that the caller sent through @data, its copy of
+ * tx->data.
+ */
 static inline void emu_tx_sent(struct emu_tx *tx, const struct emu_ring_end *data, uint32_t count)
 {
     tx->data = *data;
@@ -471,9 +475,9 @@ static inline bool emu_tx_next_credit(struct emu_tx *tx)
 }
 
 /**
- * emu_tx_earliest_ps - timed: return the earliest time from @ready_ps on at which a segment may
- * leave, because the wire is free and a credit has arrived. Returns EMU_NEVER if no credit is here
- * or on its way. The device then gets EMU_EVENT_CREDIT when one is sent.
+ * emu_tx_earliest_ps - timed: return the earliest time, not before @ready_ps, at which a segment
+ * may leave: the wire is free and a credit has arrived. Returns EMU_NEVER if no credit is here or
+ * on its way. The device then gets EMU_EVENT_CREDIT when one is sent.
  *
  * Credits are taken one batch at a time, when none is left, so that a segment leaves no earlier
  * than its own credit arrives. A credit that is still on its way may be taken early, because

@@ -54,7 +54,9 @@ enum emu_crc32_variant {
 /** emu_crc32_has - return whether this processor supports a variant. Pure. */
 bool emu_crc32_has(enum emu_crc32_variant way);
 
-/** emu_crc32_by, emu_crc32_pieces_by - compute it by a variant that the processor has. Pure. */
+/**
+ * emu_crc32_by, emu_crc32_pieces_by - compute a CRC-32 by a variant that the processor has. Pure.
+ */
 uint32_t emu_crc32_by(enum emu_crc32_variant way, uint32_t crc, const void *data, size_t bytes);
 uint32_t emu_crc32_pieces_by(enum emu_crc32_variant way, uint32_t crc, const void *const piece[],
                              size_t pieces);

@@ -7,7 +7,7 @@
  * header of 4 bytes. After the payload, the last segment has another 8 bytes: a CRC-32 of the
  * payload, and the packet's id. Each header includes a CRC-16, which each switch computes again
  * because it changes the virtual channel.
- * Source: QsNet III §IV-B. The paper gives the fields; their widths and order are ours.
+ * Source: QsNet III §IV-B. The paper gives the fields, but neither their widths nor their order.
  *
  * On a cable between two devices a segment is an entry of a ring (ring.h) whose header is a struct
  * emu_packet_hdr. The cable has virtual channels (here: channels) and follows these rules:

@@ -526,7 +526,7 @@ uint32_t emu_profile_credits(const struct emu_profile *profile)
 
 #define LINKS_AHEAD 16u /* a reply may wait for this many links whose channels are all full */
 
-/* On clock raw a credit comes back after an iteration of the worker's loop: more are needed. */
+/* On clock raw a credit takes an iteration of the worker's loop, so more credits are needed. */
 static void profile_raw_credits(struct emu_profile *raw)
 {
     const struct buffers *at = &buffers[raw->buffers];

@@ -19,7 +19,7 @@
 #define EMU_UNITS_MAX      16  /* most combine units of a switch */
 #define EMU_TREE_WIDTH_MAX 16
 #define EMU_TREES_MAX      8             /* most trees of switches for the broadcasts of a group */
-#define EMU_PATIENCE_PS    100000000000u /* 100 ms: a thread of the host may be delayed by this */
+#define EMU_PATIENCE_PS    100000000000u /* 100 ms: a thread of the host may be delayed this long */
 
 /* Values that only --bound can set: no time-out of replies (28 h), and endless retries. */
 #define EMU_REPLY_NEVER_PS  UINT64_C(100000000000000000)
@@ -287,8 +287,8 @@ int emu_profile_set_all(struct emu_profile *profile, const char *const *assignme
 
 /**
  * emu_profile_idle - if an assignment "name=value" has no effect in this profile on this clock,
- * return where the field has an effect ("transport=acknowledged"). Returns NULL if it has an
- * effect, or if there is no such field. Pure.
+ * return the setting with which the field has an effect ("transport=acknowledged"). Returns NULL if
+ * it has an effect, or if there is no such field. Pure.
  */
 const char *emu_profile_idle(const struct emu_profile *profile, enum emu_clock_mode mode,
                              const char *assignment);

@@ -9,8 +9,9 @@
  * smoothed mean plus four times their mean deviation. When a reply does not come in time, the
  * time-out is doubled until the next round trip is measured. Round trips of retransmitted packets
  * are not measured, since the reply may belong to any of the transmissions (Karn). A transmission
- * that follows a time-out of the same packet waits twice as long as the one before. Transmissions
- * that were answered do not count, because an answer shows that the network did not lose them.
+ * that follows a time-out of the same packet waits twice as long as the previous transmission.
+ * Transmissions that were answered do not count, because an answer shows that the network did not
+ * lose them.
  *
  * If the time-out is too short, a packet arrives twice, which the receiver detects. If the time-out
  * is too long, packets that must follow a lost packet in order wait until it expires.
@@ -30,7 +31,7 @@ struct emu_rto {
     uint64_t most_ps;   /* the profile's time-out; equal to least_ps if the time-out is constant */
     uint64_t first_ps;  /* current time-out of a packet's first transmission */
     uint64_t mean_ps;   /* smoothed round trip: a new sample has a weight of 1/8 */
-    uint64_t spread_ps; /* smoothed deviation from it: a new sample has a weight of 1/4 */
+    uint64_t spread_ps; /* smoothed deviation from mean_ps: a new sample has a weight of 1/4 */
     uint64_t samples;
 };
 

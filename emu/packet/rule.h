@@ -61,8 +61,8 @@ static inline bool emu_fault_aim_is_any(const struct emu_fault_aim *aim)
 
 /**
  * emu_fault_aimed - return whether @aim matches an entry of type @packet. @hdr: header of the
- * segment in the entry. NULL: the entry has no segment, and only an aim at any segment matches it.
- * Pure.
+ * segment in the entry. NULL: the entry has no segment, and @aim matches it only if @aim matches
+ * every segment. Pure.
  */
 static inline bool emu_fault_aimed(const struct emu_fault_aim *aim, enum emu_fault_packet packet,
                                    const struct emu_hdr *hdr)
@@ -97,7 +97,7 @@ enum emu_fault_what {
 
 struct emu_fault_rule {
     enum emu_fault_what what;
-    uint32_t rate; /* share of the matching entries that are hit, as a part of EMU_FAULT_ONE */
+    uint32_t rate; /* share of the matching entries that are hit; EMU_FAULT_ONE: all of them */
     struct emu_fault_aim aim;
     uint64_t nth;              /* hit only the nth matching entry, counted from 1; 0: all */
     uint64_t most;             /* hit at most this many entries; 0: no limit */

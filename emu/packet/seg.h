@@ -59,7 +59,7 @@ enum emu_kind {
     EMU_MULTICAST, /* dst is a group: copied to all ports of its tree except the input */
     /*
      * dst is a group: the contributions from all ports of its tree except one are combined, and the
-     * result leaves by that one
+     * result leaves through that port
      */
     EMU_REDUCE,
     EMU_ALLREDUCE, /* dst is a group: combined up to the tree's root, then multicast from there */
@@ -92,8 +92,8 @@ enum emu_kind_bits {
 
 /*
  * Number of 8-byte words in a host interface that are memory of the process and that its link
- * engine can read. The words of a group from EMU_WORDS on are a range of this memory, which each
- * member chooses.
+ * engine can read. The group's words with numbers of EMU_WORDS and higher are a range of this
+ * memory, which each member chooses.
  */
 #define EMU_MEMORY_WORDS 4096u
 
@@ -159,7 +159,7 @@ static_assert(offsetof(struct emu_hdr, src) == 4 && __BYTE_ORDER__ == __ORDER_LI
  */
 struct emu_hdr_words {
     uint64_t ends;   /* dst, and src in the upper half */
-    uint64_t fields; /* seq, and above it kind, len, op, type: emu_hdr_fields() */
+    uint64_t fields; /* seq in the lowest bits, then kind, len, op, type: emu_hdr_fields() */
 };
 static_assert(offsetof(struct emu_hdr, seq) == 8 && offsetof(struct emu_hdr, kind) == 12 &&
                   offsetof(struct emu_hdr, len) == 13 && offsetof(struct emu_hdr, op) == 14 &&

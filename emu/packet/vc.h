@@ -23,12 +23,13 @@
 #include "emu/packet/packet.h"
 #include "emu/util/bits.h"
 
-#define EMU_POOL_SLOTS_MAX 96u /* most slots of a cable's pool */
+#define EMU_POOL_SLOTS_MAX 96u /* maximum number of slots of a cable's pool */
 #define EMU_VCS_KEPT_OF    8u  /* cables of at least 8 channels keep some free: emu_vcs_kept() */
 
 /**
- * emu_vcs_kept - return how many of a cable's @count channels packets of @priority must leave free
- * for higher priorities, which otherwise would have to wait for the reply to a long packet. Pure.
+ * emu_vcs_kept - return how many of the @count channels of a cable a packet of @priority must leave
+ * free for packets of higher priorities. Otherwise a packet of a higher priority would have to wait
+ * for the reply to a long packet. Pure.
  */
 static inline uint32_t emu_vcs_kept(uint32_t count, uint32_t priority)
 {
@@ -54,9 +55,9 @@ struct emu_vcs {
 
 /**
  * emu_vcs_init - close all channels. @count: channels, 1 to EMU_VCS. @pool: slots of the pool.
- * @turns: open the channels round robin. With false only few channels are used, whose state stays
- * in the caches at both ends: on clock raw, a packet of five segments passes a switch in 0.88 of
- * the time.
+ * @turns: open the channels round robin. If false, only few channels are used, and their state
+ * stays in the caches at both ends. On clock raw, a packet of five segments then passes a switch in
+ * 0.88 of the time.
  */
 static inline void emu_vcs_init(struct emu_vcs *channels, uint32_t count, uint32_t pool, bool turns)
 {
@@ -200,7 +201,9 @@ static inline uint32_t emu_vcs_return_all(struct emu_vcs *channels, uint32_t c, 
     return count - good;
 }
 
-/** emu_vcs_collecting - does a channel collect slots? If so, no other channel may begin to. */
+/**
+ * emu_vcs_collecting - does a channel collect slots? If so, no other channel may begin to collect.
+ */
 static inline bool emu_vcs_collecting(const struct emu_vcs *channels)
 {
     return channels->collector != EMU_VCS;

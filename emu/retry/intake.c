@@ -103,7 +103,7 @@ void emu_intake_free(struct emu_intake *intake)
 
 /* --- arriving entries --------------------------------------------------------------- */
 
-/* Take the next entry that arrives by @until_ps, its sequence number, and what faults did to it. */
+/* Take the next entry that arrives by @until_ps. Also get its sequence number and its fate. */
 static bool intake_next(struct emu_intake *intake, uint64_t until_ps, struct emu_entry *entry,
                         enum emu_fate *fate, uint32_t *number)
 {
@@ -199,7 +199,7 @@ static uint64_t intake_stamp_ps(struct emu_intake *intake, uint64_t there_ps)
  * Send the pending answer to an entry that arrived at @at_ps. If the ring has no free slot, no
  * answer is sent. A later answer will include this one, or the sender resends after its time-out.
  *
- * In simulated time, whether there is a free slot must not depend on how far the sender's worker
+ * In simulated time, the existence of a free slot must not depend on how far the sender's worker
  * has advanced. Therefore a slot is used again only if its last answer reached the sender so long
  * ago that the sender has certainly read it: before the current window of simulated time. On clock
  * raw there_ps[] is 0, which skips this test.

@@ -35,8 +35,9 @@ struct emu_replay;
  */
 enum emu_answer {
     EMU_ANSWER_NONE,
-    EMU_ANSWER_ACK,  /* all segments with lower numbers have arrived */
-    EMU_ANSWER_AGAIN /* as ACK, and asks the sender to resend from this number on */
+    EMU_ANSWER_ACK, /* all segments with lower numbers have arrived */
+    /* as ACK, and asks the sender to resend all segments, beginning with this number */
+    EMU_ANSWER_AGAIN
 };
 
 /* The receiving half of a cable. Owned by the receiving device. */
@@ -61,7 +62,8 @@ struct emu_intake {
     struct emu_credit_end paid;
     /* ring of EMU_INTAKE_LOST: when the credits of lost segments reach the sender */
     uint64_t *lost_ps;
-    uint32_t lost_at, lost_to; /* indexes of its oldest and next element, free-running */
+    /* indexes of the oldest and the next element of lost_ps, free-running */
+    uint32_t lost_at, lost_to;
 
     /* With retry: */
     /* the sending half; NULL: no retry. Not accessed while workers run */
@@ -72,7 +74,7 @@ struct emu_intake {
     /* sequence numbers by slot of the cable's ring; the sender writes them */
     const uint32_t *number;
     struct emu_credit_end answers; /* producer end of the ring of answers */
-    /* by slot of that ring: when its last answer reaches the sender */
+    /* by slot of the ring of answers: when the slot's last answer reaches the sender */
     uint64_t *there_ps;
 
     struct {

@@ -16,7 +16,7 @@
 /* first sequence number: it wraps around soon, so every run tests the wrap-around */
 #define REPLAY_BEGINS (UINT32_MAX - 20)
 #define REPLAY_SLOTS  4u          /* slots of a ring per slot of the replay buffer */
-#define REPLAY_TRIES  6u          /* most doublings of the time-out */
+#define REPLAY_TRIES  6u          /* maximum number of doublings of the time-out */
 #define REPLAY_RAW_PS 1000000000u /* clocks raw and real: the time-out is at least 1 ms */
 #define REPLAY_TRIPS  2u          /* number of round trips in a time-out */
 
@@ -158,7 +158,10 @@ static struct emu_entry *replay_kept(const struct emu_replay *replay, uint32_t n
     return &replay->kept[number & (replay->window - 1)];
 }
 
-/* Restart the timer, from @at_ps in simulated time, else from the time of this emu_replay_run(). */
+/*
+ * Restart the timer. In simulated time it runs from @at_ps, on other clocks from the time of this
+ * emu_replay_run().
+ */
 static void replay_wait(struct emu_replay *replay, uint64_t at_ps)
 {
     if (replay_simulates(replay))
@@ -198,7 +201,10 @@ static void replay_start_trip(struct emu_replay *replay, uint32_t number)
     replay->timed_ps = replay->pass_ps;
 }
 
-/* End the measurement if its segment is acknowledged, which all segments before @number are. */
+/*
+ * End the measurement if its segment is before @number, because all earlier segments are
+ * acknowledged.
+ */
 static void replay_measure_trip(struct emu_replay *replay, uint32_t number)
 {
     if (!replay->times || (int32_t)(number - replay->timed) <= 0)
@@ -331,7 +337,7 @@ static uint64_t replay_send_ps(const struct emu_replay *replay)
         left_ps = emu_ring_front(&replay->from.data)->time_ps - replay->flight_ps;
         at_ps = left_ps > at_ps ? left_ps : at_ps;
     }
-    /* After this time since its last entry arrived, the slot is certainly empty (intake.c). */
+    /* The slot is certainly empty lookahead_ps after its last entry arrived (intake.c). */
     if (there_ps && there_ps + replay->lookahead_ps > at_ps)
         at_ps = there_ps + replay->lookahead_ps;
     return at_ps;
@@ -439,8 +445,8 @@ static struct emu_entry *replay_oldest(struct emu_replay *replay)
 }
 
 /*
- * Collect the credits that have arrived at carry->back, and return whether there are more than must
- * remain. Used if the sending device is on another host.
+ * Collect the credits that have arrived at carry->back, and return whether there are more than the
+ * number that must stay unspent. Used if the sending device is on another host.
  */
 static bool reroute_has_space_back(const struct emu_reroute *carry)
 {
@@ -455,7 +461,7 @@ static bool reroute_has_space_back(const struct emu_reroute *carry)
 }
 
 /*
- * Spend a credit of the remote device for a segment that goes back. Its last credit stays unspent,
+ * Spend a credit of the remote device for a segment that goes back. The last credit stays unspent,
  * unless the receiver has only one slot. Return false if no credit may be spent.
  */
 static bool reroute_spend_credit(const struct emu_reroute *carry)

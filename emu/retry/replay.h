@@ -21,8 +21,8 @@
  * In simulated time the time-out is a constant: twice the round trip of a full replay buffer and
  * its answer. On clocks raw and real an answer also waits until the receiver's thread runs. There
  * the time-out adapts to measured round trips (rto.h), from that constant (at least 1 ms) up to
- * 2^REPLAY_TRIES times as much. It counts from the end of the iteration of the worker's loop in
- * which the segment is sent, because the receiver cannot answer earlier.
+ * 2^REPLAY_TRIES times as much. It starts at the end of the iteration of the worker's loop in which
+ * the segment is sent, because the receiver cannot answer earlier.
  *
  * Source: InfiniBand's and Slingshot's link-level retry, PCI Express's data link layer. Deviation:
  * like credits, answers take no wire time, and are never corrupted, only lost.
@@ -76,8 +76,8 @@ struct emu_replay {
 };
 
 /**
- * emu_retry_join - connect two devices by a cable with link-level retry, as emu_link_join() does
- * without. @tx belongs to a device that calls emu_replay_run(), @rx to one that calls
+ * emu_retry_join - connect two devices by a cable with link-level retry (emu_link_join() does it
+ * without). @tx belongs to a device that calls emu_replay_run(), @rx to one that calls
  * emu_intake_take() and emu_intake_give(). @replay, @intake: zeros; their owners free them, after
  * an error, too. Errors: -ENOMEM.
  */
@@ -89,7 +89,10 @@ int emu_retry_join(struct emu_replay *replay, struct emu_tx *tx, struct emu_dev 
 /** emu_retry_bytes - return the memory of a cable with retry beyond emu_link_bytes(). Pure. */
 size_t emu_retry_bytes(uint32_t credits);
 
-/** emu_retry_window - return the most segments (and pool buffers) in a replay buffer. Pure. */
+/**
+ * emu_retry_window - return the maximum number of segments (and pool buffers) in a replay buffer.
+ * Pure.
+ */
 uint32_t emu_retry_window(uint32_t credits);
 
 /** emu_replay_free - free the sending half, except the rings of @tx of emu_retry_join(). */
@@ -102,7 +105,7 @@ void emu_replay_free(struct emu_replay *replay);
 uint64_t emu_replay_run(struct emu_replay *replay, uint64_t until_ps);
 
 /**
- * emu_replay_link - set whether the link is up, from @at_ps on. When it comes up, all
+ * emu_replay_link - set whether the link is up, beginning at @at_ps. When it comes up, all
  * unacknowledged segments are sent again. Thread: any, while the device is stopped.
  */
 void emu_replay_link(struct emu_replay *replay, bool up, uint64_t at_ps);
@@ -129,7 +132,7 @@ struct emu_reroute {
     bool spare;          /* `back` has nothing to send, so its credits can be spent */
     uint32_t credits;    /* number of slots of each receiver */
     uint32_t depth;      /* if `near` is NULL: extra credits of a cable between hosts; else 0 */
-    uint32_t most;       /* most segments to reroute */
+    uint32_t most;       /* maximum number of segments to reroute */
     uint64_t at_ps;      /* timed: when rerouted segments arrive; before the devices' next step */
     /* decides about a segment; called again later for a segment that waits */
     enum emu_reroute_fate (*may)(void *ctx, const struct emu_entry *entry);

@@ -18,7 +18,7 @@
  * clock is not rebased, and no segment moves. When the first process attaches, the missed rebases
  * are done. Clock virtual ends at EMU_LAST_PS, 53 days.
  *
- * Processes are not stopped for a rebase. So times in a host interface are those of a clock that is
+ * Processes are not stopped for a rebase. So times in a host interface belong to a clock that is
  * never rebased, modulo 2^64, and are compared by their difference.
  */
 /* A multiple of 2^32 ns, so that emu_entry.born_ns, the low 32 bits of a time, stays valid. */

@@ -330,7 +330,8 @@ ssize_t emu_json_read(struct emu_json_buf *in, int fd, struct emu_json_fds *ret,
     if (ret) {
         *ret = (struct emu_json_fds){.fd = EMU_JSON_NONE};
         msg.msg_control = space.bytes;
-        msg.msg_controllen = CMSG_LEN(EMU_JSON_FDS * sizeof(int)); /* further ones are lost */
+        /* further descriptors are lost */
+        msg.msg_controllen = CMSG_LEN(EMU_JSON_FDS * sizeof(int));
     }
     if (err)
         return err;

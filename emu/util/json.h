@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EMU_JSON_KEEP 16384u /* most bytes of memory that an empty buffer keeps */
+#define EMU_JSON_KEEP 16384u /* maximum number of bytes of memory that an empty buffer keeps */
 
 /* Bytes that were received and not yet taken, or that wait to be sent. Owned by one thread. */
 struct emu_json_buf {
@@ -49,7 +49,7 @@ size_t emu_json_excess(const struct emu_json_buf *buf);
 struct json_object *emu_json_parse(const char *text, int bytes, enum json_tokener_error *bad);
 
 /**
- * emu_json_put - queue @message as a line and drop its reference. @most: most bytes that may be in
+ * emu_json_put - queue @message as a line and drop its reference. @most: maximum number of bytes in
  * the buffer. Errors: -ENOBUFS, -ENOMEM; then nothing is queued.
  */
 int emu_json_put(struct emu_json_buf *out, struct json_object *message, size_t most);

@@ -103,7 +103,10 @@ static inline uint64_t emu_ports_signals(emu_ports set)
     return set;
 }
 
-/** emu_ports_word, emu_ports_word_set - read or write word @w of @set: numbers from 64 * @w on. */
+/**
+ * emu_ports_word, emu_ports_word_set - read or write word @w of @set, which has the numbers from 64
+ * * @w.
+ */
 static inline uint64_t emu_ports_word(emu_ports set, uint32_t w)
 {
     (void)w;
@@ -118,7 +121,7 @@ static inline void emu_ports_word_set(emu_ports *set, uint32_t w, uint64_t word)
 
 #define emu_each_port(i, set) emu_each_bit (i, set)
 
-#else /* several words; the functions are those above */
+#else /* several words; the same functions as above */
 
 typedef uint64_t emu_ports __attribute__((vector_size(8 * EMU_PORT_WORDS), aligned(8)));
 
@@ -290,7 +293,7 @@ static inline uint64_t emu_port_signal(uint32_t n)
     return emu_bit(n % 64);
 }
 
-/** emu_ports_range - the set of the @count numbers from @first on. */
+/** emu_ports_range - the set of @count numbers, beginning with @first. */
 static inline emu_ports emu_ports_range(uint32_t first, uint32_t count)
 {
     return emu_ports_below(first + count) & ~emu_ports_below(first);

@@ -75,7 +75,10 @@ struct emu_waiter; /* a worker sleeps on it */
 int emu_waiter_create(struct emu_waiter **ret);
 void emu_waiter_destroy(struct emu_waiter *waiter);
 
-/** emu_waiter_add, emu_waiter_remove - begin or end to be woken by eventfd @bell. Thread: any. */
+/**
+ * emu_waiter_add, emu_waiter_remove - let eventfd @bell wake the sleeper, or no longer. Thread:
+ * any.
+ */
 int emu_waiter_add(struct emu_waiter *waiter, int bell);
 void emu_waiter_remove(struct emu_waiter *waiter, int bell);
 

@@ -91,8 +91,8 @@ static uint64_t cable_ps(const struct emu_hostif *hostif)
 }
 
 /*
- * Return until which time the fabric may be simulated while the process runs at @now_ps: its next
- * post reaches the device only after that.
+ * Return the time up to which the fabric may be simulated while the process runs at @now_ps. The
+ * process's next segment reaches the device only after this time.
  */
 static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 {
@@ -139,7 +139,7 @@ static uint64_t outside_until_ps(struct emu_hostif *hostif)
     return after(hostif->asleep_ps, steps * LOCKSTEP_OUTSIDE_NS * 1000);
 }
 
-/* The process is awake, or waits. If it was outside, its time is now that of the fabric. */
+/* Note that the process is awake or waits. If it was outside, its time becomes the fabric's. */
 static void come_back(const struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
     hostif->asleep_ns = 0;
@@ -184,8 +184,8 @@ static void check_all_asleep(struct emu_lockstep *lockstep)
 /* --- a pass --------------------------------------------------------------------------- */
 
 /*
- * Return until which time the fabric may be simulated as far as this process is concerned. Ends its
- * wait if that is over.
+ * Return the time up to which this process allows the fabric to be simulated. End the process's
+ * wait if it is over.
  */
 static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif *hostif)
 {
@@ -236,7 +236,7 @@ static void hostif_take_posts(const struct emu_lockstep *lockstep, struct emu_ho
         emu_dev_wake(hostif->dev, lockstep->reached_ps + 1);
 }
 
-/* Publish what the window has written, and then the time that it has reached. */
+/* Publish the data that the window has written, and then the time that it has reached. */
 static void publish(struct emu_lockstep *lockstep, uint64_t reached_ps)
 {
     for (uint32_t w = 0; w < lockstep->workers; w++)

@@ -34,15 +34,15 @@ void emu_lockstep_destroy(struct emu_lockstep *lockstep);
 bool emu_lockstep_pass(struct emu_lockstep *lockstep);
 
 /**
- * emu_lockstep_idle - wait until a process waits, after a pass in which nothing happened.
- * @rounds: such passes in a row. Thread: the driver.
+ * emu_lockstep_idle - after a pass in which nothing happened, wait until a process waits. @rounds:
+ * such passes in a row. Thread: the driver.
  */
 void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds);
 
 /**
- * emu_lockstep_complete - all processes of the job have attached. Time begins as soon as all of
- * them are ready (emu_simtime.ready). Thread: any, while the driver is stopped. The same holds for
- * the next three functions.
+ * emu_lockstep_complete - note that all processes of the job have attached. Time begins as soon as
+ * all of them are ready (emu_simtime.ready). Thread: any, while the driver is stopped. The same
+ * holds for the next two functions.
  */
 void emu_lockstep_complete(struct emu_lockstep *lockstep);
 

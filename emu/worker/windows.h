@@ -5,8 +5,8 @@
  * A window begins at the time of the next event and is as long as the lookahead: the least time in
  * which one device can act on another (emu_profile_lookahead_ps()). So within a window each device
  * can be stepped alone, through all of its events in order of time, and everything that it sends
- * arrives in a later window. Where windows begin does not affect the results, because a device
- * handles its events in the order of their times only.
+ * arrives in a later window. The times at which windows begin do not affect the results, because a
+ * device handles its events in the order of their times only.
  *
  * The *driver*, the thread that advances the clock, steps the devices of worker 0. Each other
  * worker has its own thread. Before a window opens, all workers have finished the previous one.

@@ -261,7 +261,7 @@ static bool worker_goes_round(const struct emu_worker *worker)
     return false;
 }
 
-/* Begin a pass: the requests of devices to be stepped in it are now valid, and only in it. */
+/* Begin a pass. The devices' requests to be stepped in it are valid from now until its end. */
 static void worker_begin_word(struct emu_worker *worker, uint32_t w)
 {
     worker->stepped[w] = 0;
@@ -531,7 +531,7 @@ static void thread_request(struct emu_thread *thread, enum emu_worker_stop stop)
     emu_waiter_ring(thread->worker->waiter);
 }
 
-/* The lock keeps a thread that is still stopped from running on before thread_await_pause(). */
+/* Because of the lock, no stopped thread continues before thread_await_pause(). */
 static void thread_request_pause(struct emu_thread *thread)
 {
     pthread_mutex_lock(&thread->lock);

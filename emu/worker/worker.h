@@ -50,16 +50,16 @@ bool emu_worker_quiet(const struct emu_worker *worker);
 
 struct emu_thread;
 /**
- * emu_thread_start - start a thread for @worker. @lockstep: what the thread drives instead of its
- * worker (lockstep.h); NULL: nothing else.
+ * emu_thread_start - start a thread for @worker. @lockstep: the thread drives it instead of the
+ * worker (lockstep.h); NULL: the thread drives the worker.
  */
 int emu_thread_start(struct emu_thread **ret, struct emu_worker *worker,
                      struct emu_lockstep *lockstep, const char *name);
 /**
  * emu_threads_pause, emu_threads_resume - stop @count threads, each between two passes, and let
- * them continue. While a thread is stopped, its worker and devices may be read and changed. The
- * threads stop at the same time, and resuming does not wait for them: without a core for each,
- * every wait lasts a time slice or more. Elements may be NULL. Thread: the manager.
+ * them continue. While a thread is stopped, its worker and devices may be read and changed. All
+ * threads are asked to stop at once, and resuming does not wait for them, because without a core
+ * for each thread every wait lasts a time slice or more. Elements may be NULL. Thread: the manager.
  */
 void emu_threads_pause(struct emu_thread *const *thread, uint32_t count);
 void emu_threads_resume(struct emu_thread *const *thread, uint32_t count);

@@ -5,8 +5,8 @@
  * and for clocks of CPU time, they do what the C library does.
  *
  * A thread that waits for a file descriptor, a condition variable or a semaphore waits for
- * something outside the fabric, so it sleeps by the host's clock. If its time is over, the local
- * time advances to the end of the wait.
+ * something outside the fabric, so it sleeps by the host's clock. If the wait reaches its time
+ * limit, the local time advances to the end of the wait.
  */
 #include "nic/clock.h"
 

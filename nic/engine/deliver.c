@@ -417,8 +417,8 @@ static uint32_t timed_hand_unchanged(struct engine *e, const uint32_t *bufs, uin
 
 /*
  * Acknowledge a packet that was handed over. If its head says that the sender has another packet
- * for the same destination, acknowledge it at once. Otherwise wait until it is in memory, because
- * the ACK of a message's last packet means that the message is in memory.
+ * for the same destination, acknowledge the packet at once. Otherwise wait until its payload is in
+ * memory, because the ACK of a message's last packet means that the message is in memory.
  */
 static void timed_answer(struct engine *e, uint16_t i, uint64_t at_ps)
 {

@@ -70,8 +70,8 @@ struct engine_config {
  * The caller connects each link by emu_link_join() with emu_vc_ring(), in each direction. It
  * connects the host either by a host interface (emu_link_hostif(), ENGINE_HOSTIF_CREDITS) or by a
  * local cable in each direction (ENGINE_LOCAL_CREDITS), with engine_host_profile(). The time of an
- * entry from the host includes nic_send_ps, so the engine may send the segment from that time on.
- * The time of an entry to the host is the time at which its segment is in the host's memory.
+ * entry from the host includes nic_send_ps, so the engine may send the segment at that time. The
+ * time of an entry to the host is the time at which its segment is in the host's memory.
  */
 int engine_create(struct engine **ret, struct emu_worker *worker,
                   const struct engine_config *config);
@@ -115,10 +115,9 @@ void engine_faults(struct engine *engine, uint32_t link, struct emu_faults *faul
 uint32_t engine_link_set(struct engine *engine, uint32_t link, bool up, uint64_t at_ps);
 
 /**
- * engine_stick, engine_waiting, engine_slow - do for @link of an engine what switch_stick(),
- * switch_waiting() and switch_slow() do for a port of a switch. engine_waiting() counts packets,
- * and reports for each the segment that would be sent next. Thread: manager, while the worker is
- * paused.
+ * engine_stick, engine_waiting, engine_slow - as switch_stick(), switch_waiting() and
+ * switch_slow(), but for @link of an engine. engine_waiting() counts packets, and reports for each
+ * the segment that would be sent next. Thread: manager, while the worker is paused.
  */
 void engine_stick(struct engine *engine, uint32_t link, bool stuck, uint64_t at_ps);
 
@@ -129,10 +128,9 @@ uint32_t engine_waiting(const struct engine *engine, uint32_t link,
 void engine_slow(struct engine *engine, uint32_t link, struct emu_slow *slow, uint32_t factor);
 
 /**
- * engine_combine_faults, engine_combine_stall, engine_combine_waiting - do for an engine that is a
- * combine unit what switch_combine_faults(), switch_combine_stall() and switch_combine_waiting() do
- * for the units of a switch. engine_combine_waiting() counts results instead of contributions.
- * Thread: as engine_stick().
+ * engine_combine_faults, engine_combine_stall, engine_combine_waiting - as switch_combine_faults(),
+ * switch_combine_stall() and switch_combine_waiting(), but for an engine that is a combine unit.
+ * engine_combine_waiting() counts results instead of contributions. Thread: as engine_stick().
  */
 void engine_combine_faults(struct engine *engine, struct emu_faults *faults);
 void engine_combine_stall(struct engine *engine, bool stalled, uint64_t at_ps);
@@ -140,9 +138,9 @@ uint32_t engine_combine_waiting(struct engine *engine,
                                 void (*report)(void *ctx, const struct emu_hdr *hdr), void *ctx);
 
 /**
- * engine_combine_out - drop all results of an engine that is a combine unit (@out), or stop doing
- * so. Each group that loses a result fails here, and the engine drops its later contributions.
- * Thread: as engine_stick().
+ * engine_combine_out - if @out, drop all results of an engine that is a combine unit; otherwise
+ * stop dropping them. Each group that loses a result fails here, and the engine drops its later
+ * contributions. Thread: as engine_stick().
  * engine_combine_stands - return whether a result waits although there are free packets to send it.
  */
 void engine_combine_out(struct engine *engine, bool out, uint64_t at_ps);
@@ -226,7 +224,7 @@ struct engine_group_config {
     bool unit;
     bool by_link;     /* contributions must use link[0] */
     bool in_order;    /* reductions are combined in a fixed order, with bitwise equal results */
-    uint32_t sources; /* most adapters and units that send packets to the group */
+    uint32_t sources; /* maximum number of adapters and units that send packets to the group */
     /* the parent node in the group's tree of adapters or units; ENGINE_NO_NODE at the root */
     uint32_t parent;
     uint32_t children;     /* at most ENGINE_CHILDREN_MAX */

@@ -16,7 +16,7 @@
 
 #include "emu/util/random.h"
 
-/* most numbers from the oldest unfinished packet of a flow to its next number */
+/* a flow's next number is at most this far beyond the number of its oldest unfinished packet */
 #define ENGINE_WINDOW 256u
 /* a flow is dead when its next number is this far beyond the highest acknowledged one */
 #define ENGINE_SPAN     (1u << 24)

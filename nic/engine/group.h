@@ -52,7 +52,7 @@ struct engine_coll {
     struct engine_queued at;
     struct engine_group *group;
     uint64_t due_ps; /* when the result may be sent */
-    /* header of the first contribution; while the state is free, that of the previous operation */
+    /* header of the first contribution; while the state is free, the previous operation's header */
     struct emu_hdr hdr;
     emu_ports have; /* inputs that have contributed */
     emu_ports outs; /* positions to which the result must still be sent; 0: no result yet */
@@ -108,7 +108,7 @@ struct engine_group {
     uint8_t trees;               /* trees of switches, which the packets to the group use in turn */
     uint8_t turn;                /* the tree of the next packet */
     uint8_t link[EMU_TREES_MAX]; /* by tree: the link that leads to it */
-    bool gave_up; /* this engine dropped a segment for good for which other members may wait */
+    bool gave_up; /* this engine dropped for good a segment for which other members may wait */
     struct engine_tree *tree; /* NULL: no combining */
     /* number of states in queues of the engine; the group must not be freed unless this is 0 */
     _Atomic uint32_t waiting;
@@ -176,12 +176,12 @@ static inline bool engine_state_in_order(const struct engine_tree *tree,
 struct engine_group *engine_group_of(const struct engine *e, uint32_t id);
 
 /**
- * engine_group_history - return the record of the numbers received from @src, which is zero before
- * the first. NULL: @src is not among the sources of the group.
+ * engine_group_history - return the record of the numbers received from @src. It is zero before the
+ * first number. NULL: @src is not among the sources of the group.
  */
 struct engine_history *engine_group_history(struct engine_group *group, uint32_t src);
 
-/** engine_to_group - return the destination of a packet to the group by its first tree. */
+/** engine_to_group - return the destination of a packet to the group over its first tree. */
 struct engine_to engine_to_group(const struct engine *e, const struct engine_group *group,
                                  enum engine_class class);
 
@@ -227,7 +227,8 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
                        uint64_t at_ps);
 
 /**
- * engine_passes_note - note that @count contributions from number @seq on passed without a state.
+ * engine_passes_note - note that @count contributions, beginning with number @seq, passed without a
+ * state.
  */
 void engine_passes_note(struct engine_tree *tree, uint32_t seq, uint32_t count);
 
@@ -275,9 +276,9 @@ void engine_results(struct engine *e, uint64_t at_ps);
 void engine_contribute_all(struct engine *e, const uint32_t *bufs, uint32_t count, uint64_t at_ps);
 
 /**
- * engine_passes - clock raw: return the positions, as bits, to which contributions from position
- * @at to a reduction of @kind pass. 0: they need a state, because they are combined with other
- * contributions here.
+ * engine_passes - clock raw: a contribution to a reduction of @kind arrives from position @at.
+ * Return the positions, as bits, to which it passes. 0: it needs a state, because it is combined
+ * with other contributions here.
  */
 emu_ports engine_passes(const struct engine *e, const struct engine_group *group, uint8_t kind,
                         uint32_t at);

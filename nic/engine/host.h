@@ -108,8 +108,8 @@ void engine_hand_run(struct engine *e, const uint32_t *bufs, uint32_t count);
 bool engine_hand_fast(struct engine *e, uint32_t buf);
 
 /**
- * engine_host_notify - publish what was delivered to the host, and drop the buffers that were
- * copied to it. Called at the end of a step, and after deliveries outside of a step.
+ * engine_host_notify - publish the segments that were delivered to the host, and drop the buffers
+ * that were copied to it. Called at the end of a step, and after deliveries outside of a step.
  */
 void engine_host_notify(struct engine *e);
 

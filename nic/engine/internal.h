@@ -27,7 +27,10 @@
 #include "nic/engine/receive.h"
 #include "nic/engine/send.h"
 
-/* most segments that an iteration takes from each port, or sends on each link: six packets */
+/*
+ * an iteration takes at most this many segments from each port, and sends at most this many on each
+ * link: six packets
+ */
 #define ENGINE_BURST 96u
 
 struct engine {
@@ -129,7 +132,7 @@ static inline uint32_t engine_seg_bytes(const struct emu_hdr *hdr)
 }
 
 /*
- * Return how many bytes of a host segment are in memory: only those of the header, if it has no
+ * Return how many bytes of a host segment are in memory: only the bytes of the header, if it has no
  * payload.
  */
 static inline uint32_t engine_seg_there(const struct emu_hdr *hdr)
@@ -248,10 +251,10 @@ struct engine_timed {
     uint64_t lookahead_ps;
     uint64_t handed_ps; /* when the last segment that was handed to the host is in its memory */
     /*
-     * The time from the arrival of a segment's last byte until the engine could see its entry
-     * (early_ps() in timed.c). early_ps: of the last segment of the packet that is being delivered.
-     * last_early_ps: of the latest segment on each channel of each link, with the same index as
-     * engine_receiving.incoming.
+     * Both fields are times from the arrival of a segment's last byte until the engine could see
+     * its entry (early_ps() in timed.c). early_ps is for the last segment of the packet that is
+     * being delivered. last_early_ps is for the latest segment on each channel of each link, with
+     * the same index as engine_receiving.incoming.
      */
     uint64_t early_ps;
     uint64_t last_early_ps[ENGINE_LINKS_MAX * EMU_VCS];

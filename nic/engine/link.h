@@ -39,7 +39,7 @@ struct engine_link {
     struct emu_vcs vcs;
     struct emu_tx tx;
     struct emu_rx rx;
-    struct emu_faults *faults; /* faults of the cable for what arrives here; NULL: none */
+    struct emu_faults *faults; /* faults of the cable that affect arriving entries; NULL: none */
     uint16_t packet[EMU_VCS];  /* by channel: the packet on it, if it is open */
     uint32_t reply_tag[EMU_VCS];
 };

@@ -106,7 +106,7 @@ static bool payload_good(struct engine *e, const struct engine_incoming *in, uin
                       e->receive.history[src].incarnation) == crc;
 }
 
-/* Return how many segments carry a host segment; 0 if these are not the first ones. */
+/* Return how many segments carry a host segment; 0 if these are not the first segments. */
 static uint8_t incoming_count(const struct engine_incoming *in)
 {
     uint8_t count = 0;
@@ -128,7 +128,7 @@ static void incoming_test(struct engine *e, uint32_t i, uint64_t at_ps)
     engine_answer(e, i, agrees, at_ps);
 }
 
-/* Return how many contributions, from host segment @from on, have the same source and group. */
+/* Return how many contributions, beginning at host segment @from, have one source and group. */
 static uint32_t incoming_alike(struct engine *e, const struct engine_incoming *in, uint32_t from)
 {
     const struct emu_hdr *first = engine_hdr(e, in->buf[from]);
@@ -289,8 +289,8 @@ static bool segment_good(const struct engine *e, struct engine_incoming *in,
 }
 
 /*
- * Return whether this continuation, which is not the next one, is a copy of an earlier one, made by
- * a fault. A segment of another try would have another tag.
+ * This continuation is not the next one. Return whether it is a copy of an earlier continuation,
+ * which a fault has made. A segment of another try would have another tag.
  */
 static bool cont_repeats(const struct engine_incoming *in, const struct emu_packet_hdr *hdr)
 {

@@ -81,7 +81,7 @@ struct engine_packet {
     enum engine_class class;
     uint8_t only; /* 1 + the link that it must use; 0: any */
     uint8_t tree; /* if it goes to a group: which of the group's trees it uses */
-    /* in state ENGINE_BACK: the notice for the host; before that: the notice for it after an ACK */
+    /* in state ENGINE_BACK: the notice for the host; before that: its notice after an ACK */
     enum engine_notice back;
     uint8_t answer; /* answer to a conditional: enum emu_test_answer */
     uint8_t tclass; /* enum emu_tclass of the host's process when the packet was begun */
@@ -100,7 +100,8 @@ struct engine_packet {
 
 struct engine_sending {
     uint32_t first_seq; /* number of the first packet of each flow (config.first_seq) */
-    uint32_t tests;     /* first_seq + conditionals begun; the next one gets its number from this */
+    /* first_seq + conditionals begun; it gives the next conditional its number */
+    uint32_t tests;
     uint32_t waiting_any; /* bit per priority: packets wait */
     struct engine_list waiting[EMU_PRIORITIES];
     struct engine_list awaiting; /* ordered by due_ps, like backing_off */
@@ -120,7 +121,7 @@ struct engine_sending {
 
 /**
  * engine_packets - return the number of packets of an engine. The number of packets in backoff has
- * the same limit as that of packets that await replies. Pure.
+ * the same limit as the number of packets that await replies. Pure.
  */
 static inline uint32_t engine_packets(uint32_t links, uint32_t channels)
 {

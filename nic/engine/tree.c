@@ -77,7 +77,7 @@ emu_ports engine_outs(const struct engine_tree *tree, uint8_t kind, emu_ports ha
                              all_get(tree));
 }
 
-/* Return where the result of @state goes, as bits; 0: contributions are missing. */
+/* Return the positions, as bits, to which @state's result goes; 0: contributions are missing. */
 static emu_ports state_outs(const struct engine *e, const struct engine_coll *state)
 {
     const struct engine_tree *tree = state->group->tree;

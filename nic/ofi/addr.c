@@ -5,8 +5,8 @@
  * The provider works with struct ofi_addr. Programs choose a format (fi_info.addr_format), and this
  * file converts:
  * - OFI_ADDR_FORMAT, the default: struct ofi_addr itself.
- * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The queues are the one for
- * untagged and the one for tagged messages. "*" stands for any node or any free queues, and
+ * - FI_ADDR_STR: the text "fabemu://NODE:QUEUE:QUEUE#INCARNATION". The first queue is for untagged
+ * messages, the second for tagged messages. "*" stands for any node or any free queues, and
  * "localhost" for this host (see below). The text may lack the incarnation. fi_av_straddr() also
  * prints addresses of the default format in this form.
  * - FI_SOCKADDR_IN: node N has the IPv4 address 198.18.0.0 + N, and port P stands for the queues 2P

@@ -8,8 +8,8 @@
  * operands are copied into each operation, so that every call is injected. Only a triggered call
  * without FI_INJECT does not copy them: the adapter reads them when the operation starts.
  *
- * fabemu.h says which other accesses cannot come between. Each local piece consists of whole
- * elements.
+ * fabemu.h says with respect to which other accesses a change is atomic. Each local piece consists
+ * of whole elements.
  */
 #include "nic/ofi/ep.h"
 
@@ -40,10 +40,10 @@ struct atomic_array {
 };
 
 struct atomic_job {
-    unsigned op, type; /* those of fabemu.h */
+    unsigned op, type; /* as defined in fabemu.h */
     size_t element;    /* bytes */
     size_t count;      /* elements */
-    size_t most;       /* most elements of one operation */
+    size_t most;       /* maximum number of elements of one operation */
     struct ofi_peer peer;
     struct atomic_array operand, compare, result;
     const struct fi_rma_ioc *remote;
@@ -118,8 +118,8 @@ static const struct {
 #define OPS (sizeof ops / sizeof ops[0])
 
 /*
- * Find the operation and the type of fabemu.h, the size of an element, and the most elements of an
- * operation.
+ * Find the operation and the type of fabemu.h, the size of an element, and the maximum number of
+ * elements of an operation.
  */
 static int atomic_find(enum atomic_call call, enum fi_datatype type, enum fi_op op,
                        struct atomic_job *job)
@@ -288,8 +288,8 @@ static void atomic_remote_skip(struct atomic_remote *remote)
 }
 
 /*
- * Start an operation on elements from number @done on. Returns the number of its elements, or a
- * negative FI_E number.
+ * Start an operation on elements, beginning with number @done. Returns the number of its elements,
+ * or a negative FI_E number.
  */
 static ssize_t atomic_part(struct ofi_op *op, const struct atomic_job *job, size_t done,
                            const struct atomic_remote *remote)

@@ -81,7 +81,7 @@ int ofi_av_endpoint(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 int ofi_av_peer(struct ofi_av *av, fi_addr_t addr, struct ofi_peer *ret)
 {
     unsigned bits = av->context_bits;
-    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* that of the context */
+    uint64_t first = bits ? OFI_KINDS * (addr >> (64 - bits)) : 0; /* first queue of the context */
     int err = ofi_av_endpoint(av, addr, ret);
 
     for (unsigned kind = 0; kind < OFI_KINDS && !err; kind++) {

@@ -215,7 +215,7 @@ static void cm_report_error(struct ofi_cm *cm, int error, const void *data, size
     ofi_eq_report_error(cm->eq, &entry);
 }
 
-/* The endpoint is connected: it may send data. O5 pairs with O4 in ofi_cm_peer(). */
+/* Note that the endpoint is connected and may send data. O5 pairs with O4 in ofi_cm_peer(). */
 static void cm_connected(struct ofi_cm *cm, const void *data, size_t bytes)
 {
     cm->state = CM_CONNECTED;

@@ -56,15 +56,15 @@ struct ofi_request {
     struct ofi_fabric *fabric;
     uint32_t refs;
     bool answered;            /* a thread accepts or rejects it, or has done so */
-    struct ofi_pep *pep;      /* the passive endpoint, while it is not answered; then NULL */
+    struct ofi_pep *pep;      /* the passive endpoint, until the request is answered; then NULL */
     struct ofi_request *next; /* next in the list of the fabric */
     struct ofi_addr addr;     /* address of the client's endpoint */
     uint16_t channel;         /* queue of the client's channel */
 };
 
 /**
- * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. @cm is zeroed.
- * Lock: none.
+ * ofi_cm_open - open a channel at @queue, or at any queue if that is OFI_QUEUE_NONE. The caller has
+ * zeroed @cm. Lock: none.
  */
 int ofi_cm_open(struct ofi_cm *cm, struct fabemu *fab, struct fid *fid, uint16_t queue);
 /**
@@ -76,7 +76,7 @@ int ofi_cm_start(struct ofi_cm *cm, struct fid_eq *eq, unsigned receives);
 /** ofi_cm_close - close the channel. The caller has removed it from its event queue. Lock: none. */
 void ofi_cm_close(struct ofi_cm *cm);
 
-/** ofi_cm_step - step the adapter, handle what has arrived, and check the time limits. */
+/** ofi_cm_step - step the adapter, handle arrived messages, and check the time limits. */
 void ofi_cm_step(struct ofi_cm *cm);
 
 /** ofi_cm_data_check - check data for the peer of a connection. Pure. Errors: -FI_EINVAL. */

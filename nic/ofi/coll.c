@@ -41,7 +41,7 @@ struct coll_job {
     struct ofi_mc *mc;
     const char *in;
     char *out;
-    unsigned op, type; /* those of fabemu.h */
+    unsigned op, type; /* as defined in fabemu.h */
     size_t count;
     size_t bytes; /* size of @count elements */
     uint32_t root;

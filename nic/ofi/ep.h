@@ -33,8 +33,9 @@ struct ofi_handle {
 struct ofi_ep {
     struct ofi_handle handle;
     struct ofi_domain *domain;
-    _Atomic uint32_t aliases;  /* number of open aliases */
-    bool sends, receives;      /* one of them is false in a context, both in a scalable endpoint */
+    _Atomic uint32_t aliases; /* number of open aliases */
+    /* in a context only one of them is true, in a scalable endpoint none */
+    bool sends, receives;
     bool after_writes;         /* FI_ORDER_SAW: a send waits for writes in flight */
     bool shares_tx, shares_rx; /* opened for shared contexts, which must be bound */
     struct ofi_stx *stx;       /* the bound shared contexts; NULL: none */
@@ -99,8 +100,8 @@ void ofi_ep_free(struct ofi_ep *ep);
 /** ofi_ep_control - implement fi_control() of an endpoint or alias. */
 int ofi_ep_control(struct fid *fid, int command, void *arg);
 /**
- * ofi_ep_peer - find the peer of a call: the one that @addr names or, of a connected endpoint, its
- * only one. Errors: -FI_EINVAL, -FI_ENOTCONN; -FI_EOPNOTSUPP, @ep cannot send.
+ * ofi_ep_peer - find the peer of a call: the peer that @addr names or, if the endpoint is
+ * connected, its only peer. Errors: -FI_EINVAL, -FI_ENOTCONN; -FI_EOPNOTSUPP, @ep cannot send.
  */
 int ofi_ep_peer(const struct ofi_ep *ep, fi_addr_t addr, struct ofi_peer *ret);
 int ofi_ep_setname(fid_t fid, void *addr, size_t bytes);
@@ -124,7 +125,7 @@ int ofi_stx_open(struct fid_domain *domain, struct fi_tx_attr *attr, struct fid_
                  void *context);
 int ofi_srx_open(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep **srx,
                  void *context);
-/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context; end this. */
+/** ofi_share_bind, ofi_share_unbind - let an endpoint use a shared context, or no longer. */
 int ofi_share_bind(struct ofi_ep *ep, struct fid *fid, uint64_t flags);
 void ofi_share_unbind(struct ofi_ep *ep);
 /**

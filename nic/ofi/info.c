@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info.c - fi_getinfo(): what the provider offers, and whether it satisfies the hints.
+ * info.c - fi_getinfo(): the properties that the provider offers, and whether they satisfy the
+ * hints.
  *
  * There is one fi_info for each kind of endpoint: FI_EP_RDM, FI_EP_MSG and FI_EP_DGRAM. Datagrams
  * are reliable, too. For all kinds:
@@ -36,7 +37,7 @@ static const struct info_kind {
     enum fi_ep_type type;
     uint64_t caps;
     size_t message_bytes; /* longest message */
-    size_t contexts;      /* most contexts in each direction */
+    size_t contexts;      /* maximum number of contexts in each direction */
 } info_kinds[] = {
     {FI_EP_RDM, OFI_CAPS, OFI_MESSAGE_MAX_BYTES, OFI_CONTEXTS_MAX},
     {FI_EP_MSG,
@@ -127,7 +128,7 @@ static uint64_t info_caps(const struct fi_info *hints)
     return caps | OFI_CAPS_COMM;
 }
 
-/* Of the DSCP values, LE and CS1 to AF13 are for bulk, and those from CS4 on for low latency. */
+/* DSCP values LE and CS1 to AF13 are for bulk; CS4 and higher values are for low latency. */
 static int tclass_of_dscp(uint32_t dscp)
 {
     if (dscp >= 64)
@@ -285,9 +286,9 @@ static bool names_exist(const struct ofi_names *names)
 }
 
 /*
- * Set the address for the program's endpoints. In this order of preference: the source that the
- * caller named, the source in the hints, the address of the passive endpoint in the hints, any node
- * and queues.
+ * Set the address for the program's endpoints to the first of these that exists: the source that
+ * the caller named, the source in the hints, the address of the passive endpoint in the hints, any
+ * node and queues.
  */
 static int info_src_addr(struct fi_info *info, const struct ofi_names *names,
                          const struct fi_info *hints)

@@ -68,7 +68,7 @@ struct join_op {
     _Atomic bool done; /* the operation is complete, and op_take() has not reported that yet */
 };
 
-/* What the leader knows about another member. */
+/* The leader's data about another member. */
 struct join_slot {
     struct join_op receive;  /* of JOIN_HELLO, then of JOIN_WITHDRAW */
     struct join_op send;     /* of JOIN_GROUP */
@@ -89,7 +89,7 @@ struct ofi_join {
     struct join_group *group; /* JOIN_GROUP */
     size_t group_bytes;
     /* the leader: */
-    struct join_slot *slot; /* by rank; that of the leader is not used */
+    struct join_slot *slot; /* by rank; the leader's slot is not used */
     uint32_t here;          /* members that have sent JOIN_HELLO */
     /* other members: */
     struct join_op hello_sent, answer, failed;
@@ -352,9 +352,9 @@ static void slot_hello(struct ofi_mc *mc, uint32_t rank)
 }
 
 /*
- * Handle a message of this member, or the failure of the receive because its process has ended.
- * During the barrier this failure is no error: if the member has not left the group in order, the
- * fabric breaks the group.
+ * Handle a message of this member, or the failure of the receive because the member's process has
+ * ended. During the barrier this failure is no error: if the member has not left the group in
+ * order, the fabric breaks the group.
  */
 static void slot_received(struct ofi_mc *mc, uint32_t rank)
 {
@@ -452,7 +452,7 @@ static bool is_error(const struct join_op *op, const struct join_group *group)
     return !op->req.status && op->req.bytes >= sizeof *group && group->error;
 }
 
-/* Return the error of the adapter, or else the one that the leader has sent in @group. */
+/* Return the error of the adapter, or else the error that the leader has sent in @group. */
 static int error_of(const struct join_op *op, const struct join_group *group)
 {
     if (op->req.status)

@@ -49,13 +49,13 @@
 #define OFI_NAME              PROVIDER_NAME
 #define OFI_IOV_MAX           4
 #define OFI_INJECT_BYTES      ((size_t)4096)
-#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* of operands, so any call can be injected */
+#define OFI_ATOMIC_BYTES      OFI_INJECT_BYTES /* bytes of operands; so any call can be injected */
 #define OFI_MESSAGE_MAX_BYTES ((size_t)1 << 39)
 /* longest datagram; the adapter sends it without waiting for a receive */
 #define OFI_DATAGRAM_MAX_BYTES ((size_t)8192)
 #define OFI_CQ_DATA_BYTES      8
 #define OFI_HAS_DATA           1u  /* marks a message with completion data */
-#define OFI_CONTEXTS_MAX       256 /* most contexts in each direction of a scalable endpoint */
+#define OFI_CONTEXTS_MAX       256 /* maximum in each direction of a scalable endpoint */
 
 /* Capabilities of the provider, as offered by fi_getinfo(). */
 #define OFI_CAPS_SIDE   (FI_SEND | FI_RECV)
@@ -155,8 +155,8 @@ extern struct fi_provider ofi_prov;
 
 /*
  * Protocol and limits that fi_getinfo() offers and all calls enforce. The limits are
- * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or those of the provider whose name this
- * one has (prov.c).
+ * OFI_INJECT_BYTES, OFI_IOV_MAX and OFI_MESSAGE_MAX_BYTES, or the limits of the provider whose name
+ * this provider has (prov.c).
  */
 struct ofi_limits {
     const char *name;  /* name of the provider */

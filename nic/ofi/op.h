@@ -39,7 +39,7 @@ struct ofi_pool {
 };
 
 struct ofi_trigger {
-    struct ofi_cntr *cntr; /* NULL: none, it starts at once */
+    struct ofi_cntr *cntr; /* NULL: none, and the operation starts at once */
     uint64_t threshold;
     const void *context; /* context of the call, by which the operation can be cancelled */
     /* the deferred work that the operation executes; NULL: it was posted with FI_TRIGGER */
@@ -50,7 +50,7 @@ struct ofi_trigger {
 struct ofi_op {
     struct fabemu_req req; /* req.context is the context that the program passed */
     struct ofi_op *next;   /* next in the pool, in the claims or in a completion queue */
-    /* the endpoint at which it was posted; once completed, the one at which it is reported */
+    /* the endpoint at which it was posted; after completion: the endpoint that reports it */
     struct ofi_ep *ep;
     /* a pending receive of a shared context, which has no endpoint yet; else NULL */
     struct ofi_srx *srx;
@@ -70,7 +70,7 @@ struct ofi_op {
     /* of a part: the operation in parts; of a message in a buffer for several messages: the
        operation of the buffer */
     struct ofi_op *whole;
-    /* of such an operation: how many of its parts or messages are pending, plus 1 for itself */
+    /* number of pending parts or messages of an operation, plus 1 for the operation itself */
     _Atomic uint32_t parts;
     /* condition for the start; empty (cntr is NULL) while the operation is in the pool */
     struct ofi_trigger trigger;
@@ -140,7 +140,7 @@ void ofi_op_drop(struct ofi_op *op);
 /**
  * ofi_op_arrival - take an operation from the pool for messages that arrive in buffers for several
  * messages. @multi: the operation of the buffer. The caller initialises it. NULL: as ofi_op_get().
- * Thread: the one that steps the adapter, under its lock.
+ * Thread: the thread that steps the adapter, under its lock.
  */
 struct ofi_op *ofi_op_arrival(struct ofi_op *multi);
 
@@ -197,9 +197,9 @@ void ofi_op_finish_here(struct ofi_op *op);
 
 /**
  * ofi_op_lost - report at @ep that the network has dropped a message whose send was complete, or
- * that was injected. The error entry has no context. @failed describes the error. Thread: the one
- * that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated for all
- * operations, including those for which no completion was requested.
+ * that was injected. The error entry has no context. @failed describes the error. Thread: the
+ * thread that steps the adapter, under its lock. Source: fi_cq(3), error completions are generated
+ * for all operations, including those for which no completion was requested.
  */
 void ofi_op_lost(struct ofi_ep *ep, enum ofi_kind kind, const struct fabemu_req *failed);
 
@@ -293,7 +293,10 @@ int ofi_multi_setopt(fid_t fid, int level, int name, const void *value, size_t b
 void ofi_notice_await(struct ofi_op *op);
 
 /* atomic.c */
-/** ofi_type_find - find the type of fabemu.h and the size of an element. Errors: -FI_EOPNOTSUPP. */
+/**
+ * ofi_type_find - find the type in fabemu.h for @type, and the size of an element. Errors:
+ * -FI_EOPNOTSUPP.
+ */
 int ofi_type_find(enum fi_datatype type, unsigned *ret, size_t *bytes);
 
 int ofi_atomic_query(struct fid_domain *domain, enum fi_datatype type, enum fi_op op,

@@ -112,7 +112,7 @@ void ofi_request_answered(struct ofi_request *request, bool sent)
 }
 
 /*
- * Return a new request, which has one reference: that of its passive endpoint. NULL: there is no
+ * Return a new request, which has one reference, held by its passive endpoint. NULL: there is no
  * memory.
  * @count: receives the number of requests that the program has not answered.
  */

@@ -3,16 +3,14 @@
  * prov.c - entry point for libfabric: the provider `fabemu`, libfabemu-fi.so.
  *
  * FI_PROVIDER_PATH lets libfabric find it; FI_PROVIDER=fabemu excludes other providers. The
- * provider reads:
- *
- * FABEMU_SOCKET  the control socket of the fabric. If it is not set, or no fabric listens there,
- * fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
- * FI_LOG_LEVEL=info, in the second on stderr.
- * FABEMU_NODE    the number or name of the node to request. If it is not set: the MPI launcher's
- * rank, or any node.
- *
- * FABEMU_PROVIDER_NAME  another name for the provider, for programs that accept only names from a
- * list. If the name is that of a known provider, the limits are those of that provider.
+ * provider reads these environment variables:
+ * - FABEMU_SOCKET: the control socket of the fabric. If it is not set, or no fabric listens there,
+ *   fi_getinfo() returns -FI_ENODATA and reports the reason: in the first case with
+ *   FI_LOG_LEVEL=info, in the second on stderr.
+ * - FABEMU_NODE: the number or name of the node to request. If it is not set, the provider requests
+ *   the node of the MPI launcher's rank, or any node.
+ * - FABEMU_PROVIDER_NAME: another name for the provider, for programs that accept only names from a
+ *   list. If the name is that of a known provider, the limits are those of that provider.
  *
  * fi_getinfo() does not attach the process to a node. fi_domain() does, and all domains of the
  * process share one adapter.

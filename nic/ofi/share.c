@@ -6,9 +6,9 @@
  * adapter. A shared receive context is an endpoint whose queues are shared receive queues of the
  * adapter: their receives match messages to the queues of all bound endpoints. When a receive of
  * the context gets a message, the endpoint to which the message was sent reports and counts it.
- * Some completions belong to no message: that of a receive that was cancelled or failed, and the
- * release of a buffer for several messages. The endpoint that has used the context longest reports
- * these completions. If no endpoint uses the context, they are not reported.
+ * Some completions belong to no message: a receive that was cancelled or failed, and the release of
+ * a buffer for several messages. The endpoint that has used the context longest reports these
+ * completions. If no endpoint uses the context, they are not reported.
  * Source: fi_endpoint(3), SHARED CONTEXTS.
  */
 #include "nic/ofi/ep.h"

@@ -5,10 +5,10 @@
  * The table is a file in the folder of the fabric's control socket, which is open to its user only.
  * Each process that uses the table holds a shared flock() on the file, which the kernel releases
  * when the process dies. So a process that gets the exclusive lock is the only user. A process
- * tries to get it at two times. When it opens the table, success means that the file is new, or was
- * left behind, so it empties the file. When it closes the table, success means that no other
- * process uses the file, so it removes the file. If all users of a table are killed, the file
- * remains until the name is opened again, or the fabric ends (apps/control/paths.c).
+ * tries to get the exclusive lock at two times. When it opens the table, success means that the
+ * file is new, or was left behind, so it empties the file. When it closes the table, success means
+ * that no other process uses the file, so it removes the file. If all users of a table are killed,
+ * the file remains until the name is opened again, or the fabric ends (apps/control/paths.c).
  *
  * The file may be removed between open() and flock(), so a process that has the lock checks that
  * the path still names its file, and starts again if it does not. A process holds another lock, on
@@ -61,7 +61,7 @@ static void name_append(char *path, const char *name)
     *path = '\0';
 }
 
-/* Build the path: that of the control socket, with NAME.av in place of "sock". */
+/* Build the path: the control socket's path, with NAME.av in place of "sock". */
 static int shared_path(struct ofi_shared *shared, const char *name)
 {
     const size_t more = 3 * SHARED_NAME_BYTES + sizeof SHARED_SUFFIX;

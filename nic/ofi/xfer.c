@@ -293,7 +293,7 @@ static ssize_t xfer_peek_answer(struct ofi_op *op, const struct fabemu_req *foun
     bool reported;
 
     if (ep)
-        ofi_lock(&ep->lock); /* so that no endpoint leaves the shared context at the same time */
+        ofi_lock(&ep->lock); /* no endpoint may leave the shared context now */
     op->req.tag = found->tag;
     op->req.data = found->data;
     op->req.mark = found->mark;

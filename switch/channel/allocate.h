@@ -25,8 +25,8 @@
  *     and again, the packet gets a NACK: reply.c.) Then the packet waits for slots, which come back
  *     because of (1) on that cable.
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
- *     own, which is free when its previous segment has left. It has one on every cable of its path,
- *     so the whole packet arrives.
+ *     own, which is free when its previous segment has left. It has such a slot on every cable of
+ *     its path, so the whole packet arrives.
  * (3) A segment of a broadcast leaves F only when its last copy does. If a broadcast of several
  *     segments were sent as in (2), a copy would wait for the slots of the other copies and for its
  *     own remaining segments. These would wait for slots of other packets, which in turn would wait
@@ -35,8 +35,8 @@
  *     slots, they are used by segments at F, which leave by (1), or promised to packets that
  *     nothing stops. Meanwhile other packets on X do not take these slots, and go on as in (2).
  * (4) Each copy opens its channel, collects its slots and leaves independently. Only the slots and
- *     the channel of the cable *into* S wait for all copies, and that cable comes before those of
- *     the copies.
+ *     the channel of the cable *into* S wait for all copies, and that cable comes before the cables
+ *     of the copies.
  * (5) So the last segment arrives at F and gets a reply in the end. A reply needs no slot, only the
  *     wire, so the channel of X closes. By induction from the last cables backwards, all channels
  *     close.

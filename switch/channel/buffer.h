@@ -54,7 +54,7 @@ uint32_t switch_channel_append(struct switch_channels *ch, uint32_t v,
 /* Free the slots of the oldest segments of @v that all copies have sent; return their credits. */
 void switch_channel_release(struct switch_channels *ch, uint32_t v, uint64_t at_ps);
 
-/* Note that one copy of @v will not send the queued segments from @slot on, if any. */
+/* Note that one copy of @v will not send the segment in @slot and the queued segments after it. */
 void switch_channel_forgo(struct switch_channels *ch, uint32_t v, uint32_t slot, uint64_t at_ps);
 
 /* Drop all queued segments of @v, because no copy will send them. */

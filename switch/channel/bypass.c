@@ -86,7 +86,7 @@ static inline bool bypass_all_may(struct switch_channels *ch, const struct switc
     return true;
 }
 
-/* Send a segment of a broadcast by all its copies. False: it has to wait. */
+/* Send a segment of a broadcast on the channels of all its copies. False: it has to wait. */
 static bool bypass_pass_all(struct switch_channels *ch, uint32_t v, const struct emu_entry *entry)
 {
     const struct switch_channel_in *in = &ch->in[v];

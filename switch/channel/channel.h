@@ -6,7 +6,7 @@
  * stages.h declares the functions that the files share.
  *
  *   kind.c       creates and frees the switch; defines its struct switch_kind
- *   check.c      counts all state again and compares
+ *   check.c counts all state again, and compares the counts
  *   link.c       takes a link down or up, or stops a port
  *   raw.c, timed.c   the steps, on clock raw and on timed clocks
  *   arrival.c    checks an arriving header or segment and stores it in its input's buffer
@@ -42,7 +42,7 @@
 #define CHANNEL_TICKS 8u /* ticks per time-out */
 /* sets of outputs in switch_channels.openable */
 #define CHANNEL_OPENABLES (EMU_PRIORITY_LONG + 2)
-/* most segments without a credit in a switch; only faults cause such segments */
+/* maximum number of segments without a credit in a switch; only faults cause such segments */
 #define CHANNEL_UNCREDITED_MAX 64u
 
 /* The state of an input's channel and of its packet. */
@@ -112,8 +112,8 @@ struct switch_channel_port {
     uint8_t last_input; /* the input that sent a segment last */
     uint8_t last_reply; /* the channel that sent a reply last */
     /*
-     * the input whose packet was last granted a channel; [0]: of the packets that collect no slots,
-     * [1]: of those that do
+     * the input whose packet was last granted a channel: [0] for packets that collect no slots, [1]
+     * for packets that collect slots
      */
     uint8_t last_grant[2];
     /* bit per priority: the next grant goes to a packet that collects slots */
@@ -134,8 +134,8 @@ struct switch_channel_pair {
     uint32_t waiting;
     uint8_t last_sent; /* the channel of the output that last sent a segment from the input */
     /*
-     * the channel of the input whose packet was last granted a channel of the output; [0]: of the
-     * packets that collect no slots, [1]: of those that do
+     * the channel of the input whose packet was last granted a channel of the output: [0] for
+     * packets that collect no slots, [1] for packets that collect slots
      */
     uint8_t last_grant[2];
 };
@@ -172,7 +172,7 @@ struct switch_channels {
     /* Sets of outputs. */
     emu_ports news;    /* outputs that received a request since they were last scheduled */
     emu_ports plugged; /* outputs with a cable; routes lead only to these */
-    emu_ports up;      /* subset whose link is up; segments are sent only by these */
+    emu_ports up;      /* subset whose link is up; segments are sent only through these */
     /*
      * outputs with a channel that may be opened, by priority; the last set is for all priorities
      * above EMU_PRIORITY_LONG: switch_channel_openable()
@@ -275,7 +275,7 @@ static inline bool switch_channel_head_sane(const struct emu_head *head,
 
 /*
  * Initialize @in for a packet whose head has arrived. The fields are written one by one. For a
- * struct literal, the compiler would store small pieces and then copy larger ones, and the
+ * struct literal, the compiler would store small pieces and then copy larger pieces, and the
  * processor would have to wait (5 % of the time of a hop, for packets of five segments).
  */
 static inline void switch_channel_new(const struct switch_channels *ch,

@@ -6,7 +6,7 @@
 #include "switch/channel/stages.h"
 
 #define RAW_FETCHED 8u /* slots of a ring that are prefetched */
-/* most entries that a step takes from a port, or sends by a port */
+/* a step takes at most this many entries from a port, and sends at most this many through it */
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*

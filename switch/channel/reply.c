@@ -4,14 +4,14 @@
  * time-outs.
  *
  * A reply closes the channel of the output at which it arrives. A packet has a *copy* at each
- * output by which it leaves. When all copies have their replies, the switch sends one reply to the
- * packet's sender: ACK, or NACK if any reply was a NACK. The channel of the input is then free.
+ * output through which it leaves. When all copies have their replies, the switch sends one reply to
+ * the packet's sender: ACK, or NACK if any reply was a NACK. The channel of the input is then free.
  * When a channel of an output closes, the switch grants it to a packet that waits.
  *
  * If nothing was sent on an open channel for profile->reply_timeout_ps, the packet or its reply was
  * lost. The switch closes the channel and counts it as a NACK. It measures this time in ticks of an
  * eighth of the time-out, and checks all channels once a tick, so that a packet needs no timer. A
- * late reply finds a channel with another tag, or a closed one.
+ * late reply finds a channel with another tag, or a closed channel.
  *
  * A packet that waits for a channel for longer than the time-out gets a NACK. The reason: packets
  * of a higher priority, to a node that never answers, may take all channels of an output again and
@@ -111,7 +111,10 @@ void switch_channel_replied(struct switch_channels *ch, uint32_t p,
 
 /* --- a packet ends without its replies ---------------------------------------------- */
 
-/* Detach the copies of @v, so that replies to them are ignored. Returns where channels closed. */
+/*
+ * Detach the copies of @v, so that replies to them are ignored. Returns the outputs of closed
+ * channels.
+ */
 static emu_ports give_up_copies(struct switch_channels *ch, uint32_t v)
 {
     emu_ports closed = EMU_NO_PORTS;

@@ -49,7 +49,7 @@ static inline void switch_channel_request_segment(struct switch_channels *ch, ui
     switch_channel_request(ch, o);
 }
 
-/* Remove channel @c of an output, which closes, from the maps to inputs. */
+/* Channel @c of an output closes: remove it from the maps to inputs. */
 static inline void switch_channel_forget_requests(struct switch_channel_port *port, uint32_t c)
 {
     uint32_t p = port->input_of[c];

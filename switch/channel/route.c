@@ -96,7 +96,7 @@ static emu_ports route_candidates(struct switch_channels *ch, uint32_t p, uint32
 }
 
 /*
- * Return the outputs of the broadcast @v: all ports of its group's tree except the one at which it
+ * Return the outputs of the broadcast @v: all ports of its group's tree except the port at which it
  * arrived. Returns none if it arrived from outside the tree, if an input can never hold all of its
  * segments, or if a link of the tree is down. @slot: the group's index in the table of groups. (The
  * header of a packet has no generation.)

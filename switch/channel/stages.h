@@ -80,8 +80,8 @@ bool switch_channel_check_timeouts(struct switch_channels *ch, uint64_t at_ps);
 
 /*
  * Take the link at @port down, or up again. If it goes down, packets that wait for it take another
- * output or get a NACK, and packets that arrived by it end without a reply. Returns how many
- * packets were sent by the link and had no reply yet.
+ * output or get a NACK, and packets that arrived over it end without a reply. Returns how many
+ * packets were sent over the link and had no reply yet.
  */
 uint32_t switch_channel_link(struct switch_channels *ch, uint32_t port, bool up, uint64_t at_ps);
 

@@ -142,7 +142,7 @@ static void transmit_segment(struct switch_channels *ch, uint32_t o, uint32_t c,
 }
 
 /*
- * Send by output @o. Credits are taken only if the pool has no slots left. While it has slots,
+ * Send through output @o. Credits are taken only if the pool has no slots left. While it has slots,
  * every ready channel may send and no packet collects slots, so more credits would change nothing.
  */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps)

@@ -59,7 +59,7 @@ static inline bool switch_channel_send_reply_now(struct switch_channels *ch, uin
     return true;
 }
 
-/* Send a reply or a segment by output @o. Returns false if it may send none now. */
+/* Send a reply or a segment through output @o. Returns false if it may send none now. */
 bool switch_channel_transmit(struct switch_channels *ch, uint32_t o, uint64_t at_ps);
 
 /* Stop copy @w, which sends no more segments, and free the slots that were promised to it. */

@@ -5,8 +5,8 @@
  * The folders crosspoint/, input/ and channel/ have one or two kinds each. The device of a kind is
  * a struct that begins with a struct switch_dev, and the list in switch.c names its struct
  * switch_kind. Several kinds share store.h (segments), events.h (timed clocks) and crossbar.h (rows
- * and outputs). A *row* is an input with its queues: that of a port, or of a combine unit that
- * sends results.
+ * and outputs). A *row* is an input with its queues. It belongs to a port, or to a combine unit
+ * that sends results.
  *
  * The switch's worker owns all fields unless a comment says otherwise. The manager and the driver
  * read them only while the worker is stopped.
@@ -115,7 +115,7 @@ struct route_state {
 /* The base of every device, which is its first member. */
 struct switch_dev {
     struct emu_dev dev;
-    /* The first cache line has what every segment needs. */
+    /* The first cache line has the fields that every segment needs. */
     _Atomic(const struct topo_route *) route; /* routing table, published by the manager (RCU) */
     const struct emu_profile *profile;
     const struct route_policy *policy; /* of the profile's `choice`: switch/policy/policy.h */

@@ -47,7 +47,7 @@ struct switch_crossbar {
     /* Another cache line that is used for every segment. */
     struct switch_store store;
     struct switch_little little; /* on timed clocks */
-    /* number of rows and of outputs; from sw.ports on they belong to combine units */
+    /* number of rows and of outputs; numbers of sw.ports and higher belong to combine units */
     uint32_t rows;
     /* Rarely used. */
     emu_ports sends; /* ports that no fault keeps from sending (switch_stick()) */
@@ -141,7 +141,8 @@ static inline struct switch_list *switch_xpoint(const struct switch_crossbar *ba
 
 /*
  * crossbar.c: count a unicast to @dst, to which the current routing table has no route from here.
- * Returns its outputs in the routing table for all links up, which may be none, too.
+ * Returns the outputs that the unicast has in the routing table for all links up; there may be
+ * none.
  */
 emu_ports switch_crossbar_trap(struct switch_crossbar *bar, uint32_t dst);
 
@@ -196,7 +197,9 @@ static inline void switch_out_gains(struct switch_crossbar *bar, uint32_t r, uin
     bar->light &= ~emu_port_if(o, queued >= bar->light_slots);
 }
 
-/* Note that @count segments of row @r have left by output @o. The row has @left more for @o. */
+/*
+ * Note that @count segments of row @r have left through output @o. The row has @left more for @o.
+ */
 static inline void switch_out_lose(struct switch_crossbar *bar, uint32_t r, uint32_t o,
                                    uint32_t count, uint32_t left)
 {

@@ -150,14 +150,14 @@ const struct topo_route *switch_route_now(const struct switch_dev *sw);
 
 /**
  * switch_ups - set the ports that lead to switches of higher levels. A segment that arrived at one
- * of them never leaves by one of them. Thread: before the worker starts.
+ * of these ports never leaves through one of them. Thread: before the worker starts.
  */
 void switch_ups(struct switch_dev *sw, emu_ports ports);
 
 /**
  * switch_link - take the link at @port down, or up again, at @at_ps, because the switch detects
  * that the signal is lost or back. The caller calls this for both ends. All links are up at first.
- * Returns how many packets were sent by the link and had no reply yet; they are lost. The caller
+ * Returns how many packets were sent over the link and had no reply yet; they are lost. The caller
  * then wakes the switch (emu_dev_signal_remote()).
  * Source: QsNet III §III, Figure 2.
  */
@@ -186,16 +186,17 @@ struct emu_intake *switch_retry_end(struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_is_clear - return whether all rerouted segments that returned at @port, and must go up,
- * have left. The link at @port must stay down until then, because segments that come down by it
- * must not wait for segments that go up.
+ * have left. The link at @port must stay down until then, because segments that come down through
+ * it must not wait for segments that go up.
  */
 bool switch_is_clear(const struct switch_dev *sw, uint32_t port);
 
 /**
  * switch_stick - if @stuck, stop the port from sending, without any signal; otherwise let it send
- * again from @at_ps on (raw: 0). Nothing is lost. Without virtual channels, a stuck port whose link
- * is down (switch_link()) does send, for the manager. With link-level retry the segments go only
- * into the replay buffer, for switch_reroute_in_flight(). Without it they go over the cable.
+ * again, beginning at @at_ps (raw: 0). Nothing is lost. Without virtual channels, a stuck port
+ * whose link is down (switch_link()) does send, for the manager. With link-level retry the segments
+ * go only into the replay buffer, for switch_reroute_in_flight(). Without it they go over the
+ * cable.
  */
 void switch_stick(struct switch_dev *sw, uint32_t port, bool stuck, uint64_t at_ps);
 
@@ -223,7 +224,7 @@ int switch_combine_faults(struct switch_dev *sw, struct emu_faults *faults);
 int switch_combine_stall(struct switch_dev *sw, bool stalled, uint64_t at_ps);
 
 /**
- * switch_combine_out - take the combine units out of service from @at_ps on (raw: 0) if @out, or
+ * switch_combine_out - if @out, take the combine units out of service at @at_ps (raw: 0), otherwise
  * back into service. Out of service they drop all contributions and count them
  * (switch_counts.scrapped).
  */
@@ -250,7 +251,7 @@ void switch_units(struct switch_dev *sw, uint32_t first, uint32_t own, const uin
 
 /**
  * switch_check_cable - check the cable into @port from a device that is not a switch, as
- * switch_check() checks others. Returns an error, or NULL.
+ * switch_check() checks the cables between switches. Returns an error, or NULL.
  * @vcs: the sender's count of the buffer slots.
  * @promised: by channel, slots that are reserved for segments that are not sent yet; NULL: none.
  */

@@ -48,7 +48,9 @@ struct switch_results {
 /* The state of one sequence number of a group. It is one cache line if the switch has one unit. */
 struct switch_state {
     emu_ports have; /* ports that have contributed, at any unit */
-    /* output ports of the result (if not active, of the last one); empty until they are decided */
+    /*
+     * output ports of the result (if not active, of the last result); empty until they are decided
+     */
     emu_ports outs;
     struct emu_hdr hdr; /* header of the first contribution; the others must match it */
     uint32_t born_ns;   /* when the first contribution was posted, in ns */
@@ -65,7 +67,7 @@ static_assert(EMU_PORT_WORDS > 1 ||
 static_assert(EMU_UNITS_MAX <= 16, "`flipped` has a bit for each unit");
 
 /*
- * The fields are constant. The switch's worker owns what the pointers refer to, from the
+ * The fields are constant. The switch's worker owns the objects of the pointers, from the
  * publication of the group to the end of the RCU grace period after its removal.
  */
 struct switch_group {

@@ -37,7 +37,7 @@ struct switch_store {
     /* for each slot: the next slot in its queue, or in the list of free slots */
     switch_slot *next;
     uint32_t free;  /* first of the list of freed slots; SWITCH_NO_SLOT: none */
-    uint32_t fresh; /* slots from this one on were never used */
+    uint32_t fresh; /* this slot and all later slots were never used */
 };
 
 /* store.c: initialize an empty store. False: no memory. Call switch_store_free() in either case. */
@@ -47,7 +47,10 @@ size_t switch_store_bytes(uint32_t slots);
 
 void switch_store_rebase(struct switch_store *store, uint64_t by_ps);
 
-/* store.c: check that each slot is free or one of @held in queues. Returns an error or NULL. */
+/*
+ * store.c: check that each slot is free or is one of the @held slots in queues. Returns an error or
+ * NULL.
+ */
 const char *switch_store_check(const struct switch_store *store, uint64_t held);
 
 /* store.c: return how many pool buffers the @count segments of a queue refer to. */

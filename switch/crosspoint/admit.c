@@ -17,8 +17,8 @@ static emu_ports queue_copy_out(struct switch_crosspoints *xp, emu_ports outs,
 }
 
 /*
- * Send a multicast to those of @outs to which its copies can go straight. Returns the other
- * outputs, which still need a copy; @entry has a reference to its buffer for each of them.
+ * Send copies of a multicast at once to the outputs in @outs that can take them now. Returns the
+ * other outputs, which still need a copy; @entry has a reference to its buffer for each of them.
  */
 static emu_ports queue_multicast(struct switch_crosspoints *xp, uint32_t row, emu_ports outs,
                                  const struct emu_entry *entry, uint8_t *share)

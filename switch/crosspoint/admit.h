@@ -51,9 +51,9 @@ static inline __attribute__((always_inline)) bool switch_admit_unicast(
 }
 
 /*
- * Let a segment enter by @row; the caller accounts for its credit. If @folds and no contribution
- * waits in front of it, a contribution is combined immediately. Otherwise it waits at the
- * crosspoint of its combine unit. False: the segment was dropped. Always inlined with constant
+ * Let a segment enter through @row; the caller accounts for its credit. If @folds and no
+ * contribution waits in front of it, a contribution is combined immediately. Otherwise it waits at
+ * the crosspoint of its combine unit. False: the segment was dropped. Always inlined with constant
  * @folds and @put.
  */
 static inline __attribute__((always_inline)) bool switch_admit(struct switch_crosspoints *xp,

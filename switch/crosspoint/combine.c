@@ -4,22 +4,24 @@
  *
  * A *contribution* is a segment with the operand of one member of a group, or with the result of
  * another switch. The contributions with one sequence number of a group are combined in a *state*
- * (common/group.h). A unit takes contributions from an output of its own, and sends results by a
- * row of its own (§2, Figure 2). It can always take the contributions that wait for it: memory for
- * the states was reserved when the group was created, and adapters keep within the window of
+ * (common/group.h). A unit takes contributions from an output of its own, and sends results through
+ * a row of its own (§2, Figure 2). It can always take the contributions that wait for it: memory
+ * for the states was reserved when the group was created, and adapters keep within the window of
  * states, so the contributions of one group never block another group. Results wait in the unit's
  * list until the crosspoints of its row have space.
  *
  * Several units form a tree of leaves and one root (§2, Figure 3). The ports are divided among the
  * leaves. A leaf sends its partial result through the crossbar to the root when all its ports in
- * the group have contributed, or when only one port of the whole switch has not: the result will
- * leave by that port. (A wire between the leaves tells each how many ports are missing.)
+ * the group have contributed, or when only one port of the whole switch has not contributed. The
+ * result will leave through that port. (A wire between the leaves tells each how many ports are
+ * missing.)
  *
  * A REDUCE is complete when k - 1 of the tree's k ports at this switch have contributed. Its result
- * leaves by the remaining port. From then on, a contribution from that port is dropped, even while
- * the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is combined towards
- * the tree's top switch. It is complete there with contributions of all k ports, and its result
- * leaves by all k. The paper instead reduces to one adapter, which then broadcasts the result.
+ * leaves through the remaining port. From then on, a contribution from that port is dropped, even
+ * while the root still waits for partial results of leaves. An ALLREDUCE or BARRIER is combined
+ * towards the tree's top switch. It is complete there with contributions of all k ports, and its
+ * result leaves through all k ports. The paper instead reduces to one adapter, which then
+ * broadcasts the result.
  */
 #include "emu/buffer/combiner.h"
 #include "switch/crosspoint/combine.h"

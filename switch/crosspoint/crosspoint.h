@@ -2,11 +2,11 @@
 /*
  * crosspoint.h - the output-queued router with crosspoint buffers and combine units: its state.
  *
- * A *row* is an input, that of a port or of a combine unit. A *crosspoint* (r, o) is the queue
- * between row r and output o. A *credit* lets a sender send one segment. With the *row guarantee* a
- * credit promises space in every crosspoint of the receiving row; with the *plain counter*
- * (counter.c) it returns when the last copy of its segment has left. A *pass* is one step of the
- * switch on clock raw.
+ * A *row* is the input of a port or of a combine unit. A *crosspoint* (r, o) is the queue between
+ * row r and output o. A *credit* lets a sender send one segment. With the *row guarantee* a credit
+ * promises space in every crosspoint of the receiving row; with the *plain counter* (counter.c) it
+ * returns when the last copy of its segment has left. A *pass* is one step of the switch on clock
+ * raw.
  *
  * A device is one of the structs below and begins with the common part, struct switch_crosspoints.
  * The plain counter and the router of input/fifo.c extend them. The switch's worker owns all data.
@@ -34,11 +34,11 @@ static_assert((SWITCH_PENDING_MAX & (SWITCH_PENDING_MAX - 1)) == 0, "list indexe
  *     credits of the sender + credits and segments on the wire + segments in the fullest crosspoint
  *         = xpoint_slots
  *
- * So after an arrival that does not make the fullest crosspoint fuller, the row owes the sender the
- * credit at once, and after a departure that makes the fullest crosspoint less full, it owes one.
- * Timed clocks update the levels of a row at every event (switch_level()). Clock raw *settles* a
- * row once a pass, for any number of arrivals and departures: the row owes the number of arrivals
- * minus the growth of the fullest crosspoint.
+ * So if an arrival does not make the fullest crosspoint fuller, the row owes the sender a credit at
+ * once. If a departure makes the fullest crosspoint less full, the row owes one, too. Timed clocks
+ * update the levels of a row at every event (switch_level()). Clock raw *settles* a row once a
+ * pass, for any number of arrivals and departures: the row owes the number of arrivals minus the
+ * growth of the fullest crosspoint.
  */
 struct switch_settling {
     uint32_t arrived; /* segments that arrived since the row was last settled */

@@ -158,8 +158,8 @@ static inline bool cut_through_pass(struct switch_crosspoints *xp, uint32_t r,
 
 /*
  * Return how many results for several @outs may be written into the multicast buffer *@ret and sent
- * from there. 0: they cannot be sent by a shared buffer. switch_is_open() must come first, because
- * it updates which processes are attached to the outputs.
+ * from there. 0: they cannot be sent through a shared buffer. switch_is_open() must come first,
+ * because it updates which processes are attached to the outputs.
  */
 static uint32_t cut_through_mcast_room(struct switch_crosspoints *xp, emu_ports outs,
                                        struct emu_mcast_buf **ret)

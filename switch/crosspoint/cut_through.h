@@ -33,7 +33,7 @@ static inline bool switch_is_open(struct switch_crosspoints *xp, uint32_t o)
     return out->tx.credits && !emu_ports_any(out->waiting) && !emu_ports_has(xp->shut, o);
 }
 
-/* Account for a segment that the caller sends by output @o, which must be open. */
+/* Account for a segment that the caller sends through output @o, which must be open. */
 static inline void switch_pass(struct switch_crosspoints *xp, uint32_t o)
 {
     if (__builtin_expect(xp->bar.out[o].tx.shape != EMU_LINK_LOCAL, 0))

@@ -63,7 +63,7 @@ static inline __attribute__((always_inline)) void row_admit(struct switch_crossp
 }
 
 /*
- * Take the segments that have arrived by the cable into row @r. Each took a credit, so there is
+ * Take the segments that have arrived on the cable into row @r. Each took a credit, so there is
  * space for it. Returns how many.
  */
 static inline uint32_t row_take_cable(struct switch_crosspoints *xp, uint32_t r)

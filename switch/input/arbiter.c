@@ -7,9 +7,10 @@
  * algorithm for input-queued switches", 1999). In each iteration every free output grants to the
  * next input, round robin, that has a segment for it. Every free input accepts the next output,
  * round robin, of those that granted. If the first iteration matches an input and an output, the
- * round-robin pointer of each moves to behind the other. Later iterations move no pointers. So the
- * pointers of different outputs desynchronize, and no queue starves. The iterations end when no
- * input accepts an output, usually after log2 of the number of ports, and give a maximal match.
+ * round-robin pointer of each moves to the position after the other. Later iterations move no
+ * pointers. So the pointers of different outputs desynchronize, and no queue starves. The
+ * iterations end when no input accepts an output, usually after log2 of the number of ports, and
+ * give a maximal match.
  *
  * Multicasts wait in one FIFO per input and are matched with fanout splitting by WBA, the weight
  * based algorithm of Prabhakar, McKeown and Ahuja ("Multicast scheduling for input-queued

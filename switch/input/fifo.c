@@ -14,20 +14,21 @@
  *
  * buffers=input is the router with which OQ compares its own: input/slots.c.
  *
- * Neither router can deadlock in a network whose routes go up and then down, and neither can their
- * multicasts, for four reasons. (1) The cables have an order such that every segment takes them in
- * that order: first the links up, by level, then the links down. This holds for a multicast, too,
- * because its tree has one top switch, and a segment that came down never goes up again. (2) A
- * segment waits at an input only for resources later in the order: its crosspoints, or output
- * slots, which in turn wait for credits of the next cables. Segments behind it in the FIFO wait for
- * the same. (3) A copy takes one whole slot of the next input at a time, and holds nothing else
- * while it waits for another slot. So there is no hold and wait among the outputs of a switch, and
- * no copy waits for the other copies of its segment. (A multicast without fanout splitting claims
- * its outputs one by one, and holds some while it waits for others. It could deadlock.) (4) The
- * last cables lead to adapters, which take everything. Combine units take everything, too: their
- * results wait in the unit's own list. So, from the end of the order backwards, every first segment
- * moves at some time. All this needs (1): routes that go up again after going down, or trees with
- * two tops, could deadlock, and nothing here would detect it.
+ * Neither router can deadlock in a network whose routes go up and then down, not even with
+ * multicasts. There are four reasons. (1) The cables can be ordered so that every segment takes
+ * them in that order: first the cables that lead upwards, by level, then those that lead downwards.
+ * This holds for a multicast, too, because its tree has one top switch, and a segment that came
+ * down never goes up again. (2) A segment waits at an input only for resources later in the order:
+ * its crosspoints, or output slots, which in turn wait for credits of the next cables. Segments
+ * behind it in the FIFO wait for the same. (3) A copy takes one whole slot of the next input at a
+ * time, and holds nothing else while it waits for another slot. So there is no hold and wait among
+ * the outputs of a switch, and no copy waits for the other copies of its segment. (A multicast
+ * without fanout splitting claims its outputs one by one, and holds some while it waits for others.
+ * It could deadlock.) (4) The last cables lead to adapters, which take everything. Combine units
+ * take everything, too: their results wait in the unit's own list. So, by induction from the end of
+ * the order backwards, every first segment moves at some time. All this needs (1): routes that go
+ * up again after going down, or trees with two tops, could deadlock, and nothing here would detect
+ * it.
  */
 #include "switch/input/fifo.h"
 

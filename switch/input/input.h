@@ -17,7 +17,7 @@ struct switch_fifo {
 /* The FIFOs of all inputs. Their segments are in the crossbar's store. */
 struct switch_inputs {
     struct switch_fifo *fifo; /* one for each port */
-    /* for each slot of the store: outputs by which the segment must still leave */
+    /* for each slot of the store: outputs through which the segment must still leave */
     emu_ports *outs;
 };
 
@@ -30,7 +30,9 @@ size_t switch_inputs_bytes(uint32_t ports, uint32_t slots);
 void switch_inputs_append(struct switch_inputs *in, struct switch_crossbar *bar, uint32_t r,
                           emu_ports outs, const struct emu_entry *entry);
 
-/* input.c: count and drop a segment that was not queued. The input then owes its credit. */
+/*
+ * input.c: count and drop a segment that was not queued. The input then owes the segment's credit.
+ */
 void switch_inputs_drop(struct switch_crossbar *bar, uint32_t r, const struct emu_entry *entry);
 
 /* input.c: check the FIFO of input @r, for check_row() of a kind. */
@@ -41,8 +43,8 @@ const char *switch_inputs_check(const struct switch_inputs *in, const struct swi
 uint32_t switch_inputs_bufs(const struct switch_inputs *in, const struct switch_crossbar *bar);
 
 /*
- * Remove the first segment, which has left, from the FIFO of input @r. The input then owes its
- * credit. Returns its slot, as switch_remove() does.
+ * Remove the first segment, which has left, from the FIFO of input @r. The input then owes the
+ * segment's credit. Returns the segment's slot, as switch_remove() does.
  */
 static inline uint32_t switch_inputs_leave(struct switch_inputs *in, struct switch_crossbar *bar,
                                            uint32_t r)

@@ -8,10 +8,10 @@
  * once per time slot. A time slot lasts as long as a full segment takes on the wire, and begins at
  * a multiple of this length. A segment takes part in a slot if it has arrived before the slot
  * begins, and an output takes part if it has a credit by then. Segments leave when a slot begins. A
- * multicast leaves by as many outputs as it is granted; for the other outputs it stays first in its
- * FIFO. Its place in the buffer is free when the last copy has left. A time slot in which nothing
- * can leave is skipped and changes nothing. So the behaviour of the switch is a function of times
- * and ports alone.
+ * multicast leaves through the outputs that grant to it; for the other outputs it stays first in
+ * its FIFO. Its place in the buffer is free when the last copy has left. A time slot in which
+ * nothing can leave is skipped and changes nothing. So the behaviour of the switch is a function of
+ * times and ports alone.
  *
  * There is no implementation for clock raw, which has no time to divide into slots, and there are
  * no combine units. input/fifo.c explains why nothing deadlocks.
@@ -135,7 +135,7 @@ static void slots_send_multicast(struct switch_slots *sw, uint32_t r, emu_ports 
     sw->arbiter[r].head_slot = at_ps / sw->length_ps + 1;
 }
 
-/* Run the arbiter for one time slot, and send what it has matched. */
+/* Run the arbiter for one time slot, and send the segments that it has matched. */
 static inline uint32_t slots_act(struct switch_dev *base, const void *own)
 {
     struct switch_slots *sw = switch_slots_of(base);

@@ -32,8 +32,8 @@ struct switch_slots {
 
 /* The segment that an input sends in one time slot. */
 struct switch_sends {
-    emu_ports outs; /* outputs by which the segment leaves; empty: the input sends nothing */
-    bool multicast; /* true: the first segment of its FIFO; false: a unicast, by one output */
+    emu_ports outs; /* outputs through which the segment leaves; empty: the input sends nothing */
+    bool multicast; /* true: the first segment of its FIFO; false: a unicast, through one output */
 };
 
 /* arbiter.c: match free outputs @outs with inputs in time slot @slot. @sends: result, by row. */

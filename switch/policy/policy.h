@@ -5,11 +5,11 @@
  * A policy is one file in this folder, with one struct route_policy. The list of policies is
  * EMU_CHOICES in emu/packet/profile.h; the profile's field `choice` names one of them.
  * docs/recipes.md says how to add a policy. Every kind of router calls route_choose(), which first
- * selects the best candidates by the policy's metric, and then lets its pick choose one of these.
- * With the metric switch_queued the best are all lightly loaded candidates (profile: light_slots,
- * light_pending). If there are none, the best are those with the shortest queue. The routers keep
- * the set of lightly loaded outputs up to date, so this selection mostly costs one AND. Any other
- * metric is computed for each candidate.
+ * selects the best candidates by the policy's metric, and then lets the policy's pick() choose one
+ * of these. With the metric switch_queued the best are all lightly loaded candidates (profile:
+ * light_slots, light_pending). If there are none, the best are those with the shortest queue. The
+ * routers keep the set of lightly loaded outputs up to date, so this selection mostly costs one
+ * AND. Any other metric is computed for each candidate.
  *
  * Thread: the switch's worker.
  */

@@ -118,7 +118,7 @@ class WideTest(FabemuCase):
                          [self.command, "traffic", *args, "--json"])
 
     def test_one_port_more__is_refused(self):
-        self.one_line(self.fabemu("topo", "clos:radix=253,levels=1"), 2, "radix is 2 to 252")
+        self.one_line(self.fabemu("topo", "clos:radix=253,levels=1"), 2, "radix must be 2 to 252")
         self.one_line(self.fabemu("topo", "clos:down=200x4,up=53"), 2, "at most 252 ports")
         self.one_line(self.fabemu("topo", "kary:127,2"), 2, "at most 252")
         self.one_line(self.fabemu("topo", self.file(star(253))), 2,

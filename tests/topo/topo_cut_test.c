@@ -194,7 +194,7 @@ static void topo_cut__refuses_more_hosts_than_switches(void)
     CU_ASSERT_STRING_EQUAL(error, "5 hosts are too many for 4 switches: each must have one");
     CU_ASSERT_EQUAL(topo_cut(graph, 0, NULL, host_of, error, sizeof error), -EINVAL);
     CU_ASSERT_EQUAL(topo_cut(large, 65, NULL, host_of, error, sizeof error), -EINVAL);
-    CU_ASSERT_STRING_EQUAL(error, "65 hosts are too many: a fabric can be on 64");
+    CU_ASSERT_STRING_EQUAL(error, "65 hosts are too many: a fabric can have at most 64");
     topo_free(large);
     topo_free(graph);
 }

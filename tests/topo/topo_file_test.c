@@ -356,8 +356,8 @@ static void topo_read__accepts_hand_written_files(void)
 static const struct wrong_file {
     const char *text, *error;
 } wrong_files[] = {
-    {"", "net: no Switch line: this is not what ibnetdiscover prints"},
-    {"# nothing\n\n", "net: no Switch line: this is not what ibnetdiscover prints"},
+    {"", "net: no Switch line: this is not the output of ibnetdiscover"},
+    {"# nothing\n\n", "net: no Switch line: this is not the output of ibnetdiscover"},
     {"Switch 4 \"s\"\n", "net: 0 Ca lines; a network has at least 2 nodes"},
     {"Switch 4 \"s\"\n[1] \"a\"[1]\nCa 1 \"a\"\n",
      "net: 1 Ca line; a network has at least 2 nodes"},
@@ -401,10 +401,10 @@ static const struct wrong_file {
     {"Switch 4 \"s\"\n" TWO "Switch 5 \"s\"\n",
      "net, line 4: \"s\" is described differently in line 1"},
     {"Switch 4 \"s\"\nCa 4 \"s\"\n", "net, line 2: \"s\" is described differently in line 1"},
-    {"level=x\n", "net, line 1: level is a number from 0 to 65535"},
-    {"level=65536\n", "net, line 1: level is a number from 0 to 65535"},
+    {"level=x\n", "net, line 1: level must be a number from 0 to 65535"},
+    {"level=65536\n", "net, line 1: level must be a number from 0 to 65535"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nSwitch 4 \"t\"\n[1] \"b\"[1]\n" TWO,
-     "net, line 5: \"t\" has no level=N line before it; other switches have"},
+     "net, line 5: \"t\" has no level=N line before it; other switches have one"},
     {"level=1\nSwitch 4 \"s\"\n[1] \"a\"[1]\n[4] \"t\"[4]\nlevel=1\nSwitch 4 \"t\"\n"
      "[1] \"b\"[1]\n" TWO,
      "net: switch 0 (s) and switch 1 (t) have the same level=1 and a cable between them: one must "
@@ -485,7 +485,7 @@ static void topo_read__refuses_binary_files(void)
     char error[1280], tiny[8];
 
     CU_ASSERT_EQUAL(topo_read(&graph, "net", "# \0", 3, error, sizeof error), -EINVAL);
-    CU_ASSERT_STRING_EQUAL(error, "net: no Switch line: this is not what ibnetdiscover prints");
+    CU_ASSERT_STRING_EQUAL(error, "net: no Switch line: this is not the output of ibnetdiscover");
     CU_ASSERT_EQUAL(topo_read(&graph, "net", "a\0b", 3, error, sizeof error), -EINVAL);
     CU_ASSERT_STRING_EQUAL(error, "net, line 1: a zero byte: this is not a text file");
     memset(rubbish, '7', sizeof rubbish);

@@ -401,12 +401,12 @@ static void topo_qsnet__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("qsnet:64,links", -EINVAL, "want qsnet:N"));
     CU_ASSERT(refuses("qsnet:64,links=", -EINVAL, "want qsnet:N"));
     CU_ASSERT(refuses("qsnet:64,links=2x", -EINVAL, "want qsnet:N"));
-    CU_ASSERT(refuses("qsnet:64,links=3", -EINVAL, "links is 1, 2 or 4"));
+    CU_ASSERT(refuses("qsnet:64,links=3", -EINVAL, "links must be 1, 2 or 4"));
     CU_ASSERT(refuses("qsnet:64,rails=0", -EINVAL, "at most 4 links"));
     CU_ASSERT(refuses("qsnet:64,links=2,rails=3", -EINVAL, "at most 4 links"));
-    CU_ASSERT(refuses("qsnet:64,apart=router", -EINVAL, "say links=2 too"));
+    CU_ASSERT(refuses("qsnet:64,apart=router", -EINVAL, "add links=2"));
     CU_ASSERT(refuses("qsnet:64,links=2,apart=node", -EINVAL, "want qsnet:N"));
-    CU_ASSERT(refuses("qsnet:512,tops=129", -EINVAL, "tops is 1 to 128"));
+    CU_ASSERT(refuses("qsnet:512,tops=129", -EINVAL, "tops must be 1 to 128"));
     CU_ASSERT(refuses("qsnet:128,tops=64", -EINVAL, "no top switches"));
     CU_ASSERT(refuses("qsnet:16384,links=2", -EINVAL, "nodes times links is at most 16384"));
 }
@@ -450,16 +450,17 @@ static void topo_clos__errors_name_the_valid_values(void)
     CU_ASSERT(refuses("clos:", -EINVAL, "want clos:radix=R"));
     CU_ASSERT(refuses("clos:levels=2", -EINVAL, "want clos:radix=R"));
     CU_ASSERT(refuses("clos:radix=8,down=4x4", -EINVAL, "want clos:radix=R"));
-    CU_ASSERT(refuses("clos:radix=253", -EINVAL, "radix is 2 to 252"));
-    CU_ASSERT(refuses("clos:radix=8,levels=0", -EINVAL, "levels is 1 to 8"));
-    CU_ASSERT(refuses("clos:radix=8,levels=9", -EINVAL, "levels is 1 to 8"));
+    CU_ASSERT(refuses("clos:radix=253", -EINVAL, "radix must be 2 to 252"));
+    CU_ASSERT(refuses("clos:radix=8,levels=0", -EINVAL, "levels must be 1 to 8"));
+    CU_ASSERT(refuses("clos:radix=8,levels=9", -EINVAL, "levels must be 1 to 8"));
     CU_ASSERT(refuses("clos:radix=7", -EINVAL, "radix must be even"));
-    CU_ASSERT(refuses("clos:radix=8,over=2", -EINVAL, "a radix that F + 1 divides"));
+    CU_ASSERT(refuses("clos:radix=8,over=2", -EINVAL, "a multiple of F + 1"));
     CU_ASSERT(refuses("clos:radix=9,levels=3,over=2", -EINVAL, "an even radix"));
-    CU_ASSERT(refuses("clos:down=4x4", -EINVAL, "up is a number for each level except the top"));
     CU_ASSERT(
-        refuses("clos:down=4x4,up=4x4", -EINVAL, "up is a number for each level except the top"));
-    CU_ASSERT(refuses("clos:down=4x4,up=4,cables=2x2", -EINVAL, "cables is a number"));
+        refuses("clos:down=4x4", -EINVAL, "up must have one number for each level except the top"));
+    CU_ASSERT(refuses("clos:down=4x4,up=4x4", -EINVAL,
+                      "up must have one number for each level except the top"));
+    CU_ASSERT(refuses("clos:down=4x4,up=4,cables=2x2", -EINVAL, "cables must have one number"));
     CU_ASSERT(refuses("clos:down=4x4,up=4,cables=3", -EINVAL, "cables must divide the ports"));
     CU_ASSERT(refuses("clos:down=200x4,up=53", -EINVAL, "at most 252 ports"));
     CU_ASSERT(refuses("clos:down=40x4,up=30", -EOVERFLOW, "need the program fabemu-wide"));

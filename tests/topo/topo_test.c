@@ -76,7 +76,8 @@ static void topo_parse__refuses_impossible_radixes(void)
     static const char *const nodes[] = {"kary:16,6", "kary:2,21", "kary:2,18446744073709551617",
                                         NULL};
 
-    refuses_all(small, -EINVAL, "K is at least 2 and N at least 1, as in kary:4,2 (16 nodes)");
+    refuses_all(small, -EINVAL,
+                "K must be at least 2, and N at least 1, as in kary:4,2 (16 nodes)");
     refuses_all(ports, -EINVAL, "K is too large: a switch has 2K ports (K if N is 1), at most 252");
     CU_ASSERT(refuses("kary:31,2", -EOVERFLOW,
                       "bad topology 'kary:31,2': switches of 62 ports need the program "

@@ -20,8 +20,9 @@
 #include "emu/packet/profile.h"
 #include "emu/buffer/ring.h"
 
-#define EMU_HOSTIF_BATCH 16 /* most segments that are copied into the fabric at a time */
-#define EMU_HOSTIF_FEW   4u /* up to this many segments at once are a short message, no stream */
+#define EMU_HOSTIF_BATCH 16 /* at most this many segments are copied into the fabric at a time */
+/* up to this many segments at once count as a short message, not as a stream */
+#define EMU_HOSTIF_FEW 4u
 
 /* The credits of a process's adapter towards its switch. The fabric keeps them. */
 struct emu_credits {
@@ -80,11 +81,11 @@ struct emu_hostif {
     uint32_t sim_seen;     /* waits of the process that this thread has seen */
     uint32_t sim_ended;    /* waits of the process that have ended */
     uint64_t sim_now_ps;   /* end of the last wait: the process's local time is not earlier */
-    uint64_t sim_least_ps; /* earliest departure that a post can have */
+    uint64_t sim_least_ps; /* earliest departure time of the next segment that the process posts */
     pid_t pid;             /* the process; 0: unknown, so it is never outside (simtime.h) */
     bool outside;          /* the process is outside */
     uint64_t asleep_ns;    /* host time at which it was first found asleep; 0: it is awake */
-    uint64_t asleep_ps;    /* its local time then */
+    uint64_t asleep_ps;    /* its local time at asleep_ns */
     uint64_t counted_ns;   /* host time up to which outside_ns counts */
 
     /* Owned by the worker: out of the fabric. */
@@ -94,16 +95,20 @@ struct emu_hostif {
     uint32_t down_polled; /* head at the last poll, while blocked */
     bool blocked;         /* a segment waits for space */
     bool streams;         /* the last notification was for many segments */
-    bool posted;   /* the process has posted since its core was last counted (worker/oversub.h) */
-    uint32_t owes; /* a reply is expected: 1 + its core, or EMU_HOSTIF_ANYWHERE; 0: no reply */
+    bool posted; /* the process has posted since its core was last counted (worker/oversub.h) */
+    /* 0: no reply is expected; else 1 + the core of the replying process, or EMU_HOSTIF_ANYWHERE */
+    uint32_t owes;
     uint32_t mcast_buf_last[EMU_MCAST_BLOCKS]; /* down_tail after the last reference to a block */
 
     /* Owned by the worker: notifications not yet sent. */
-    uint32_t up_published;      /* last published head, without segments in the batch */
+    uint32_t up_published;      /* head published last; segments in the batch do not count */
     uint32_t down_published;    /* tail last published */
     uint32_t unnotified_passes; /* for how many passes a notification has waited */
     bool shown; /* the tail was published, and emu_hostif_wake() has not been called */
-    /* next interface in the list of those to notify; the last one has itself; NULL: not in it */
+    /*
+     * next in the list of interfaces to notify; the last interface has itself; NULL: not in the
+     * list
+     */
     struct emu_hostif *unnotified;
 
     /* Counters: written by the worker, read by any thread. */
@@ -111,9 +116,11 @@ struct emu_hostif {
     _Atomic uint64_t delivered;
     _Atomic uint64_t bad;  /* invalid segments that were dropped, and impossible indexes */
     _Atomic uint64_t dead; /* segments dropped because the process was cut off */
-    /* clock virtual: posts whose time had been simulated already, and which were posted later */
+    /*
+     * clock virtual: segments posted for a time that had already been simulated, and so sent later
+     */
     _Atomic uint64_t late_posts;
-    _Atomic uint64_t outside_ns; /* clock virtual: host time for which it was outside */
+    _Atomic uint64_t outside_ns; /* clock virtual: host time during which the process was outside */
     struct emu_hostif_times times;
     _Atomic uint32_t stuck; /* 1 while a segment waits for space */
 
@@ -141,8 +148,8 @@ int emu_hostif_create(struct emu_hostif **ret, const struct emu_hostif *init, bo
 void emu_hostif_destroy(struct emu_hostif *hostif, struct emu_pool_cache *cache);
 
 /**
- * emu_hostif_full_ns - how long segments have waited until @now_ps for space in the down ring. This
- * includes a segment that still waits. Thread: any.
+ * emu_hostif_full_ns - return how long segments have waited for space in the down ring, up to
+ * @now_ps. This includes a segment that still waits. Thread: any.
  *
  * While no segment waits, `full` is twice the sum of all waits. While a segment waits, the time at
  * which its wait began is subtracted twice, and 1 is added, modulo 2^64. So one word is enough, and

@@ -3,16 +3,17 @@
  * mcast_buf.h - the shared multicast buffer of a switch.
  *
  * If each process's ring got a copy of a multicast segment, every cache line of every copy would
- * travel to another core. Instead the switch's worker writes the segment once to this buffer, which
- * the processes at the switch map read-only (on clock raw, at nodes without a link engine), and
- * their rings refer to its slots. The buffer is circular and consists of blocks. A block is reused
- * once no process has unread segments in it. If the next block cannot be reused because a process
- * does not read, segments are copied to the rings. Segments that are not full are always copied.
+ * travel to another core. Instead the switch's worker writes the segment once to this buffer, and
+ * the processes' rings refer to its slot. The processes at the switch map the buffer read-only. It
+ * is used only on clock raw, at nodes without a link engine. The buffer is circular and consists of
+ * blocks. A block is reused once no process has unread segments in it. If the next block cannot be
+ * reused because a process does not read, segments are copied to the rings. Segments that are not
+ * full are always copied.
  *
  * A process that asks to detach has finished reading the buffer. If the manager (the thread that
  * attaches and detaches processes) detaches a process against its will, the process may still read
- * it. The manager then retires the buffer: nothing is written to it any more, processes that map it
- * get copies, and new processes get a new buffer.
+ * the buffer. The manager then retires the buffer: nothing is written to it any more, processes
+ * that map it get copies, and new processes get a new buffer.
  *
  * Security: a process can read full multicast segments that were sent to other processes at its
  * switch, even before it attached.
@@ -54,7 +55,10 @@ static inline void emu_mcast_buf_hold(struct emu_mcast_buf *mcast_buf)
     mcast_buf->users++;
 }
 
-/** emu_mcast_buf_drop - drop a reference; the last frees it. May be NULL. Thread: the manager. */
+/**
+ * emu_mcast_buf_drop - drop a reference; the last one frees the buffer. @mcast_buf may be NULL.
+ * Thread: the manager.
+ */
 void emu_mcast_buf_drop(struct emu_mcast_buf *mcast_buf);
 
 /**

@@ -157,8 +157,8 @@ void emu_hostif_notify_all(struct emu_worker *worker, bool now)
 
 /*
  * Y5: this thread requests the bell and then checks the indexes once more, while the adapter
- * publishes its index and then reads the request. So at least one of the two threads sees what the
- * other has written.
+ * publishes its index and then reads the request. So at least one of the two threads sees the
+ * other's store.
  */
 bool emu_hostif_bell(struct emu_hostif *hostif, bool wanted)
 {

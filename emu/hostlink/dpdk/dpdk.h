@@ -25,7 +25,8 @@
 struct rte_mempool;
 struct rte_mbuf;
 
-#define DPDK_DEVICE_CHARS 512 /* most characters of a device's text, with all arguments */
+/* maximum number of characters of a device's text, with all arguments */
+#define DPDK_DEVICE_CHARS 512
 
 /* The buffer for a line that explains an error to the user. */
 struct dpdk_error {
@@ -74,7 +75,8 @@ struct dpdk_kind {
     bool keeps_queues;
     /* DPDK's interrupt thread unmaps its rings, so only that thread may stop the device */
     bool stops_among_interrupts;
-    uint32_t object_most; /* most bytes of a pool buffer with all its headers; 0: no limit */
+    /* maximum number of bytes of a pool buffer with all its headers; 0: no limit */
+    uint32_t object_most;
     /* Add missing arguments and set frame_bytes. Errors: -EINVAL. */
     int (*arguments)(struct dpdk_device *device, const struct dpdk_error *error);
     const char *hint; /* likely cause if the device cannot be opened; NULL: unknown */

@@ -65,8 +65,8 @@ const char *dpdk_log_kept(void)
 typedef int print_fn(int level, const char *format, va_list args);
 
 /*
- * Receive the messages of libbpf and libxdp, which otherwise would go to stderr. Keep only the one
- * that says why the kernel rejected a program.
+ * Receive the messages of libbpf and libxdp, which otherwise would go to stderr. Keep only the
+ * message that says why the kernel rejected a program.
  */
 static int library_print(int level, const char *format, va_list args)
 {

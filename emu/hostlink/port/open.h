@@ -15,7 +15,8 @@
 #include "emu/hostlink/port/port.h"
 
 struct emu_hostport_options {
-    uint32_t frames;      /* most frames in use at a time, to send and receive; 0: 4096 */
+    /* maximum number of frames in use at a time, to send and receive; 0: 4096 */
+    uint32_t frames;
     uint32_t frame_bytes; /* largest frame to use if the device supports it; 0: 9014 */
     uint32_t frame_least; /* a device with a smaller limit is refused; 0: 512 */
 

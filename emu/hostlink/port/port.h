@@ -15,12 +15,12 @@
 #include <stdint.h>
 
 #define EMU_HOSTLINK_MAC_BYTES   6
-#define EMU_HOSTLINK_BURST       32u     /* most frames received or sent by one call */
+#define EMU_HOSTLINK_BURST       32u     /* maximum number of frames received or sent by one call */
 #define EMU_HOSTLINK_ETHERTYPE   0x88b5u /* IEEE 802 local experimental EtherType 1 */
 #define EMU_HOSTLINK_FRAME_BYTES 9014u   /* largest frame: 9000 bytes and the Ethernet header */
 #define EMU_HOSTLINK_FRAME_LEAST 60u     /* shorter frames are padded with zeros */
 
-/* A frame, from the Ethernet header on. It belongs to the port, which counts its holders. */
+/* A frame, beginning with the Ethernet header. It belongs to the port, which counts its holders. */
 struct emu_hostframe {
     uint8_t *data;
     uint32_t bytes; /* length of the frame; set by the writer of the frame */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * auth.h - the tag of a frame. Without a key it is a CRC-32C, which anybody on the wire can
- * compute. With a key it proves who sent the frame, and that the frame is unchanged (libsodium):
+ * compute. With a key it proves that the frame comes from the peer and is unchanged (libsodium):
  * - The tag of a handshake frame is a keyed BLAKE2b. It needs no nonce, so no nonce can repeat.
  * - Each incarnation of a session, which begins with a handshake, has two keys, one per direction.
  *   They are derived from the user's key, the fabric, the hosts and the random numbers of the
- *   handshake. The tag of a frame is that of AES-256-GCM, or, if one of the two processors lacks
- *   the instructions for it, that of ChaCha20-Poly1305 (RFC 8439). The nonce is the packet number,
- *   which is unique within the incarnation.
+ *   handshake. The tag of a frame is computed by AES-256-GCM. If one of the two processors lacks
+ *   the instructions for it, both hosts use ChaCha20-Poly1305 (RFC 8439). The nonce is the packet
+ *   number, which is unique within the incarnation.
  *
  * Nothing is encrypted. The whole frame is "additional data", which is only authenticated. So a
  * frame that is kept for retransmission stays unchanged.
@@ -60,8 +60,8 @@ uint32_t emu_auth_checks(const struct emu_auth *auth);
 uint8_t emu_auth_handshake_check(const struct emu_auth *auth);
 
 /**
- * emu_auth_agree - choose the best of the checks that both hosts support, so that both choose the
- * same. @checks, @theirs: bits of either host. Returns false if there is none.
+ * emu_auth_agree - choose the best check that both hosts support. Both hosts choose the same one.
+ * @checks, @theirs: the bits of this host and of the other. Returns false if no check is common.
  */
 bool emu_auth_agree(uint32_t checks, uint32_t theirs, uint8_t *ret);
 

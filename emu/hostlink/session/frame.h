@@ -57,8 +57,10 @@ struct emu_frame {
     uint32_t sent_ns; /* sender's clock when the frame was sent, low 32 bits; never 0 */
     /* sent_ns of the last received frame, plus the time since its arrival; 0: none */
     uint32_t echo_ns;
-    uint32_t needless;   /* frames that its sender has received in several transmissions */
-    uint32_t newest;     /* low bits of the highest packet number received: the one of echo_ns */
+    /* number of frames that the sender of this one has received more than once */
+    uint32_t needless;
+    /* low bits of the highest packet number received; echo_ns is about this packet */
+    uint32_t newest;
     const uint8_t *body; /* points into the frame */
 };
 
@@ -66,7 +68,7 @@ struct emu_frame {
 struct emu_frame_offer {
     uint8_t digest[EMU_FRAME_DIGEST_BYTES];
     uint32_t frame_bytes; /* largest frame that its port can receive */
-    uint32_t window;      /* most frames in flight: a power of two */
+    uint32_t window;      /* maximum number of frames in flight: a power of two */
     uint32_t first_seq;   /* sequence number of its first data frame */
     uint32_t checks;      /* supported kinds of enum emu_auth_check, by bit */
 };

@@ -18,7 +18,7 @@
 #include "emu/util/count.h"
 #include "emu/util/list.h"
 
-#define SESSION_ANSWERS 4u /* most handshake frames answered per step */
+#define SESSION_ANSWERS 4u /* maximum number of handshake frames answered per step */
 
 enum slot_state {
     SLOT_FREE,   /* there is no frame with this number */
@@ -72,7 +72,7 @@ struct session_handshake {
     bool heard;                          /* a frame of this incarnation has arrived from the peer */
     uint8_t mac[EMU_HOSTLINK_MAC_BYTES]; /* MAC address of the peer's port */
     uint64_t handshake_ns; /* when to send the next HELLO or CONFIRM without being asked */
-    uint64_t wait_ns;      /* interval from that frame to the one after it */
+    uint64_t wait_ns;      /* interval from that frame to the next one */
     struct session_answer answer[SESSION_ANSWERS];
     uint32_t answers;
     _Atomic uint64_t refusal; /* enum session_refusal */
@@ -140,7 +140,7 @@ struct session_receive {
     bool ack_now;
     bool any;         /* a packet was received in this incarnation */
     uint64_t newest;  /* highest packet number received */
-    uint32_t sent_ns; /* send time in that packet; received_ns: when it arrived */
+    uint32_t sent_ns; /* send time in that packet; received_ns: its arrival time */
     uint64_t received_ns;
 };
 
@@ -156,7 +156,7 @@ struct emu_session {
     uint64_t now_ns;     /* latest time that a caller has passed */
     uint64_t keep_ns;    /* interval of keep-alives */
     uint32_t mask;       /* number of elements of the arrays by sequence number, minus 1 */
-    uint32_t window;     /* most frames in flight, agreed in the handshake */
+    uint32_t window;     /* maximum number of frames in flight, agreed in the handshake */
     uint32_t body_max;   /* largest body of a frame, agreed in the handshake */
     uint8_t check;
     struct session_handshake handshake;
@@ -206,7 +206,7 @@ void session_stamp(const struct emu_session *s, struct emu_frame *header, uint64
 /** session_echo_ns - return a frame's send time plus the time since its arrival; 0: none. Pure. */
 uint32_t session_echo_ns(uint32_t sent_ns, uint64_t received_ns, uint64_t now_ns);
 
-/** session_trip - measure and return a round trip, by the echo in a frame; UINT64_MAX: no echo. */
+/** session_trip - measure and return a round trip from the echo in a frame; UINT64_MAX: no echo. */
 uint64_t session_trip(struct emu_session *s, const struct emu_frame *header, uint64_t now_ns);
 
 /* handshake.c */

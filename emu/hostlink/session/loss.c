@@ -16,7 +16,7 @@
 /* longest time-out, which limits how long recovery takes after an outage */
 #define LOSS_MOST_NS     UINT64_C(250000000)
 #define LOSS_OVERTAKE_NS UINT64_C(10000) /* shortest reordering window */
-#define LOSS_WIDEST      16u             /* most doublings of the reordering window */
+#define LOSS_WIDEST      16u             /* maximum number of doublings of the reordering window */
 /*
  * The reordering window is halved after LOSS_PATIENCE round trips and LOSS_GOOD retransmissions
  * without a needless one.

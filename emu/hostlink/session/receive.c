@@ -110,7 +110,7 @@ static bool receive_verify(struct emu_session *s, const struct emu_hostframe *fr
 /* --- ordering -------------------------------------------------------------------------- */
 
 /*
- * Process a duplicate. If its packet number is that of the first arrival, the wire has duplicated
+ * Process a duplicate. If it has the packet number of the first arrival, the wire has duplicated
  * it; otherwise it was retransmitted needlessly.
  */
 static void receive_double(struct emu_session *s, const struct emu_frame *header)

@@ -9,7 +9,7 @@
  */
 #include "emu/hostlink/session/internal.h"
 
-#define SEND_BURSTS    4u              /* most bursts of frames sent per step */
+#define SEND_BURSTS    4u              /* maximum number of bursts of frames sent per step */
 #define SEND_LAG       16u             /* an acknowledgment is due after this many frames */
 #define SEND_LAG_NS    UINT64_C(50000) /* or this long after the first of these frames */
 #define SEND_MAP_WORDS (EMU_FRAME_WINDOW_MOST / 64)

@@ -31,7 +31,7 @@
 #include "emu/hostlink/session/frame.h"
 #include "emu/hostlink/port/port.h"
 
-/* Most frames of the port that a session uses at a time. */
+/* Maximum number of frames of the port that a session uses at a time. */
 #define EMU_SESSION_FRAMES(window) (2 * (window) + 64)
 
 struct emu_session;
@@ -47,10 +47,11 @@ struct emu_session_config {
     /* after this time without a frame the peer counts as failed; UINT64_MAX: never */
     uint64_t silent_ns;
     /*
-     * Most frames in flight, and most frames kept here out of order: a power of two, 64 to 4096.
-     * The smaller value of both hosts applies. For each session the port needs
-     * EMU_SESSION_FRAMES(window) frames, besides those in its queues. If it has fewer, a peer whose
-     * frames have gaps can use so many that no frame is free for other hosts.
+     * Maximum number of frames in flight, and of frames kept here because an earlier one is
+     * missing: a power of two, 64 to 4096. The smaller value of both hosts applies. For each
+     * session the port needs EMU_SESSION_FRAMES(window) frames, besides those in its queues. If it
+     * has fewer, a peer whose frames have gaps can use so many that no frame is free for other
+     * hosts.
      */
     uint32_t window;
     /* MAC address of the peer's port; zeros: taken from its handshake, which is broadcast */

@@ -212,7 +212,10 @@ static const char *node_given(void)
     return node && *node ? node : NULL;
 }
 
-/* In simulated time all steps must be at a time that does not depend on the host's scheduling. */
+/*
+ * Return whether to start the thread. It never runs in simulated time, where the times of all steps
+ * must not depend on the host's scheduling.
+ */
 static bool thread_wanted(const struct fabemu *fab)
 {
     const char *text = getenv("FABEMU_ADAPTER_THREAD");

@@ -34,7 +34,7 @@
 
 #define DISCONNECT_FIRST_NS 1000000u
 #define DISCONNECT_LAST_NS  50000000u
-/* most lines on stderr; one further line says how many were left out */
+/* at most this many lines on stderr; one further line says how many were left out */
 #define LINES_MAX 4u
 
 static bool peer_is_connected(const struct fabemu *fab, const struct nic_peer *peer)
@@ -142,7 +142,7 @@ void nic_leave_begin(struct fabemu *fab)
         if (peer->sendq.next && !peer->open)
             nic_peer_cancel(fab, peer);
     }
-    /* dispatch the requests that wait until a queue is opened: none will be */
+    /* dispatch the requests that wait for a queue, because no queue will be opened */
     nic_receive_resume(fab);
 }
 

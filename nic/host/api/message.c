@@ -378,8 +378,9 @@ static void receive_wait(struct fabemu *fab, struct nic_recv *recv)
 }
 
 /*
- * Start a receive: of a message that has arrived, or of a later one. Before an armed receive
- * starts, its queue may have closed, or may have begun to share the receives of another queue.
+ * Start a receive of a message that has arrived already, or that arrives later. Before an armed
+ * receive starts, its queue may have closed, or may have begun to share the receives of another
+ * queue.
  */
 static int receive_begin(struct fabemu *fab, struct nic_post *post)
 {
@@ -447,7 +448,7 @@ static int receive_prepare_from(struct fabemu_queue *queue, struct fabemu_source
     int err;
 
     if (from.node != FABEMU_ANY_NODE && from.node >= fab->info.nodes)
-        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u", from.node,
+        return nic_fail(-EINVAL, "there is no node %u: the fabric has %u nodes", from.node,
                         fab->info.nodes);
     if (!iovs) { /* an empty buffer, which truncates every message with data */
         iov = &nothing;

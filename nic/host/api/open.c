@@ -97,7 +97,7 @@ static void nic_init(struct fabemu *fab)
     atomic_store_explicit(&fab->seen_tail, fab->hostif.down_head, memory_order_relaxed);
 }
 
-/* Allocate and check what nic_init() needs. If this fails, the caller frees what was allocated. */
+/* Allocate and check the parts that nic_init() needs. After an error the caller frees them. */
 static int nic_begin(struct fabemu *fab, const struct fabemu_info *info)
 {
     if (info->node != fab->hostif.shared->node || info->nodes != fab->hostif.shared->nodes)

@@ -13,10 +13,10 @@
  * hold is limited. For each peer: NIC_ORDER_WINDOW segments that arrived out of order,
  * NIC_EAGER_WINDOW bytes of charged messages (eager messages longer than one segment), and an
  * answer to each of its requests. For all peers together: NIC_PARKED_MAX messages to queues that
- * are not open, and NIC_SERVED_MAX transfers. One-segment messages, and announcements of long ones
- * (NIC_RTS), to an open queue from which the application receives nothing are limited only by their
- * senders. One-segment messages are not charged, because asking for permission before each would
- * cost the receiver as much as the message itself.
+ * are not open, and NIC_SERVED_MAX transfers. If the application receives nothing from an open
+ * queue, only the senders limit how many one-segment messages, and announcements of long messages
+ * (NIC_RTS), the queue holds. One-segment messages are not charged, because asking for permission
+ * before each would cost the receiver as much as the message itself.
  */
 #ifndef NIC_ADAPTER_H
 #define NIC_ADAPTER_H
@@ -41,7 +41,9 @@
 #define NIC_GROUP_BUCKETS 256u
 /* ids kept of groups that were broken when this process left them, to recognise late segments */
 #define NIC_BROKEN_GROUPS 1024u
-/* most groups that may send segments before this process joins them: all groups of a fabric */
+/*
+ * at most this many groups may send segments before this process joins them: all groups of a fabric
+ */
 #define NIC_EARLY_GROUPS_MAX 1024u
 #define NIC_MSG_POOLS        4
 /* size of a line with the reason why an operation ended or a group broke */
@@ -98,7 +100,7 @@ struct nic_transport {
 
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */
 struct nic_sim {
-    struct fabemu_clock clock; /* what the program sees as the time */
+    struct fabemu_clock clock; /* the clock that the program sees */
     pthread_t owner;           /* the thread that sleeps in simulated time, and pays for reads */
     pthread_mutex_t turn;      /* one thread polls or waits at a time; taken before the lock */
     _Atomic uint32_t empty;    /* polls in a row that found nothing */
@@ -167,8 +169,8 @@ struct fabemu {
 
     /* Messages: rx/. */
     struct fabemu_queue **queues; /* by id; NULL: no such queue */
-    /* by id: the queue has closed, so messages for it are refused. Not for a queue that several
-       parts of the process use, because another part may open it again */
+    /* by id: the queue has closed, so messages for it are refused. Never set for a queue that
+       several parts of the process use, because another part may open it again */
     bool *retired;
     struct emu_list opened; /* the open queues */
     uint32_t queue_any;     /* the id that fabemu_queue_open_any() tries first */
@@ -183,7 +185,7 @@ struct fabemu {
 
     /* Traps: base/trap.c. */
     struct fabemu_trap trap;         /* the last one, and the number of all */
-    struct fabemu_event *trap_event; /* counts them; NULL: none */
+    struct fabemu_event *trap_event; /* counts the traps; NULL: none */
 
     /* Events: base/complete.c. */
     struct emu_list events; /* all open events */
@@ -274,7 +276,7 @@ static inline uint64_t nic_random_of(const struct fabemu *fab)
                           : nic_random();
 }
 
-/** nic_ready - clock virtual: let simulated time begin as far as this process is concerned. */
+/** nic_ready - clock virtual: tell the fabric that simulated time may begin for this process. */
 static inline void nic_ready(struct fabemu *fab)
 {
     if (fab->simulated)

@@ -15,7 +15,7 @@
 
 #define NIC_IOVS       4
 #define NIC_OPS_MAX    (1u << 20) /* operations with an id; an index has 20 bits */
-#define NIC_SERVED_MAX (1u << 16) /* most operations that serve peers */
+#define NIC_SERVED_MAX (1u << 16) /* at most this many operations serve peers */
 
 enum nic_op_state {
     NIC_OP_IDLE,    /* the operation has ended */
@@ -176,8 +176,8 @@ int nic_iov_check(const struct fabemu_iov *iov, unsigned iovs);
 int nic_transfer_check(uint64_t bytes);
 void nic_op_iov(struct nic_op *op, const struct fabemu_iov *iov, unsigned iovs);
 /**
- * nic_op_write - copy @bytes into the operation's pieces of memory, from @offset on. Bytes beyond
- * their end are cut off.
+ * nic_op_write - copy @bytes into the operation's pieces of memory, beginning at @offset. Bytes
+ * beyond the end of the pieces are cut off.
  */
 void nic_op_write(const struct nic_op *op, uint64_t offset, const void *src, size_t bytes);
 /** nic_op_read - copy the next @bytes out of the operation's pieces of memory. */

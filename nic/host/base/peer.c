@@ -22,7 +22,7 @@ int nic_node_check(const struct fabemu *fab, uint32_t node)
     if (nic_is_defunct(fab))
         return nic_fail_defunct();
     if (node >= fab->info.nodes)
-        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u", node,
+        return nic_fail(-EHOSTUNREACH, "there is no node %u: the fabric has %u nodes", node,
                         fab->info.nodes);
     return 0;
 }

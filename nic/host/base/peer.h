@@ -185,7 +185,8 @@ bool nic_incarnation_is_last(const struct fabemu *fab, uint32_t node, uint64_t i
 /** nic_peer_is_new - return whether no process has ever been attached to the node. */
 bool nic_peer_is_new(const struct fabemu *fab, const struct nic_peer *peer);
 /**
- * nic_peer_why - write into @text why @node (below nodes) does not answer, in one line. Lock: none.
+ * nic_peer_why - write one line into @text that says why @node (below nodes) does not answer. Lock:
+ * none.
  */
 void nic_peer_why(const struct fabemu *fab, uint32_t node, char *text, size_t bytes);
 /**
@@ -197,8 +198,8 @@ void nic_peer_report(struct fabemu *fab, uint32_t node);
 void nic_peer_ack(struct nic_peer *peer, const struct nic_wire_head *head);
 /**
  * nic_peer_may_answer - return whether we may send an answer now. The limit is an average of one
- * per 50 ms, with bursts of up to @ahead answers. @debt_ns: the time until which the answers sent
- * so far have used up the rate.
+ * per 50 ms, with bursts of up to @ahead answers. @debt_ns: the time at which all answers sent so
+ * far are paid for; each answer costs 50 ms.
  */
 bool nic_peer_may_answer(const struct fabemu *fab, uint64_t *debt_ns, uint32_t ahead);
 

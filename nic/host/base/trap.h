@@ -24,8 +24,8 @@ void nic_trap_forget_event(struct fabemu *fab, const struct fabemu_event *event)
 /** nic_trap_works - return whether this kernel can test pages. Lock: none. */
 bool nic_trap_works(void);
 /**
- * nic_trap_mapped - return whether the pages of all pieces are mapped; @write: and may be written.
- * Pages that the process has mapped but not touched yet get memory.
+ * nic_trap_mapped - return whether the pages of all pieces are mapped and, if @write, may be
+ * written. Pages that the process has mapped but not touched yet get memory.
  */
 bool nic_trap_mapped(const struct fabemu_iov *iov, unsigned iovs, bool write);
 /**

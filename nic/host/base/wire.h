@@ -39,7 +39,7 @@ enum nic_what {
     NIC_BATCH_MORE,     /* nic_wire_head, then more of the last batch */
     NIC_REQUEST_LAST = NIC_BATCH_MORE,
 
-    /* Answers and others, which may arrive in any order. */
+    /* Answers and other segments that may arrive in any order. */
     NIC_CTS, /* nic_wire_cts: send this many bytes to my transfer */
     /* nic_wire_fin: your transfer has ended with this status (0: all its bytes have arrived);
        nothing more follows */
@@ -100,7 +100,7 @@ struct nic_wire_short {
 struct nic_wire_mem {
     struct nic_wire_head head;
     uint32_t id; /* the requester's id of the transfer */
-    uint32_t at; /* position of the segment's data in the request's, in bytes */
+    uint32_t at; /* position of the segment's data in the data of the request, in bytes */
     uint64_t key;
     uint64_t offset; /* position in the region, in bytes */
     uint64_t bytes;

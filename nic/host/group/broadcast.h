@@ -14,7 +14,7 @@ struct nic_broadcast_put {
     struct nic_op op;
     uint64_t key, offset;
     struct fabemu_group *group;
-    /* bit n % 64: segment n, which is one of the 64 from base on, was delivered */
+    /* bit n % 64: segment n was delivered; for the 64 segments that begin with `base` */
     uint64_t acked;
     uint32_t sent; /* segments sent */
     uint32_t base; /* all segments before this one were delivered */

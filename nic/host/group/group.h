@@ -66,7 +66,7 @@ struct nic_recent {
     uint8_t kind, op, type;
 };
 
-/* The most half windows whose tokens may be in flight to a member. */
+/* At most this many half windows may have tokens in flight to a member. */
 #define NIC_TOKENS 2u
 
 struct fabemu_group {
@@ -101,7 +101,7 @@ struct fabemu_group {
     /* the token of a half window has returned and is not counted in `done` yet; by half window
        modulo NIC_TOKENS */
     bool token_back[NIC_TOKENS];
-    /* how many segments are complete in half windows cur and cur + 1; by half window modulo 2 */
+    /* number of complete segments in half windows cur and cur + 1; by half window modulo 2 */
     uint32_t complete[2];
     uint32_t window; /* numbers in a window, which is two half windows; a power of two */
     /* the operation of each bound segment that is not complete; by number modulo window */

@@ -32,7 +32,9 @@ static void words_mark(struct fabemu *fab, size_t first, size_t count, bool used
                                   (uint64_t)used << i % 64;
 }
 
-/* Return the process's memory. The fabric reads it as atomics; a program need not. */
+/*
+ * Return the process's memory. The fabric reads it by atomic loads; a program need not use atomics.
+ */
 static uint64_t *words_of(const struct fabemu *fab)
 {
     return (uint64_t *)(void *)fab->hostif.shared->memory;

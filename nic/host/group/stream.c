@@ -7,14 +7,15 @@
  * the adapters. No member sends in half window h before the token of half window h - 2 has
  * returned. The indexes of segments in this file do not count the tokens: a half window has
  * usable() such segments, and segment i has the number seq_of(i) on the wire. Three counts of half
- * windows advance along the stream: cur     half windows in which all segments are complete at this
- * member issued  half windows whose token this member has sent done    half windows whose token has
- * returned; half window h may be sent if h - 2 < done so done <= issued <= cur. An arriving segment
- * is in half window cur or cur + 1: a member sends in half window h only after token h - 2 has
- * returned, and that token returns only after this member has sent it, too. The segments of half
- * windows cur and cur + 1 are *bound* to their operations: the table `owner` names the operation of
- * each. A segment that arrives before its operation is posted (or before this process has joined)
- * goes to the reorder buffer.
+ * windows advance along the stream:
+ *   cur     half windows in which all segments are complete at this member
+ *   issued  half windows whose token this member has sent
+ *   done    half windows whose token has returned; half window h may be sent if h - 2 < done
+ * It follows that done <= issued <= cur. An arriving segment is in half window cur or cur + 1: a
+ * member sends in half window h only after token h - 2 has returned, and that token returns only
+ * after this member has sent it, too. The segments of half windows cur and cur + 1 are *bound* to
+ * their operations: the table `owner` names the operation of each. A segment that arrives before
+ * its operation is posted (or before this process has joined) goes to the reorder buffer.
  *
  * A segment is complete when its result has arrived or, if this member only contributes, when the
  * segment is in the up ring (to the fabric).
@@ -41,7 +42,7 @@ static uint32_t half_numbers(const struct fabemu_group *g)
 }
 
 /*
- * Return how many segments of operations a half window has: all its numbers but that of the token.
+ * Return how many segments of operations a half window has: all its numbers except the token's.
  */
 static uint32_t usable(const struct fabemu_group *g)
 {
@@ -315,7 +316,7 @@ static uint64_t half_end(const struct fabemu_group *g, uint64_t index)
 
 /*
  * Receive those of the segments @index to @index + @count - 1 that are in the reorder buffer. All
- * are in one half window.
+ * of them are in one half window.
  */
 static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 {
@@ -331,7 +332,8 @@ static void reorder_take(struct fabemu_group *g, uint64_t index, uint64_t count)
 }
 
 /*
- * Bind @count segments of @c, from @index on, all in one half window. This may complete and free
+ * Bind @count segments of @c, beginning with @index, all in one half window. This may complete and
+ * free
  * @c. Segments for which this member gets no result have no owner.
  */
 static void bind_run(struct fabemu_group *g, struct nic_coll *c, uint64_t index, uint64_t count)
@@ -530,8 +532,8 @@ void nic_stream_receive(struct fabemu_group *g, const struct emu_seg *seg)
 }
 
 /*
- * Return how many segments of @c, from the k-th on, may be received together: those in one half
- * window.
+ * Return how many segments of @c, beginning with the k-th, may be received together: all that are
+ * in one half window.
  */
 static uint64_t run_most(const struct fabemu_group *g, const struct nic_coll *c, uint64_t k)
 {

@@ -14,8 +14,8 @@
  * test is false. Then the conditional waits in this process and is sent again a little later, after
  * all others that wait. So any number of conditionals may wait.
  *
- * Words from FABEMU_WORDS on are in memory (memory.c). In a group of one member no engine watches
- * them, so a conditional on one of them waits in this process in the same way.
+ * Words with numbers of FABEMU_WORDS and higher are in memory (memory.c). In a group of one member
+ * no engine watches them, so a conditional on one of them waits in this process in the same way.
  */
 #include "nic/host/group/word.h"
 

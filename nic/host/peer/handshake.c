@@ -141,11 +141,11 @@ static void hello_restart_if_taken(const struct fabemu *fab, struct nic_peer *pe
  * Return how much of the time since the last scan does not count as silence of the peers. It is the
  * longer of two times: the time in which this process did not run, by its own clock (it may have
  * been stopped), and the time in which processes or the fabric had no core, as counted by the
- * fabric's manager. Of each, a part still counts as silence, so that the wait ends: of the first,
- * an eighth of the bound for each late scan; of the second, the part that emu_starved_ns() never
- * excludes. The manager may count a time that this process has already noticed by its own clock. So
- * that no time is excluded twice, the result is limited to the time since the last scan with a
- * result above 0.
+ * fabric's manager. A part of each time still counts as silence, so that the wait ends. Of the
+ * first time this part is an eighth of the bound for each late scan; of the second it is the part
+ * that emu_starved_ns() never excludes. The manager may count a time that this process has already
+ * noticed by its own clock. So that no time is excluded twice, the result is limited to the time
+ * since the last scan with a result above 0.
  */
 static uint64_t hello_away_ns(struct fabemu *fab, uint64_t now)
 {
@@ -274,7 +274,8 @@ static void peer_record_drop(struct fabemu *fab, struct nic_peer *peer, uint64_t
  * The fabric reports a drop to both processes of the pair. The segment was sent before loss->at_ns.
  * If we have broken the pair's streams since then, the segment belonged to an earlier epoch, and
  * only the peer must still end its operations. A hello needs no action, because it is repeated. If
- * another process has replaced one of the two, no operation waits for it any more.
+ * another process has replaced one of the two, no operation waits for the replaced process any
+ * more.
  */
 void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss)
 {

@@ -44,7 +44,9 @@ void nic_peer_dropped(struct fabemu *fab, const struct nic_drop *loss);
 void nic_peer_send_hello(struct fabemu *fab, struct nic_peer *peer, bool want);
 /** nic_peer_connect - start a handshake with the node's process, or check that it still answers. */
 void nic_peer_connect(struct fabemu *fab, struct nic_peer *peer);
-/** nic_peer_unknown - answer a segment with a wrong check by a hello, as often as allowed. */
+/**
+ * nic_peer_unknown - answer a segment that has a wrong check with a hello, within the rate limit.
+ */
 void nic_peer_unknown(struct fabemu *fab, struct nic_peer *peer);
 /**
  * nic_peer_probe - send a hello to check that the node can be reached. Needs acknowledgments, with

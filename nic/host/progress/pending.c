@@ -4,8 +4,7 @@
  *
  * nic_watch() calls nic_pending_show() about once a second. Operations have no start time, because
  * each of them would have to read the clock. Instead, the first sample that finds an operation
- * pending notes the time in it. Each list is sampled from its oldest entry on, up to SCAN_MAX
- * entries.
+ * pending notes the time in it. Each list is sampled from its oldest entry, up to SCAN_MAX entries.
  */
 #include "nic/host/progress/progress.h"
 

@@ -57,7 +57,7 @@ void nic_sleep(struct fabemu *fab, uint32_t seen_tail);
 /**
  * nic_sim_begin - begin to use simulated time, if the fabric has it. If libfabemu-clock is loaded,
  * the program's clocks follow the local time. Other threads must not use the adapter yet.
- * nic_sim_end - undo it.
+ * nic_sim_end - undo nic_sim_begin().
  */
 void nic_sim_begin(struct fabemu *fab);
 void nic_sim_end(struct fabemu *fab);

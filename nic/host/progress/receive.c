@@ -326,7 +326,7 @@ static struct nic_op *receive_data(struct fabemu *fab, struct nic_peer *peer,
 
 /*
  * The header words and the struct nic_wire_data of the expected next piece. Except for the number,
- * they are those of the last piece.
+ * they are equal to the words of the last piece.
  */
 struct data_next {
     struct emu_hdr_words hdr;
@@ -342,7 +342,9 @@ static inline struct data_next data_next_of(const struct emu_seg *seg)
     return ret;
 }
 
-/* Return how many full pieces, from number @seq on, need no check and do not complete @op. */
+/*
+ * Return how many full pieces, beginning with number @seq, need no check and do not complete @op.
+ */
 static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 {
     uint64_t offset = (uint64_t)seq * NIC_DATA_BYTES, left = op->bytes - op->moved;
@@ -355,9 +357,9 @@ static inline uint64_t data_room(const struct nic_op *op, uint32_t seq)
 
 /*
  * Receive the pieces that follow @before, which was a full piece for @op. A piece that differs from
- * the one before only in its number would pass the same checks, so the checks are skipped. Removes
- * at most @most pieces from the ring, and never the one that completes @op. Returns the number of
- * pieces.
+ * the previous piece only in its number would pass the same checks, so the checks are skipped.
+ * Removes at most @most pieces from the ring, and never the one that completes @op. Returns the
+ * number of pieces.
  */
 static uint32_t data_run(struct fabemu *fab, struct nic_op *op, const struct emu_seg *before,
                          uint32_t most)

@@ -98,7 +98,7 @@ static const uint8_t *next_compare(const struct nic_atomic *a)
 }
 
 /*
- * @after holds the operand. Keep the bits of it that are set in @mask; take the other bits from
+ * @after holds the operand. Keep those of its bits that are set in @mask; take the other bits from
  * @element.
  */
 static void mask_bits(uint8_t *after, const uint8_t *mask, const uint8_t *element, size_t bytes)

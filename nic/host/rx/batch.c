@@ -158,7 +158,7 @@ static void batch_feed(struct fabemu *fab, struct nic_peer *peer, const uint8_t 
         batch_end(fab, peer);
 }
 
-/* Return whether a segment of the batch has as many bytes of it as there should be. */
+/* Return whether a segment carries all that is left of the batch, or the @most bytes that fit. */
 static bool batch_bytes_fit(const struct nic_batch *batch, uint64_t bytes, uint64_t most)
 {
     return bytes == (batch->left < most ? batch->left : most);

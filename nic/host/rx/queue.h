@@ -13,8 +13,8 @@
 #include "nic/host/base/wire.h"
 
 /*
- * Most messages from one node that are kept for queues that are not open. Further messages of that
- * node wait at the sender, and do not delay other senders.
+ * At most this many messages from one node are kept for queues that are not open. Further messages
+ * of that node wait at the sender, and do not delay other senders.
  */
 #define NIC_PARKED_MAX 4096u
 #define NIC_NUMBERS    65536u /* number of queues to which peers can send */
@@ -75,7 +75,9 @@ struct nic_recv {
     struct fabemu_queue *queue;
     int32_t status; /* after the match: the status with which it will complete */
     uint32_t from;  /* the sender's queue, or FABEMU_ANY_QUEUE */
-    /* next of struct fabemu_multi; op.moved is the part of the buffer that messages have got */
+    /*
+     * next of struct fabemu_multi; op.moved counts the bytes of the buffer that messages have taken
+     */
     struct fabemu_req *(*next)(struct fabemu_req *req, void *at);
     union {
         uint64_t min_bytes; /* of struct fabemu_multi */
@@ -89,8 +91,8 @@ static_assert(offsetof(struct nic_recv, watched) == sizeof(struct nic_op), "nic_
 struct fabemu_queue *nic_queue_at(struct fabemu *fab, uint32_t id);
 /**
  * nic_queue_match - find the oldest posted receive that matches a message of @bytes, and remove it
- * from the list. NULL: none matches. Of a receive for several messages, return the part for this
- * message. @incarnation: of the sender.
+ * from the list. NULL: none matches. If it is a receive for several messages, return the part for
+ * this message. @incarnation: of the sender.
  */
 struct nic_recv *nic_queue_match(struct fabemu_queue *queue, struct fabemu_source from,
                                  uint64_t incarnation, uint64_t tag, uint64_t bytes);

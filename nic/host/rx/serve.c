@@ -96,7 +96,7 @@ struct put_request {
     bool more;           /* segments of the put follow */
 };
 
-/* Return whether the segment holds the first data of a put or, without a notice, more of them. */
+/* Return whether the segment's data is a part of the put; if the put has a notice, all of it. */
 static bool put_is_sane(const struct put_request *put)
 {
     const struct nic_wire_mem *mem = &put->mem;

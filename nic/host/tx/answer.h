@@ -8,7 +8,7 @@
 
 #include "nic/host/base/peer.h"
 
-#define NIC_CTL_MAX (1u << 16) /* most waiting hellos, acknowledgments and disconnects */
+#define NIC_CTL_MAX (1u << 16) /* at most this many hellos, acknowledgments and disconnects wait */
 
 /* An answer that waits for space in the ring to the fabric. */
 struct nic_ctl {

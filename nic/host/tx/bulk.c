@@ -88,7 +88,7 @@ static uint32_t stream_send(struct fabemu *fab, struct nic_op *op)
     return sent;
 }
 
-/* Return whether the next burst of a served get is not mapped. Then the get has ended. */
+/* Return whether memory of the next burst of a served get is not mapped. Then the get has ended. */
 static bool stream_traps(struct fabemu *fab, struct nic_op *op)
 {
     uint64_t left = op->bytes - op->moved, burst = (uint64_t)NIC_BULK_BURST * NIC_DATA_BYTES;

@@ -165,14 +165,14 @@ static struct emu_seg *memory_request(struct fabemu *fab, struct nic_peer *peer,
     return seg;
 }
 
-/* All segments of the request were sent. */
+/* Note that all segments of the request were sent. */
 static void request_waits(struct nic_op *op)
 {
     emu_list_del(&op->post.link);
     op->state = NIC_OP_WAITING;
 }
 
-/* A segment of the request with @bytes of its data was sent. */
+/* Note that a segment of the request with @bytes of its data was sent. */
 static void request_moved(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op,
                           uint64_t bytes)
 {

@@ -1765,8 +1765,9 @@ class Recorded(InBrowser):
                          "--measure", "20000ns", "--every", "500ns", "--web", "--json")
         page = page_of(run.stderr.readline())
         self.ready(page.address)
-        self.faults_are_not_offered("In synthetic traffic, faults are part of the run, so that it "
-                                    "can be repeated exactly: start fabemu traffic with --faults FILE.")
+        self.faults_are_not_offered("In synthetic traffic, faults are part of the run, so that "
+                                    "it can be repeated exactly: start fabemu traffic with --faults "
+                                    "FILE.")
         self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")

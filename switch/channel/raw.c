@@ -6,13 +6,13 @@
 #include "switch/channel/stages.h"
 
 #define RAW_FETCHED 8u /* slots of a ring that are prefetched */
-/* most entries that a step takes from a port, or sends by a port */
+/* maximum number of entries that a step takes from a port, and that it sends through a port */
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
- * Take all arrivals of port @p. If replies stayed in the ring, it could fill up: this switch may
- * give up a packet before it takes the reply, and then send the next packet on the same channel,
- * which gets a reply, too.
+ * Take all arrivals of port @p. Replies must not stay in the ring, or it could fill up. This switch
+ * may give up a packet, and send the next one on the same channel, before it takes the first
+ * packet's reply. Then one channel has two replies in the ring.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {

@@ -298,7 +298,7 @@ static void print_help_line(const char *name, const char *value, const char *hel
 
 static void print_bound(const char *name, const char *value, const char *help)
 {
-    print_wrapped(help, printf("  %-10s %-12s ", name, value));
+    print_wrapped(help, printf("  %-10s %-13s ", name, value));
 }
 
 static void print_bounds(void)

@@ -102,7 +102,7 @@ void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_
 /** traffic_exchange_step - the member's step function. */
 uint32_t traffic_exchange_step(struct emu_dev *dev, uint64_t until_ps);
 
-/** traffic_exchange_join - make @member number @rank of its group. Errors: -ENOMEM. */
+/** traffic_exchange_join - add @member to its group, with rank @rank. Errors: -ENOMEM. */
 int traffic_exchange_join(struct traffic_member *member, uint32_t rank);
 
 /** traffic_exchange_bytes - return the size of a struct traffic_exchange. Pure. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table.c - make routing tables, regular or general (struct topo_route), from the candidate ports
- * of each switch for each *cluster*, the nodes that are plugged into the same switches.
+ * table.c - makes routing tables from the candidate ports of each switch for each *cluster*. A
+ * cluster is a set of nodes that are plugged into the same switches. A table is regular or general
+ * (struct topo_route).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +12,11 @@
 #include "emu/util/random.h"
 #include "topo/route.h"
 
-#define BLOCKS_MAX 512 /* a regular table of at most this many blocks is always small enough */
+/*
+ * A regular table has a block for each range of nodes with the same ports. A table of up to this
+ * many blocks is always accepted. A larger one must be smaller than a general table.
+ */
+#define BLOCKS_MAX 512
 
 /* Consecutive nodes, from `from` to `to` - 1, that are in one cluster. */
 struct run {

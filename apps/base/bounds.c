@@ -99,7 +99,7 @@ struct bounds_text bounds_text(uint64_t ms)
     struct bounds_text ret;
 
     if (!ms || ms == EMU_BOUND_OFF)
-        snprintf(ret.text, sizeof ret.text, "%s", ms ? "off" : "profile's");
+        snprintf(ret.text, sizeof ret.text, "%s", ms ? "off" : "from profile");
     else if (ms % 1000)
         snprintf(ret.text, sizeof ret.text, "%ums", (unsigned)ms);
     else

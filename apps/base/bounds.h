@@ -19,7 +19,9 @@ struct bounds_text {
     char text[16];
 };
 
-/** bounds_text - return a bound as text: "5s", "300ms", "off", or "profile's" if @ms is 0. Pure. */
+/**
+ * bounds_text - return a bound as text: "5s", "300ms", "off", or "from profile" if @ms is 0. Pure.
+ */
 struct bounds_text bounds_text(uint64_t ms);
 
 /** bounds_profile - set the fields of the profile for which @bounds has a value. Pure. */

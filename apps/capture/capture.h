@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capture.h - captures the traffic of a whole run (option --capture of run, up and traffic).
+ * capture.h - captures segments from the start to the end of a fabric (option --capture of `fabemu
+ * run`, `fabemu up` and `fabemu traffic`).
  *
  * A thread of the fabric's process writes the capture. The command `fabemu capture` does not use
  * this thread: its own process reads the rings into which the workers put records.

@@ -386,11 +386,12 @@ void capture_print(const struct capture_files *files, const struct capture_writt
         snprintf(old, sizeof old, "; %llu older ones were overwritten",
                  (unsigned long long)written->overwritten);
     if (written->full)
-        snprintf(late, sizeof late, "; %llu later ones are not, because of --capture-size", after);
+        snprintf(late, sizeof late, "; %llu later ones were not written, because of --capture-size",
+                 after);
     if (err)
         print_message(
-            "capture: writing %s failed (%s): %llu records are in it, and %llu later ones are "
-            "not%s%s",
+            "capture: writing %s failed (%s): %llu records are in it, and %llu later ones were not "
+            "written%s%s",
             files->label, strerror(-err), records, after, fast, old);
     else
         print_message("capture: %llu records are in %s%s%s%s", records, files->label, fast, old,

@@ -123,7 +123,7 @@ void hosts_totals_add(struct fabric_totals *sum, struct json_object *list);
  * left out. Other data is included only if @from is 0. Returns NULL if there is no memory.
  * hosts_comm_add() - add such an object to @sum; invalid parts are ignored.
  */
-#define HOSTS_PAIRS_MOST 65536u /* most pairs per message */
+#define HOSTS_PAIRS_MOST 65536u /* maximum number of pairs per message */
 struct json_object *hosts_comm_list(struct fabric *fabric, uint64_t from, uint32_t most);
 void hosts_comm_add(struct fabric_comm *sum, struct json_object *comm);
 
@@ -192,11 +192,13 @@ void hosts_limit(struct conn *conn, const struct fabric *fabric, size_t containe
 #define HOSTS_AGENT_CONTAINERS       2048u
 #define HOSTS_COORDINATOR_CONTAINERS 32768u
 
-#define HOSTS_TEST      5u     /* numbers per cable in a reply to "test" */
-#define HOSTS_TEST_MOST 100000 /* most packets per test; the fabric manager uses 10000 */
+#define HOSTS_TEST 5u /* numbers per cable in a reply to "test" */
+/* maximum number of packets per test; the fabric manager uses 10000 */
+#define HOSTS_TEST_MOST 100000
 
 #define HOSTS_SAMPLE_BYTES ((size_t)32 << 10) /* size of a piece of a sample */
 #define HOSTS_SAMPLE_SLACK ((size_t)2 << 10)  /* by how much its last record may exceed that size */
-#define HOSTS_SAMPLE_ROW   80u                /* most bytes of counters of a device or a cable */
+/* maximum number of bytes of counters of a device or a cable */
+#define HOSTS_SAMPLE_ROW 80u
 
 #endif

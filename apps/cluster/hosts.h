@@ -21,8 +21,9 @@
  *                       {"client":C,"taken":N}                  it has read N more bytes of text
  *                       {"client":C,"end":true}                 its connection has ended
  *                       {"client":C,"how":TEXT}                 how the process itself ended
- *                       {"client":C,"stopped":0|1}              it is, or is no longer, stopped for
- *                                                               longer than --bound stopped
+ *                       {"client":C,"stopped":0|1}              1: it has been stopped for longer
+ *                                                               than --bound stopped; 0: it runs
+ *                                                               again
  *                       {"here":PID}                            the agent's first message: its pid
  *                       {"cut_off":NODE}                        NODE's process takes no segments
  *                       {"link_lost":{"host":H,"number":I,"of":N}}   link I of N to H has ended

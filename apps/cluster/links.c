@@ -26,7 +26,7 @@
 #define PORT_FRAMES   4096u /* frames of a port; more if its sessions need more */
 #define FRAME_KIB     10u   /* memory of a frame, including the overhead of DPDK */
 #define MEMORY_MIB    256u  /* memory of all ports of a process; more if their frames need more */
-#define WINDOW_MOST   1024u /* most unacknowledged frames of a session (its window) */
+#define WINDOW_MOST   1024u /* maximum number of unacknowledged frames of a session (its window) */
 #define KNOCK_BYTES   192   /* space for a line about a rejected host */
 #define CLOSE_LOOK_MS 1     /* interval between checks whether control channels are closed */
 

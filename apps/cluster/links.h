@@ -2,8 +2,8 @@
 /*
  * links.h - a host's Ethernet ports, the host links over them, and its control channels, as the
  * cluster file describes them. A *host link* is the device at one end of the cables between two
- * hosts. It sends their segments in frames; a *session* numbers and repeats the frames
- * (emu/hostlink/).
+ * hosts. It sends the segments of these cables in frames. A *session* numbers the frames and
+ * retransmits lost ones (emu/hostlink/).
  */
 #ifndef APPS_CLUSTER_LINKS_H
 #define APPS_CLUSTER_LINKS_H
@@ -123,7 +123,8 @@ void links_warn(void *links);
  * once, valid until the next call; NULL if no text is left. links_print_duplicates() - print a line
  * for each text, by LINKS_DUPLICATE. @links: struct links. Thread: always the same.
  */
-#define LINKS_DUPLICATE "refused another host that claims to be host %s, which continues: %s"
+#define LINKS_DUPLICATE \
+    "refused another host that claims to be host %s; the first one stays connected: %s"
 const char *links_duplicate(void *links, uint32_t *host);
 void links_print_duplicates(void *links);
 

@@ -9,7 +9,7 @@
 
 #include "apps/base/amount.h"
 
-#define NAME_COLUMNS 10 /* most columns of a name */
+#define NAME_COLUMNS 10 /* maximum number of columns of a name */
 
 /* --- numbers and rates -------------------------------------------------------------- */
 

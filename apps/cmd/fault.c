@@ -19,7 +19,7 @@
 #include "apps/fault/fault.h"
 #include "apps/fault/internal.h"
 
-#define TARGETS_SHOWN 8 /* most targets of a fault that the dry run prints */
+#define TARGETS_SHOWN 8 /* maximum number of targets of a fault that the dry run prints */
 
 static const struct options_command fault_command = {
     .name = "fault",

@@ -2,9 +2,10 @@
 /*
  * launch.c - a fabric on several hosts (--cluster): see launch.h.
  *
- * A launcher such as ssh is started once for each other host, as AGENT HOST COMMAND-LINE. AGENT are
- * the words of --launch. A shell on that host executes the command line. If a word of AGENT
- * contains %h, the host's name replaces %h, and only the command line is appended.
+ * A launcher such as ssh is started once for each other host, as LAUNCHER HOST COMMAND-LINE.
+ * LAUNCHER stands for the value of --launch, split into words. A shell on that host executes the
+ * command line. If a word of LAUNCHER contains %h, the host's name replaces %h, and only the
+ * command line is appended.
  */
 #include "apps/cmd/launch.h"
 
@@ -66,8 +67,8 @@ static bool add_option(char *line, const char *name, const char *value)
 }
 
 /*
- * Begin @line with a change to this working folder and this executable. Errors: -errno; -E2BIG, the
- * line is too long.
+ * Write `cd FOLDER && exec PROGRAM` to @line, with the working folder and the executable of this
+ * process. Errors: -errno; -E2BIG, the line is too long.
  */
 static int begin_line(char *line)
 {
@@ -97,7 +98,7 @@ static int join_line(const struct hosts_plan *plan, const char *fabric, uint32_t
     return fits ? 0 : -E2BIG;
 }
 
-/* Replace %h in a word of AGENT by @host. Sets *@named to true if the word has %h. */
+/* Replace %h in a word of LAUNCHER by @host. Sets *@named to true if the word has %h. */
 static char *launcher_word(char *word, const char *host, bool *named)
 {
     char *at = strstr(word, "%h"), *with;
@@ -130,7 +131,7 @@ static void exec_launcher(const char *agent, const char *host, char *line)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execvp(argv[0], argv);
-    print_message("cannot execute %s to start host %s: %s; choose another agent with --launch",
+    print_message("cannot execute %s to start host %s: %s; choose another launcher with --launch",
                   argv[0], host, strerror(errno));
     _exit(127);
 }
@@ -195,10 +196,10 @@ bool hosts_launch_failed(uint32_t host, char *text, size_t bytes)
     if (!launcher->command || launcher->pid || !launcher->status)
         return false;
     if (WIFSIGNALED(launcher->status))
-        snprintf(text, bytes, "its agent (%.60s) was killed by signal %d", launcher->command,
+        snprintf(text, bytes, "its launcher (%.60s) was killed by signal %d", launcher->command,
                  WTERMSIG(launcher->status));
     else
-        snprintf(text, bytes, "its agent (%.60s) has ended with status %d", launcher->command,
+        snprintf(text, bytes, "its launcher (%.60s) has ended with status %d", launcher->command,
                  WEXITSTATUS(launcher->status));
     return true;
 }
@@ -239,7 +240,8 @@ static int check_self(const struct hosts_plan *plan, const struct options *optio
 
     hosts_node_name(name, sizeof name);
     if (plan->self == CLUSTER_HOSTS_MAX) {
-        print_message("%s: there is no host '%s'; give this host's name in the file: --host NAME",
+        print_message("%s: no host is named '%s'; say --host NAME, where NAME is this host's name "
+                      "in the file",
                       options->cluster, options->host ? options->host : name);
         return EXIT_USAGE;
     }

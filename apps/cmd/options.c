@@ -227,8 +227,9 @@ static const struct option_row rows[] = {
      .at = AT(cluster), .right = FILE_NAME, .group = OPTIONS_CLUSTER},
     {"host", "NAME", "name of this host in FILE (default: its hostname)", .at = AT(host),
      .right = "the name of a host in the cluster file", .group = OPTIONS_CLUSTER},
-    {"launch", "AGENT|none", "start the other hosts with AGENT HOST COMMAND-LINE (default ssh)",
-     .read = read_launch, .group = OPTIONS_LAUNCH},
+    {"launch", "LAUNCHER|none",
+     "start the other hosts with LAUNCHER HOST COMMAND-LINE (default ssh)", .read = read_launch,
+     .group = OPTIONS_LAUNCH},
     {"check", NULL, "check cables and routes, and that no deadlock is possible", .at = AT(check),
      .group = OPTIONS_CHECK},
 };
@@ -297,7 +298,7 @@ static void print_help_line(const char *name, const char *value, const char *hel
 
 static void print_bound(const char *name, const char *value, const char *help)
 {
-    print_wrapped(help, printf("  %-10s %-10s ", name, value));
+    print_wrapped(help, printf("  %-10s %-13s ", name, value));
 }
 
 static void print_bounds(void)
@@ -308,7 +309,7 @@ static void print_bounds(void)
 #define PRINT(field, name, ms, what) print_bound(name, bounds_text(none.field##_ms).text, what);
     EMU_BOUNDS(PRINT)
 #undef PRINT
-    print_bound("retries", "profile's",
+    print_bound("retries", "from profile",
                 "with acknowledgments: a number of tries of a packet before it is dropped");
 }
 
@@ -320,7 +321,7 @@ static void print_help(const struct options_command *command, const struct optio
         print_help_line(own->row[i].name, own->row[i].value, own->row[i].help);
     for (size_t i = 0; i < ROWS; i++) {
         if (rows[i].read == read_clock && command->groups & OPTIONS_VIRTUAL)
-            print_help_line("clock", "virtual", "simulated time: the only one here");
+            print_help_line("clock", "virtual", "simulated time: the only clock of this command");
         else if (rows[i].read == read_clock && command->groups & OPTIONS_ANY_CLOCK)
             print_help_line("clock", "raw|real|virtual",
                             "raw (default): as fast as possible; real: at the times of the "

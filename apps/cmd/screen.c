@@ -192,7 +192,7 @@ static void draw_help(void)
         "Yellow: something waits for a credit, for a peer, or in a queue.",
         "Red: errors, or a link that is not up.",
         "POSTED: segments that wait to be sent. UNREAD: delivered, not yet read.",
-        "OUTS: how often a link went out of use. STATES: partial results reserved.",
+        "OUTS: how often a link went out of use. STATES: space for partial results.",
         "On a screen of 92 columns or more each row has a bar. The longest bar",
         "belongs to the largest value.",
     };

@@ -15,8 +15,8 @@
 
 #define STARVED_NS 500000000  /* shorter times without a core are not printed */
 #define OLD_NS     1000000000 /* younger operations are not printed */
-#define RANGES     8          /* most ranges or items of a list that are printed */
-#define LINES_MAX  24         /* most processes that are printed */
+#define RANGES     8          /* maximum number of ranges or items of a list that are printed */
+#define LINES_MAX  24         /* maximum number of processes that are printed */
 
 /* A line of text to which parts are appended. Text that does not fit is cut off. */
 struct line {

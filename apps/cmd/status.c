@@ -36,10 +36,10 @@ static const struct options_command down_command = {
 };
 
 /*
- * Request the end of the fabric. If the fabric does not answer, it may wait for another host; its
- * supervisor then gets SIGTERM. This function opens the pidfd before it checks the pid, so that the
- * signal cannot reach another process that gets the same pid later. @owner: set to the supervisor's
- * pid. Errors: one line in @error.
+ * Request the end of the fabric. A fabric that does not answer is possibly waiting for another
+ * host; then send SIGTERM to its supervisor. This function opens the pidfd before it checks the
+ * pid, so that the signal cannot reach another process that gets the same pid later. @owner: set to
+ * the supervisor's pid. Errors: one line in @error.
  */
 static int ask_down(const char *name, int *pidfd, pid_t *owner, char *error, size_t error_bytes)
 {
@@ -77,7 +77,8 @@ int down_main(int argc, char **argv)
     if (argc == options.operands)
         name = paths_default(options.running, true);
     if (argc == options.operands && !strncmp(name, PATHS_RUN_PREFIX, 4)) {
-        print_message("fabemu run has started the only fabric, '%s'; to stop it: fabemu down %s",
+        print_message("the only fabric, '%s', was started by fabemu run and is not stopped without "
+                      "its name; to stop it: fabemu down %s",
                       name, name);
         return EXIT_FAILURE;
     }
@@ -324,8 +325,8 @@ static const struct options_command env_command = {
     .operands = "[NAME]",
     .about = "Print the environment in which programs use the fabric NAME (default):\n"
              "    eval \"$(fabemu env NAME)\"\n"
-             "If NAME is the name NAME.HOST of a fabric on several hosts, the environment is\n"
-             "right for programs on all of them.",
+             "For a fabric on several hosts, NAME is FABRIC.HOST. Then the environment is valid\n"
+             "on all of its hosts.",
     .groups = OPTIONS_PROVIDER,
 };
 

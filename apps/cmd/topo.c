@@ -23,17 +23,20 @@ static const struct options_command topo_command = {
              "  kary:K,N   a K-ary N-tree: K^N nodes below N levels of K^(N-1) switches,\n"
              "             each with K ports down and K ports up\n"
              "  qsnet:N    QsNet III for 2 to 16384 nodes: chassis of 128 nodes, routers of\n"
-             "             32 ports; with any of ,links=1|2|4 (links of each node, all to one\n"
-             "             router), ,apart=router or ,apart=chassis (to several), ,rails=1..4\n"
-             "             (parallel networks), ,tops=1..128 (number of top switches; less\n"
-             "             than 128: oversubscribed)\n"
+             "             32 ports. Options:\n"
+             "             ,links=1|2|4           number of links of each node\n"
+             "             ,apart=router|chassis  a node's links lead to different routers\n"
+             "                                    or chassis (default: to one router)\n"
+             "             ,rails=1..4            number of parallel networks\n"
+             "             ,tops=1..128           number of top switches; with fewer than\n"
+             "                                    128, the network is oversubscribed\n"
              "  clos:radix=R,levels=L[,over=F]\n"
              "             a folded Clos network of switches with R ports; in the lowest level\n"
              "             F ports lead down for each one that leads up\n"
              "  clos:down=D0xD1..,up=U0..[,cables=C1..]\n"
-             "             the same with the numbers of ports down and up for each level,\n"
-             "             lowest first, and of parallel cables from a switch of level 1, 2..\n"
-             "             to each one below it\n"
+             "             a folded Clos network by levels, lowest first: each switch has D\n"
+             "             ports down and U ports up; C1, C2..: number of parallel cables\n"
+             "             from a switch of level 1, 2.. to each switch below it\n"
              "  FILE       output of ibnetdiscover or of --write: a name with a '/', or that\n"
              "             ends in .topo, .txt or .net\n"
              "docs/topo.md has examples and the format of files.",
@@ -123,12 +126,11 @@ static void print_checked(const struct topo_checked *checked)
            "ports;\n",
            (unsigned long long)checked->cables, (unsigned long long)checked->routes);
     if (checked->by_levels)
-        puts("                 all go up and then down, so no cycle of waits: no deadlock");
+        puts("                 all lead up and then down, so waits form no cycle: no deadlock");
     else
-        printf(
-            "                 %llu channels, %llu pairs of which one waits for the other (routes, "
-            "multicast,\n                 combining): no cycle, no deadlock\n",
-            (unsigned long long)checked->channels, (unsigned long long)checked->waits);
+        printf("                 %llu channels, and %llu waits of one channel for another (routes, "
+               "multicast,\n                 combining) that form no cycle: no deadlock\n",
+               (unsigned long long)checked->channels, (unsigned long long)checked->waits);
 }
 
 static void find_sizes(const struct topo_graph *graph, uint32_t *least, uint32_t *most)
@@ -186,7 +188,7 @@ static void print_text(const struct fabric_config *config, const struct figures 
         printf("  rates          %s\n", rates);
     print_parts(graph, figures);
     if (graph->label)
-        printf("  up is          %s\n", topo_up_text(graph->up));
+        printf("  direction up   %s\n", topo_up_text(graph->up));
     printf("  longest route  %u switch%s\n", figures->longest, figures->longest == 1 ? "" : "es");
     printf("  zero load      %.1f ns over 1 switch, %.1f ns over %u (profile %s, %d bytes)\n",
            (double)figures->least_ps / 1000, (double)figures->most_ps / 1000, figures->longest,

@@ -54,7 +54,7 @@ struct progress {
     uint32_t run, runs; /* index of the present run; number of runs */
 };
 
-/* The signals that end a run in order. interrupt_hold() fills the set. */
+/* The signals after which a run stops and prints its results. interrupt_hold() fills the set. */
 static sigset_t interrupts;
 
 static void interrupt_hold_one(int signo)
@@ -66,8 +66,8 @@ static void interrupt_hold_one(int signo)
 }
 
 /*
- * Block SIGINT, and with a web page also SIGTERM and SIGHUP, so that a run can end in order.
- * Signals that were ignored before are still ignored.
+ * Block SIGINT, and with a web page also SIGTERM and SIGHUP, so that a run can stop and print its
+ * results. Signals that were ignored before are still ignored.
  */
 static void interrupt_hold(bool page)
 {

@@ -246,7 +246,8 @@ static const struct option_row rows[] = {
     {"tclass", "CLASS", "collectives: traffic class: default, bulk or latency (--profile qsnet3)",
      .read = read_tclass, .group = USE_COLLECTIVE},
     {"storage", "N[:CLASS]",
-     "collectives: nodes in no group write without end to N of them, with this traffic class",
+     "collectives: of the nodes in no group, N are file servers, and the others write to them "
+     "without end, in this traffic class",
      .read = read_storage, .group = USE_COLLECTIVE},
 };
 

@@ -34,7 +34,7 @@
 #include "emu/util/now.h"
 
 #define EVENTS_PER_ROUND 64
-/* most requests handled for one client before other clients are served */
+/* maximum number of requests handled for one client before other clients are served */
 #define REQUESTS_PER_TURN 16
 #define TICK_MS           1000u
 #define LAST_FLUSH_MS     1000 /* time for the supervisor to read the final report */

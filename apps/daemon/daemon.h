@@ -13,7 +13,7 @@
 #include "apps/fault/fault.h"
 #include "apps/cluster/coordinator/coordinator.h"
 
-#define DAEMON_DEATHS_MAX 64 /* most deaths that a report lists */
+#define DAEMON_DEATHS_MAX 64 /* maximum number of deaths that a report lists */
 
 /* A process that ended without detaching. */
 struct daemon_death {

@@ -153,7 +153,8 @@ void daemon_drops_step(struct daemon *daemon, struct daemon_drops *drops, uint64
 {
     uint64_t bound_ns = emu_bound_ns(daemon->config->fabric->bounds.unit_ms);
     uint64_t gap_ns = CHECK_MS * UINT64_C(1000000);
-    uint32_t lines = fabric_attached(daemon->fabric) + 1; /* most lines that one drop causes */
+    /* maximum number of lines that one drop causes */
+    uint32_t lines = fabric_attached(daemon->fabric) + 1;
     struct fabric_drop drop;
 
     if (now_ps < drops->scan_ps)

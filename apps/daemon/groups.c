@@ -50,7 +50,8 @@ struct member {
     bool owed; /* it gets the group's error when it asks for the group by its key */
 };
 
-#define KEPT_MAX 64u /* most ended groups that are kept for each node that was charged with them */
+/* maximum number of ended groups that are kept for each node that was charged with them */
+#define KEPT_MAX 64u
 
 /* The text by which all members ask for the same group, and the window that they request. */
 struct group_key {

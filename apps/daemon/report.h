@@ -44,7 +44,7 @@ struct report_profile report_profile(struct json_object *report);
 
 /* --- comm.c: the communication of programs ----------------------------------------------- */
 
-/* most pairs of nodes in a report; it has only sums for further pairs */
+/* maximum number of pairs of nodes in a report; it has only sums for further pairs */
 #define COMM_PAIRS_MOST 65536u
 
 /**

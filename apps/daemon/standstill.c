@@ -21,7 +21,7 @@
 
 #define QUIET_NS  2000000000u /* a time without movement of this length is a standstill */
 #define SILENT_NS 3500000000u /* time without a report after which a process counts as silent */
-#define LINKS_MAX 32u         /* most stalled links that are listed */
+#define LINKS_MAX 32u         /* maximum number of stalled links that are listed */
 
 /* --- samples ---------------------------------------------------------------------------- */
 

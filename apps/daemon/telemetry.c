@@ -22,7 +22,8 @@
 
 #define GRID_MS TELEMETRY_EVERY_LEAST_MS
 
-#define OPEN_READERS 32u /* most readers with open blocks of the network; each takes a few MB */
+/* maximum number of readers with open blocks of the network; each takes a few MB */
+#define OPEN_READERS 32u
 
 #define HOSTS_MS       50u   /* time limit for the replies of other hosts */
 #define HOSTS_FIRST_MS 2000u /* time limit for their first replies, which have all counters */

@@ -306,7 +306,7 @@ void fabric_comm_free(struct fabric_comm *comm)
 /* --- collectives that all members have reported ------------------------------------- */
 
 #define SAMPLES_LEAST 4096u
-#define SAMPLES_MORE  65536u /* most unsettled reports; each node adds SAMPLES_NODES */
+#define SAMPLES_MORE  65536u /* maximum number of unsettled reports; each node adds SAMPLES_NODES */
 #define SAMPLES_NODES 256u
 #define SAMPLES_BITS  31u /* limit of emu_finished.report_bits, which a process may forge */
 

@@ -100,7 +100,8 @@ struct manager_config {
     uint64_t stuck_ps;
     uint64_t in_flight_ps;      /* shortest interval between two reroutings in flight */
     uint64_t in_flight_last_ps; /* longest interval; it doubles while no segments are moved */
-    uint32_t errors_inside;     /* most errors in a million packets on links between switches */
+    /* maximum number of errors in a million packets on links between switches */
+    uint32_t errors_inside;
     /* the same on links of nodes; higher, because a node may have only one link */
     uint32_t errors_node;
     void (*event)(void *ctx, const struct manager_event *event); /* may be NULL */

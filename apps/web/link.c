@@ -48,7 +48,10 @@ int web_link_open(struct web_link **ret, struct web_server *server, enum web_kin
     return 0;
 }
 
-/* Replace *buffered, one share of server->buffered, by that for @bytes. False: above the limit. */
+/*
+ * Set *buffered to the part of @bytes that counts against the limit, and adjust server->buffered,
+ * the sum of all such parts. Returns false if the sum is above the limit.
+ */
 static bool account(struct web_server *server, size_t *buffered, size_t bytes)
 {
     size_t counts = bytes > EMU_JSON_KEEP ? bytes - EMU_JSON_KEEP : 0;
@@ -160,7 +163,8 @@ static bool take_all(struct web_link *link)
 
 /*
  * The fabric has closed a stream: return whether the stream can be ended now. If the fabric itself
- * has ended, the tail must be complete. Otherwise WEB_LAST_MS must have passed.
+ * has ended, it can be ended once the tail is complete (the last report and the event ENDED:
+ * server.c). Otherwise WEB_LAST_MS must have passed.
  */
 static bool end_is_known(const struct web_link *link)
 {

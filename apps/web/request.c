@@ -255,8 +255,9 @@ static bool read_numbers(struct json_object *list, const char *text)
 }
 
 /*
- * Make the query of a page. The fabric sends a large network in groups, except for the blocks in
- * open=N,…, because a browser could not draw all of it. Returns NULL on a syntax error.
+ * Make the query of a page. A browser cannot draw all parts of a large network. So the fabric
+ * combines switches and nodes into blocks, and sends one entry for each block. Only the blocks in
+ * open=N,… are sent part by part. Returns NULL on a syntax error.
  */
 static struct json_object *page_subscription(struct MHD_Connection *http)
 {

@@ -3,16 +3,17 @@
  * affinity.h - move a worker to the core of a process that sends a stream.
  *
  * A message involves three threads: the sender, the worker and the receiver. If there are fewer
- * cores than threads, two of them share a core. A *stream* (many segments of one process at a time)
- * is fastest if the sender and the worker share one. Then the worker finds the sender's data in the
- * caches of that core, and the receiver, which has the most work, gets the other core. The
- * scheduler cannot know that: all three threads are always runnable, so it leaves them where they
- * are. If several processes send streams, the worker follows none of them. When all of 4 ranks sent
- * streams (1 MB all-reduced by messages), a worker that followed each of them took 1.2 times as
- * long, because the slowest rank counts.
+ * cores than threads, two of them share a core. A *stream* is many segments that one process posts
+ * at a time. It is fastest if the sender and the worker share a core. Then the worker finds the
+ * sender's data in the caches of that core, and the receiver, which has the most work, gets the
+ * other core. The scheduler cannot know that: all three threads are always runnable, so it leaves
+ * them where they are. If several processes send streams, the worker follows none of them. An
+ * all-reduce of 1 MB by messages, in which each of 4 ranks sends streams, took 1.2 times as long
+ * when the worker followed every sender, because the all-reduce ends only when its slowest rank has
+ * finished.
  *
  * The worker is moved, but not bound: the scheduler may move it again. The worker never moves to a
- * core that it may not use. Apart from that, the cores that processes report are not trusted. A
+ * core that it may not use. The core numbers that processes report are not verified otherwise. A
  * process with a false report can only make the worker move once per EMU_AFFINITY_STREAMS of its
  * streams.
  */

@@ -4,8 +4,8 @@
  *
  * There is at most one event per port (a row of crosspoints, an output, a link). The events are a
  * sorted part of an array, with free space before and after it. An event that is due immediately is
- * inserted at the front, and an event that waits for the wire mostly near the end, so few events
- * must be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how
+ * inserted at the front. An event that waits for the wire is usually inserted near the end. So few
+ * events must be moved. A sentinel with time EMU_NEVER follows the last event. order.c says how
  * simultaneous events are ordered.
  */
 #ifndef EMU_ORDER_H
@@ -64,12 +64,14 @@ static inline uint64_t emu_order_tie_rank(uint64_t time, uint64_t port)
 }
 
 /*
- * The rare cases of emu_order_add(): there is no free space on the side of the event, or the event
- * is simultaneous with the earliest.
+ * The rare cases of emu_order_add(): the array has no free space at the end (front or back) at
+ * which the event would be added, or the event is simultaneous with the earliest.
  */
 void emu_order_add_else(struct emu_order *order, uint64_t at_ps, uint32_t port);
 
-/* Insert an event at @at, but before the simultaneous events in front of @at that it outranks. */
+/*
+ * Insert an event at @at or, if it outranks simultaneous events directly before @at, before these.
+ */
 void emu_order_put(struct emu_order *order, struct emu_order_event *at, uint64_t at_ps,
                    uint32_t port);
 

@@ -143,7 +143,8 @@ void emu_tx_stick(struct emu_tx *tx, bool stuck, uint64_t at_ps)
         tx->busy_ps = tx->credit_ps > at_ps ? tx->credit_ps : at_ps;
         return;
     }
-    if (tx->credit_ps < tx->busy_ps) /* the wire stays busy as before */
+    /* while busy_ps is EMU_NEVER, credit_ps keeps the time until which the wire is busy */
+    if (tx->credit_ps < tx->busy_ps)
         tx->credit_ps = tx->busy_ps;
     tx->busy_ps = EMU_NEVER;
 }

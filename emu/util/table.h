@@ -23,12 +23,12 @@ struct emu_table {
 static inline void *emu_table_at(const _Atomic(struct emu_table *) *table, uint32_t id)
 {
     const struct emu_table *now =
-        atomic_load_explicit(table, memory_order_acquire); /* G1 pairs with G2 */
+        atomic_load_explicit(table, memory_order_acquire); /* G1: docs/ORDERING.md */
     uint32_t slot = id % EMU_TABLE_SLOTS;
 
     if (!now || slot >= now->count)
         return NULL;
-    return atomic_load_explicit(&now->at[slot], memory_order_acquire); /* G3 pairs with G4 */
+    return atomic_load_explicit(&now->at[slot], memory_order_acquire); /* G3 */
 }
 
 /**

@@ -12,7 +12,10 @@
 #include "emu/util/random.h"
 #include "nic/engine/internal.h"
 
-/* The counter of tries stops here; it would overflow with EMU_RETRIES_ENDLESS. */
+/*
+ * When the count of tries reaches this value, half of it is subtracted. Otherwise it would overflow
+ * with EMU_RETRIES_ENDLESS.
+ */
 #define TRIES_COUNTED (1u << 15)
 static_assert(TRIES_COUNTED / 2 % (1u << ENGINE_TRY_BITS) == 0,
               "tags use the lowest bits of tries");
@@ -68,7 +71,10 @@ void engine_free(struct engine *e, uint16_t i, uint64_t at_ps)
     /* first in the list, because it is in the cache */
     engine_list_insert(&e->send.free, e->send.join, ENGINE_NONE, i);
     if (!engine_queue_empty(&e->tree.results) && e->tree.results_ps == EMU_NEVER) {
-        /* free packets go to results first, then to conditionals, then to the host's segments */
+        /*
+         * a free packet buffer is used for a result first, else for a conditional, else for the
+         * host's segments
+         */
         e->tree.results_ps = at_ps;
         return;
     }

@@ -94,7 +94,7 @@ _fabemu_values() {
     for word in ${values//|/ }; do
         word=${word%%\[*} word=${word%]}
         case $word in
-        FILE* | DIR | PATH | SPEC | AGENT) _fabemu_files ;;
+        FILE* | DIR | PATH | SPEC | LAUNCHER) _fabemu_files ;;
         *[A-Z]* | *:* | *..*) ;; # a name or a number that only the user knows
         *) _fabemu_words "$word" ;;
         esac

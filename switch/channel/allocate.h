@@ -13,17 +13,19 @@
  * Invariants:
  * - `openable` and `light` follow `pending`, the number of open channels of each output.
  * - `wants` of a packet is the set of outputs for which it waits. `waiting` of each pair of ports,
- *   `waiters` of the output, `of_priority` and `collect` of the input, and ch->waiting agree.
+ *   `waiters` of the output, `of_priority` and `collect` of the input, and ch->waiting follow from
+ *   `wants` of all packets.
  * - `unsettled` of a broadcast counts its copies and the outputs that it wants.
  *
- * Why nothing deadlocks: as in input/fifo.c, the cables have an order such that every packet takes
- * them in that order: links up, by level, then links down. Take a cable X from S, a switch or a
- * node, to F, and assume that each open channel of the cables after X closes at some time. Then:
- * (1) Every segment in the buffer at F leaves. Its packet may have to wait for a channel of a cable
- *     after X, or for several closed ones if it must leave some to higher priorities. Channels of
- *     that cable close, and are granted in turn. (If packets of higher priorities take them again
- *     and again, the packet gets a NACK: reply.c.) Then the packet waits for slots, which come back
- *     because of (1) on that cable.
+ * Why nothing deadlocks: as in input/fifo.c, the cables can be ordered so that every packet takes
+ * them in that order. Cables that lead upwards come first, by level, then cables that lead
+ * downwards. Take a cable X from S, a switch or a node, to F, and assume that each open channel of
+ * the cables after X closes at some time. Then:
+ * (1) Every segment in the buffer at F leaves. Its packet may have to wait until a channel of a
+ *     cable after X closes, or until several do, if a packet of its priority must leave some
+ *     channels free. Channels of that cable close, and are granted in turn. (If packets of higher
+ *     priorities take them again and again, the packet gets a NACK: reply.c.) Then the packet waits
+ *     for slots, which come back because of (1) on that cable.
  * (2) A unicast packet, or a broadcast of one segment, needs one slot at F at a time: its channel's
  *     own, which is free when its previous segment has left. It has such a slot on every cable of
  *     its path, so the whole packet arrives.
@@ -41,9 +43,11 @@
  *     wire, so the channel of X closes. By induction from the last cables backwards, all channels
  *     close.
  * Each tree of a group is such a route, so this holds for any number of trees.
- * One channel and no pool are enough, except for a broadcast of more segments than a channel's slot
- * and the pool hold: it can never be sent this way, and gets a NACK.
- * Source: QsNet III §III (the choice), §IV-A (broadcasts); the promises are ours.
+ * It holds even if a link has only one channel, and no slots that its channels share (the pool).
+ * One exception: a broadcast of more segments than a channel's slot and the pool can hold can never
+ * be sent, and gets a NACK.
+ * Source: QsNet III, §III for the choice of an output, §IV-A for broadcasts. The promises of slots
+ * are not from the paper.
  */
 #ifndef SWITCH_CHANNEL_ALLOCATE_H
 #define SWITCH_CHANNEL_ALLOCATE_H
@@ -87,7 +91,7 @@ static inline void switch_channel_opened(struct switch_channels *ch, uint32_t o)
     uint32_t pending = ch->port[o].pending + 1u;
 
     __atomic_store_n(&ch->port[o].pending, (uint8_t)pending,
-                     __ATOMIC_RELAXED); /* switch_queued() */
+                     __ATOMIC_RELAXED); /* switch_queued() reads it */
     ch->open++;
     switch_channel_count(ch, o, pending);
 }

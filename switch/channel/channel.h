@@ -118,8 +118,9 @@ struct switch_channel_port {
     uint8_t last_grant[2];
     /* bit per priority: the next grant goes to a packet that collects slots */
     uint8_t collects;
-    uint8_t input_of[EMU_VCS];        /* for each channel in `stopped`: the packet's input */
-    uint32_t open_of[TOPO_PORTS_MAX]; /* for each input: its channels in `stopped` */
+    uint8_t input_of[EMU_VCS]; /* for each channel in `stopped`: the packet's input */
+    /* for each input: the channels in `stopped` that its packets have opened */
+    uint32_t open_of[TOPO_PORTS_MAX];
     /* Packets of this input that wait for a channel: allocate.c. */
     /* set of the channels of the waiting packets, by priority */
     uint32_t of_priority[EMU_PRIORITIES];
@@ -185,8 +186,9 @@ struct switch_channels {
 
     uint32_t waiting[EMU_PRIORITIES]; /* number of packets that wait for channels, by priority */
     uint32_t channels;                /* number of channels of a link */
-    uint32_t most_open[CHANNEL_OPENABLES]; /* by set in openable: limit of open channels */
-    uint32_t light_pending;                /* copy of profile->light_pending */
+    /* for each set in `openable`: with so many open channels, an output is not in the set */
+    uint32_t most_open[CHANNEL_OPENABLES];
+    uint32_t light_pending; /* copy of profile->light_pending */
     struct switch_channel_units units;
     uint32_t open;                    /* number of open channels of all outputs */
     uint32_t uncredited;              /* number of segments at the inputs that took no credit */
@@ -202,9 +204,9 @@ struct switch_channels {
     /* change of the CRC-16 of a head, or of a continuation; index: old channel ^ new channel */
     uint16_t head_crc[EMU_VCS];
     uint16_t cont_crc[EMU_VCS];
-    /* raw: bits in a continuation's first word: by its index, and those of the last one */
-    uint32_t cont_index[EMU_INDEXES];
-    uint32_t cont_last;
+    /* raw: bits that change in a continuation's first word (emu_cont_other()) */
+    uint32_t cont_index[EMU_INDEXES]; /* if its index is the one given instead of 0 */
+    uint32_t cont_last;               /* if it is the last segment of its packet */
 };
 
 struct switch_channels_timed {

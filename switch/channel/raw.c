@@ -10,9 +10,9 @@
 #define CHANNEL_BURST EMU_VC_SLOTS_MAX
 
 /*
- * Take all arrivals of port @p. If replies stayed in the ring, it could fill up: this switch may
- * give up a packet before it takes the reply, and then send the next packet on the same channel,
- * which gets a reply, too.
+ * Take all arrivals of port @p. Replies must not stay in the ring, or it could fill up. This switch
+ * may give up a packet, and send the next one on the same channel, before it takes the first
+ * packet's reply. Then one channel has two replies in the ring.
  */
 static uint32_t raw_take_port(struct switch_channels *ch, uint32_t p)
 {

@@ -11,9 +11,9 @@
 /* --- a step ------------------------------------------------------------------------- */
 
 /*
- * Step a switch that has intakes or replay buffers. On a timed clock the intakes take all arrivals
- * up to @until_ps before the switch processes the first of them, and the switch sends all
- * departures up to @until_ps before the replay buffers send.
+ * Step a switch that has intakes or replay buffers. On a timed clock there are three stages, each
+ * for all events until @until_ps: the intakes take arrivals, then the switch processes arrivals and
+ * departures, and then the replay buffers send.
  */
 static uint32_t cables_step(struct emu_dev *dev, uint64_t until_ps)
 {

@@ -2,8 +2,8 @@
 /*
  * cut_through.h - clock raw: cut-through of segments that need not wait at a crosspoint. Used by
  * the switch's worker only. An output is *open* if the next segment for it may skip its crosspoint.
- * Outputs that *copy out* lead to processes (or to no device): payloads are copied into their
- * rings.
+ * An output *copies out* if it leads to a process: payloads are copied into the process's ring. An
+ * output that leads to no device counts as one that copies out.
  */
 #ifndef SWITCH_CUT_THROUGH_H
 #define SWITCH_CUT_THROUGH_H

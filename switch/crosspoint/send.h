@@ -79,8 +79,8 @@ static inline void send_run(struct switch_crossbar *bar, uint32_t r, uint32_t o,
 }
 
 /*
- * Send @room segments of output @o, for which more segments wait. Each row sends up to an equal
- * share. Returns how many segments were sent, at least one.
+ * Send up to @room segments through output @o, for which more segments wait. Each row sends up to
+ * an equal share. Returns how many segments were sent, at least one.
  */
 static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t o, uint32_t room)
 {
@@ -101,7 +101,10 @@ static inline uint32_t send_shares(struct switch_crosspoints_raw *raw, uint32_t 
     return sent;
 }
 
-/* Send up to @room segments one by one, for kinds that account for each. Returns how many. */
+/*
+ * Send up to @room segments one by one, for kinds of switches that account for each segment.
+ * Returns how many.
+ */
 static inline __attribute__((always_inline)) uint32_t send_singly(
     struct switch_crosspoints_raw *raw, uint32_t o, uint32_t room, switch_dequeue_fn dequeue)
 {
@@ -117,8 +120,9 @@ static inline __attribute__((always_inline)) uint32_t send_singly(
 }
 
 /*
- * Send as many segments as output @o has space for. The space must be queried until it is 0,
- * because a host interface signals new space only after that. @dequeue: see struct switch_pass.
+ * Send segments through output @o until it has no space or SEND_BURST segments were sent. The space
+ * must be queried until it is 0, because a host interface signals new space only after that.
+ * @dequeue: see struct switch_pass.
  */
 static inline __attribute__((always_inline)) uint32_t send_port(struct switch_crosspoints_raw *raw,
                                                                 uint32_t o,

@@ -248,8 +248,8 @@ class CaptureTest(FabemuCase):
         self.check_counts(capture)
         self.assertEqual(sum(seen for seen, _, _ in capture.counts.values()), len(wanted))
         self.assertRegex(said, r"c.pcapng takes up to 40 KiB, and the disk has ")
-        self.assertIn(f"{kept} records are in {self.path()}; {len(wanted) - kept} later ones are "
-                      "not, because of --capture-size", said)
+        self.assertIn(f"{kept} records are in {self.path()}; {len(wanted) - kept} later ones were "
+                      "not written, because of --capture-size", said)
 
     def test_ring__keeps_the_last_records_and_counts_the_others(self):
         wanted = self.everything()
@@ -344,7 +344,7 @@ class CaptureTest(FabemuCase):
                 self.assertGreater(len(kept), 100)
                 self.assertEqual(self.plain(kept), wanted[:len(kept)])
                 self.assertIn(f": {len(kept)} records are in it, and {len(wanted) - len(kept)} "
-                              "later ones are not", done.stderr)
+                              "later ones were not written", done.stderr)
                 if options:
                     self.assertIn("and the disk has only", done.stderr)
                 for name in names:
@@ -419,7 +419,7 @@ class CaptureTest(FabemuCase):
         self.up("u")
         process = self.capturing("--capture-size", "20K")
         self.run_speaks(RINGS)
-        self.assertIn("later ones are not, because of --capture-size", self.ended(process))
+        self.assertIn("later ones were not written, because of --capture-size", self.ended(process))
         self.assertLessEqual(os.path.getsize(self.path("live.pcapng")), 20480)
         capture = self.read("live.pcapng")
         self.assertGreater(len(capture.records), 10)

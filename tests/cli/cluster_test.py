@@ -92,7 +92,7 @@ class ClusterTest(FabemuCase):
             self.assertEqual(done.returncode, 1, done.stderr)
             if "host beta" not in done.stderr:
                 self.skipTest("no host links here: " + done.stderr)
-            self.assertIn("its agent (false) has ended with status 1\n", done.stderr)
+            self.assertIn("its launcher (false) has ended with status 1\n", done.stderr)
 
     def test_byte_order_mark__is_ignored(self):
         self.assertEqual(self.good("\ufeff" + TWO), self.good(TWO))

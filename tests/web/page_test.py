@@ -375,7 +375,7 @@ class Live(InBrowser):
                      f"{report['credit_stalls']:,} waits for a credit, "
                      f"{report['dropped']:,} segment",
                      f"all-reduce: {report['collectives']['allreduce']['in_switch']:,} collectives "
-                     "in the network, 0 as messages", "most time was spent in all-reduce of up to",
+                     "in the network, 0 as messages", "most time was spent in all-reduce (up to",
                      f"{report['communication']['messages']['messages']:,} messages with "):
             self.assertTrue(any(text in line for line in lines), (text, lines))
         self.browser.shot("summary")
@@ -1028,8 +1028,8 @@ class Played(InBrowser):
                  "credits at the nodes; 1 link is out of use."),
                 (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
                               finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
-                 "8 processes do collectives, which 1 switch combines: the last one, all-reduce of "
-                 "8 B, took 667 µs."),
+                 "8 processes run collectives, and 1 switch combines their contributions: the "
+                 "latest collective, an all-reduce of 8 B, took 667 µs."),
                 (shape, looks(processes=ranks, waits=[[2, 2, 1, -1, 8, 0]]), "No segment is under "
                  "way: 8 processes are attached, and 1 of them waits, for example rank 3 in a "
                  "receive with rank 2."),
@@ -1171,7 +1171,7 @@ class Played(InBrowser):
         self.assertIn("3 faults injected; packets hit in transit: 0; packets hit: 7; routes were "
                       "changed 2 times", text)
         self.assertIn("all-reduce: 2,420 collectives in the network, 3 as messages", text)
-        self.assertIn("36,896 calls (each member counts), 2.00 µs on average", text)
+        self.assertIn("36,896 calls, counted at each member, took 2.00 µs on average", text)
         self.assertIn("nothing moved for 7.00 s", text)
         self.assertIn("64 processes attached", text)
         self.assertNotIn("died", text)

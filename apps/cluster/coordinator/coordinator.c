@@ -23,9 +23,10 @@
 #include "emu/util/now.h"
 
 #define CONNECT_CHECK_MS 5 /* interval between checks whether links have come up, at the start */
-#define LATE_MOST        4096u /* most other messages accepted after the deadline of a reply */
-#define END_CHECK_MS     100   /* interval between checks, in a wait, whether the fabric must end */
-#define AGENTS_MS        1000  /* the start fails if agents_why() reports a failure for that long */
+/* maximum number of other messages accepted after the deadline of a reply */
+#define LATE_MOST    4096u
+#define END_CHECK_MS 100  /* interval between checks, in a wait, whether the fabric must end */
+#define AGENTS_MS    1000 /* the start fails if agents_why() reports a failure for that long */
 
 /* --- connections --------------------------------------------------------------------- */
 

@@ -22,8 +22,8 @@
 /* --- pending operations --------------------------------------------------------------- */
 
 /*
- * Keep the block of each node in @reply. Drop other fields, with which a host could fill this
- * host's memory.
+ * Copy each node's block of pending operations from @reply to @kept. Drop other fields, with which
+ * a host could fill this host's memory.
  */
 static void blocks_take(const struct coordinator *coord, struct json_object *reply,
                         struct json_object *kept)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * member.h - a member of a group, or a node beside the groups. Only coll.c, exchange.c and
+ * member.h - a member of a group, or a node that belongs to no group. Only coll.c, exchange.c and
  * storage.c include it.
  */
 #ifndef APPS_TRAFFIC_WORKLOAD_MEMBER_H
@@ -23,7 +23,10 @@ struct traffic_member {
     struct traffic_worker *worker;
     struct traffic_exchange *exchange; /* state of collectives by messages; otherwise NULL */
     uint64_t weight;                   /* see the head of coll.c */
-    /* the operation to send or, in collectives by messages, to execute; for a client: its number */
+    /*
+     * number of the operation to send or, in collectives by messages, to execute; for a client:
+     * number of the client
+     */
     uint64_t op;
     uint64_t part;     /* next segment of `op` to send; for a client: segments sent */
     uint64_t got_op;   /* operation being received */
@@ -48,7 +51,10 @@ struct traffic_member {
     uint64_t wrong_op;               /* operation with that error */
 };
 
-/** traffic_member_awake - return the first time from @at_ps on when the program runs. Pure. */
+/**
+ * traffic_member_awake - return the earliest time, not before @at_ps, at which the program runs.
+ * Pure.
+ */
 static inline uint64_t traffic_member_awake(const struct traffic_member *member, uint64_t at_ps)
 {
     return traffic_noise_after(&member->all->plan.noise, member->noise_phase_ps, at_ps);
@@ -96,7 +102,7 @@ void traffic_member_log(struct traffic_member *member, uint64_t op, uint64_t at_
 /** traffic_exchange_step - the member's step function. */
 uint32_t traffic_exchange_step(struct emu_dev *dev, uint64_t until_ps);
 
-/** traffic_exchange_join - make @member number @rank of its group. Errors: -ENOMEM. */
+/** traffic_exchange_join - add @member to its group, with rank @rank. Errors: -ENOMEM. */
 int traffic_exchange_join(struct traffic_member *member, uint32_t rank);
 
 /** traffic_exchange_bytes - return the size of a struct traffic_exchange. Pure. */

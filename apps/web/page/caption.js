@@ -9,8 +9,10 @@ import { partiesText, partyName, standstillText } from "./standstill.js";
 import { KINDS, bytesText, capital, counted, short, timeText, withArticle } from "./words.js";
 
 const HELD_UP = 50; /* even in a congested network, a sender sends once in this many snapshots */
-const STALLS_MATTER = 0.02; /* with more credit waits per segment, the network is congested */
-const COLLECTIVES_SHARE = 0.3; /* with more contributions per segment, collectives are described */
+/* The network counts as congested if there are more credit waits per segment than this. */
+const STALLS_MATTER = 0.02;
+/* The caption describes collectives if nodes send more contributions per segment than this. */
+const COLLECTIVES_SHARE = 0.3;
 /*
  * A node is hot if it receives at least HOT_SHARE of the busiest node's rate. Hot nodes are
  * reported only if there are at most HOT_MOST of them, and if the average rate of the other nodes
@@ -43,7 +45,8 @@ function flows(model) {
   });
   const blocked = model.switches.map((_, s) => s)
     .filter((s) => model.waysOut[s].some((way) => stalls[way] > 0));
-  const waits = Math.max(sum(stalls), model.means.credit_stalls || 0); /* at nodes, too */
+  /* credit_stalls includes the waits at nodes */
+  const waits = Math.max(sum(stalls), model.means.credit_stalls || 0);
   const congested = sum(stalls) > STALLS_MATTER * sum(segments);
   const senders = sendersOf(model, congested ? HELD_UP : RECENT);
   return { segments, waits, sent, received, senders, blocked, congested,
@@ -100,11 +103,11 @@ function collectivesText(model, flow) {
   if (!last || contributions < COLLECTIVES_SHARE * sum(flow.sent)) return null;
   const combining = model.switchCount([...model.switches.keys()]
     .filter((s) => model.sw.contributionsMean[s] > 0));
-  const where = combining ? `, which ${counted(combining, "switch", "switches")} ` +
-    (combining === 1 ? "combines" : "combine") : ", which adapters combine";
-  const who = counted(last.members, "process does", "processes do");
-  return `${who} collectives${where}: the last one, ` +
-    `${KINDS[last.kind] || last.kind} of ${bytesText(last.bytes)}, took ` +
+  const where = combining ? counted(combining, "switch combines", "switches combine")
+    : "adapters combine";
+  const who = counted(last.members, "process runs", "processes run");
+  return `${who} collectives, and ${where} their contributions: the latest collective, ` +
+    `${withArticle(KINDS[last.kind] || last.kind)} of ${bytesText(last.bytes)}, took ` +
     timeText(Math.max(last.ended - last.began, 0));
 }
 

@@ -104,7 +104,10 @@ function rootsOf(waits) {
     .filter((node) => !waits.has(node)).sort((a, b) => a - b);
 }
 
-/** Return the marks of the picture: nodes that collectives wait for; pairs [waiting, peer]. */
+/**
+ * Return what is marked in the picture: the nodes for which collectives wait, and an arrow [waiting
+ * node, peer] for each operation that waits for a peer.
+ */
 export function standstillMarks(status) {
   return {
     missing: new Set(collectivesOf(status).flatMap(({ missing }) =>
@@ -202,7 +205,7 @@ function collectiveLine(one, model) {
         (arrived < one.members ? "the other members" : "the network")}`);
 }
 
-/* Describe a link. Its port is one of the switch, if it has a switch, or else one of the node. */
+/* Describe a link. link.port is a port of link.switch or, if that is undefined, of link.node. */
 function linkLine(link, model) {
   const at = link.switch !== undefined ? model.switchName(link.switch) : model.nodeName(link.node);
   return `${at} port ${link.port} has sent nothing for ${timeText(link.for_ns / 1e9)}: ` +

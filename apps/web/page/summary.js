@@ -36,10 +36,10 @@ function longestText(report) {
   const known = number(most.wait_ns?.sum) + number(most.network_ns?.sum);
   const share = Math.round((100 * number(most.wait_ns?.sum)) / (known || 1));
   return `most time was spent in ${KINDS[most.kind] || most.kind}` +
-    `${number(most.bytes_most) ? ` of up to ${bytesText(most.bytes_most)}` : ""}: ` +
-    `${counted(number(most.calls), "call")} (each member counts), ` +
+    `${number(most.bytes_most) ? ` (up to ${bytesText(most.bytes_most)})` : ""}: ` +
+    `${counted(number(most.calls), "call")}, counted at each member, took ` +
     `${timeText(number(most.time_ns.mean) / 1e9)} on average` +
-    (known ? `; ${share} % of it was waiting for the last process to begin` : "");
+    (known ? `; during ${share} % of that time, processes waited for the last one to begin` : "");
 }
 
 function checkText({ check }) {

@@ -106,8 +106,8 @@ int dpdk_device_read(struct dpdk_device *ret, const char *text, uint32_t frame_b
     for (const char *c = text; *c; c++)
         if (!isgraph((unsigned char)*c))
             return dpdk_fail(error, -EINVAL,
-                             "\"%.40s\" is no device: it has a character that no "
-                             "device has",
+                             "\"%.40s\" is not the name of a device: it contains a space or an "
+                             "unprintable character",
                              text);
     memcpy(ret->name, text, name);
     memcpy(ret->text, text, strlen(text) + 1);

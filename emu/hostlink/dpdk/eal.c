@@ -2,9 +2,9 @@
 /*
  * eal.c - start DPDK (its "environment abstraction layer"), which is possible once per process.
  *
- * DPDK does not see the program's options, and its threads receive no signals. It uses only the
- * adapters that ports name. The files that it would write to /var/run are not written, or are
- * removed at once.
+ * DPDK does not see the program's options, and its threads receive no signals. It uses only
+ * adapters that the cluster file gives to ports. The files that it would write to /var/run are not
+ * written, or are removed at once.
  */
 #include <errno.h>
 #include <glob.h>

@@ -46,7 +46,8 @@ static uint64_t loss_widest_ns(const struct emu_session *s)
 }
 
 /*
- * Return the reordering window: the time after a later frame during which a frame may still arrive.
+ * Return the reordering window: for how long after the arrival of a later frame an earlier one may
+ * still arrive.
  */
 static uint64_t loss_overtake_ns(const struct emu_session *s)
 {

@@ -25,11 +25,11 @@ bool nic_in_fabric(struct fabemu *fab);
  * nic_post - make the request of @post pending, and start its operation with post->begin() or arm
  * it.
  *
- * If the request names no event (req->after), the operation starts now. An error of post->begin()
- * is returned and becomes the request's status; done is not called then. If the request names an
- * event, the operation is armed and 0 is returned. It starts when the event reaches the threshold,
- * or at once if the event has already reached it. An error of post->begin() then completes the
- * request. Takes the lock.
+ * If the request names no event (req->after), the operation starts now. If post->begin() fails, its
+ * error is returned and becomes the request's status, and the callback done() is not called. If the
+ * request names an event, the operation is armed and 0 is returned. It starts when the event
+ * reaches the threshold, or at once if the event has already reached it. An error of post->begin()
+ * then completes the request. Takes the lock.
  */
 int nic_post(struct fabemu *fab, struct nic_post *post);
 

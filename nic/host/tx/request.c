@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.c - send requests: they are numbered per peer, in post order, and sent within the peer's
- * window
+ * request.c - the queue of requests to each peer. Requests are numbered per peer, in the order in
+ * which they were posted, and sent within the peer's window.
  */
 #include "nic/host/tx/request.h"
 
@@ -73,8 +73,8 @@ static void send_begins(struct nic_peer *peer, struct nic_send *send, bool eager
 }
 
 /*
- * Note the queue of a message without a FIN, so that its loss can be reported. Do nothing if the
- * owner of the queue wants no reports. If there is no memory, the loss will not be reported.
+ * Note the queue of a message without a FIN, so that its loss can be reported. If there is no
+ * memory, the loss will not be reported.
  */
 static void sender_note(struct nic_peer *peer, const struct nic_send *send, uint32_t seq)
 {
@@ -230,7 +230,7 @@ static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     return true;
 }
 
-/* Append @bytes of operands from @at on to the request. NULL: there are none. */
+/* Append @bytes of the operands, from offset @at, to the request. NULL: there are none. */
 static void atomic_operands(struct emu_seg *seg, const void *operands, uint64_t at, uint64_t bytes)
 {
     if (!operands)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * request.h - send requests: they are numbered per peer, in post order, and sent within the peer's
- * window. Lock: held.
+ * request.h - the queue of requests to each peer. Requests are numbered per peer, in the order in
+ * which they were posted, and sent within the peer's window. Lock: held.
  */
 #ifndef NIC_REQUEST_H
 #define NIC_REQUEST_H

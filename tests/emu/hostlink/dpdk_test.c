@@ -209,7 +209,7 @@ static void open__reports_errors_in_one_line(void)
         {"", -EINVAL, "no name"},
         {",iface=lo", -EINVAL, "no name"},
         {"eth0", -EINVAL, "say net_af_packet0,iface=NAME"},
-        {"net_af_packet0 ,iface=lo", -EINVAL, "a character"},
+        {"net_af_packet0 ,iface=lo", -EINVAL, "a space"},
         {"net_af_packet0", -EINVAL, "which interface?"},
         {"net_af_packet0,iface=", -EINVAL, "which interface?"},
         {"net_af_packet0,iface=nosuch0", -ENODEV, "no network interface nosuch0"},

@@ -628,12 +628,20 @@ int options_parse_name(struct options *ret, const char **name,
                        const struct options_command *command, const struct option_table *own,
                        int argc, char **argv)
 {
+    char error[512];
     int status = options_parse(ret, command, own, argc, argv);
 
     if (status >= 0)
         return status;
     *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running, false);
-    return argc - ret->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
+    if (argc - ret->operands > 1)
+        return options_usage_error(command->name, "give one name");
+    if (argc > ret->operands && !strchr(command->operands, '|') &&
+        paths_check_name(*name, error, sizeof error)) {
+        print_message("%s", error);
+        return EXIT_USAGE;
+    }
+    return -1;
 }
 
 void options_print_json(struct json_object *value)

@@ -134,7 +134,7 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
     if (err == -EINTR)
         return EXIT_INTERRUPTED;
     print_message("traffic: %s", error);
-    return err == -EINVAL || err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : EXIT_FAILURE;
+    return err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : exit_status_of(err);
 }
 
 static void print_json(struct json_object *list, const struct traffic_options *own)

@@ -102,7 +102,10 @@ function collectivesText(model, flow) {
     .filter((s) => model.sw.contributionsMean[s] > 0));
   const where = combining ? `, which ${counted(combining, "switch", "switches")} ` +
     (combining === 1 ? "combines" : "combine") : ", which adapters combine";
-  const who = counted(last.members, "process does", "processes do");
+  /* not all members of the last one may have finished it yet */
+  const members = Math.max(...model.lastFinished(Infinity)
+    .filter(({ group }) => group === last.group).map((one) => one.members));
+  const who = counted(members, "process does", "processes do");
   return `${who} collectives${where}: the last one, ` +
     `${KINDS[last.kind] || last.kind} of ${bytesText(last.bytes)}, took ` +
     timeText(Math.max(last.ended - last.began, 0));

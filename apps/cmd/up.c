@@ -277,9 +277,6 @@ int up_main(int argc, char **argv)
         return status;
     if (argc - options.operands > 1 || (argc > options.operands && options.name))
         return options_usage_error("up", "give one name");
-    if (options.web_waits)
-        return options_usage_error(
-            "up", "--web=wait is only for fabemu run, because up starts no command");
     const char *name = options.name ? options.name : DEFAULT_NAME;
     if (argc > options.operands)
         name = argv[options.operands];

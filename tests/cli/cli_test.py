@@ -71,6 +71,8 @@ class CliTest(FabemuCase):
                 (("traffic", "--pattern", "permuation:3"), ["did you mean 'permutation'?"]),
                 (("traffic", "--multicast", "tre:4"), ["did you mean 'tree'?"]),
                 (("run", "--web", "wait", "--", "true"), ["write '--web=wait'"]),
+                (("traffic", "--web=wait"), ["--web wait: it must be a port from 1 to 65535"]),
+                (("up", "--web=wait"), ["--web wait: it must be a port from 1 to 65535"]),
                 (("run", "--web", "8080", "--", "true"), ["write '--web=8080'"]),
                 (("run", "--web", "true"), ["'--'", "true"]),  # not a value of --web
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),

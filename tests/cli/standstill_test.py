@@ -35,6 +35,7 @@ NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 RUNS = {
     "skip-barrier": ("skip-barrier", (), (), True),
     "first barrier": ("first-barrier", (), (), True),
+    "early-finalize": ("early-finalize", (), (), True),
     "ends": ("skip-barrier", ("--standstill", f"{REPORT_AFTER_S}s:end"), (), False),
     "bcast-roots": ("bcast-roots", (), (), True),
     "reduce-roots": ("reduce-roots", (), (), True),
@@ -156,6 +157,11 @@ class StandstillTest(FabemuCase):
                         "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
                         "no matching message has arrived$")
         self.assertNotIn("MPI_All", run.err)
+
+    def test_barrier_skipped__by_a_rank_that_finalizes(self):
+        self.find("early-finalize", self.BARRIER + "ranks 0-2$",
+                  "#3 has not entered it: switch 1 waits for it at port 1; it waits in a call that "
+                  "sends and receives nothing, such as MPI_Finalize$")
 
     def test_cycle(self):
         """Lists ranks that wait for each other, some of them in a collective, but no rank that

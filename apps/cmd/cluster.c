@@ -96,7 +96,7 @@ static void print_between(const struct placed *p)
     uint32_t hosts = p->cluster->hosts, between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
     uint32_t crossing = topo_cut_cables(p->graph, p->host_of, hosts, between);
 
-    printf("%u links between hosts\n", crossing);
+    printf("%u link%s between hosts\n", crossing, crossing == 1 ? "" : "s");
     for (uint32_t a = 0; a < hosts; a++)
         for (uint32_t b = a + 1; b < hosts; b++) {
             uint32_t links = cluster_links(p->cluster, a, b), port_a, port_b;

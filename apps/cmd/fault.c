@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/base/command.h"
+#include "apps/base/amount.h"
 #include "apps/base/message.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
@@ -268,11 +269,6 @@ static int live_clear(const char *name, const char *number)
     return EXIT_SUCCESS;
 }
 
-static const char *s(long long count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static void print_state(struct json_object *state)
 {
     long long times = emu_json_number(state, "times", 0);
@@ -281,16 +277,18 @@ static void print_state(struct json_object *state)
 
     printf("%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
            (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"), times,
-           s(times), targets, s(targets), hits, s(hits), emu_json_text(state, "text", "?"));
+           plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
+           emu_json_text(state, "text", "?"));
 }
 
 static void print_past(struct json_object *past)
 {
+    long long times = emu_json_number(past, "times", 0), hits = emu_json_number(past, "hits", 0);
+
     if (emu_json_number(past, "faults", 0))
-        printf("%lld more that have ended: %lld times, %lld hits\n",
-               (long long)emu_json_number(past, "faults", 0),
-               (long long)emu_json_number(past, "times", 0),
-               (long long)emu_json_number(past, "hits", 0));
+        printf("%lld more that have ended: %lld time%s, %lld hit%s\n",
+               (long long)emu_json_number(past, "faults", 0), times, plural_s(times), hits,
+               plural_s(hits));
 }
 
 static int live_list(const char *name, bool json)

@@ -53,11 +53,6 @@ static long long number(struct json_object *audit, const char *name)
     return (long long)emu_json_number(audit, name, 0);
 }
 
-static const char *plural(long long count)
-{
-    return count == 1 ? "" : "s";
-}
-
 bool audit_right(struct json_object *audit)
 {
     return emu_json_true(audit, "right");
@@ -81,23 +76,24 @@ void audit_print(FILE *out, const char *name, struct json_object *audit)
     long long partitioned = number(audit, "partitioned"), treeless = number(audit, "treeless");
 
     if (found)
-        fprintf(out, "%s: %lld error%s\n", name, found, plural(found));
+        fprintf(out, "%s: %lld error%s\n", name, found, plural_s(found));
     else
         fprintf(out, "%s: right\n", name);
     audit_print_wrong(out, "  ", audit);
     fprintf(
         out,
-        "  checked      %lld switches, %lld cables, %lld routes, %lld group%s, %lld buffer%s in "
+        "  checked      %lld switch%s, %lld cables, %lld routes, %lld group%s, %lld buffer%s in "
         "use\n",
-        number(audit, "switches"), number(audit, "cables"), number(audit, "routes"),
-        number(audit, "groups"), plural(number(audit, "groups")), number(audit, "buffers"),
-        plural(number(audit, "buffers")));
+        number(audit, "switches"), number(audit, "switches") == 1 ? "" : "es",
+        number(audit, "cables"), number(audit, "routes"), number(audit, "groups"),
+        plural_s(number(audit, "groups")), number(audit, "buffers"),
+        plural_s(number(audit, "buffers")));
     if (partitioned || treeless)
         fprintf(out,
                 "  links out    without the links that are out of use, %lld route%s and %lld "
                 "tree%s are "
                 "impossible\n",
-                partitioned, plural(partitioned), treeless, plural(treeless));
+                partitioned, plural_s(partitioned), treeless, plural_s(treeless));
     if (number(audit, "between_hosts"))
         fprintf(out,
                 "  hosts        %lld cables are between hosts: their credits are not added up\n",

@@ -18,6 +18,12 @@ struct amount amount_of_bytes(uint64_t bytes);
 /** amount_count - return a count with all digits, in groups of three: "573,269". Pure. */
 struct amount amount_count(uint64_t count);
 
+/** plural_s - return the ending of a regular noun after @count: "" or "s". Pure. */
+static inline const char *plural_s(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 struct duration {
     char text[32];
 };

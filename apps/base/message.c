@@ -2,8 +2,10 @@
 /* message.c - messages to the user, each on one line. */
 #include "apps/base/message.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,6 +27,11 @@ void print_message(const char *format, ...)
     line[end++] = '\n';
     if (write(STDERR_FILENO, line, end) < 0)
         return; /* there is no other way to report it */
+}
+
+int exit_status_of(int err)
+{
+    return err == -EINVAL || err == -EXDEV || err == -EMSGSIZE ? EXIT_USAGE : EXIT_FAILURE;
 }
 
 int fail(int err, char *error, size_t error_bytes, const char *format, ...)

@@ -17,6 +17,13 @@
  */
 void print_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/**
+ * exit_status_of - return EXIT_USAGE if @err says that the command line is wrong (-EINVAL; -EXDEV,
+ * it names a part of another host; -EMSGSIZE, it sets a limit that is too small), else
+ * EXIT_FAILURE. Pure.
+ */
+int exit_status_of(int err);
+
 /** fail - write one line to @error, which a caller will print, and return @err. */
 int fail(int err, char *error, size_t error_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -109,12 +109,13 @@ int capture_begin(struct capture_thread **ret, struct fabric *fabric,
 {
     struct capture_filter filter;
     struct capture_thread *capture;
+    char why[CAPTURE_ERROR_BYTES];
     int memfd;
-    int err = capture_filter_read(&filter, plan->filter, plan->snap_bytes, fabric, graph, error,
-                                  error_bytes);
+    int err = capture_filter_read(&filter, plan->filter, plan->snap_bytes, fabric, graph, why,
+                                  sizeof why);
 
     if (err)
-        return err;
+        return fail(err, error, error_bytes, "--capture-filter: %s", why);
     err = fabric_capture_start(fabric,
                                &(struct fabric_capture){.directions_of = filter.directions_of,
                                                         .filter = filter.tap},

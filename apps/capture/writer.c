@@ -375,6 +375,7 @@ void capture_print(const struct capture_files *files, const struct capture_writt
                    int err)
 {
     unsigned long long records = written->records, after = written->after;
+    const char *are = records == 1 ? " is" : "s are";
     char fast[160] = "", old[64] = "", late[96] = "";
 
     if (written->missed)
@@ -390,10 +391,10 @@ void capture_print(const struct capture_files *files, const struct capture_writt
                  after);
     if (err)
         print_message(
-            "capture: writing %s failed (%s): %llu records are in it, and %llu later ones were not "
+            "capture: writing %s failed (%s): %llu record%s in it, and %llu later ones were not "
             "written%s%s",
-            files->label, strerror(-err), records, after, fast, old);
+            files->label, strerror(-err), records, are, after, fast, old);
     else
-        print_message("capture: %llu records are in %s%s%s%s", records, files->label, fast, old,
+        print_message("capture: %llu record%s in %s%s%s%s", records, are, files->label, fast, old,
                       late);
 }

@@ -122,7 +122,7 @@ static const struct {
         {"collectives",
          0,
          "",
-         "KIND            GROUP      NUMBER    BYTES MEMBERS       TOOK  "
+         "KIND            GROUP      NUMBER    BYTES DONE BY       TOOK  "
          "SINCE START",
          "time taken",
          {NEWEST, SLOWEST},

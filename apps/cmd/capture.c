@@ -98,7 +98,8 @@ static int ask_rings(struct conn *conn, const struct wanted *wanted, int *memfd,
         return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", wanted->name,
                     strerror(-err));
     if (!emu_json_true(reply, "ok"))
-        err = fail(-EPROTO, error, error_bytes, "fabric '%s': %s", wanted->name,
+        err = fail(-(int)emu_json_number(reply, "errno", EPROTO), error, error_bytes,
+                   "fabric '%s': %s", wanted->name,
                    emu_json_text(reply, "error", "it refuses without giving a reason"));
     else if (received.fd[0] < 0)
         err = fail(
@@ -177,7 +178,7 @@ static int capture(const struct wanted *wanted, struct capture_files *files, int
 
     if (err) {
         print_message("%s", error);
-        return EXIT_FAILURE;
+        return exit_status_of(err);
     }
     write_all(writer, &conn, wanted, signal_fd);
     end_rings(&conn);

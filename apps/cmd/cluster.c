@@ -96,7 +96,7 @@ static void print_between(const struct placed *p)
     uint32_t hosts = p->cluster->hosts, between[CLUSTER_HOSTS_MAX * CLUSTER_HOSTS_MAX];
     uint32_t crossing = topo_cut_cables(p->graph, p->host_of, hosts, between);
 
-    printf("%u links between hosts\n", crossing);
+    printf("%u link%s between hosts\n", crossing, crossing == 1 ? "" : "s");
     for (uint32_t a = 0; a < hosts; a++)
         for (uint32_t b = a + 1; b < hosts; b++) {
             uint32_t links = cluster_links(p->cluster, a, b), port_a, port_b;
@@ -143,7 +143,7 @@ static int check(const struct cluster *cluster, const struct fabric_config *conf
     struct placed p = {.cluster = cluster, .graph = config->graph};
     uint8_t key[CLUSTER_KEY_BYTES];
     char error[CLUSTER_ERROR_BYTES] = "out of memory";
-    int status = EXIT_FAILURE, err = 0;
+    int status, err = 0;
 
     p.host_of = malloc(p.graph->switches * sizeof *p.host_of);
     if (p.host_of && *cluster->key)
@@ -151,10 +151,12 @@ static int check(const struct cluster *cluster, const struct fabric_config *conf
     explicit_bzero(key, sizeof key);
     if (p.host_of && !err)
         err = cluster_place(cluster, p.graph, p.host_of, error, sizeof error);
-    if (!p.host_of || err)
+    if (!p.host_of || err) {
         print_message("%.100s: %s", file, error);
-    else
+        status = err ? EXIT_USAGE : EXIT_FAILURE;
+    } else {
         status = print_cluster(&p, config);
+    }
     free(p.host_of);
     return status;
 }
@@ -179,7 +181,7 @@ int cluster_main(int argc, char **argv)
                                    argv[options.operands]);
     if (cluster_read(&cluster, file, error, sizeof error)) {
         print_message("%s", error);
-        return EXIT_FAILURE;
+        return EXIT_USAGE;
     }
     status = options_fabric(&config, &graph, &options, NULL);
     if (!status) {

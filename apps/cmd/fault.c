@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apps/base/command.h"
+#include "apps/base/amount.h"
 #include "apps/base/message.h"
 #include "apps/cmd/commands.h"
 #include "apps/cmd/options.h"
@@ -215,20 +216,20 @@ static int check(const char *what, const struct fabric_config *config)
 
 /* --- a running fabric --------------------------------------------------------------- */
 
-/* Send a request to the fabric and wait for the reply. Returns false after it printed an error. */
-static bool ask(const char *name, struct json_object *request, const struct query_field *fields,
-                struct json_object **reply)
+/* Send a request to the fabric and wait for the reply. Prints errors. Returns 0 or a status. */
+static int ask(const char *name, struct json_object *request, const struct query_field *fields,
+               struct json_object **reply)
 {
     char error[FAULT_ERROR_BYTES + 256];
 
     int err = query_fabric(name, request, fields, reply, NULL, error, sizeof error);
     if (!err)
-        return true;
+        return 0;
     struct nearest kind = nearest_to(name); /* the name may be a misspelt kind of fault */
     for (int i = 0; err == -ENOENT && i < FAULT_KINDS; i++)
         nearest_try(&kind, fault_name((enum fault_kind)i));
     print_message("%s%s", error, nearest_question(&kind, "").text);
-    return false;
+    return exit_status_of(err);
 }
 
 static int live_fault(const char *name, char *const *words, int count)
@@ -240,8 +241,9 @@ static int live_fault(const char *name, char *const *words, int count)
     for (int i = 0; i < count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", words[i]);
     json_add_text(request, "fault", text);
-    if (!ask(name, request, QUERY_FIELDS({"fault", json_type_int}), &reply))
-        return EXIT_FAILURE;
+    int status = ask(name, request, QUERY_FIELDS({"fault", json_type_int}), &reply);
+    if (status)
+        return status;
     printf("fault %lld\n", (long long)emu_json_number(reply, "fault", 0));
     if (*emu_json_text(reply, "note", ""))
         print_message("%s", emu_json_text(reply, "note", ""));
@@ -260,15 +262,11 @@ static int live_clear(const char *name, const char *number)
                                    number);
     }
     json_add_number(request, "fault", id);
-    if (!ask(name, request, NULL, &reply))
-        return EXIT_FAILURE;
+    int status = ask(name, request, NULL, &reply);
+    if (status)
+        return status;
     json_object_put(reply);
     return EXIT_SUCCESS;
-}
-
-static const char *s(long long count)
-{
-    return count == 1 ? "" : "s";
 }
 
 static void print_state(struct json_object *state)
@@ -279,24 +277,28 @@ static void print_state(struct json_object *state)
 
     printf("%4lld  %-6s  %lld time%s, %lld target%s, %lld hit%s  %s\n",
            (long long)emu_json_number(state, "fault", 0), emu_json_text(state, "state", "?"), times,
-           s(times), targets, s(targets), hits, s(hits), emu_json_text(state, "text", "?"));
+           plural_s(times), targets, plural_s(targets), hits, plural_s(hits),
+           emu_json_text(state, "text", "?"));
 }
 
 static void print_past(struct json_object *past)
 {
+    long long times = emu_json_number(past, "times", 0), hits = emu_json_number(past, "hits", 0);
+
     if (emu_json_number(past, "faults", 0))
-        printf("%lld more that have ended: %lld times, %lld hits\n",
-               (long long)emu_json_number(past, "faults", 0),
-               (long long)emu_json_number(past, "times", 0),
-               (long long)emu_json_number(past, "hits", 0));
+        printf("%lld more that have ended: %lld time%s, %lld hit%s\n",
+               (long long)emu_json_number(past, "faults", 0), times, plural_s(times), hits,
+               plural_s(hits));
 }
 
 static int live_list(const char *name, bool json)
 {
     struct json_object *reply, *faults;
 
-    if (!ask(name, query_request("faults"), QUERY_FIELDS({"faults", json_type_array}), &reply))
-        return EXIT_FAILURE;
+    int status =
+        ask(name, query_request("faults"), QUERY_FIELDS({"faults", json_type_array}), &reply);
+    if (status)
+        return status;
     faults = json_object_object_get(reply, "faults");
     if (json)
         options_print_json(faults);

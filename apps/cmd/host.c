@@ -102,12 +102,12 @@ static void settle_in(void)
     raise_limit(RLIMIT_FSIZE);
 }
 
-static void report_failure(int owner_fd, const char *error)
+static void report_failure(int owner_fd, int err, const char *error)
 {
     struct conn conn;
 
     conn_open(&conn, owner_fd, CONN_LINE_MAX);
-    if (conn_put(&conn, json_add_text(conn_event("failed"), "error", error)) == 0)
+    if (conn_put(&conn, conn_failed(err, error)) == 0)
         conn_drain(&conn, FAILED_MS);
     conn_close(&conn);
 }
@@ -251,7 +251,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     int err = serve.signal_fd < 0 ? cannot_serve(-errno, error, sizeof error)
                                   : host_begin(&process, plan, plan->fabric, error, sizeof error);
     if (err) {
-        report_failure(owner_fd, *error ? error : strerror(-err));
+        report_failure(owner_fd, err, *error ? error : strerror(-err));
         return EXIT_FAILURE;
     }
     if (plan->hosts && plan->hosts->self)
@@ -260,7 +260,7 @@ static int host_main(const struct host *host, const struct fabric_config *config
     if (end < 0) {
         if (!*error)
             cannot_serve(end, error, sizeof error);
-        report_failure(owner_fd, error);
+        report_failure(owner_fd, end, error);
     }
     close(listen_fd);
     paths_unlink(&host->socket);
@@ -327,7 +327,8 @@ static int wait_ready(struct host *host, const struct host_plan *plan, uint64_t 
                           "smaller network takes less"
                         : "died while it started; see the lines above, or try a smaller network");
     if (strcmp(emu_json_text(event, "event", ""), "ready") != 0)
-        err = fail(-EAGAIN, error, error_bytes, "the fabric did not start: %s",
+        err = fail(-(int)emu_json_number(event, "errno", EAGAIN), error, error_bytes,
+                   "the fabric did not start: %s",
                    emu_json_text(event, "error", "no reason was given"));
     json_object_put(event);
     return err;
@@ -382,6 +383,11 @@ int host_start(struct host *ret, const struct fabric_config *config, const struc
         host_release(ret);
     }
     return err;
+}
+
+int host_start_status(int err)
+{
+    return host_signal_waits() ? 128 + host_signal_waits() : exit_status_of(err);
 }
 
 void host_event(struct host *host, struct json_object *event)

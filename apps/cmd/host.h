@@ -53,11 +53,15 @@ struct host_plan {
 /**
  * host_start - make the control socket, fork the fabric's process, and wait until it serves
  * requests. The calling process must be single-threaded and have blocked host_signals(). On an
- * error, @error gets one line. Error -EINTR: a signal that requests the end is pending, or the
- * process at starter_fd has ended.
+ * error, @error gets one line. Errors: -EINTR, a signal that requests the end is pending, or the
+ * process at starter_fd has ended; those for which exit_status_of() says that the command line
+ * is wrong; others.
  */
 int host_start(struct host *ret, const struct fabric_config *config, const struct host_plan *plan,
                char *error, size_t error_bytes);
+
+/** host_start_status - return the exit status after host_start() has returned @err. */
+int host_start_status(int err);
 
 /**
  * host_signals - return the signals that a supervisor blocks and reads from a signalfd.

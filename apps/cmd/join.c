@@ -77,9 +77,10 @@ static int join(const struct fabric_config *config, const struct hosts_plan *pla
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (host_start(&host, config, &does, error, sizeof error)) {
+    int err = host_start(&host, config, &does, error, sizeof error);
+    if (err) {
         print_message("host %s: %s", plan->name[plan->self], error);
-        return EXIT_FAILURE;
+        return exit_status_of(err);
     }
     status = wait_for_end(&host, plan->name[plan->self], signal_fd);
     host_stop(&host);

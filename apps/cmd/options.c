@@ -128,6 +128,18 @@ static bool read_launch(void *into, const char *value, const char **right)
 static bool read_web(void *into, const char *value, const char **right)
 {
     struct options *options = into;
+    uint64_t port = 0;
+
+    *right = "a port from 1 to 65535";
+    if (value && !options_count(value, 1, UINT16_MAX, &port))
+        return false;
+    options->web_port = (uint16_t)port;
+    return options->web = true;
+}
+
+static bool read_web_wait(void *into, const char *value, const char **right)
+{
+    struct options *options = into;
     const char *comma = value ? strchr(value, ',') : NULL;
     size_t digits = comma ? (size_t)(comma - value) : 0;
     char text[8] = "";
@@ -217,9 +229,9 @@ static const struct option_row rows[] = {
     {"timeline-limit", "SIZE", "stop at this size of the timeline (default 256MiB)",
      .at = AT(timeline_most_bytes), SIZE(UINT64_C(1) << 20, UINT64_C(1) << 40),
      .right = "a size from 1MiB to 1024GiB, such as 256MiB or 1GB", .group = OPTIONS_EVENTS},
-    {"web", "[=PORT|wait]",
-     "serve a web page (docs/web.md); wait: start COMMAND when it is open (only run)", read_web,
-     .group = OPTIONS_WEB},
+    {"web", "[=PORT]", "serve a web page (docs/web.md)", read_web, .group = OPTIONS_WEB},
+    {"web", "[=PORT|wait]", "serve a web page (docs/web.md); wait: start COMMAND when it is open",
+     read_web_wait, .group = OPTIONS_WEB_WAIT},
     {"json", NULL, "print JSON", .at = AT(json), .group = OPTIONS_JSON},
     {"foreground", NULL, "stay in the foreground until the fabric is stopped", .at = AT(foreground),
      .group = OPTIONS_FOREGROUND},
@@ -629,12 +641,20 @@ int options_parse_name(struct options *ret, const char **name,
                        const struct options_command *command, const struct option_table *own,
                        int argc, char **argv)
 {
+    char error[512];
     int status = options_parse(ret, command, own, argc, argv);
 
     if (status >= 0)
         return status;
     *name = argc > ret->operands ? argv[ret->operands] : paths_default(ret->running, false);
-    return argc - ret->operands > 1 ? options_usage_error(command->name, "give one name") : -1;
+    if (argc - ret->operands > 1)
+        return options_usage_error(command->name, "give one name");
+    if (argc > ret->operands && !strchr(command->operands, '|') &&
+        paths_check_name(*name, error, sizeof error)) {
+        print_message("%s", error);
+        return EXIT_USAGE;
+    }
+    return -1;
 }
 
 void options_print_json(struct json_object *value)

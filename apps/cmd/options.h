@@ -35,7 +35,8 @@ enum options_group {
     OPTIONS_LAUNCH = 8192,     /* --launch */
     OPTIONS_CAPTURE = 16384,   /* --capture, --capture-filter */
     OPTIONS_SNAP = 32768,      /* --snaplen, --capture-size, --capture-files */
-    OPTIONS_WEB = 65536,       /* --web */
+    OPTIONS_WEB = 65536,       /* --web[=PORT] */
+    OPTIONS_WEB_WAIT = 524288, /* --web[=PORT|wait] */
     OPTIONS_PROVIDER = 262144, /* --provider-name */
     OPTIONS_ANY_CLOCK = 131072 /* not an option: --clock may also be virtual */
 };

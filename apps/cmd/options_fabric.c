@@ -153,7 +153,7 @@ int options_fabric(struct fabric_config *ret, struct topo_graph **graph,
         exec_wide(options);
     if (err) {
         print_message("--topo: %s", error);
-        return err == -EINVAL || err == -E2BIG ? EXIT_USAGE : EXIT_FAILURE;
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     ret->graph = *graph;
     int status = load_profile(ret, options);

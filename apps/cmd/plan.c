@@ -45,7 +45,7 @@ int plan_schedule(struct fault_schedule *ret, const char *name, const struct fab
 
     if (err) {
         print_message("%s", error);
-        return err == -EIO || err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
+        return err == -ENOMEM ? EXIT_FAILURE : EXIT_USAGE;
     }
     return schedule_check(ret, config, name, notes);
 }

@@ -570,7 +570,7 @@ static const struct options_command run_command = {
              "    fabemu run --topo kary:2,2 -- mpirun -np 4 ./program",
     .groups = OPTIONS_NETWORK | OPTIONS_ANY_CLOCK | OPTIONS_FABRIC | OPTIONS_NAME | OPTIONS_REPORT |
               OPTIONS_FAULTS | OPTIONS_EVENTS | OPTIONS_BOUNDS | OPTIONS_KEEP | OPTIONS_CLUSTER |
-              OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB | OPTIONS_PROVIDER,
+              OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB_WAIT | OPTIONS_PROVIDER,
     .command_follows = true,
 };
 
@@ -654,12 +654,14 @@ static int run_on(struct run *run, const struct fabric_config *config, struct pl
     snprintf(marked, sizeof marked, "%s=%s", COMMAND_MARK, mark);
     plan->host.mark = marked;
     run->web = &plan->web;
-    if (page_start(run, config->name) ||
-        host_start(&run->host, config, &plan->host, error, sizeof error)) {
+    int err = page_start(run, config->name) ? -EIO : 0;
+    if (!err)
+        err = host_start(&run->host, config, &plan->host, error, sizeof error);
+    if (err) {
         if (*error)
             print_message("%s", error);
         web_stop(run->web);
-        return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
+        return host_start_status(err);
     }
     plan->begun = true;
     if (isatty(STDERR_FILENO)) /* the user may need the name for fabemu top, web, fault, … */

@@ -39,7 +39,8 @@ static void add(struct line *line, const char *format, ...)
 }
 
 struct printing {
-    struct json_object *attached; /* the processes that are attached, as JSON */
+    struct json_object *attached;    /* the processes that are attached, as JSON */
+    struct json_object *collectives; /* the collectives in progress, as JSON */
     void (*print)(const char *line);
 };
 
@@ -152,7 +153,7 @@ static void add_what(struct line *line, const struct printing *to, struct json_o
         add(line, "%s, executed as %s ", call, *kind == 'a' ? "an" : "a");
     add(line, "%s", kind);
     if (bytes)
-        add(line, " of %lld bytes", (long long)bytes);
+        add(line, " of %lld byte%s", (long long)bytes, plural_s((uint64_t)bytes));
     if (json_object_object_get(what, "operation"))
         add(line, " (%s of %s)", emu_json_text(what, "operation", ""),
             emu_json_text(what, "type", ""));
@@ -196,6 +197,31 @@ static bool add_absence(struct line *line, struct json_object *process)
     return true;
 }
 
+/* Return whether the process at @node has begun one of the collectives. */
+static bool is_in_collective(const struct printing *to, int64_t node)
+{
+    for (size_t i = 0; i < emu_json_count(to->collectives); i++) {
+        struct json_object *one = emu_json_at(to->collectives, i);
+        struct json_object *arrived = json_object_object_get(one, "arrived");
+        struct json_object *differ = json_object_object_get(one, "differ");
+
+        for (size_t n = 0; n < emu_json_count(arrived); n++)
+            if (json_object_get_int64(emu_json_at(arrived, n)) == node)
+                return true;
+        for (size_t n = 0; n < emu_json_count(differ); n++)
+            if (emu_json_number(emu_json_at(differ, n), "node", -1) == node)
+                return true;
+    }
+    return false;
+}
+
+/* Return whether the process waits, but for no message and for none of the collectives. */
+static bool waits_elsewhere(const struct printing *to, struct json_object *process, int64_t node)
+{
+    return emu_json_true(process, "waits") && !json_object_object_get(process, "send") &&
+           !json_object_object_get(process, "receive") && !is_in_collective(to, node);
+}
+
 static void add_doing(struct line *line, const struct printing *to, int64_t node)
 {
     struct json_object *process = process_at(to, node);
@@ -205,6 +231,8 @@ static void add_doing(struct line *line, const struct printing *to, int64_t node
         add(line, "; it%s", absence.text);
     else if (!emu_json_true(process, "waits"))
         add(line, "; it computes, or waits for something outside the fabric");
+    else if (waits_elsewhere(to, process, node))
+        add(line, "; it waits in a call that sends and receives nothing, such as MPI_Finalize");
 }
 
 static void print_missing(const struct printing *to, struct json_object *one)
@@ -366,6 +394,13 @@ static struct json_object *old_op(struct json_object *process, const char *field
     return op && emu_json_number(op, "for_ns", 0) >= OLD_NS ? op : NULL;
 }
 
+static void add_bytes(struct line *line, struct json_object *op)
+{
+    uint64_t bytes = (uint64_t)emu_json_number(op, "bytes", 0);
+
+    add(line, ", %llu byte%s", (unsigned long long)bytes, plural_s(bytes));
+}
+
 /* Append unmatched messages, because the waiting receive may be meant for one of them. */
 static void add_unexpected(struct line *line, const struct printing *to,
                            struct json_object *process, bool mpi)
@@ -379,7 +414,7 @@ static void add_unexpected(struct line *line, const struct printing *to,
         count == 1 ? " has" : "s have", count == 1 ? "es" : "");
     add_who(line, to, emu_json_number(first, "node", -1));
     add_tag(line, first, mpi);
-    add(line, ", %lld bytes", (long long)emu_json_number(first, "bytes", 0));
+    add_bytes(line, first);
 }
 
 /*
@@ -406,8 +441,9 @@ static void add_op(struct line *line, const struct printing *to, struct json_obj
         add_who(line, to, node);
     if (receives || strcmp(kind, "send") == 0)
         add_tag(line, op, mpi);
-    add(line, ", %lld bytes%s", (long long)emu_json_number(op, "bytes", 0),
-        receives ? " at most" : "");
+    add_bytes(line, op);
+    if (receives)
+        add(line, " at most");
     if (silent_ns)
         return;
     add_for(line, op);
@@ -610,13 +646,15 @@ static void print_each(const struct printing *to, struct json_object *list,
 
 void standstill_print(struct json_object *message, void (*print)(const char *line))
 {
-    struct printing to = {.attached = json_object_object_get(message, "attached"), .print = print};
     struct json_object *standstill = json_object_object_get(message, "standstill");
+    struct printing to = {.attached = json_object_object_get(message, "attached"),
+                          .collectives = json_object_object_get(standstill, "collectives"),
+                          .print = print};
 
     if (standstill_for_ns(message))
-        print_cycle(&to, json_object_object_get(standstill, "collectives"));
+        print_cycle(&to, to.collectives);
     print_each(&to, json_object_object_get(standstill, "disagreements"), print_disagreement);
-    print_each(&to, json_object_object_get(standstill, "collectives"), print_collective);
+    print_each(&to, to.collectives, print_collective);
     print_processes(&to);
     if (standstill_for_ns(message))
         print_absent(&to);

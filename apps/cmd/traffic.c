@@ -17,6 +17,7 @@
 #include "apps/fabric/origin.h"
 #include "apps/base/output.h"
 #include "apps/cmd/commands.h"
+#include "apps/base/amount.h"
 #include "apps/base/message.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
@@ -127,14 +128,15 @@ static int run_one(struct traffic_result *result, const struct traffic_config *c
     int err = traffic_run(result, config, error, sizeof error);
     progress_clear(progress);
     if (!err && result->faults.begun < result->faults.all)
-        print_message("the run ended before %u of its %u faults began; --measure makes it longer",
-                      result->faults.all - result->faults.begun, result->faults.all);
+        print_message("the run ended before %u of its %u fault%s began; --measure makes it longer",
+                      result->faults.all - result->faults.begun, result->faults.all,
+                      plural_s(result->faults.all));
     if (!err)
         return EXIT_SUCCESS;
     if (err == -EINTR)
         return EXIT_INTERRUPTED;
     print_message("traffic: %s", error);
-    return err == -EINVAL || err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : EXIT_FAILURE;
+    return err == -ENOTSUP || err == -ENOSPC ? EXIT_USAGE : exit_status_of(err);
 }
 
 static void print_json(struct json_object *list, const struct traffic_options *own)

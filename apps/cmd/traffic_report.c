@@ -25,11 +25,6 @@ static double per(double value, double by)
     return by > 0 ? value / by : 0;
 }
 
-static const char *s(uint64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 static double load_of(const struct traffic_config *config)
 {
     return (double)config->load / TRAFFIC_LOAD_UNIT;
@@ -314,12 +309,12 @@ static void open_text(FILE *out, const struct traffic_result *result,
         fprintf(out, "  multicast    by %s, %.2f destinations on average\n",
                 config->by_messages ? multicast_of(config, how, sizeof how) : "the switches",
                 result->fanout);
-    fprintf(out, "  sources      %u, load %g each, %s, messages of %llu bytes\n", result->senders,
+    fprintf(out, "  sources      %u, load %g each, %s, messages of %llu byte%s\n", result->senders,
             load_of(config), config->fixed_gaps ? "at fixed intervals" : "Poisson",
-            (unsigned long long)result->bytes);
+            (unsigned long long)result->bytes, plural_s(result->bytes));
     fprintf(out, "  measured     %s after %s of warm-up; %llu message%s%s\n",
             duration_of_ns(ns(result->measure_ps)).text, duration_of_ns(ns(result->warmup_ps)).text,
-            (unsigned long long)result->latency.messages, s(result->latency.messages),
+            (unsigned long long)result->latency.messages, plural_s(result->latency.messages),
             result->steady || result->saturated ? "" : "; not steady: it was still changing");
     fprintf(out, "  throughput   %.4f offered, %.4f (+- %.4f) accepted%s\n", result->offered,
             result->accepted.mean, result->accepted.ci95,
@@ -332,7 +327,7 @@ static void open_text(FILE *out, const struct traffic_result *result,
         fprintf(out,
                 "  waiting      %lld message%s at the sources; %llu of the measurement not "
                 "delivered, and not in the latency\n",
-                (long long)result->backlog, s((uint64_t)result->backlog),
+                (long long)result->backlog, plural_s((uint64_t)result->backlog),
                 (unsigned long long)result->undelivered);
 }
 
@@ -375,9 +370,9 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
         open_text(out, result, config);
     } else {
         fprintf(out,
-                "  operations   %llu of %llu bytes, %u group%s of %u nodes; all results correct\n",
+                "  operations   %llu of %llu byte%s, %u group%s of %u nodes; all results correct\n",
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
-                result->groups, s(result->groups), result->members);
+                plural_s(result->bytes), result->groups, plural_s(result->groups), result->members);
         if (config->by != TRAFFIC_BY_HARDWARE)
             fprintf(out, "  made of      messages (%s)\n", by_of(config->by));
         if (config->noise.length_ps)
@@ -390,16 +385,18 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
             "  emulation    %s of simulated time in %s, %u thread%s on %u host%s; %llu hops, %.2f "
             "million a second\n",
             duration_of_ns(ns(result->virtual_ps)).text, duration_of_ns(result->wall_s * 1e9).text,
-            result->threads, s(result->threads), result->hosts, s(result->hosts),
+            result->threads, plural_s(result->threads), result->hosts, plural_s(result->hosts),
             (unsigned long long)result->hops, per((double)result->hops, result->wall_s) / 1e6);
     if (result->faults.any)
         fprintf(out,
-                "  faults       hit %llu %s; %llu links lost, %llu up again, %llu taken out; new "
-                "tables %llu times, %s after a change at most\n",
+                "  faults       hit %llu %s%s; %llu link%s lost, %llu up again, %llu taken out; "
+                "new tables %llu time%s, %s after a change at most\n",
                 (unsigned long long)result->faults.hit,
-                emu_profile_has_packets(&config->fabric.profile) ? "packets" : "segments",
-                (unsigned long long)result->faults.lost, (unsigned long long)result->faults.up,
+                emu_profile_has_packets(&config->fabric.profile) ? "packet" : "segment",
+                plural_s(result->faults.hit), (unsigned long long)result->faults.lost,
+                plural_s(result->faults.lost), (unsigned long long)result->faults.up,
                 (unsigned long long)result->faults.out, (unsigned long long)result->faults.tables,
+                plural_s(result->faults.tables),
                 duration_of_ns(ns(result->faults.recovery_ps)).text);
     fprintf(out, "  digest       %016llx\n", (unsigned long long)result->digest);
     series_text(out, &result->series);

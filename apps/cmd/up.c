@@ -152,11 +152,13 @@ static int supervise(struct up *up)
     int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     struct web *web = &up->plan->web;
     bool page = web->listen_fd >= 0;
-    if ((page && web_start(web, up->config->name, error, sizeof error)) ||
-        host_start(&host, up->config, &plan, error, sizeof error)) {
+    int err = page && web_start(web, up->config->name, error, sizeof error) ? -EIO : 0;
+    if (!err)
+        err = host_start(&host, up->config, &plan, error, sizeof error);
+    if (err) {
         send_result(up, error);
         web_stop(web);
-        return host_signal_waits() ? 128 + host_signal_waits() : EXIT_FAILURE;
+        return host_start_status(err);
     }
     up->plan->begun = true;
     web_fabric_ready(web);
@@ -209,10 +211,12 @@ static void leave_terminal(void)
     close(null);
 }
 
-static int wait_started(const struct up *up, int fd, const char *socket_path)
+/* Wait for the start of the supervisor @pid, which sends its result to @fd. Return its status. */
+static int wait_started(const struct up *up, pid_t pid, int fd, const char *socket_path)
 {
     char error[1024];
     ssize_t bytes = read(fd, error, sizeof error - 1);
+    int status;
 
     if (bytes == 1 && !error[0]) {
         print_started(up, socket_path);
@@ -223,7 +227,9 @@ static int wait_started(const struct up *up, int fd, const char *socket_path)
     else
         error[bytes] = '\0';
     print_message("%s", error);
-    return EXIT_FAILURE;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status)
+               ? WEXITSTATUS(status)
+               : EXIT_FAILURE;
 }
 
 static int in_background(struct up *up, const char *socket_path)
@@ -247,7 +253,7 @@ static int in_background(struct up *up, const char *socket_path)
     if (pid < 0)
         print_message("cannot start a process: %s", strerror(errno));
     else
-        status = wait_started(up, pipe_fds[0], socket_path);
+        status = wait_started(up, pid, pipe_fds[0], socket_path);
     close(pipe_fds[0]);
     return status;
 }
@@ -271,9 +277,6 @@ int up_main(int argc, char **argv)
         return status;
     if (argc - options.operands > 1 || (argc > options.operands && options.name))
         return options_usage_error("up", "give one name");
-    if (options.web_waits)
-        return options_usage_error(
-            "up", "--web=wait is only for fabemu run, because up starts no command");
     const char *name = options.name ? options.name : DEFAULT_NAME;
     if (argc > options.operands)
         name = argv[options.operands];

@@ -41,7 +41,10 @@ static void say_address(const struct web *web)
     fflush(stdout);
 }
 
-/* Open the file @what, unless @what is the name of a running fabric. Errors: one line in @error. */
+/*
+ * Open the file @what, unless @what is the name of a running fabric. Errors: -EINVAL, the file is
+ * not a recording that can be read; those of paths_connect(); one line in @error.
+ */
 static int open_what(struct web *web, const char *what, char *error, size_t error_bytes)
 {
     struct stat st;
@@ -62,7 +65,7 @@ static int open_what(struct web *web, const char *what, char *error, size_t erro
     }
     web->recording_fd = open(what, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (web->recording_fd < 0)
-        return fail(-errno, error, error_bytes, "cannot read %s: %s", what, strerror(errno));
+        return fail(-EINVAL, error, error_bytes, "cannot read %s: %s", what, strerror(errno));
     if (fstat(web->recording_fd, &st) < 0 || !S_ISREG(st.st_mode))
         return fail(-EINVAL, error, error_bytes, "%s is not a file", what);
     ssize_t bytes = pread(web->recording_fd, begin, sizeof begin, 0);
@@ -104,13 +107,12 @@ int web_main(int argc, char **argv)
 
     if (status >= 0)
         return status;
-    if (web_open(&web, (uint16_t)port, error, sizeof error) ||
-        open_what(&web, what, error, sizeof error)) {
+    int err = web_open(&web, (uint16_t)port, error, sizeof error) ? -EIO : 0;
+    if (!err)
+        err = open_what(&web, what, error, sizeof error);
+    if (err)
         print_message("%s", error);
-        status = EXIT_FAILURE;
-    } else {
-        status = serve(&web, what);
-    }
+    status = err ? exit_status_of(err) : serve(&web, what);
     web_close(&web);
     if (web.recording_fd >= 0)
         close(web.recording_fd);

@@ -281,6 +281,13 @@ struct json_object *conn_error(int err, const char *error)
     return json_add_text(reply, "error", error);
 }
 
+struct json_object *conn_failed(int err, const char *error)
+{
+    struct json_object *event = json_add_number(conn_event("failed"), "errno", (uint64_t)-err);
+
+    return json_add_text(event, "error", error);
+}
+
 struct json_object *query_request(const char *command)
 {
     return json_add_text(json_object_new_object(), "cmd", command);
@@ -319,10 +326,11 @@ int query_fabric(const char *name, struct json_object *request, const struct que
         return fail(err, error, error_bytes, "fabric '%s' does not answer (%s)", name,
                     strerror(-err));
     if (!emu_json_true(*reply, "ok")) {
-        fail(0, error, error_bytes, "fabric '%s': %s", name,
+        err = emu_json_number(*reply, "errno", 0) == EINVAL ? -EINVAL : -EPROTO;
+        fail(err, error, error_bytes, "fabric '%s': %s", name,
              emu_json_text(*reply, "error", "it refuses without giving a reason"));
         json_object_put(*reply);
-        return -EPROTO;
+        return err;
     }
     err = query_check(name, *reply, fields, error, error_bytes);
     if (err)

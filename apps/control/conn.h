@@ -107,6 +107,8 @@ struct json_object *conn_frozen(pid_t pid);
 struct json_object *conn_ok(void); /* {"ok":true}, to which a reply's fields are added */
 /* {"ok":false,…} with one line for the user */
 struct json_object *conn_error(int err, const char *error);
+/* an event that notifies the supervisor that the fabric cannot start */
+struct json_object *conn_failed(int err, const char *error);
 
 /** json_show_node - write a node that json_add_node() added: "node 3 (node01)". Returns @text. */
 const char *json_show_node(struct json_object *message, char text[static TOPO_SHOWN_BYTES]);
@@ -128,8 +130,9 @@ struct json_object *query_request(const char *command);
 /**
  * query_fabric - send and release @request to fabric @name, and wait for the reply, which the
  * caller releases. @fields: fields that the reply must have; may be NULL. @owner: as in
- * paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EPROTO, the fabric
- * refuses, or the reply lacks a field; as paths_connect().
+ * paths_connect(). Errors, with one line in @error: -ETIMEDOUT, no reply; -EINVAL, the fabric
+ * refuses because the request is wrong; -EPROTO, it refuses for another reason, or the reply lacks
+ * a field; as paths_connect().
  */
 int query_fabric(const char *name, struct json_object *request, const struct query_field *fields,
                  struct json_object **reply, pid_t *owner, char *error, size_t error_bytes);

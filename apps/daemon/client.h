@@ -37,6 +37,7 @@ struct client {
     char command[16];    /* name of an attached process */
     struct waits *waits; /* the process's waits for cores; NULL: they cannot be read */
     uint64_t waited_ns;  /* sum of the process's waits for cores */
+    uint64_t starved_ns; /* sum of emu_starved_ns() of the process alone */
     uint32_t events;     /* epoll events for which conn is registered */
     bool has_lines;      /* there may be received requests to handle */
     bool at_end;         /* the peer sends no more: close when has_lines is false */
@@ -88,8 +89,9 @@ struct daemon {
     char fabric_id[17];         /* random: distinguishes this fabric from others of the same name */
     bool shutdown;              /* a signal or a request has asked the fabric to end */
     bool owner_gone;
-    bool busy;   /* some client has requests that can be handled now */
-    bool stands; /* the supervisor has been notified of a standstill */
+    bool busy;         /* some client has requests that can be handled now */
+    bool stands;       /* the supervisor has been notified of a standstill */
+    uint64_t stood_ns; /* time of the last answer that the run stands still; 0: it does not */
     struct {
         uint64_t at_ns;       /* emu_now_ns() of the sample; 0: none yet */
         uint64_t starved_ns;  /* fabric_starved_ns() at that time */

@@ -469,7 +469,7 @@ int daemon_serve(struct fabric *fabric, const struct daemon_config *config, char
         if (!daemon.owner_gone)
             announce_end(&daemon);
     } else if (daemon.owner && *error) {
-        daemon_send(&daemon, daemon.owner, json_add_text(conn_event("failed"), "error", error));
+        daemon_send(&daemon, daemon.owner, conn_failed(err, error));
         if (daemon.owner)
             conn_drain(&daemon.owner->conn, LAST_FLUSH_MS);
     }

@@ -359,6 +359,21 @@ static struct amount counted(struct json_object *object, const char *name)
     return amount_count((uint64_t)json_object_get_int64(member(object, name)));
 }
 
+struct counted_noun {
+    char text[64];
+};
+
+/* Return a count with its noun: "1 hop", "2 hops". @one: the singular of a regular noun. */
+static struct counted_noun counted_of(struct json_object *object, const char *name, const char *one)
+{
+    uint64_t count = (uint64_t)json_object_get_int64(member(object, name));
+    struct counted_noun ret;
+
+    snprintf(ret.text, sizeof ret.text, "%.30s %.30s%s", amount_count(count).text, one,
+             plural_s(count));
+    return ret;
+}
+
 static double real(struct json_object *object, const char *name)
 {
     return json_object_get_double(member(object, name));
@@ -373,11 +388,6 @@ static const char *text(struct json_object *object, const char *name)
 static struct duration lasted(struct json_object *object, const char *name_ns)
 {
     return duration_of_ns(real(object, name_ns));
-}
-
-static const char *plural(long long count)
-{
-    return count == 1 ? "" : "s";
 }
 
 static void print_collective(FILE *out, const char *name, struct json_object *one)
@@ -423,7 +433,7 @@ static void print_fabric(FILE *out, struct json_object *report)
 
     fprintf(out, "  fabric       %s: %lld nodes, %lld switch%s, profile %s, %lld thread%s\n",
             text(report, "topo"), number(report, "nodes"), switches, switches == 1 ? "" : "es",
-            report_profile(report).text, threads, plural(threads));
+            report_profile(report).text, threads, plural_s(threads));
     fprintf(out, "  clock        %s", text(clock, "mode"));
     if (strcmp(text(clock, "mode"), "real") == 0)
         fprintf(out, ": real-time factor %.3f, worst lag %s", real(clock, "real_time_factor"),
@@ -541,9 +551,9 @@ static void print_transport(FILE *out, struct json_object *transport)
             counted(transport, "packets").text, counted(transport, "retransmissions").text,
             counted(transport, "nacks").text, counted(transport, "timeouts").text);
     if (number(transport, "lost"))
-        fprintf(out, ", %lld segments given up", number(transport, "lost"));
+        fprintf(out, ", %s given up", counted_of(transport, "lost", "segment").text);
     if (number(transport, "refused"))
-        fprintf(out, ", %lld segments refused", number(transport, "refused"));
+        fprintf(out, ", %s refused", counted_of(transport, "refused", "segment").text);
     if (number(transport, "conditionals"))
         fprintf(out,
                 "\n  conditionals %s sent, %s answered false: some members had not entered yet",
@@ -554,8 +564,8 @@ static void print_link_retry(FILE *out, struct json_object *retry)
 {
     if (!retry)
         return;
-    fprintf(out, "\n  link retry   %s segments sent again (%s requests, %s without an answer)",
-            counted(retry, "again").text, counted(retry, "asked").text,
+    fprintf(out, "\n  link retry   %s sent again (%s, %s without an answer)",
+            counted_of(retry, "again", "segment").text, counted_of(retry, "asked", "request").text,
             counted(retry, "timeouts").text);
     if (number(retry, "lost"))
         fprintf(out, ", %lld lost", number(retry, "lost"));
@@ -565,18 +575,15 @@ static void print_link_retry(FILE *out, struct json_object *retry)
 static void print_losses(FILE *out, struct json_object *drops)
 {
     if (number(drops, "units_out"))
-        fprintf(
-            out,
-            "  units        %lld combine units taken out of service, %lld back in service; %lld "
-            "groups moved\n",
-            number(drops, "units_out"), number(drops, "units_back"), number(drops, "groups_moved"));
+        fprintf(out, "  units        %s taken out of service, %lld back in service; %s moved\n",
+                counted_of(drops, "units_out", "combine unit").text, number(drops, "units_back"),
+                counted_of(drops, "groups_moved", "group").text);
     if (number(drops, "groups_failed") || number(drops, "pairs_reported"))
-        fprintf(
-            out,
-            "  lost         %lld groups failed, %lld pairs of processes lost segments; %lld parity "
-            "errors, %lld overruns\n",
-            number(drops, "groups_failed"), number(drops, "pairs_reported"),
-            number(drops, "states_damaged"), number(drops, "overruns"));
+        fprintf(out, "  lost         %s failed, %s of processes lost segments; %s, %s\n",
+                counted_of(drops, "groups_failed", "group").text,
+                counted_of(drops, "pairs_reported", "pair").text,
+                counted_of(drops, "states_damaged", "parity error").text,
+                counted_of(drops, "overruns", "overrun").text);
 }
 
 /*
@@ -608,8 +615,8 @@ static void print_faults(FILE *out, struct json_object *report)
     }
     struct json_object *past = member(report, "past_faults");
     if (number(past, "faults"))
-        fprintf(out, "  faults       %lld more that are over: %lld times, %lld hits\n",
-                number(past, "faults"), number(past, "times"), number(past, "hits"));
+        fprintf(out, "  faults       %lld more that ended: %s, %s\n", number(past, "faults"),
+                counted_of(past, "times", "time").text, counted_of(past, "hits", "hit").text);
     print_losses(out, member(report, "unrecoverable"));
     if (!links)
         return;
@@ -633,21 +640,21 @@ static void print_host(FILE *out, struct json_object *host)
     fprintf(out, "  host %-7s %s, ", text(host, "host"), text(host, "state"));
     if (number(host, "attached")) /* at the end of a run there are none */
         fprintf(out, "%lld of ", number(host, "attached"));
-    fprintf(out, "%lld nodes%s\n", number(host, "nodes"),
+    fprintf(out, "%s%s\n", counted_of(host, "nodes", "node").text,
             number(host, "attached") ? " attached" : "");
-    fprintf(out, "               %s hops, %s contributions, %s results\n",
-            counted(member(host, "segments"), "hops").text,
-            counted(member(host, "combined"), "contributions").text,
-            counted(member(host, "combined"), "results").text);
+    fprintf(out, "               %s, %s, %s\n",
+            counted_of(member(host, "segments"), "hops", "hop").text,
+            counted_of(member(host, "combined"), "contributions", "contribution").text,
+            counted_of(member(host, "combined"), "results", "result").text);
     for (size_t i = 0; i < emu_json_count(links); i++) {
         struct json_object *link = emu_json_at(links, i);
 
         fprintf(out,
-                "               to %s: %lld cables, %lld segments sent in %lld frames, %lld again; "
-                "%lld dropped, round trip %s",
-                text(link, "host"), number(link, "cables"), number(link, "segments_sent"),
-                number(link, "frames_sent"), number(link, "sent_again"), number(link, "dropped"),
-                lasted(link, "round_trip_ns").text);
+                "               to %s: %s, %s sent in %s, %lld again; %lld dropped, round trip %s",
+                text(link, "host"), counted_of(link, "cables", "cable").text,
+                counted_of(link, "segments_sent", "segment").text,
+                counted_of(link, "frames_sent", "frame").text, number(link, "sent_again"),
+                number(link, "dropped"), lasted(link, "round_trip_ns").text);
         if (number(link, "clock_error_ns"))
             fprintf(out, ", its clock known to %s", lasted(link, "clock_error_ns").text);
         fputc('\n', out);
@@ -673,8 +680,11 @@ static void print_counts(FILE *out, const char *title, struct json_object *count
     if (json_object_is_type(counts, json_type_object)) {
         json_object_object_foreach(counts, name, count)
         {
-            (void)count;
-            fprintf(out, "%s%s %s", before, counted(counts, name).text, name);
+            size_t length = strlen(name);
+
+            if (json_object_get_int64(count) == 1 && name[length - 1] == 's') /* "1 hop" */
+                length--;
+            fprintf(out, "%s%s %.*s", before, counted(counts, name).text, (int)length, name);
             before = ", ";
         }
     }

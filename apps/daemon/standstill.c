@@ -19,9 +19,10 @@
 
 #include "emu/util/now.h"
 
-#define QUIET_NS  2000000000u /* a time without movement of this length is a standstill */
-#define SILENT_NS 3500000000u /* time without a report after which a process counts as silent */
-#define LINKS_MAX 32u         /* maximum number of stalled links that are listed */
+#define QUIET_NS    2000000000u /* a time without movement of this length is a standstill */
+#define SILENT_NS   3500000000u /* time without a report after which a process counts as silent */
+#define UNPOLLED_NS 1000000000u /* time with a core, without a poll: the program does not wait */
+#define LINKS_MAX   32u         /* maximum number of stalled links that are listed */
 
 /* --- samples ---------------------------------------------------------------------------- */
 
@@ -109,11 +110,31 @@ static void mismatch_publish(struct daemon *daemon, struct client *client)
     daemon_notify_owner(daemon, event);
 }
 
+/*
+ * Update whether the program waits. Without a core it cannot poll, so a program that has waited
+ * still waits until it has had a core for UNPOLLED_NS without polling.
+ */
+static void waits_update(const struct daemon *daemon, const struct client *client)
+{
+    struct standstill_sample *sample = client->sample;
+    uint64_t since_ns = standstill_age(daemon->waits.sample_ns, sample->polled_ns);
+    uint64_t starved_ns = standstill_age(client->starved_ns, sample->polled_starved_ns);
+
+    if (sample->pending.waits) {
+        sample->waits = true;
+        sample->polled_ns = daemon->waits.sample_ns;
+        sample->polled_starved_ns = client->starved_ns;
+    } else if (standstill_age(since_ns, starved_ns) >= UNPOLLED_NS) {
+        sample->waits = false;
+    }
+}
+
 static void client_sample(struct daemon *daemon, struct client *client)
 {
     if (!client->sample)
         return;
     fabric_pending(daemon->fabric, (uint32_t)client->node, &client->sample->pending);
+    waits_update(daemon, client);
     mismatch_publish(daemon, client);
 }
 
@@ -138,7 +159,7 @@ static bool client_is_waiting(const struct client *client, uint64_t now_ns)
     uint64_t old_ns = now_ns - STANDSTILL_AGE_NS;
     bool any = false;
 
-    if (!pending->waits)
+    if (!client->sample->waits)
         return false;
     any = (pending->send.kind && pending->send.since_ns < old_ns) ||
           (pending->receive.kind && pending->receive.since_ns < old_ns);
@@ -256,7 +277,7 @@ void daemon_standstill_client(const struct daemon *daemon, const struct client *
         json_object_object_add(one, "stopped", json_object_new_boolean(true));
     if (!pending || !pending->written_ns)
         return;
-    json_object_object_add(one, "waits", json_object_new_boolean(pending->waits));
+    json_object_object_add(one, "waits", json_object_new_boolean(client->sample->waits));
     if (stopped || is_silent(pending, now_ns))
         json_add_number(one, "silent_ns", standstill_age(now_ns, pending->written_ns));
     op_add(one, "send", &pending->send, now_ns);
@@ -341,15 +362,40 @@ static uint64_t quiet_counted_ns(const struct daemon *daemon, uint64_t since_ns,
     return standstill_age(standstill_age(now_ns, since_ns), quiet_starved_ns(daemon, since_ns));
 }
 
+/*
+ * Return whether the run stands still, where nothing has moved since @quiet_ns. Time without a core
+ * becomes known later, and then lowers quiet_counted_ns(). So a standstill lasts until something
+ * moves.
+ */
+static bool run_stands(struct daemon *daemon, uint64_t quiet_ns, uint64_t now_ns)
+{
+    bool stands = quiet_ns && (quiet_ns < daemon->stood_ns ||
+                               quiet_counted_ns(daemon, quiet_ns, now_ns) >= QUIET_NS);
+
+    daemon->stood_ns = stands ? now_ns : 0;
+    return stands;
+}
+
+static void time_add(const struct daemon *daemon, uint64_t quiet_ns, uint64_t now_ns,
+                     struct json_object *to)
+{
+    uint64_t for_ns = standstill_age(now_ns, quiet_ns);
+    uint64_t starved_ns = quiet_starved_ns(daemon, quiet_ns);
+
+    json_add_number(to, "for_ns", for_ns);
+    if (starved_ns)
+        json_add_number(to, "starved_ns", starved_ns < for_ns ? starved_ns : for_ns);
+}
+
 static struct json_object *standstill_build(struct daemon *daemon, uint64_t now_ns)
 {
     struct json_object *ret = json_object_new_object(), *collectives = NULL, *links = NULL;
     uint64_t quiet_ns = quiet_since_ns(daemon, now_ns);
-    bool stands = quiet_ns && quiet_counted_ns(daemon, quiet_ns, now_ns) >= QUIET_NS;
 
-    json_add_number(ret, "for_ns", stands ? standstill_age(now_ns, quiet_ns) : 0);
-    if (stands && quiet_starved_ns(daemon, quiet_ns))
-        json_add_number(ret, "starved_ns", quiet_starved_ns(daemon, quiet_ns));
+    if (run_stands(daemon, quiet_ns, now_ns))
+        time_add(daemon, quiet_ns, now_ns, ret);
+    else
+        json_add_number(ret, "for_ns", 0);
     if (quiet_ns) { /* pause the workers only if a process waits */
         absent_mark(daemon, now_ns);
         fabric_pause(daemon->fabric);
@@ -397,6 +443,5 @@ void daemon_standstill_tick(struct daemon *daemon)
     daemon->sample[daemon->samples++ % DAEMON_SAMPLES].starved_ns =
         fabric_starved_ns(daemon->fabric);
     fabric_stalls_sample(daemon->fabric, now_ns); /* on -ENOMEM the report lists no links */
-    standstill_publish(daemon, since_ns && quiet_counted_ns(daemon, since_ns, now_ns) >= QUIET_NS,
-                       now_ns);
+    standstill_publish(daemon, run_stands(daemon, since_ns, now_ns), now_ns);
 }

@@ -21,6 +21,10 @@
 struct standstill_sample {
     struct emu_pending pending; /* the process's last report; written_ns 0: none yet */
     uint64_t attached_ns;
+    bool waits; /* the program polls for completions and finds none, or would if it had a core */
+    /* daemon->waits.sample_ns and client->starved_ns when a report last had `pending.waits` */
+    uint64_t polled_ns;
+    uint64_t polled_starved_ns;
     bool absent; /* the process is stopped or silent, so its last report may be outdated */
     /* a mismatch in the report (two members of a group are in different collectives), or another
        mismatch of that group, was published as an event */

@@ -51,6 +51,7 @@ static void sample_client(struct daemon *daemon, struct client *client, uint64_t
         return;
     count_more(daemon, &more);
     client->waited_ns += more.ns;
+    client->starved_ns += emu_starved_ns(since_ns, more.starved_ns);
     record->programs_ns += more.ns;
     if (client->waited_ns <= record->longest_ns)
         return;
@@ -128,7 +129,7 @@ void daemon_waits_tick(struct daemon *daemon)
 void daemon_waits_attach(struct daemon *daemon, struct client *client)
 {
     client->waits = NULL;
-    client->waited_ns = 0;
+    client->waited_ns = client->starved_ns = 0;
     if (fabric_attached(daemon->fabric) == 1)
         waits_begin(daemon);
     if (client->remote || waits_open(&client->waits, client->pid))

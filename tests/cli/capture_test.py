@@ -296,8 +296,8 @@ class CaptureTest(FabemuCase):
             f.write("precious")
         run = ("traffic", "--topo", "kary:2,2", "--capture", self.path())
         for words, code, said in (
-                (("--capture-size", "1kB"), 1, "--capture-size must be 4KiB or more"),
-                (("--capture-size", "500"), 1, "--capture-size must be 4KiB or more"),
+                (("--capture-size", "1kB"), 2, "--capture-size must be 4KiB or more"),
+                (("--capture-size", "500"), 2, "--capture-size must be 4KiB or more"),
                 (("--capture-size", "much"), 2, "it must be a size, such as 500MB or 2GiB"),
                 (("--capture-size", "0MB"), 2, "such as 500MB"),
                 (("--capture-size", "-1MB"), 2, "such as 500MB"),
@@ -556,13 +556,13 @@ class CaptureTest(FabemuCase):
         self.up("u")
         for words, code, said in (
                 (("u",), 2, "-w"),
-                (("u", "link=0:77", "-w", self.path()), 1, "link=0:77"),
-                (("u", "sausage=3", "-w", self.path()), 1, "sausage=3"),
-                (("u", "from=4", "-w", self.path()), 1, "kary:2,2 has nodes 0 to 3"),
-                (("u", "kind=unicast to=999", "-w", self.path()), 1, "kary:2,2 has nodes 0 to 3"),
-                (("u", "packet=head", "-w", self.path()), 1, "does not acknowledge"),
-                (("u", "direction=left", "-w", self.path()), 1, "up"),
-                (("u", "what=sausages", "-w", self.path()), 1, "segments"),
+                (("u", "link=0:77", "-w", self.path()), 2, "link=0:77"),
+                (("u", "sausage=3", "-w", self.path()), 2, "sausage=3"),
+                (("u", "from=4", "-w", self.path()), 2, "kary:2,2 has nodes 0 to 3"),
+                (("u", "kind=unicast to=999", "-w", self.path()), 2, "kary:2,2 has nodes 0 to 3"),
+                (("u", "packet=head", "-w", self.path()), 2, "does not acknowledge"),
+                (("u", "direction=left", "-w", self.path()), 2, "up"),
+                (("u", "what=sausages", "-w", self.path()), 2, "segments"),
                 (("u", "x=" + "y" * 2000, "-w", self.path()), 2, "1023"),
                 (("u", "-w", "/nowhere/c"), 1, "/nowhere/c"),
                 (("nobody", "-w", self.path()), 1, "nobody")):
@@ -574,7 +574,7 @@ class CaptureTest(FabemuCase):
                           words[0] + " needs --capture FILE")
         done = self.fabemu("run", "--capture", self.path(), "--capture-filter", "switch=999",
                            "--", "true")
-        self.one_line(done, 1, "switch")
+        self.one_line(done, 2, "--capture-filter: ", "switch")
         self.assertFalse(os.path.exists(self.path()))
 
     def test_refused__leaves_the_file_unchanged(self):
@@ -589,7 +589,7 @@ class CaptureTest(FabemuCase):
             f.write("precious\n" * 1000)
         self.up("u")
         refused(old, "nobody", "capture", "nobody", "-w", old)
-        refused(old, "no switch 99", "capture", "u", "link=99:0", "-w", old)
+        refused(old, "no switch 99", "capture", "u", "link=99:0", "-w", old, code=2)
         first = self.capturing("kind=allreduce")
         refused(old, "captures already", "capture", "u", "-w", old)
         refused(self.path("live.pcapng"), "another process writes it", "capture", "u", "-w",

@@ -71,6 +71,8 @@ class CliTest(FabemuCase):
                 (("traffic", "--pattern", "permuation:3"), ["did you mean 'permutation'?"]),
                 (("traffic", "--multicast", "tre:4"), ["did you mean 'tree'?"]),
                 (("run", "--web", "wait", "--", "true"), ["write '--web=wait'"]),
+                (("traffic", "--web=wait"), ["--web wait: it must be a port from 1 to 65535"]),
+                (("up", "--web=wait"), ["--web wait: it must be a port from 1 to 65535"]),
                 (("run", "--web", "8080", "--", "true"), ["write '--web=8080'"]),
                 (("run", "--web", "true"), ["'--'", "true"]),  # not a value of --web
                 (("run", "--wings"), ["--wings", "fabemu run --help"]),
@@ -461,12 +463,36 @@ class CliTest(FabemuCase):
             with open(path, "wb") as f:
                 f.write(text)
             self.one_line(self.fabemu("topo", path), 2, *words)
-        self.one_line(self.fabemu("topo", "/no/such.topo"), 1, "cannot read", "No such file")
+        self.one_line(self.fabemu("topo", "/no/such.topo"), 2, "cannot read", "No such file")
         self.one_line(self.fabemu("topo", "/dev/zero"), 2, "larger than 128 MB")
 
     def test_run__refuses_nodes_of_several_links(self):
         done = self.fabemu("run", "--topo", "qsnet:16,links=2", "--profile", "oq2004", "--", "true")
-        self.one_line(done, 1, "2 links", "links=1")
+        self.one_line(done, 2, "2 links", "links=1")
+
+    def test_wrong_value__ends_with_status_2(self):
+        """The status does not depend on the option, nor on when the command notices."""
+        none, text = os.path.join(self.dir, "none"), os.path.join(self.dir, "a.text")
+        with open(text, "w") as f:
+            f.write("no network, schedule or recording\n")
+        capture = ("--capture", os.path.join(self.dir, "c"), "--capture-filter")
+        wrong = [("--topo", none + "/"), ("--topo", text), ("--topo", self.dir),
+                 ("--faults", none + "/"), ("--faults", text), ("--faults", self.dir),
+                 ("--set", "x"), ("--set", "x=1"), ("--profile", "x"), ("--profile", none + "/"),
+                 ("--clock", "x"), ("--cluster", none), ("--cluster", text),
+                 (*capture, "link=0:99"), (*capture, "sausage=3"),
+                 ("--topo", "qsnet:16,links=2", "--profile", "oq2004")]
+        commands = [(command, *words) for command in ("run", "up", "traffic") for words in wrong]
+        commands += [("topo", none + "/"), ("topo", "kary:2,2", "--set", "x"),
+                     ("cluster", "--check", none), ("fault", "--check", text),
+                     ("join", "--cluster", none), ("bench", "--only", "x"),
+                     ("figures", "--only", "x"), ("capture", "-w", "x", "--count", "x"),
+                     ("web", none + "/"), ("web", text), ("web", self.dir)]
+        commands += [(command, "a/b") for command in ("status", "down", "check", "env", "top")]
+        for words in commands:
+            done = self.fabemu(*words, *(("--", "true") if words[0] == "run" else ()))
+            self.assertEqual((done.returncode, done.stdout), (2, ""), (words, done.stderr))
+            self.assertIn("fabemu: ", done.stderr)
 
     def test_network_named_after_a_machine__comes_with_it(self):
         path = os.path.join(self.dir, "r.json")

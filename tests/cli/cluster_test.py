@@ -29,7 +29,7 @@ class ClusterTest(FabemuCase):
     def bad(self, text, *args):
         """Its error for an invalid file."""
         done = self.check(text, *args)
-        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1),
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1),
                          done.stderr)
         return done.stderr
 
@@ -108,7 +108,7 @@ class ClusterTest(FabemuCase):
                 self.assertEqual(done.returncode, 2, (command, option))
                 self.assertIn(option[0] + " needs --cluster FILE", done.stderr)
         done = self.fabemu("cluster", "--check", os.path.join(self.dir, "none"))
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("cannot read the cluster file", done.stderr)
 
 

@@ -191,7 +191,7 @@ class MachineTest(FabemuCase):
         done = self.fabemu("fault", "--name", "u", "for=60s", "link-down", "switch=leaf1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("switch=leaf1", self.fabemu("fault", "--name", "u").stdout)
-        self.one_line(self.fabemu("fault", "--name", "u", "node-freeze", "node=nobody"), 1,
+        self.one_line(self.fabemu("fault", "--name", "u", "node-freeze", "node=nobody"), 2,
                       "node=nobody: there is no node nobody")
 
     def dry_run(self, fault):
@@ -318,7 +318,7 @@ class MachineTest(FabemuCase):
         for term in "from=nod03", "to=nod03", "nodes=nod03":
             self.one_line(self.fabemu("run", "--topo", self.topo, "--capture",
                                       os.path.join(self.dir, "c.pcapng"), "--capture-filter", term,
-                                      "--", "true"), 1, "there is no node nod03",
+                                      "--", "true"), 2, "there is no node nod03",
                           "did you mean 'node03'?")
 
     @unittest.skipUnless(shutil.which("tshark"), "needs tshark")

@@ -25,6 +25,8 @@ RANKS = 4
 FLOODS = 7  # senders with 1024 messages each in flight; a ring has 4096 slots
 REPORT_AFTER_S = 2      # --standstill
 COMPUTES_S = 10  # of ranks that only compute
+HOGS = 16  # processes that leave hardly any core to ranks
+STARVED_S = 4  # time without a core
 AT_A_TIME = 6  # they are idle most of the time
 PATIENCE_S = 90
 NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
@@ -33,6 +35,7 @@ NO_SWITCHES = ("sh", "-c", 'OMPI_MCA_coll=^fabemu exec "$@"', "sh")
 RUNS = {
     "skip-barrier": ("skip-barrier", (), (), True),
     "first barrier": ("first-barrier", (), (), True),
+    "early-finalize": ("early-finalize", (), (), True),
     "ends": ("skip-barrier", ("--standstill", f"{REPORT_AFTER_S}s:end"), (), False),
     "bcast-roots": ("bcast-roots", (), (), True),
     "reduce-roots": ("reduce-roots", (), (), True),
@@ -154,6 +157,11 @@ class StandstillTest(FabemuCase):
                         "#3 waits in a receive from rank 0, tag 7, 4 bytes at most, for .* s: "
                         "no matching message has arrived$")
         self.assertNotIn("MPI_All", run.err)
+
+    def test_barrier_skipped__by_a_rank_that_finalizes(self):
+        self.find("early-finalize", self.BARRIER + "ranks 0-2$",
+                  "#3 has not entered it: switch 1 waits for it at port 1; it waits in a call that "
+                  "sends and receives nothing, such as MPI_Finalize$")
 
     def test_cycle(self):
         """Lists ranks that wait for each other, some of them in a collective, but no rank that
@@ -375,33 +383,37 @@ class StandstillTest(FabemuCase):
         self.assertIn("nothing has moved for", err)  # off: still reported on interrupt
 
     def test_without_a_core(self):
-        """Ranks stand still with hardly any core: that time does not count, and a line says so."""
+        """Ranks stand still with hardly any core: that time does not count, and a line says so.
+        The standstill lasts, although the ranks do not even get a core to poll."""
         run = self.start("run", "--topo", "kary:2,2", "--name", "s", "--standstill", "off", "--",
                          "mpirun", "-np", "2", self.program, "missing-send")
 
-        def starved(least_ns):
+        def standing():
             done = self.fabemu("status", "--json", "s")
-            status = json.loads(done.stdout)[0] if done.returncode == 0 else {"standstill": {}}
-            what = status["standstill"]
-            stands = what.get("for_ns", 0) > 0 and what.get("starved_ns", 0) >= least_ns
-            return status if stands else None
-        status = until(lambda: starved(0), 60)
+            status = json.loads(done.stdout)[0] if done.returncode == 0 else None
+            return status if status and status["standstill"]["for_ns"] else None
+        status = until(standing, 60)
         self.assertTrue(status)
         core = min(os.sched_getaffinity(0))
-        for one in status["attached"]:
-            for thread in os.listdir(f"/proc/{one['pid']}/task"):
-                os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
-                os.sched_setaffinity(int(thread), {core})
-        hog = subprocess.Popen(["sh", "-c", "while :; do :; done"])
-        self.started.append(hog)
-        os.sched_setaffinity(hog.pid, {core})
-        before_ns = status["standstill"].get("starved_ns", 0)
-        self.assertTrue(until(lambda: starved(before_ns + 1e9), 60))
+        for one in status["attached"]:  # its first thread, but not libfabemu's, which reports
+            os.sched_setscheduler(one["pid"], os.SCHED_IDLE, os.sched_param(0))
+            os.sched_setaffinity(one["pid"], {core})
+        hogs = [subprocess.Popen(["taskset", "-c", str(core), "sh", "-c", "while :; do :; done"])
+                for _ in range(HOGS)]
+        self.started += hogs
+        least_ns = status["standstill"].get("starved_ns", 0) + STARVED_S * 1e9
+        while status["standstill"].get("starved_ns", 0) < least_ns:
+            time.sleep(0.05)
+            status = standing()
+            self.assertTrue(status, "it has ended, and nothing has moved")
+            self.assertEqual([one["waits"] for one in status["attached"]], [True, True])
+        self.assertLessEqual(status["standstill"]["starved_ns"], status["standstill"]["for_ns"])
         self.assertRegex(self.fabemu("status", "s").stdout,
                          r"\n  nothing has moved for .* s, .* s of it without a core: this host "
                          r"had too many threads to run:\n")
-        hog.kill()
-        hog.wait()
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=30)
         self.assertIn(" of it without a core: this host had too many threads to run:\n", err)

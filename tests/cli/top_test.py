@@ -174,7 +174,7 @@ class Top(OnTerminal):
         self.keys("s")
         self.shows("SWITCH LEVEL", "STATES")
         self.keys("c")
-        self.shows("KIND", "MEMBERS", "o)rder: newest")
+        self.shows("KIND", "DONE BY", "o)rder: newest")
         self.keys("?")
         self.shows("KEYS (press any key to go back)")
         self.keys("n")

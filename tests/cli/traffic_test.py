@@ -139,6 +139,16 @@ class TrafficTest(FabemuCase):
         done = self.fabemu("traffic", "--pattern", "reduce", "--groups", "4")
         self.assertIn("400 of 8 bytes, 4 groups of 4 nodes; all results correct", done.stdout)
 
+    def test_text__has_singulars(self):
+        done = self.fabemu("traffic", "--bytes", "1", "--measure", "1us")
+        self.assertIn("messages of 1 byte\n", done.stdout)
+        faults = os.path.join(self.dir, "one.faults")
+        with open(faults, "w") as f:
+            f.write("at=1us link-down link=0:4\n")
+        done = self.fabemu("traffic", "--topo", "kary:4,2", "--profile", "qsnet3", "--faults",
+                           faults, "--warmup", "1us", "--measure", "9us")
+        self.assertIn("; 1 link lost, ", done.stdout)
+
     def test_storage__is_written_beside_collectives(self):
         args = ("--topo", "qsnet:16", "--pattern", "barrier", "--group-size", "8",
                 "--operations", "7")

@@ -641,6 +641,12 @@ def traffic_captured(checks, args):
                     f"{what}: {parts}, on one host {one}")
 
 
+def simulates(space):
+    """Does fabemu traffic simulate on this host? Its workers start when all hosts are connected."""
+    return any(comm(path.relative_to("/proc")) == "fab-worker-1" for pid in inside(space)
+               for path in pathlib.Path("/proc", pid, "task").glob("*"))
+
+
 def traffic_ended_by(checks, args, host):
     """A killed host ends the run on all hosts, and nothing is left."""
     blow = Event(args.seed, kill=(host, "fabemu"))
@@ -648,17 +654,17 @@ def traffic_ended_by(checks, args, host):
     def fall(process, _mark, _output):
         space = f"fabemu-hosts-{process.pid}-"
         give_up = time.monotonic() + 30
-        while process.poll() is None and time.monotonic() < give_up:
-            if any(comm(pid) == "fabemu" for pid in inside(space + "h1")):
-                break
+        while not (simulates(space + "h0") and simulates(space + "h1")):
+            if process.poll() is not None or time.monotonic() > give_up:
+                return
             time.sleep(0.01)
-        time.sleep(1 + blow.wait_s)
+        time.sleep(blow.wait_s)
         blow.strike(space + host)
 
     with common.scratch() as cwd:
         result = traffic_over(args, 2, ["--silent", "1s"],
-                              ["--topo", "kary:4,2", "--measure", "500000000ns"], cwd, fall,
-                              timeout_s=60)
+                              ["--topo", "kary:4,2", "--threads", "2", "--measure",
+                               "500000000ns"], cwd, fall, timeout_s=60)
     checks.that(blow.hit, f"nothing was hit: {blow}\n{result.tail()}")
     checks.that(result.status not in (None, 0, 124),
                 f"did not end, or as if nothing had been: {blow}\n{result.tail()}")

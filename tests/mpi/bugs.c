@@ -38,6 +38,13 @@ static void skip_barrier(void)
         MPI_Send(&rank, 1, MPI_INT, last, 7, MPI_COMM_WORLD);
 }
 
+/* The last rank leaves out a barrier, and waits for the others in MPI_Finalize. */
+static void early_finalize(void)
+{
+    if (rank != last)
+        barrier();
+}
+
 /* A cycle: rank 0 waits for rank 1's broadcast, and all others for rank 0's. */
 static void bcast_roots(void)
 {
@@ -282,6 +289,7 @@ static const struct {
 } bugs[] = {
     {"skip-barrier", skip_barrier},
     {"first-barrier", skip_barrier},
+    {"early-finalize", early_finalize},
     {"bcast-roots", bcast_roots},
     {"bcast-two-roots", bcast_two_roots},
     {"reduce-roots", reduce_roots},

@@ -181,7 +181,7 @@ def collective_text(group, number, kind, bytes_, members, began, ended):
         (1 << 20, "MiB"), (1 << 10, "KiB")) if bytes_ >= unit), f"{bytes_} B" if bytes_ else "")
     return [f"number {number} of group {group}: ended at {ended / 1e9:.3f} s",
             f"{'all-reduce' if kind == 'allreduce' else kind} {size}".strip(),
-            f"{time_text(ended - began)} · {members} members"]
+            f"{time_text(ended - began)} · done by {members} members"]
 
 
 class Loads:
@@ -1027,7 +1027,8 @@ class Played(InBrowser):
                  "send more than it takes (it receives 700 k segments/s), so segments wait for "
                  "credits at the nodes; 1 link is out of use."),
                 (shape, looks(**ways(8 * [800], 8 * [800]), switches=[[0, 6400, 8, 8, 0]],
-                              finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000]]),
+                              finished=[[1, 1, 4, 8, 8, 10**8, 10**8 + 667000],
+                                        [1, 2, 4, 8, 1, 2 * 10**8, 2 * 10**8 + 667000]]),
                  "8 processes run collectives, and 1 switch combines their contributions: the "
                  "latest collective, an all-reduce of 8 B, took 667 µs."),
                 (shape, looks(processes=ranks, waits=[[2, 2, 1, -1, 8, 0]]), "No segment is under "
@@ -1191,9 +1192,9 @@ class Played(InBrowser):
                   for group, number, kind, *row in (rows[1], rows[3], rows[2], rows[0])]
         self.assertEqual(self.browser.run(LISTED), wanted)
         self.assertEqual([row[1:] for row in wanted[1:]], [
-            ["reduce 3 MiB", "123 µs · 3 members"],
-            ["broadcast 1.5 KiB", "3.98 s · 2 members"],
-            ["barrier", "999 ns · 4 members"]])
+            ["reduce 3 MiB", "123 µs · done by 3 members"],
+            ["broadcast 1.5 KiB", "3.98 s · done by 2 members"],
+            ["barrier", "999 ns · done by 4 members"]])
         self.plays(3, finished=[[7, 10 + i, 6, 0, 4, i, i + 1] for i in range(20)])
         self.browser.run(browser.PAINTED)
         self.assertEqual([title.split()[1] for title, *_ in self.browser.run(LISTED)],

@@ -105,7 +105,10 @@ function collectivesText(model, flow) {
     .filter((s) => model.sw.contributionsMean[s] > 0));
   const where = combining ? counted(combining, "switch combines", "switches combine")
     : "adapters combine";
-  const who = counted(last.members, "process runs", "processes run");
+  /* not all members of the latest one may have finished it yet */
+  const members = Math.max(...model.lastFinished(Infinity)
+    .filter(({ group }) => group === last.group).map((one) => one.members));
+  const who = counted(members, "process runs", "processes run");
   return `${who} collectives, and ${where} their contributions: the latest collective, ` +
     `${withArticle(KINDS[last.kind] || last.kind)} of ${bytesText(last.bytes)}, took ` +
     timeText(Math.max(last.ended - last.began, 0));

@@ -288,7 +288,7 @@ export function renderCollectives(place, model) {
       one.bytes ? ` ${bytesText(one.bytes)}` : null),
     el("span", { class: "faint" },
       el("span", { class: "took" }, timeText(Math.max(one.ended - one.began, 0))),
-      ` · ${counted(one.members, "member")}`))));
+      ` · done by ${counted(one.members, "member")}`))));
   if (!model.finished.size)
     place.append(el("li", { class: "none" }, "No collective has finished yet."));
 }

@@ -62,7 +62,8 @@ static int post(ompi_group_t *group, int assertion, ompi_win_t *win)
     w->completes_due += (uint64_t)w->exposed_count;
     for (int i = 0; i < w->exposed_count && !rc; i++)
         rc = osc_fabemu_state_add(w, w->exposed[i],
-                                  OSC_FABEMU_AT(posts) + (size_t)w->rank * sizeof(uint64_t), 1);
+                                  OSC_FABEMU_AT(posts) + (size_t)w->rank * sizeof(uint64_t), 1,
+                                  false);
     return rc;
 }
 
@@ -128,12 +129,13 @@ static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
 
 /*
  * Notify a target that its operations are complete. If the adapter executes them in the order of
- * posting, the notice can follow them at once, see fabemu_atomic().
+ * posting, the notice can follow them at once, see fabemu_atomic(). It is in the same batch as
+ * small ones, unless the target may refuse them: it refuses only addresses in a dynamic window.
  */
 static int notify(struct osc_fabemu_window *w, int rank)
 {
     w->peer[rank].started = false;
-    return osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(completes), 1);
+    return osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(completes), 1, !w->dynamic);
 }
 
 static int complete(ompi_win_t *win)
@@ -144,12 +146,12 @@ static int complete(ompi_win_t *win)
     if (!w->starters)
         return OMPI_ERR_RMA_SYNC;
     for (int i = 0; i < w->starters_count && !rc; i++)
-        if (osc_fabemu_in_order(w, w->starters[i]))
+        if (!osc_fabemu_flight(w, w->starters[i]).unordered)
             rc = notify(w, w->starters[i]);
     for (int i = 0; i < w->starters_count; i++) {
         int rank = w->starters[i], one = OMPI_SUCCESS;
 
-        if (w->peer[rank].started || !osc_fabemu_is_local(w, rank))
+        if (w->peer[rank].started || osc_fabemu_flight(w, rank).borrows)
             one = osc_fabemu_drain(w, rank, "MPI_Win_complete");
         else if (osc_fabemu_is_lost(w, rank))
             one = osc_fabemu_fails(w, "MPI_Win_complete", rank);

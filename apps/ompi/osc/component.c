@@ -103,11 +103,11 @@ static int window_register(struct osc_fabemu_window *w, void *base, size_t bytes
     if (!w->state)
         return MPI_ERR_NO_MEM;
     memset(w->state, 0, state_bytes);
-    err = fabemu_register(w->fab, w->state, state_bytes, ACCESS, &w->state_key);
-    if (err)
-        return MPI_ERR_NO_MEM;
-    err = fabemu_register(w->fab, base, bytes,
-                          ACCESS | (w->dynamic ? FABEMU_BY_PARTS : FABEMU_BY_ADDRESS), &w->key);
+    err = fabemu_register(w->fab, NULL, 0, ACCESS | FABEMU_BY_PARTS, &w->key);
+    if (!err)
+        err = fabemu_region_add(w->fab, w->key, w->state, state_bytes);
+    if (!err && bytes)
+        err = fabemu_region_add(w->fab, w->key, base, bytes);
     return err ? MPI_ERR_NO_MEM : OMPI_SUCCESS;
 }
 
@@ -115,9 +115,7 @@ static void window_unregister(struct osc_fabemu_window *w)
 {
     if (w->key)
         (void)fabemu_unregister(w->fab, w->key);
-    if (w->state_key)
-        (void)fabemu_unregister(w->fab, w->state_key);
-    w->key = w->state_key = 0;
+    w->key = 0;
 }
 
 /* --- making a window --------------------------------------------------------------------- */
@@ -128,7 +126,7 @@ static int window_exchange(struct osc_fabemu_window *w, const void *base, size_t
     const struct fabemu_info *info = fabemu_info(w->fab);
     struct osc_fabemu_place mine = {.incarnation = info->incarnation,
                                     .key = w->key,
-                                    .state_key = w->state_key,
+                                    .state = (uintptr_t)w->state,
                                     .base = (uintptr_t)base,
                                     .bytes = bytes,
                                     .node = info->node,

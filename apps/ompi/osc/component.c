@@ -121,7 +121,8 @@ static void window_unregister(struct osc_fabemu_window *w)
 /* --- making a window --------------------------------------------------------------------- */
 
 /* Tell the other members where this one is, and learn where they are. */
-static int window_exchange(struct osc_fabemu_window *w, const void *base, size_t bytes, int unit)
+static int window_exchange(struct osc_fabemu_window *w, ompi_communicator_t *comm, const void *base,
+                           size_t bytes, int unit)
 {
     const struct fabemu_info *info = fabemu_info(w->fab);
     struct osc_fabemu_place mine = {.incarnation = info->incarnation,
@@ -137,9 +138,8 @@ static int window_exchange(struct osc_fabemu_window *w, const void *base, size_t
     for (int i = 0; i < w->ranks; i++)
         w->peer[i].last = &w->peer[i].first;
     if (!rc)
-        rc = w->comm->c_coll->coll_allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine,
-                                             MPI_BYTE, w->comm,
-                                             w->comm->c_coll->coll_allgather_module);
+        rc = comm->c_coll->coll_allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine,
+                                          MPI_BYTE, comm, comm->c_coll->coll_allgather_module);
     for (int i = 0; !rc && i < w->ranks; i++) {
         w->peer[i].place = places[i];
         w->peer[i].breaks = fabemu_breaks(w->fab, places[i].node);
@@ -197,7 +197,7 @@ static void window_free(struct osc_fabemu_window *w)
 static int win_free(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
-    int rc = osc_fabemu_agree(w, "MPI_Win_free", osc_fabemu_drain_all(w, "MPI_Win_free"));
+    int rc = osc_fabemu_meet(w, osc_fabemu_drain_all(w, "MPI_Win_free"));
 
     window_delist(w);
     window_unregister(w);
@@ -248,7 +248,7 @@ static int window_open(struct osc_fabemu_window *w, void **base, size_t bytes, i
         rc = window_register(w, w->dynamic ? NULL : *base, bytes);
     if (rc)
         (void)ompi_mpi_abort(comm, rc); /* the other members would hang */
-    return window_exchange(w, w->dynamic ? NULL : *base, bytes, unit);
+    return window_exchange(w, comm, w->dynamic ? NULL : *base, bytes, unit);
 }
 
 static int component_select(ompi_win_t *win, void **base, size_t bytes, int unit,

@@ -38,6 +38,9 @@ struct osc_fabemu_state {
     uint64_t lock;
     uint64_t accumulate_lock; /* 0, or 1 + the rank that accumulates by get and put */
     uint64_t completes;       /* calls of MPI_Win_complete that involve this member */
+    /* bits 0 to 31: members that have called MPI_Win_free (rank 0), or whether all have (others);
+       bits 32 to 63: not 0 if any of them has an error */
+    uint64_t frees;
     uint64_t posts[]; /* for each rank: its calls of MPI_Win_post that involve this member */
 };
 
@@ -330,7 +333,10 @@ void osc_fabemu_passive_fill(ompi_osc_base_module_t *module);
  */
 int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *name);
 
-/** osc_fabemu_agree - wait for all members. Returns an error if @rc is one at any of them. */
-int osc_fabemu_agree(struct osc_fabemu_window *w, const char *name, int rc);
+/**
+ * osc_fabemu_meet - wait until all members have called MPI_Win_free. Returns an error if @rc is one
+ * at any of them.
+ */
+int osc_fabemu_meet(struct osc_fabemu_window *w, int rc);
 
 #endif

@@ -106,6 +106,10 @@ struct fabemu_req {
        fabemu_queue_event(). The notice of a put names that queue itself */
     bool targets_queue;
     uint16_t target_queue;
+    /* batches: the request completes when all segments are sent, as a message does, and nothing
+       reports a refused record. If the network drops a segment for good, or the peer's process
+       dies, other operations with the node end with an error */
+    bool unconfirmed;
     /* collectives: the collective that the program called and that is executed as this operation:
        1 + enum fabemu_coll; 0: this operation itself. Reports on a standstill name it */
     uint8_t call;
@@ -752,18 +756,21 @@ FABEMU_API int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *wha
 
 /**
  * fabemu_atomic_array - as fabemu_atomic(), on each of @count elements of any size that follow each
- * other: 1 to fabemu_atomic_most(), or up to 1 GiB of elements if the operation has an operand, no
- * value to compare with, and no result. Each change is atomic, but not all of them together. The
+ * other: 1 to fabemu_atomic_most(). Each change is atomic, but not all of them together. The
  * operand, the value to compare with and the result are arrays of @count elements. The arrays of
  * operands and of values to compare with must stay unchanged until @req completes. If the peer
- * refuses one element, it changes none. Errors: -EMSGSIZE, @count is too large.
+ * refuses one element, it changes none.
+ *
+ * Without a value to compare with, there may be more elements: up to 1 GiB, or with a result
+ * FABEMU_BATCH_RESULT bytes. They are executed as a record of a batch, with the rules of
+ * fabemu_batchv(). Errors: -EMSGSIZE, @count is too large.
  */
 FABEMU_API int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what,
                                    size_t count, struct fabemu_req *req);
 
 /**
- * fabemu_atomic_most - return to how many elements fabemu_atomic_array() can apply @op at once; 0
- * if @op does not apply to @type.
+ * fabemu_atomic_most - return to how many elements fabemu_atomic_array() can apply @op in one
+ * segment; 0 if @op does not apply to @type.
  */
 FABEMU_API size_t fabemu_atomic_most(unsigned op, unsigned type);
 
@@ -774,32 +781,50 @@ static inline bool fabemu_atomic_ok(unsigned op, unsigned type)
 }
 
 /*
- * A *batch* is a list of puts and atomics, which the peer's adapter executes in order. Each of them
- * consists of a record and its data, with padding up to a multiple of FABEMU_RECORD_UNIT.
+ * A *batch* is a list of puts, gets and atomics, which the peer's adapter executes in order. Each
+ * of them consists of a record and its data, with padding up to a multiple of FABEMU_RECORD_UNIT.
+ * FABEMU_RECORD_GET and FABEMU_ATOMIC_FETCH have no data.
  */
-#define FABEMU_RECORD_UNIT 16u
-#define FABEMU_RECORD_PUT  255u
+#define FABEMU_RECORD_UNIT  16u
+#define FABEMU_RECORD_PUT   255u
+#define FABEMU_RECORD_GET   254u
+#define FABEMU_BATCH_RESULT (16u << 10) /* bytes of the longest result of a batch */
 
 struct fabemu_record {
     uint64_t offset; /* in the peer's region */
-    uint32_t bytes;  /* of data, at least 1 */
-    uint8_t op;      /* FABEMU_RECORD_PUT, or an enum fabemu_atomic_op that has only an operand */
-    uint8_t type;    /* for an atomic: enum fabemu_type; its elements have at most 16 bytes */
-    uint16_t spare;  /* 0 */
+    uint32_t bytes;  /* of data in the region, at least 1 */
+    /* FABEMU_RECORD_PUT or _GET, or an enum fabemu_atomic_op without a value to compare with */
+    uint8_t op;
+    uint8_t type;     /* for an atomic: enum fabemu_type */
+    uint16_t strided; /* 0; or 1: a struct fabemu_stride follows the record */
+};
+
+/* Divides the data of a record into blocks, which have gaps between them in the region. */
+struct fabemu_stride {
+    uint64_t block; /* bytes of a block, at least 1; the last one may have fewer */
+    uint64_t step;  /* from the beginning of a block to that of the next one, modulo 2^64 */
 };
 
 /**
  * fabemu_batchv - execute a batch on a peer's registered region. @iov: the list, in pieces (at most
  * 4; the array may be freed on return), which must stay unchanged until @req completes.
+ * @result: NULL, or memory for the data of the gets and the previous values of all elements of the
+ * atomics, in the order of the list: as many bytes as all these have, and at most
+ * FABEMU_BATCH_RESULT.
  *
  * Batches and atomics are executed in the order in which they were posted, see fabemu_atomic(). The
  * change of an element, of any type, is atomic only with respect to other atomics that name memory
- * of the same process. The region needs FABEMU_REMOTE_WRITE, or for atomics FABEMU_REMOTE_ATOMIC.
- * Its events count the batch as one write. Status: as for fabemu_atomic(), for the first record
- * that is refused. The records before it were executed, and the records after it were not.
+ * of the same process. An element of more than FABEMU_RECORD_UNIT bytes must begin at a multiple of
+ * its size in the list; a struct fabemu_stride can achieve this. The region needs
+ * FABEMU_REMOTE_WRITE or _READ, or for atomics FABEMU_REMOTE_ATOMIC. Its events count the batch as
+ * one write and, if there is a result, as one read. Status: as fabemu_atomic(), of the first record
+ * that is refused. The records before it were executed, and the records after it were not; the
+ * result is undefined. -EINVAL, the result has another size; -ENOBUFS, the peer has no memory for
+ * the result, and nothing was executed.
  */
 FABEMU_API int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key,
-                             const struct fabemu_iov *iov, unsigned iovs, struct fabemu_req *req);
+                             const struct fabemu_iov *iov, unsigned iovs,
+                             const struct fabemu_iov *result, struct fabemu_req *req);
 
 /* --- events: counts of completions -------------------------------------------------- */
 

@@ -223,6 +223,18 @@ def check_across(checks, args, hosts, device, network, options, fabric):
             common.check_faults(checks, report, what)
 
 
+def onesided(checks, args, network):
+    """One-sided communication with targets on another host that compute."""
+    what = f"one-sided, {network}, --seed {args.seed}"
+    with common.scratch() as cwd:
+        result, report = over(args, 2, [], common.QSNET3 if network == "packets" else [],
+                              ["mpirun", "-np", "4", program(args, "mpi_passive"),
+                               "--seed", str(args.seed)], cwd)
+    passed = re.search(r"passive: [1-9]\d* checks passed, 0 failed", result.output)
+    if checks.that(not result.wrong() and passed, f"{what} {result.wrong()}\n{result.tail()}"):
+        check_hosts(checks, report, what, 2, network)
+
+
 def hpcc(checks, args):
     """Everything that hpcc verifies itself."""
     with common.scratch() as cwd:
@@ -688,6 +700,7 @@ def parts_of(args):
     parts += [("traffic-capture", traffic_captured, ())]
     parts += [(f"launch-{name}", launched, (name, agent)) for name, agent in LAUNCHES]
     parts += [(f"traffic-kill-{host}", traffic_ended_by, (host,)) for host in ("h0", "h1")]
+    parts += [(f"onesided-{network}", onesided, (network,)) for network in ("oq2004", "packets")]
     parts += [("lammps", lammps, ()), ("wire-oq2004", bad_wire, ("all", "oq2004"))]
     parts += [(f"wire-{kind}", bad_wire, (kind, ("oq2004", "packets")[(args.seed + i) % 2]))
               for i, kind in enumerate(list(WIRES)[1:])]

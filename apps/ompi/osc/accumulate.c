@@ -93,68 +93,73 @@ static bool choose_atomic(struct accumulate *a)
 
 /* --- by the adapter ---------------------------------------------------------------------- */
 
-static void post_atomics(const struct accumulate *a, struct osc_fabemu_call *call, const char *out,
-                         char *in)
-{
-    size_t element = a->primitive->super.size, most, bytes;
-    struct fabemu_atomic what = {.node = call->peer->place.node,
-                                 .key = call->peer->place.key,
-                                 .op = a->fab_op,
-                                 .type = a->fab_type,
-                                 .compare = a->compare};
-    struct osc_fabemu_pieces pieces;
-
-    most = fabemu_atomic_most(a->fab_op, a->fab_type);
-    if (out && !in && !a->compare)
-        most = ATOMICS_MOST / element;
-    osc_fabemu_pieces_begin(&pieces, &a->its);
-    while (osc_fabemu_pieces_next(&pieces, &what.offset, &bytes)) {
-        for (size_t left = bytes / element, count; left; left -= count) {
-            struct osc_fabemu_part *part = osc_fabemu_part(call);
-            bool single;
-            int err;
-
-            count = left < most ? left : most;
-            what.operand = out;
-            what.result = in;
-            single = count == 1 && element <= sizeof(uint64_t);
-            part->borrows = in || (!single && !call->out);
-            err = single ? fabemu_atomic(a->w->fab, &what, &part->req)
-                         : fabemu_atomic_array(a->w->fab, &what, count, &part->req);
-            osc_fabemu_part_posted(part, err);
-            what.offset += count * element;
-            out = out ? out + count * element : NULL;
-            in = in ? in + count * element : NULL;
-        }
-    }
-    osc_fabemu_pieces_end(&pieces);
-}
-
-/* An accumulate without a result consists of records of batches. */
-#define RECORD_MOST (1u << 20) /* bytes of a record */
-
+/* Return whether the call consists of records of batches, which have no result. */
 static bool has_records(const struct accumulate *a)
 {
-    return !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
+    return !a->request && !a->to.type && !a->compare && a->fab_op != FABEMU_ATOMIC_FETCH &&
            a->primitive->super.size <= FABEMU_RECORD_UNIT;
 }
 
-static void post_records(const struct accumulate *a, struct osc_fabemu_call *call, const char *out)
+/* Return how many elements one part may have. */
+static size_t part_most(const struct accumulate *a)
 {
-    struct fabemu_record record = {.op = (uint8_t)a->fab_op, .type = (uint8_t)a->fab_type};
+    if (a->compare)
+        return fabemu_atomic_most(a->fab_op, a->fab_type);
+    return (a->to.type ? FABEMU_BATCH_RESULT : ATOMICS_MOST) / a->primitive->super.size;
+}
+
+/* Post the atomics for a contiguous piece of the target's memory. */
+static void post_piece(const struct accumulate *a, struct osc_fabemu_call *call, uint64_t at,
+                       size_t bytes, const char *out, char *in)
+{
+    size_t element = a->primitive->super.size, most = part_most(a), count;
+
+    for (size_t done = 0; done < bytes; done += count * element) {
+        struct osc_fabemu_part *part = osc_fabemu_part(call);
+        const struct fabemu_atomic what = {.node = call->peer->place.node,
+                                           .key = call->peer->place.key,
+                                           .offset = at + done,
+                                           .op = a->fab_op,
+                                           .type = a->fab_type,
+                                           .operand = out ? out + done : NULL,
+                                           .compare = a->compare,
+                                           .result = in ? in + done : NULL};
+        bool single;
+
+        count = (bytes - done) / element;
+        count = count < most ? count : most;
+        single = count == 1 && element <= sizeof(uint64_t);
+        part->borrows = in || (!single && !call->out);
+        osc_fabemu_part_posted(part,
+                               single ? fabemu_atomic(a->w->fab, &what, &part->req)
+                                      : fabemu_atomic_array(a->w->fab, &what, count, &part->req));
+    }
+}
+
+static void post_all(const struct accumulate *a, struct osc_fabemu_call *call, const char *out,
+                     char *in)
+{
+    struct osc_fabemu_run run = {.record.op = (uint8_t)a->fab_op,
+                                 .record.type = (uint8_t)a->fab_type};
     struct osc_fabemu_pieces pieces;
-    size_t left;
+    int rc = OMPI_SUCCESS;
+    uint64_t at;
+    size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, &a->its);
-    while (osc_fabemu_pieces_next(&pieces, &record.offset, &left)) {
-        for (; left; left -= record.bytes) {
-            record.bytes = (uint32_t)(left < RECORD_MOST ? left : RECORD_MOST);
-            osc_fabemu_record(call, &record, out);
-            record.offset += record.bytes;
-            out += record.bytes;
+    while (!rc && osc_fabemu_pieces_next(&pieces, &at, &bytes)) {
+        if (has_records(a) && !pieces.plain && bytes <= OSC_FABEMU_SMALL) {
+            rc = osc_fabemu_run_add(a->w, a->rank, &run, at, bytes, out);
+        } else {
+            rc = osc_fabemu_run_end(a->w, a->rank, &run);
+            post_piece(a, call, at, bytes, out, in);
         }
+        out = out ? out + bytes : NULL;
+        in = in ? in + bytes : NULL;
     }
     osc_fabemu_pieces_end(&pieces);
+    if (osc_fabemu_run_end(a->w, a->rank, &run) || rc)
+        (void)ompi_mpi_abort(a->w->comm, MPI_ERR_NO_MEM);
 }
 
 /* Copy a small accumulate without gaps into the member's batch. Returns false if it cannot. */
@@ -166,9 +171,8 @@ static bool by_batch(const struct accumulate *a)
                                          .op = (uint8_t)a->fab_op,
                                          .type = (uint8_t)a->fab_type};
 
-    return !a->request && out && its && has_records(a) &&
-           osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
-           !osc_fabemu_batch(a->w, a->rank, &record, out);
+    return out && its && has_records(a) && osc_fabemu_batches(&a->w->peer[a->rank], a->bytes) &&
+           !osc_fabemu_batch(a->w, a->rank, &record, NULL, out);
 }
 
 static int by_adapter(const struct accumulate *a)
@@ -189,10 +193,7 @@ static int by_adapter(const struct accumulate *a)
         osc_fabemu_pack(&a->from, out = call->out, a->bytes);
     if (call->in)
         in = call->in;
-    if (a->bytes > sizeof(uint64_t) && has_records(a))
-        post_records(a, call, out);
-    else
-        post_atomics(a, call, out, in);
+    post_all(a, call, out, in);
     osc_fabemu_call_end(call);
     return OMPI_SUCCESS;
 }
@@ -281,7 +282,7 @@ static int by_transfer(const struct accumulate *a)
     free(packed);
     if (!osc_fabemu_is_lost(a->w, a->rank)) {
         int err = osc_fabemu_state_add(a->w, a->rank, OSC_FABEMU_AT(accumulate_lock),
-                                       -((uint64_t)a->w->rank + 1));
+                                       -((uint64_t)a->w->rank + 1), false);
 
         rc = rc ? rc : err;
     }

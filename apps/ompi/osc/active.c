@@ -5,13 +5,14 @@
  *
  * A post adds 1 to the count of posts at each origin, and a complete adds 1 to the count of
  * completes at each target, when all operations there have ended. The counts are free-running, so
- * each wait compares with the number that is due.
+ * each wait compares with the number that is due. MPI_Win_free waits in a similar way.
  */
 #include "apps/ompi/osc/osc_fabemu.h"
 
 #include <stdlib.h>
 
-int osc_fabemu_agree(struct osc_fabemu_window *w, const char *name, int rc)
+/* Wait for all members. Returns an error if @rc is one at any of them. */
+static int agree(struct osc_fabemu_window *w, const char *name, int rc)
 {
     int mine = rc != OMPI_SUCCESS, worst = 0;
     int err = w->comm->c_coll->coll_allreduce(&mine, &worst, 1, MPI_INT, MPI_MAX, w->comm,
@@ -28,7 +29,7 @@ static int fence(int assertion, ompi_win_t *win)
     int rc = osc_fabemu_drain_all(w, "MPI_Win_fence");
 
     w->fence = !(assertion & MPI_MODE_NOSUCCEED);
-    return osc_fabemu_agree(w, "MPI_Win_fence", rc);
+    return agree(w, "MPI_Win_fence", rc);
 }
 
 /* Return the window's ranks of the members of @group. NULL: no memory. */
@@ -62,13 +63,45 @@ static int post(ompi_group_t *group, int assertion, ompi_win_t *win)
     w->completes_due += (uint64_t)w->exposed_count;
     for (int i = 0; i < w->exposed_count && !rc; i++)
         rc = osc_fabemu_state_add(w, w->exposed[i],
-                                  OSC_FABEMU_AT(posts) + (size_t)w->rank * sizeof(uint64_t), 1);
+                                  OSC_FABEMU_AT(posts) + (size_t)w->rank * sizeof(uint64_t), 1,
+                                  false);
     return rc;
 }
 
 static uint64_t load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE); /* the adapter changes it by atomics */
+}
+
+/* Wait until @count members have added to this member's frees. Returns whether one has an error. */
+static bool frees_fail(struct osc_fabemu_window *w, int count)
+{
+    struct osc_fabemu_wait wait = {0};
+
+    while ((uint32_t)load(&w->state->frees) < (uint32_t)count) {
+        osc_fabemu_wait(w, &wait);
+        if (osc_fabemu_wait_lost(w, &wait, NULL, w->ranks))
+            return true;
+    }
+    return load(&w->state->frees) >> 32;
+}
+
+/*
+ * The members tell rank 0, which then tells all. A collective of the window's communicator would
+ * take longer if it is the first one, because the processes would first join a group.
+ */
+int osc_fabemu_meet(struct osc_fabemu_window *w, int rc)
+{
+    const size_t at = OSC_FABEMU_AT(frees);
+    bool fails = rc != OMPI_SUCCESS;
+
+    (void)osc_fabemu_state_add(w, 0, at, 1 | (uint64_t)fails << 32, false);
+    fails = frees_fail(w, w->rank ? 1 : w->ranks);
+    for (int i = 1; i < w->ranks && !w->rank; i++)
+        (void)osc_fabemu_state_add(w, i, at, 1 | (uint64_t)fails << 32, false);
+    if (rc)
+        return rc;
+    return fails ? osc_fabemu_fails(w, "MPI_Win_free", -1) : OMPI_SUCCESS;
 }
 
 static bool has_posted(const struct osc_fabemu_window *w, int rank)
@@ -128,12 +161,13 @@ static int start(ompi_group_t *group, int assertion, ompi_win_t *win)
 
 /*
  * Notify a target that its operations are complete. If the adapter executes them in the order of
- * posting, the notice can follow them at once, see fabemu_atomic().
+ * posting, the notice can follow them at once, see fabemu_atomic(). It is in the same batch as
+ * small ones, unless the target may refuse them: it refuses only addresses in a dynamic window.
  */
 static int notify(struct osc_fabemu_window *w, int rank)
 {
     w->peer[rank].started = false;
-    return osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(completes), 1);
+    return osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(completes), 1, !w->dynamic);
 }
 
 static int complete(ompi_win_t *win)
@@ -144,12 +178,12 @@ static int complete(ompi_win_t *win)
     if (!w->starters)
         return OMPI_ERR_RMA_SYNC;
     for (int i = 0; i < w->starters_count && !rc; i++)
-        if (osc_fabemu_in_order(w, w->starters[i]))
+        if (!osc_fabemu_flight(w, w->starters[i]).unordered)
             rc = notify(w, w->starters[i]);
     for (int i = 0; i < w->starters_count; i++) {
         int rank = w->starters[i], one = OMPI_SUCCESS;
 
-        if (w->peer[rank].started || !osc_fabemu_is_local(w, rank))
+        if (w->peer[rank].started || osc_fabemu_flight(w, rank).borrows)
             one = osc_fabemu_drain(w, rank, "MPI_Win_complete");
         else if (osc_fabemu_is_lost(w, rank))
             one = osc_fabemu_fails(w, "MPI_Win_complete", rank);

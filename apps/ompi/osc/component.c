@@ -103,11 +103,11 @@ static int window_register(struct osc_fabemu_window *w, void *base, size_t bytes
     if (!w->state)
         return MPI_ERR_NO_MEM;
     memset(w->state, 0, state_bytes);
-    err = fabemu_register(w->fab, w->state, state_bytes, ACCESS, &w->state_key);
-    if (err)
-        return MPI_ERR_NO_MEM;
-    err = fabemu_register(w->fab, base, bytes,
-                          ACCESS | (w->dynamic ? FABEMU_BY_PARTS : FABEMU_BY_ADDRESS), &w->key);
+    err = fabemu_register(w->fab, NULL, 0, ACCESS | FABEMU_BY_PARTS, &w->key);
+    if (!err)
+        err = fabemu_region_add(w->fab, w->key, w->state, state_bytes);
+    if (!err && bytes)
+        err = fabemu_region_add(w->fab, w->key, base, bytes);
     return err ? MPI_ERR_NO_MEM : OMPI_SUCCESS;
 }
 
@@ -115,20 +115,19 @@ static void window_unregister(struct osc_fabemu_window *w)
 {
     if (w->key)
         (void)fabemu_unregister(w->fab, w->key);
-    if (w->state_key)
-        (void)fabemu_unregister(w->fab, w->state_key);
-    w->key = w->state_key = 0;
+    w->key = 0;
 }
 
 /* --- making a window --------------------------------------------------------------------- */
 
 /* Tell the other members where this one is, and learn where they are. */
-static int window_exchange(struct osc_fabemu_window *w, const void *base, size_t bytes, int unit)
+static int window_exchange(struct osc_fabemu_window *w, ompi_communicator_t *comm, const void *base,
+                           size_t bytes, int unit)
 {
     const struct fabemu_info *info = fabemu_info(w->fab);
     struct osc_fabemu_place mine = {.incarnation = info->incarnation,
                                     .key = w->key,
-                                    .state_key = w->state_key,
+                                    .state = (uintptr_t)w->state,
                                     .base = (uintptr_t)base,
                                     .bytes = bytes,
                                     .node = info->node,
@@ -139,9 +138,8 @@ static int window_exchange(struct osc_fabemu_window *w, const void *base, size_t
     for (int i = 0; i < w->ranks; i++)
         w->peer[i].last = &w->peer[i].first;
     if (!rc)
-        rc = w->comm->c_coll->coll_allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine,
-                                             MPI_BYTE, w->comm,
-                                             w->comm->c_coll->coll_allgather_module);
+        rc = comm->c_coll->coll_allgather(&mine, sizeof mine, MPI_BYTE, places, sizeof mine,
+                                          MPI_BYTE, comm, comm->c_coll->coll_allgather_module);
     for (int i = 0; !rc && i < w->ranks; i++) {
         w->peer[i].place = places[i];
         w->peer[i].breaks = fabemu_breaks(w->fab, places[i].node);
@@ -199,7 +197,7 @@ static void window_free(struct osc_fabemu_window *w)
 static int win_free(ompi_win_t *win)
 {
     struct osc_fabemu_window *w = osc_fabemu_window(win);
-    int rc = osc_fabemu_agree(w, "MPI_Win_free", osc_fabemu_drain_all(w, "MPI_Win_free"));
+    int rc = osc_fabemu_meet(w, osc_fabemu_drain_all(w, "MPI_Win_free"));
 
     window_delist(w);
     window_unregister(w);
@@ -250,7 +248,7 @@ static int window_open(struct osc_fabemu_window *w, void **base, size_t bytes, i
         rc = window_register(w, w->dynamic ? NULL : *base, bytes);
     if (rc)
         (void)ompi_mpi_abort(comm, rc); /* the other members would hang */
-    return window_exchange(w, w->dynamic ? NULL : *base, bytes, unit);
+    return window_exchange(w, comm, w->dynamic ? NULL : *base, bytes, unit);
 }
 
 static int component_select(ompi_win_t *win, void **base, size_t bytes, int unit,

@@ -38,14 +38,17 @@ struct osc_fabemu_state {
     uint64_t lock;
     uint64_t accumulate_lock; /* 0, or 1 + the rank that accumulates by get and put */
     uint64_t completes;       /* calls of MPI_Win_complete that involve this member */
+    /* bits 0 to 31: members that have called MPI_Win_free (rank 0), or whether all have (others);
+       bits 32 to 63: not 0 if any of them has an error */
+    uint64_t frees;
     uint64_t posts[]; /* for each rank: its calls of MPI_Win_post that involve this member */
 };
 
 /* What each member tells the others when a window is made. */
 struct osc_fabemu_place {
     uint64_t incarnation;
-    uint64_t key;       /* of the window's memory, by address */
-    uint64_t state_key; /* of the state */
+    uint64_t key;   /* of the window's memory and of the state, by address */
+    uint64_t state; /* address of the state */
     uint64_t base, bytes;
     uint32_t node;
     uint32_t unit; /* displacement unit */
@@ -62,16 +65,21 @@ enum osc_fabemu_lock {
 struct osc_fabemu_part;
 struct osc_fabemu_call;
 
+/* Numbers of parts on their way to a member. */
+struct osc_fabemu_flight {
+    unsigned unordered; /* parts that are unordered */
+    unsigned borrows;   /* parts that borrow memory of the program */
+};
+
 /* A member of a window, as this process sees it. */
 struct osc_fabemu_peer {
     struct osc_fabemu_place place;
 
     /* Parts on their way to the member, oldest first. */
     struct osc_fabemu_part *first, **last;
-    uint64_t sent;      /* parts that were ever appended to this list */
-    uint64_t ended;     /* parts that were ever removed from it */
-    unsigned unordered; /* parts in it that are unordered */
-    unsigned borrows;   /* parts in it that borrow memory of the program */
+    uint64_t sent;  /* parts that were ever appended to this list */
+    uint64_t ended; /* parts that were ever removed from it */
+    struct osc_fabemu_flight flight;
     /* small puts and accumulates that are not posted yet, or NULL: see batch.c */
     struct osc_fabemu_call *batch;
 
@@ -103,7 +111,7 @@ struct osc_fabemu_window {
     bool dynamic;
     void *allocated; /* memory of MPI_Win_allocate; else NULL */
     struct osc_fabemu_state *state;
-    uint64_t key, state_key;
+    uint64_t key;
 
     opal_mutex_t lock;         /* protects the rest */
     _Atomic unsigned parts;    /* on their way to all members */
@@ -189,7 +197,6 @@ struct osc_fabemu_part {
     /* a get or a long put: the adapter may execute an atomic earlier that was posted later */
     bool unordered;
     bool borrows; /* the adapter may access memory of the program until the part has ended */
-    struct fabemu_record record; /* of osc_fabemu_record() */
     struct fabemu_req req;
 };
 struct osc_fabemu_call {
@@ -241,12 +248,8 @@ void osc_fabemu_call_end(struct osc_fabemu_call *call);
  */
 int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name);
 int osc_fabemu_drain_all(struct osc_fabemu_window *w, const char *name);
-/**
- * osc_fabemu_in_order - return whether no part on its way to @rank is unordered.
- * osc_fabemu_is_local - return whether no part on its way to @rank borrows memory of the program.
- */
-bool osc_fabemu_in_order(struct osc_fabemu_window *w, int rank);
-bool osc_fabemu_is_local(struct osc_fabemu_window *w, int rank);
+/** osc_fabemu_flight - return the numbers of parts on their way to @rank. Lock: not held. */
+struct osc_fabemu_flight osc_fabemu_flight(struct osc_fabemu_window *w, int rank);
 /** osc_fabemu_reap - end the parts of a window that are complete. Lock: not held. */
 int osc_fabemu_reap(struct osc_fabemu_window *w);
 
@@ -261,8 +264,6 @@ int osc_fabemu_state_post(struct osc_fabemu_window *w, int rank, unsigned op, si
                           uint64_t operand, uint64_t *before, struct fabemu_req *req);
 int osc_fabemu_state_op(struct osc_fabemu_window *w, int rank, unsigned op, size_t offset,
                         uint64_t operand, uint64_t *before, const char *name);
-/** osc_fabemu_state_add - add to a word of @rank's state without waiting. */
-int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand);
 
 /**
  * osc_fabemu_access - check a call that accesses the memory of @rank. Returns 0, with the span in
@@ -277,21 +278,40 @@ int osc_fabemu_access(struct osc_fabemu_window *w, int rank, ptrdiff_t disp, int
 
 /**
  * osc_fabemu_batches - return whether @bytes for a put or an accumulate without a result should go
- * into the member's batch: they are few, and other operations are on their way.
+ * into the member's batch: they are few, and other operations are on their way, or
+ * MPI_Win_complete will follow.
  * osc_fabemu_batch - copy @data into the batch of @rank. It is posted when it is full, and before
- * any other part. Returns an error of MPI. Lock: not held.
- * osc_fabemu_batch_post - post the member's batch, if there is one. Lock: held.
+ * any other part. @stride: NULL if the record has none. Returns an error of MPI. Lock: not held.
+ * osc_fabemu_batch_post - post the member's batch, if there is one. @confirmed: its part ends when
+ * the member has executed it, not when it is sent. Lock: held.
  */
 bool osc_fabemu_batches(const struct osc_fabemu_peer *peer, size_t bytes);
 int osc_fabemu_batch(struct osc_fabemu_window *w, int rank, const struct fabemu_record *record,
-                     const void *data);
-void osc_fabemu_batch_post(struct osc_fabemu_peer *peer);
+                     const struct fabemu_stride *stride, const void *data);
+void osc_fabemu_batch_post(struct osc_fabemu_peer *peer, bool confirmed);
 /**
- * osc_fabemu_record - put or accumulate @data, of any size: in the member's batch, or as a part of
- * the call, with one record. Lock: not held.
+ * osc_fabemu_state_add - add to a word of @rank's state, without waiting and without a
+ * confirmation. The member sees it after everything that was posted before and is not unordered.
+ * @joins: the member's batch is sent together with it, and is not confirmed either. Lock: not held.
  */
-void osc_fabemu_record(struct osc_fabemu_call *call, const struct fabemu_record *record,
-                       const void *data);
+int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand,
+                         bool joins);
+
+/* Blocks of equal size and distance in the member's memory, which become one record. */
+struct osc_fabemu_run {
+    struct fabemu_record record; /* bytes 0: no block was added */
+    struct fabemu_stride stride;
+    uint64_t next;    /* the address of the next block; not known after the first one */
+    const void *data; /* of all blocks, one after the other */
+};
+/**
+ * osc_fabemu_run_add - add the next block, of at most OSC_FABEMU_SMALL bytes. If it does not fit,
+ * copy the blocks before it into the batch of @rank. Lock: not held.
+ * osc_fabemu_run_end - copy the blocks into the batch. Returns an error of MPI. Lock: not held.
+ */
+int osc_fabemu_run_add(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run,
+                       uint64_t at, size_t bytes, const void *data);
+int osc_fabemu_run_end(struct osc_fabemu_window *w, int rank, struct osc_fabemu_run *run);
 
 /* --- transfer.c, continued: memory of members -------------------------------------------- */
 
@@ -313,7 +333,10 @@ void osc_fabemu_passive_fill(ompi_osc_base_module_t *module);
  */
 int osc_fabemu_lock_lazily(struct osc_fabemu_window *w, int rank, const char *name);
 
-/** osc_fabemu_agree - wait for all members. Returns an error if @rc is one at any of them. */
-int osc_fabemu_agree(struct osc_fabemu_window *w, const char *name, int rc);
+/**
+ * osc_fabemu_meet - wait until all members have called MPI_Win_free. Returns an error if @rc is one
+ * at any of them.
+ */
+int osc_fabemu_meet(struct osc_fabemu_window *w, int rc);
 
 #endif

@@ -36,7 +36,7 @@ static int lock_try(struct osc_fabemu_window *w, int rank, enum osc_fabemu_lock 
                                    exclusive_word(w), word, name);
     rc = osc_fabemu_state_op(w, rank, FABEMU_ATOMIC_ADD, OSC_FABEMU_AT(lock), 1, word, name);
     if (!rc && *word >> 32)
-        rc = osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(lock), (uint64_t)-1);
+        rc = osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(lock), (uint64_t)-1, false);
     return rc;
 }
 
@@ -110,7 +110,8 @@ static int lock_release(struct osc_fabemu_window *w, int rank)
     bool unchecked = peer->unchecked;
 
     peer->lock = OSC_FABEMU_UNLOCKED;
-    return unchecked ? OMPI_SUCCESS : osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(lock), -word);
+    return unchecked ? OMPI_SUCCESS
+                     : osc_fabemu_state_add(w, rank, OSC_FABEMU_AT(lock), -word, false);
 }
 
 static int unlock(int rank, ompi_win_t *win)

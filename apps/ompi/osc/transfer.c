@@ -238,8 +238,8 @@ static ompi_request_t *part_take(struct osc_fabemu_window *w, struct osc_fabemu_
     if (!peer->first)
         peer->last = &peer->first;
     peer->ended++;
-    peer->unordered -= part->unordered;
-    peer->borrows -= part->borrows;
+    peer->flight.unordered -= part->unordered;
+    peer->flight.borrows -= part->borrows;
     w->parts--;
     if (status)
         part_fails(part, status);
@@ -306,8 +306,8 @@ void osc_fabemu_part_append(struct osc_fabemu_part *part, int err)
     *call->peer->last = part;
     call->peer->last = &part->next;
     call->peer->sent++;
-    call->peer->unordered += part->unordered;
-    call->peer->borrows += part->borrows;
+    call->peer->flight.unordered += part->unordered;
+    call->peer->flight.borrows += part->borrows;
     call->parts++;
     call->w->parts++;
 }
@@ -316,7 +316,7 @@ struct osc_fabemu_part *osc_fabemu_part(struct osc_fabemu_call *call)
 {
     osc_fabemu_parts_limit(call->w);
     OPAL_THREAD_LOCK(&call->w->lock);
-    osc_fabemu_batch_post(call->peer);
+    osc_fabemu_batch_post(call->peer, true);
     OPAL_THREAD_UNLOCK(&call->w->lock);
     return osc_fabemu_part_new(call);
 }
@@ -330,24 +330,14 @@ void osc_fabemu_part_posted(struct osc_fabemu_part *part, int err)
     OPAL_THREAD_UNLOCK(&w->lock);
 }
 
-bool osc_fabemu_in_order(struct osc_fabemu_window *w, int rank)
+struct osc_fabemu_flight osc_fabemu_flight(struct osc_fabemu_window *w, int rank)
 {
-    bool ordered;
+    struct osc_fabemu_flight flight;
 
     OPAL_THREAD_LOCK(&w->lock);
-    ordered = !w->peer[rank].unordered;
+    flight = w->peer[rank].flight;
     OPAL_THREAD_UNLOCK(&w->lock);
-    return ordered;
-}
-
-bool osc_fabemu_is_local(struct osc_fabemu_window *w, int rank)
-{
-    bool local;
-
-    OPAL_THREAD_LOCK(&w->lock);
-    local = !w->peer[rank].borrows;
-    OPAL_THREAD_UNLOCK(&w->lock);
-    return local;
+    return flight;
 }
 
 int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
@@ -358,7 +348,7 @@ int osc_fabemu_drain(struct osc_fabemu_window *w, int rank, const char *name)
     int rc;
 
     OPAL_THREAD_LOCK(&w->lock);
-    osc_fabemu_batch_post(peer);
+    osc_fabemu_batch_post(peer, true);
     sent = peer->sent;
     OPAL_THREAD_UNLOCK(&w->lock);
     for (;;) {
@@ -395,8 +385,8 @@ int osc_fabemu_state_post(struct osc_fabemu_window *w, int rank, unsigned op, si
     static const uint64_t zero;
     const struct osc_fabemu_place *place = &w->peer[rank].place;
     const struct fabemu_atomic what = {.node = place->node,
-                                       .key = place->state_key,
-                                       .offset = offset,
+                                       .key = place->key,
+                                       .offset = place->state + offset,
                                        .op = op,
                                        .type = FABEMU_U64,
                                        .operand = &operand,
@@ -422,21 +412,6 @@ int osc_fabemu_state_op(struct osc_fabemu_window *w, int rank, unsigned op, size
         return OMPI_SUCCESS;
     w->peer[rank].lost = true;
     return osc_fabemu_fails(w, name, rank);
-}
-
-int osc_fabemu_state_add(struct osc_fabemu_window *w, int rank, size_t offset, uint64_t operand)
-{
-    struct osc_fabemu_call *call;
-    struct osc_fabemu_part *part;
-    int rc = osc_fabemu_call_begin(w, rank, 0, 0, NULL, NULL, &call);
-
-    if (rc)
-        return rc;
-    part = osc_fabemu_part(call);
-    rc = osc_fabemu_state_post(w, rank, FABEMU_ATOMIC_ADD, offset, operand, NULL, &part->req);
-    osc_fabemu_part_posted(part, rc);
-    osc_fabemu_call_end(call);
-    return OMPI_SUCCESS;
 }
 
 /* --- puts and gets ----------------------------------------------------------------------- */
@@ -501,21 +476,28 @@ static void move_piece(struct osc_fabemu_call *call, uint64_t at, void *local, s
 void osc_fabemu_move(struct osc_fabemu_call *call, const struct osc_fabemu_span *its, void *local,
                      size_t left, bool puts)
 {
-    struct fabemu_record record = {.op = FABEMU_RECORD_PUT};
+    struct osc_fabemu_window *w = call->w;
+    struct osc_fabemu_run run = {.record.op = FABEMU_RECORD_PUT};
+    int rank = (int)(call->peer - w->peer), rc = OMPI_SUCCESS;
     struct osc_fabemu_pieces pieces;
     char *at_local = local;
+    uint64_t at;
     size_t bytes;
 
     osc_fabemu_pieces_begin(&pieces, its);
-    for (; left && osc_fabemu_pieces_next(&pieces, &record.offset, &bytes); left -= bytes) {
+    for (; left && !rc && osc_fabemu_pieces_next(&pieces, &at, &bytes); left -= bytes) {
         bytes = bytes < left ? bytes : left;
-        record.bytes = (uint32_t)bytes;
-        if (!puts || call->request || pieces.plain || bytes > OSC_FABEMU_SMALL ||
-            osc_fabemu_batch(call->w, (int)(call->peer - call->w->peer), &record, at_local))
-            move_piece(call, record.offset, at_local, bytes, puts);
+        if (puts && !call->request && !pieces.plain && bytes <= OSC_FABEMU_SMALL) {
+            rc = osc_fabemu_run_add(w, rank, &run, at, bytes, at_local);
+        } else {
+            rc = osc_fabemu_run_end(w, rank, &run);
+            move_piece(call, at, at_local, bytes, puts);
+        }
         at_local += bytes;
     }
     osc_fabemu_pieces_end(&pieces);
+    if (osc_fabemu_run_end(w, rank, &run) || rc)
+        (void)ompi_mpi_abort(w->comm, MPI_ERR_NO_MEM);
 }
 
 /* Copy a small put without gaps into the member's batch. Returns false if it has to be a call. */
@@ -528,7 +510,7 @@ static bool put_by_batch(struct osc_fabemu_window *w, int rank, const struct osc
                                          .op = FABEMU_RECORD_PUT};
 
     return local && at && osc_fabemu_batches(&w->peer[rank], bytes) &&
-           !osc_fabemu_batch(w, rank, &record, local);
+           !osc_fabemu_batch(w, rank, &record, NULL, local);
 }
 
 static int transfer(struct osc_fabemu_window *w, const char *name,

@@ -16,7 +16,7 @@
 static int memory_begin(struct fabemu *fab, struct nic_post *post)
 {
     struct nic_op *op = nic_op_of(post->req);
-    int err = nic_op_id(fab, op);
+    int err = op->kind == NIC_OP_BATCH && post->req->unconfirmed ? 0 : nic_op_id(fab, op);
 
     if (!err)
         nic_peer_request(fab, nic_peer(fab, op->node), op);
@@ -93,13 +93,20 @@ int fabemu_getv(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset
 }
 
 int fabemu_batchv(struct fabemu *fab, uint32_t node, uint64_t key, const struct fabemu_iov *iov,
-                  unsigned iovs, struct fabemu_req *req)
+                  unsigned iovs, const struct fabemu_iov *result, struct fabemu_req *req)
 {
+    uint64_t fetched = result ? result->bytes : 0;
     struct nic_op *op;
-    int err = transfer_prepare(fab, NIC_OP_BATCH, node, key, 0, iov, iovs, req, &op);
+    int err = transfer_prepare(fab, NIC_OP_BATCH, node, key, fetched, iov, iovs, req, &op);
 
+    if (!err && result)
+        err = nic_buffer_check(result->base, fetched);
     if (err)
         return err;
+    if (fetched > FABEMU_BATCH_RESULT || (fetched && req->unconfirmed))
+        return nic_fail(-EINVAL, "the result of a batch has at most %u bytes, and it is confirmed",
+                        FABEMU_BATCH_RESULT);
+    nic_batch_of(op)->result = result ? result->base : NULL;
     if (!op->bytes || op->bytes % FABEMU_RECORD_UNIT)
         return nic_fail(-EINVAL, "a batch of %llu bytes; it needs whole units of %u bytes",
                         (unsigned long long)op->bytes, FABEMU_RECORD_UNIT);
@@ -122,6 +129,8 @@ int fabemu_get(struct fabemu *fab, uint32_t node, uint64_t key, uint64_t offset,
     return fabemu_getv(fab, node, key, offset, &local, 1, req);
 }
 
+#define ARRAY_MOST (1u << 30) /* bytes of the longest array without a result */
+
 static int atomic_check(const struct fabemu_atomic *what, size_t count)
 {
     size_t most = fabemu_atomic_most(what->op, what->type);
@@ -132,8 +141,8 @@ static int atomic_check(const struct fabemu_atomic *what, size_t count)
                         what->type);
     if ((operands > 0 && !what->operand) || (operands > 1 && !what->compare))
         return nic_fail(-EINVAL, "atomic operation %u needs an operand", what->op);
-    if (operands == 1 && !what->result)
-        most = NIC_ATOMIC_LONG / emu_type_bytes(what->type);
+    if (operands < 2)
+        most = (what->result ? FABEMU_BATCH_RESULT : ARRAY_MOST) / emu_type_bytes(what->type);
     if (!count || count > most)
         return nic_fail(count ? -EMSGSIZE : -EINVAL, "an atomic has 1 to %zu elements, not %zu",
                         most, count);
@@ -189,11 +198,40 @@ int fabemu_atomic(struct fabemu *fab, const struct fabemu_atomic *what, struct f
     return nic_post(fab, &at->access.op.post);
 }
 
+/*
+ * Post an array of more than one segment as a batch with one record. Its data begin at 32, a
+ * multiple of the size of every element.
+ */
+static int atomic_batch(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
+                        struct fabemu_req *req)
+{
+    static const uint8_t zeros[FABEMU_RECORD_UNIT];
+    uint64_t bytes = count * emu_type_bytes(what->type);
+    bool sends = nic_atomic_operands(what->op);
+    struct nic_batch_access *batch = nic_batch_of(nic_op_of(req));
+    const struct fabemu_iov list[] = {{&batch->record, sizeof batch->record + sizeof batch->stride},
+                                      {(void *)(uintptr_t)what->operand, sends ? bytes : 0},
+                                      {(void *)(uintptr_t)zeros,
+                                       sends ? -bytes % FABEMU_RECORD_UNIT : 0}};
+
+    memory_op(NIC_OP_BATCH, what->node, what->key, what->result ? bytes : 0, list, 3, req);
+    batch->result = what->result;
+    batch->record = (struct fabemu_record){.offset = what->offset,
+                                           .bytes = (uint32_t)bytes,
+                                           .op = (uint8_t)what->op,
+                                           .type = (uint8_t)what->type,
+                                           .strided = 1};
+    batch->stride.block = bytes;
+    return nic_post(fab, &batch->access.op.post);
+}
+
 int fabemu_atomic_array(struct fabemu *fab, const struct fabemu_atomic *what, size_t count,
                         struct fabemu_req *req)
 {
     struct nic_atomic_access *at;
     int err = atomic_new(fab, what, count, req, &at);
 
+    if (!err && count > fabemu_atomic_most(what->op, what->type))
+        return atomic_batch(fab, what, count, req);
     return err ? err : nic_post(fab, &at->access.op.post);
 }

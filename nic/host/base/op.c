@@ -134,6 +134,8 @@ void nic_op_end(struct fabemu *fab, struct nic_op *op, int status)
         nic_complete(fab, op->post.req, status);
     } else {
         fab->served--;
+        free(nic_serve_of(op)->result);
+        nic_serve_of(op)->result = NULL;
         emu_list_add(&fab->serving, &op->post.link);
     }
 }

@@ -34,11 +34,11 @@ enum nic_op_kind {
     NIC_OP_PUT, /* a put to a peer's memory */
     NIC_OP_GET,
     NIC_OP_ATOMIC,
-    NIC_OP_BATCH,     /* a list of puts and atomics */
+    NIC_OP_BATCH,     /* a list of puts, gets and atomics */
     NIC_OP_SERVE_PUT, /* serves a peer's put into our memory */
-    NIC_OP_SERVE_GET,
-    NIC_OP_WHEN,   /* does nothing but wait for its event */
-    NIC_OP_NOTICE, /* receives a notice of a put; a struct nic_recv */
+    NIC_OP_SERVE_GET, /* sends memory of ours, or the result of a batch, to a peer */
+    NIC_OP_WHEN,      /* does nothing but wait for its event */
+    NIC_OP_NOTICE,    /* receives a notice of a put; a struct nic_recv */
     /* operations of groups; no peer's segment can name them, because their node is FABEMU_ANY_NODE
        */
     NIC_OP_SET,
@@ -108,13 +108,14 @@ const struct nic_op_traits *nic_op_traits(const struct nic_op *op);
 /* The put or get of a peer, which this adapter serves. */
 struct nic_serve {
     struct nic_op op;
-    struct nic_region *region;
-    uint64_t offset;    /* the peer's offset in the region */
-    bool targets_queue; /* the events of `queue` count the request */
+    struct nic_region *region; /* NULL: serves a batch, whose result is in `result` */
+    uint8_t *result;           /* NULL, or memory that is freed when the operation ends */
+    uint64_t offset;           /* the peer's offset in the region */
+    bool targets_queue;        /* the events of `queue` count the request */
     uint16_t queue;
     bool has_notice; /* for puts: send the notice when all bytes have arrived */
     struct fabemu_notice notice;
-    /* for gets: called when all bytes have been sent, before the operation ends */
+    /* for gets: NULL, or called when all bytes have been sent, before the operation ends */
     void (*sent)(struct fabemu *fab, const struct nic_serve *serve);
 };
 

@@ -19,6 +19,7 @@
 #define NIC_EAGER_WINDOW (256u << 10)
 
 struct nic_recv;
+struct nic_serve;
 
 /* A request that arrived before requests with lower numbers. */
 struct nic_early {
@@ -39,11 +40,15 @@ struct nic_fill {
 
 /* The rest of a batch that is arriving. */
 struct nic_batch {
-    uint64_t key;
-    uint64_t left; /* bytes of the list that have not arrived; 0: no batch is arriving */
-    uint64_t data; /* of these, data and padding of the current record */
+    struct nic_wire_mem mem; /* of the first segment */
+    uint64_t left;           /* bytes of the list that have not arrived; 0: no batch is arriving */
+    uint64_t data;           /* of these, data and padding of the current record */
     struct fabemu_record record; /* the current one, without the data that were executed */
-    uint32_t id;                 /* the sender's id of the transfer */
+    struct fabemu_stride stride; /* of the current record */
+    uint64_t in_block;           /* bytes of the current block that were executed */
+    bool awaits_stride;          /* the record's struct fabemu_stride follows */
+    struct nic_serve *serve;     /* NULL, or the operation that will send the result */
+    uint64_t fetched;            /* bytes of the result so far */
     int status;                  /* the first error; the rest is then skipped */
 };
 

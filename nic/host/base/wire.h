@@ -35,8 +35,10 @@ enum nic_what {
     NIC_SHORT,
     NIC_PUT_NOTICE,     /* nic_wire_mem, nic_wire_notice, then the data: a NIC_PUT with a notice */
     NIC_PUT_NOTICE_RTS, /* nic_wire_mem, nic_wire_notice: a NIC_PUT_RTS with a notice */
-    NIC_BATCH,          /* nic_wire_mem, then the first bytes of a list of records */
-    NIC_BATCH_MORE,     /* nic_wire_head, then more of the last batch */
+    /* nic_wire_mem, then the first bytes of a list of records. offset: bytes of its result, which
+       follows as NIC_DATA, or 0. id 0: the sender wants no FIN */
+    NIC_BATCH,
+    NIC_BATCH_MORE, /* nic_wire_head, then more of the last batch */
     NIC_REQUEST_LAST = NIC_BATCH_MORE,
 
     /* Answers and other segments that may arrive in any order. */
@@ -94,13 +96,12 @@ struct nic_wire_short {
 };
 
 /*
- * An eager put, or an atomic with one operand per element and without results, may have several
- * segments. Each contains this header. Only the last one is answered.
+ * An eager put may have several segments. Each contains this header. Only the last one is answered.
  */
 struct nic_wire_mem {
     struct nic_wire_head head;
     uint32_t id; /* the requester's id of the transfer */
-    uint32_t at; /* position of the segment's data in the data of the request, in bytes */
+    uint32_t at; /* puts: position of the segment's data in the data of the put, in bytes */
     uint64_t key;
     uint64_t offset; /* position in the region, in bytes */
     uint64_t bytes;

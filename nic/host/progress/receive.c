@@ -260,6 +260,7 @@ static void (*const has_all[NIC_OP_KINDS])(struct fabemu *fab, struct nic_peer *
                                            struct nic_op *op) = {
     [NIC_OP_RECV] = recv_has_all,
     [NIC_OP_GET] = get_has_all,
+    [NIC_OP_BATCH] = get_has_all,
     [NIC_OP_SERVE_PUT] = nic_memory_put_done,
 };
 

@@ -5,8 +5,6 @@
 
 #include "nic/fabemu.h"
 
-#define NIC_ATOMIC_LONG (1u << 30) /* bytes of elements of the longest atomic without results */
-
 struct nic_atomic {
     unsigned op;             /* enum fabemu_atomic_op */
     unsigned type;           /* enum fabemu_type to which @op applies */

@@ -76,10 +76,8 @@ static struct nic_region *memory_request_read(struct fabemu *fab, struct nic_pee
     return NULL;
 }
 
-/* Count a complete request in the events of its region and, if it names a queue, of the queue. */
-static void request_count(struct fabemu *fab, const struct nic_region *region,
-                          unsigned region_access, const struct nic_wire_head *head,
-                          unsigned queue_access)
+void nic_request_count(struct fabemu *fab, const struct nic_region *region, unsigned region_access,
+                       const struct nic_wire_head *head, unsigned queue_access)
 {
     const struct fabemu_queue *queue = head->targets_queue ? fab->queues[head->queue] : NULL;
 
@@ -151,7 +149,7 @@ static void put_end(struct fabemu *fab, struct nic_peer *peer, const struct put_
 {
     int status = 0;
 
-    request_count(fab, region, FABEMU_REMOTE_WRITE, &put->mem.head, FABEMU_REMOTE_WRITE);
+    nic_request_count(fab, region, FABEMU_REMOTE_WRITE, &put->mem.head, FABEMU_REMOTE_WRITE);
     if (put->has_notice)
         status = nic_notice_give(fab, peer, &put->notice, put->mem.bytes);
     nic_fin(fab, peer, put->mem.id, status);
@@ -247,7 +245,7 @@ static void get_sent(struct fabemu *fab, const struct nic_serve *serve)
 {
     const struct nic_wire_head head = serve_head(serve);
 
-    request_count(fab, serve->region, FABEMU_REMOTE_READ, &head, FABEMU_REMOTE_READ);
+    nic_request_count(fab, serve->region, FABEMU_REMOTE_READ, &head, FABEMU_REMOTE_READ);
 }
 
 void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -260,7 +258,7 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
     if (!region)
         return;
     if (!mem.bytes) {
-        request_count(fab, region, FABEMU_REMOTE_READ, &mem.head, FABEMU_REMOTE_READ);
+        nic_request_count(fab, region, FABEMU_REMOTE_READ, &mem.head, FABEMU_REMOTE_READ);
         nic_fin(fab, peer, mem.id, 0);
         return;
     }
@@ -273,58 +271,48 @@ void nic_memory_get(struct fabemu *fab, struct nic_peer *peer, const struct emu_
 
 /* --- atomics ------------------------------------------------------------------------ */
 
-/*
- * FABEMU_REMOTE_ATOMIC allows every atomic. Otherwise changing the word needs FABEMU_REMOTE_WRITE,
- * and returning its value needs FABEMU_REMOTE_READ.
- */
-static bool atomic_allowed(const struct nic_region *region, const struct nic_wire_atomic *atomic)
+bool nic_atomic_allowed(const struct nic_region *region, unsigned op, bool fetch)
 {
     unsigned needs = 0;
 
     if (region->access & FABEMU_REMOTE_ATOMIC)
         return true;
-    if (atomic->op != FABEMU_ATOMIC_FETCH)
+    if (op != FABEMU_ATOMIC_FETCH)
         needs |= FABEMU_REMOTE_WRITE;
-    if (atomic->op == FABEMU_ATOMIC_FETCH || atomic->flags & NIC_ATOMIC_FETCH)
+    if (op == FABEMU_ATOMIC_FETCH || fetch)
         needs |= FABEMU_REMOTE_READ;
     return (region->access & needs) == needs;
-}
-
-/* Return the size of the elements that a segment of this length changes. */
-static uint64_t atomic_part(const struct nic_wire_atomic *atomic, size_t bytes)
-{
-    return nic_atomic_operands(atomic->op) == 1 ? bytes - sizeof *atomic : atomic->mem.bytes;
 }
 
 /* Return whether the header of a request is valid for a segment of this length. */
 static bool atomic_is_sane(const struct nic_wire_atomic *atomic, size_t bytes)
 {
     size_t most = fabemu_atomic_most(atomic->op, atomic->type);
-    size_t element = emu_type_bytes(atomic->type);
-    uint64_t all = atomic->mem.bytes, at = atomic->mem.at, part = atomic_part(atomic, bytes);
+    uint64_t element = emu_type_bytes(atomic->type), all = atomic->mem.bytes;
 
-    return most && part && part <= most * element && !((all | at | part) & (element - 1)) &&
-           all <= NIC_ATOMIC_LONG && at <= all && part <= all - at &&
-           (part == all || !atomic->flags) && !(atomic->flags & ~NIC_ATOMIC_FETCH) &&
-           bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * part;
+    return most && all && all <= most * element && !(all & (element - 1)) && !atomic->mem.at &&
+           !(atomic->flags & ~NIC_ATOMIC_FETCH) &&
+           bytes == sizeof *atomic + nic_atomic_operands(atomic->op) * all;
 }
 
 /*
- * Execute the @part of a request that a segment contains. Errors: -EINVAL, an element of the
- * request is misaligned, or divided between two pieces of the region.
+ * Execute a request. Errors: -EINVAL, an element is misaligned, or divided between two pieces of
+ * the region.
  */
-static int atomic_execute(const struct nic_wire_atomic *wire, uint64_t part,
-                          const uint8_t *operands, const struct nic_region *region, uint8_t *before)
+static int atomic_execute(const struct nic_wire_atomic *wire, const uint8_t *operands,
+                          const struct nic_region *region, uint8_t *before)
 {
-    struct nic_atomic atomic = {
-        .op = wire->op, .type = wire->type, .bytes = part, .operands = operands, .before = before};
+    struct nic_atomic atomic = {.op = wire->op,
+                                .type = wire->type,
+                                .bytes = wire->mem.bytes,
+                                .operands = operands,
+                                .before = before};
     struct fabemu_iov iov[NIC_IOVS];
     unsigned pieces = nic_region_iov(region, wire->mem.offset, wire->mem.bytes, iov);
 
     for (unsigned i = 0; i < pieces; i++)
         if (!nic_atomic_fits(wire->type, &iov[i]))
             return -EINVAL;
-    pieces = nic_region_iov(region, wire->mem.offset + wire->mem.at, part, iov);
     for (unsigned i = 0; i < pieces; i++)
         nic_atomic_apply(&atomic, &iov[i]);
     return 0;
@@ -336,7 +324,7 @@ static void atomic_count(struct fabemu *fab, const struct nic_region *region,
     unsigned reads = atomic->flags & NIC_ATOMIC_FETCH ? FABEMU_REMOTE_READ : 0;
     unsigned writes = atomic->op != FABEMU_ATOMIC_FETCH ? FABEMU_REMOTE_WRITE : 0;
 
-    request_count(fab, region, reads | writes, &atomic->mem.head, reads ? reads : writes);
+    nic_request_count(fab, region, reads | writes, &atomic->mem.head, reads ? reads : writes);
 }
 
 void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct emu_seg *seg)
@@ -348,8 +336,7 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         struct nic_wire_result head;
         uint8_t before[NIC_ATOMIC_BYTES];
     } result;
-    bool fetch, more;
-    uint64_t part;
+    bool fetch;
 
     if (seg->hdr.len >= sizeof atomic)
         memcpy(&atomic, seg->payload, sizeof atomic);
@@ -357,28 +344,22 @@ void nic_memory_atomic(struct fabemu *fab, struct nic_peer *peer, const struct e
         fab->counts.malformed++;
         return;
     }
-    part = atomic_part(&atomic, seg->hdr.len);
-    more = atomic.mem.at + part < atomic.mem.bytes;
+    fetch = atomic.flags & NIC_ATOMIC_FETCH;
     /* FETCH also works on memory that is mapped for reading only */
     region = memory_request_read(fab, peer, seg,
                                  atomic.op == FABEMU_ATOMIC_FETCH ? ~FABEMU_REMOTE_WRITE : ~0u,
-                                 more, &mem);
+                                 false, &mem);
     if (!region)
         return;
-    if (!atomic_allowed(region, &atomic)) {
-        if (!more)
-            request_trap(fab, peer, &mem, -EACCES);
+    if (!nic_atomic_allowed(region, atomic.op, fetch)) {
+        request_trap(fab, peer, &mem, -EACCES);
         return;
     }
-    if (atomic_execute(&atomic, part, seg->payload + sizeof atomic, region, result.before)) {
-        if (!more)
-            nic_fin(fab, peer, mem.id, -EINVAL);
+    if (atomic_execute(&atomic, seg->payload + sizeof atomic, region, result.before)) {
+        nic_fin(fab, peer, mem.id, -EINVAL);
         return;
     }
-    if (more)
-        return;
     atomic_count(fab, region, &atomic);
-    fetch = atomic.flags & NIC_ATOMIC_FETCH;
     result.head = (struct nic_wire_result){.head = nic_head(peer, NIC_RESULT, 0), .id = mem.id};
     nic_answer(fab, peer, &result, sizeof result.head + (fetch ? mem.bytes : 0));
 }

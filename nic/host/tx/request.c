@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emu/util/combine.h"
 #include "nic/host/tx/answer.h"
 #include "nic/host/tx/bulk.h"
 #include "nic/host/tx/up.h"
@@ -230,12 +229,12 @@ static bool get_request(struct fabemu *fab, struct nic_peer *peer, struct nic_op
     return true;
 }
 
-/* Append @bytes of the operands, from offset @at, to the request. NULL: there are none. */
-static void atomic_operands(struct emu_seg *seg, const void *operands, uint64_t at, uint64_t bytes)
+/* Append @bytes of operands to the request. NULL: there are none. */
+static void atomic_operands(struct emu_seg *seg, const void *operands, uint64_t bytes)
 {
     if (!operands)
         return;
-    memcpy(seg->payload + seg->hdr.len, (const uint8_t *)operands + at, bytes);
+    memcpy(seg->payload + seg->hdr.len, operands, bytes);
     seg->hdr.len = (uint8_t)(seg->hdr.len + bytes);
 }
 
@@ -248,11 +247,8 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
         return false;
 
     uint16_t queue = op->post.req->target_queue;
-    uint64_t most = fabemu_atomic_most(at->what, at->type) * emu_type_bytes(at->type);
-    uint64_t left = op->bytes - op->moved, bytes = left < most ? left : most;
     struct nic_wire_atomic atomic = {.mem = {.head = nic_head(peer, NIC_ATOMIC, queue),
                                              .id = op->id,
-                                             .at = (uint32_t)op->moved,
                                              .key = at->access.key,
                                              .offset = at->access.offset,
                                              .bytes = op->bytes},
@@ -264,10 +260,26 @@ static bool atomic_request(struct fabemu *fab, struct nic_peer *peer, struct nic
     seg->hdr.seq = peer->tx_seq++;
     seg->hdr.len = sizeof atomic;
     memcpy(seg->payload, &atomic, sizeof atomic);
-    atomic_operands(seg, at->operand, op->moved, bytes);
-    atomic_operands(seg, at->compare, op->moved, bytes);
-    request_moved(fab, peer, op, bytes);
+    atomic_operands(seg, at->operand, op->bytes);
+    atomic_operands(seg, at->compare, op->bytes);
+    request_moved(fab, peer, op, op->bytes);
     return true;
+}
+
+/* All segments of a batch were sent. It awaits a FIN or its result, or ends now. */
+static void batch_sent(struct fabemu *fab, struct nic_peer *peer, struct nic_op *op)
+{
+    const struct nic_batch_access *batch = nic_batch_of(op);
+    const struct fabemu_iov result = {.base = batch->result, .bytes = batch->access.offset};
+
+    nic_peer_sent(fab, peer, op->bytes);
+    if (!op->id) {
+        nic_op_end(fab, op, 0);
+        return;
+    }
+    request_waits(op);
+    if (result.bytes)
+        nic_op_iov(op, &result, 1);
 }
 
 /* Send the next segment of a batch. */
@@ -284,6 +296,7 @@ static bool batch_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op 
     const struct nic_wire_mem mem = {.head = nic_head(peer, begins ? NIC_BATCH : NIC_BATCH_MORE, 0),
                                      .id = op->id,
                                      .key = nic_access_of(op)->key,
+                                     .offset = nic_access_of(op)->offset,
                                      .bytes = op->bytes};
 
     seg->hdr.seq = peer->tx_seq++;
@@ -293,11 +306,8 @@ static bool batch_step(struct fabemu *fab, struct nic_peer *peer, struct nic_op 
     seg->hdr.len = (uint8_t)(seg->hdr.len + n);
     op->moved += n;
     op->state = NIC_OP_EAGER;
-    if (op->moved < op->bytes)
-        return true;
-    nic_peer_sent(fab, peer, op->bytes);
-    emu_list_del(&op->post.link);
-    op->state = NIC_OP_WAITING;
+    if (op->moved == op->bytes)
+        batch_sent(fab, peer, op);
     return true;
 }
 

@@ -44,6 +44,15 @@ struct nic_atomic_access {
 } __attribute__((may_alias));
 NIC_OP_KIND(nic_atomic_of, struct nic_atomic_access, access.op);
 
+struct nic_batch_access {
+    struct nic_access access; /* offset: bytes of the result; 0: none */
+    void *result;
+    /* fabemu_atomic_array(): the first bytes of the list */
+    struct fabemu_record record;
+    struct fabemu_stride stride;
+} __attribute__((may_alias));
+NIC_OP_KIND(nic_batch_of, struct nic_batch_access, access.op);
+
 /**
  * nic_request - queue a request, and send as many of its segments as possible if the peer is open.
  * Higher layers call nic_peer_request() (peer/failure.h) instead.

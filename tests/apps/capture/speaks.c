@@ -148,7 +148,7 @@ static void batch(struct self *me, uint8_t *bytes, size_t count)
     const struct fabemu_iov iov[] = {{&record, sizeof record}, {bytes, count}};
     struct fabemu_req req = {0};
 
-    must(fabemu_batchv(me->fab, 1, me->key, iov, 2, &req), "batch");
+    must(fabemu_batchv(me->fab, 1, me->key, iov, 2, NULL, &req), "batch");
     finish(me, &req, 0, "batch");
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nic_batch_test.c - batches of puts and atomics: their order, refused records, hostile input.
+ * nic_batch_test.c - batches of puts, gets and atomics: their order and results, refused records,
+ * hostile input.
  *
- * One thread steps the adapters and a fake fabric alternately.
+ * One thread steps the adapters and a fake fabric alternately, except where noted.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "tests/test.h"
@@ -17,24 +19,35 @@ struct list {
     size_t used;
 };
 
-static void list_add(struct list *list, struct fabemu_record record, const void *data)
+static void list_append(struct list *list, const void *from, size_t bytes)
 {
-    memcpy(list->bytes + list->used, &record, sizeof record);
-    memcpy(list->bytes + list->used + sizeof record, data, record.bytes);
-    list->used += sizeof record + record.bytes;
+    memcpy(list->bytes + list->used, from, bytes);
+    list->used += bytes;
     list->used += -list->used % FABEMU_RECORD_UNIT;
 }
 
-static int list_run(struct peers *w, uint32_t from, uint64_t key, const struct list *list)
+static void list_add(struct list *list, struct fabemu_record record, const void *data)
+{
+    list_append(list, &record, sizeof record);
+    list_append(list, data, record.bytes);
+}
+
+static int list_fetch(struct peers *w, uint32_t from, uint64_t key, const struct list *list,
+                      void *to, size_t bytes)
 {
     const struct fabemu_iov iov = {(void *)(uintptr_t)list->bytes, list->used};
     struct fabemu_req req = {0};
-    int err = fabemu_batchv(w->fab[from], 1, key, &iov, 1, &req);
+    int err = fabemu_batchv(w->fab[from], 1, key, &iov, 1, &(struct fabemu_iov){to, bytes}, &req);
 
     if (err)
         return err;
     CU_ASSERT_TRUE_FATAL(fake_finish(w->fake, &req, 1));
     return req.status;
+}
+
+static int list_run(struct peers *w, uint32_t from, uint64_t key, const struct list *list)
+{
+    return list_fetch(w, from, key, list, NULL, 0);
 }
 
 /* Records of random sizes, in lists of 1 to 300 segments, give the same memory as a model. */
@@ -73,6 +86,209 @@ static void batch__executes_records_in_order(void)
     peers_close(&w);
 }
 
+/* A record of @count words from word @at on, in blocks of @block words, @step words apart. */
+struct words {
+    uint64_t at, count, block, step;
+    uint8_t op;
+};
+
+/* Add a record, and execute it on the model. Returns how many words of the result it gives. */
+static uint64_t words_add(struct list *list, const struct words *words, uint64_t *model,
+                          const uint64_t *data, uint64_t *result)
+{
+    const struct fabemu_record record = {.offset = 8 * words->at,
+                                         .bytes = (uint32_t)(8 * words->count),
+                                         .op = words->op,
+                                         .type = FABEMU_U64,
+                                         .strided = 1};
+    const struct fabemu_stride stride = {.block = 8 * words->block, .step = 8 * words->step};
+    bool reads = words->op == FABEMU_RECORD_GET || words->op == FABEMU_ATOMIC_FETCH;
+
+    list_append(list, &record, sizeof record);
+    list_append(list, &stride, sizeof stride);
+    if (!reads)
+        list_append(list, data, record.bytes);
+    for (uint64_t i = 0; i < words->count; i++) {
+        uint64_t *word = &model[words->at + i / words->block * words->step + i % words->block];
+
+        result[i] = *word;
+        if (!reads)
+            *word = words->op == FABEMU_ATOMIC_ADD ? *word + data[i] : data[i];
+    }
+    return words->op == FABEMU_RECORD_PUT ? 0 : words->count;
+}
+
+/* Gets and atomics with gaps return what a model has, and change the same words. */
+static void batch__returns_a_result(void)
+{
+    static const uint8_t ops[] = {FABEMU_RECORD_PUT, FABEMU_RECORD_GET, FABEMU_ATOMIC_ADD,
+                                  FABEMU_ATOMIC_FETCH, FABEMU_ATOMIC_SWAP};
+    static uint64_t memory[WORDS], model[WORDS], data[WORDS], result[WORDS], got[WORDS];
+    static struct list list;
+    uint64_t random = test_seed(), key;
+    struct peers w;
+
+    peers_open(&w, 2, true); /* segments overtake each other */
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                    &key);
+    for (uint64_t i = 0; i < WORDS; i++)
+        data[i] = test_random(&random);
+    for (int round = 0; round < 100; round++) {
+        uint64_t fetched = 0;
+
+        list.used = 0;
+        for (uint64_t n = test_random(&random) % 8; n < 8; n++) {
+            struct words words = {.count = 1 + test_random(&random) % 200,
+                                  .block = 1 + test_random(&random) % 20,
+                                  .op = ops[test_random(&random) % sizeof ops]};
+
+            words.step = words.block + test_random(&random) % 3;
+            words.at = test_random(&random) % (WORDS - 200 * 3);
+            fetched += words_add(&list, &words, model, data, result + fetched);
+        }
+        CU_ASSERT_EQUAL_FATAL(list_fetch(&w, round % 8 ? 0 : 1, key, &list, got, 8 * fetched), 0);
+        CU_ASSERT_TRUE_FATAL(!memcmp(memory, model, sizeof model));
+        CU_ASSERT_TRUE_FATAL(!memcmp(got, result, 8 * fetched));
+    }
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
+/* A result of the wrong size, without permission, or for which the list has no record. */
+static void batch__refuses_a_wrong_result(void)
+{
+    static uint64_t memory[4], got[4], one = 1;
+    static struct list add, get, gap;
+    const struct fabemu_stride none = {0};
+    uint64_t write, read, atomic;
+    struct peers w;
+
+    peers_open(&w, 2, false);
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_WRITE, &write);
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_READ, &read);
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_ATOMIC, &atomic);
+    list_add(&add, (struct fabemu_record){.bytes = 8, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64},
+             &one);
+    list_append(&get, &(struct fabemu_record){.bytes = 8, .op = FABEMU_RECORD_GET}, 16);
+    list_append(&gap, &(struct fabemu_record){.bytes = 8, .op = FABEMU_RECORD_GET, .strided = 1},
+                16);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, write, &add, got, 8), -EACCES);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, read, &add, got, 8), -EACCES);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, write, &get, got, 8), -EACCES);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, atomic, &add, got, 16), -EINVAL); /* adds 1 */
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, atomic, &add, got, 4), -EINVAL);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, read, &get, NULL, 0), -EINVAL);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, read, &gap, got, 8), -EINVAL); /* ends before its stride */
+    list_append(&gap, &none, sizeof none);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, read, &gap, got, 8), -EINVAL); /* blocks of 0 bytes */
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, read, &get, got, FABEMU_BATCH_RESULT + 1), -EINVAL);
+    CU_ASSERT_EQUAL(memory[0], 1);
+    CU_ASSERT_EQUAL(list_fetch(&w, 0, read, &get, got, 8), 0);
+    CU_ASSERT_EQUAL(got[0], 1);
+    CU_ASSERT_EQUAL(w.fab[1]->served, 0);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
+/* An unconfirmed batch completes at once and gets no answer; a later request finds it executed. */
+static void batch__needs_no_confirmation(void)
+{
+    static uint64_t memory[2], got;
+    static struct list list;
+    struct fabemu_req first = {.unconfirmed = true}, refused = first, last = {0};
+    uint64_t key, one = 1;
+    struct peers w;
+
+    peers_open(&w, 2, true);
+    fabemu_register(w.fab[1], memory, sizeof memory, FABEMU_REMOTE_ATOMIC | FABEMU_REMOTE_READ,
+                    &key);
+    list_add(&list, (struct fabemu_record){.bytes = 8, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64},
+             &one);
+    CU_ASSERT_EQUAL(list_run(&w, 0, key, &list), 0); /* now the two processes are connected */
+
+    const struct fabemu_iov iov = {list.bytes, list.used}, result = {&got, 8};
+
+    CU_ASSERT_EQUAL(fabemu_batchv(w.fab[0], 1, key, &iov, 1, &result, &first), -EINVAL);
+    CU_ASSERT_EQUAL(fabemu_batchv(w.fab[0], 1, key, &iov, 1, NULL, &first), 0);
+    CU_ASSERT_EQUAL(first.status, 0);
+    CU_ASSERT_EQUAL(fabemu_batchv(w.fab[0], 1, key + 1, &iov, 1, NULL, &refused), 0);
+    CU_ASSERT_EQUAL(fabemu_get(w.fab[0], 1, key, 0, &got, 8, &last), 0);
+    CU_ASSERT_TRUE_FATAL(fake_finish(w.fake, &last, 1));
+    CU_ASSERT_TRUE(got == 2 && refused.status == 0);
+    CU_ASSERT_TRUE(peers_clean(w.fab[0]) && peers_clean(w.fab[1]));
+    peers_close(&w);
+}
+
+/* --- threads ------------------------------------------------------------------------------ */
+
+#define THREADS 3u
+#define ROUNDS  100u
+#define SHARED  1000u /* words that all threads change */
+
+struct accumulator {
+    struct peers *w;
+    uint32_t node;
+    uint64_t key;
+};
+
+/* Accumulate on all shared words with a result of several segments, and use words of its own. */
+static void *run_accumulating(void *argument)
+{
+    const struct accumulator *a = argument;
+    struct fabemu *fab = a->w->fab[a->node];
+    uint64_t ones[SHARED], before[SHARED], own = 8 * (SHARED + a->node), value, got;
+    struct fabemu_atomic add = {.key = a->key,
+                                .op = FABEMU_ATOMIC_ADD,
+                                .type = FABEMU_U64,
+                                .operand = ones,
+                                .result = before};
+
+    for (unsigned i = 0; i < SHARED; i++)
+        ones[i] = 1;
+    for (uint64_t i = 0, least = 0; i < ROUNDS; i++) {
+        struct fabemu_req reqs[3] = {{0}};
+
+        value = i;
+        if (fabemu_atomic_array(fab, &add, SHARED, &reqs[0]) ||
+            fabemu_put(fab, 0, a->key, own, &value, 8, &reqs[1]) || fabemu_wait(fab, &reqs[1]) ||
+            fabemu_get(fab, 0, a->key, own, &got, 8, &reqs[2]) || fabemu_wait(fab, &reqs[2]) ||
+            fabemu_wait(fab, &reqs[0]) || got != i || before[SHARED - 1] < least)
+            abort();
+        least = before[SHARED - 1] + 1;
+    }
+    return NULL;
+}
+
+/* Three adapters change the same words in batches, while a thread steps the target. */
+static void batch__is_atomic_among_adapters(void)
+{
+    static uint64_t memory[SHARED + THREADS + 1];
+    struct accumulator accumulator[THREADS];
+    pthread_t thread[THREADS];
+    struct peers w;
+    uint64_t key;
+    bool good = true;
+
+    peers_open(&w, THREADS + 1, false);
+    memset(memory, 0, sizeof memory);
+    fabemu_register(w.fab[0], memory, sizeof memory, FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE,
+                    &key);
+    CU_ASSERT_EQUAL_FATAL(nic_thread_start(&w.fab[0]->thread, w.fab[0]), 0);
+    fake_start(w.fake);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        accumulator[i] = (struct accumulator){.w = &w, .node = 1 + i, .key = key};
+        pthread_create(&thread[i], NULL, run_accumulating, &accumulator[i]);
+    }
+    for (uint32_t i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    fake_stop(w.fake);
+    nic_thread_stop(w.fab[0]->thread);
+    for (unsigned i = 0; i < SHARED; i++)
+        good = good && memory[i] == THREADS * ROUNDS;
+    CU_ASSERT_TRUE(good);
+    peers_close(&w);
+}
+
 /* The records before a refused one are executed, and those after it are not. */
 static void batch__ends_at_the_first_refused_record(void)
 {
@@ -91,7 +307,7 @@ static void batch__ends_at_the_first_refused_record(void)
         {{.offset = 4, .bytes = 16, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64}, -EINVAL},
         {{.bytes = 12, .op = FABEMU_ATOMIC_ADD, .type = FABEMU_U64}, -EINVAL},
         {{.bytes = 0, .op = FABEMU_RECORD_PUT}, -EINVAL},
-        {{.bytes = 8, .op = FABEMU_RECORD_PUT, .spare = 1}, -EINVAL},
+        {{.bytes = 8, .op = FABEMU_RECORD_PUT, .strided = 2}, -EINVAL},
         {{.bytes = 8, .op = FABEMU_ATOMIC_CAS, .type = FABEMU_U64}, -EINVAL},
         {{.bytes = 8, .op = FABEMU_ATOMIC_FETCH, .type = FABEMU_U64}, -EINVAL},
         {{.bytes = 8, .op = FABEMU_ATOMIC_OPS, .type = FABEMU_U64}, -EINVAL},
@@ -213,6 +429,10 @@ int main(void)
 {
     static const struct test_case cases[] = {
         CASE(batch__executes_records_in_order),
+        CASE(batch__returns_a_result),
+        CASE(batch__refuses_a_wrong_result),
+        CASE(batch__needs_no_confirmation),
+        CASE(batch__is_atomic_among_adapters),
         CASE(batch__ends_at_the_first_refused_record),
         CASE(batch__needs_permission),
         CASE(receive__executes_no_invalid_batch),

@@ -754,6 +754,46 @@ static void unmapped_traps(const struct setting *set)
     free(m);
 }
 
+/* A region of parts also traps: pages 0 to 3 and 5 are parts, and page 2 is not mapped. */
+static void parts_trap(const struct setting *set)
+{
+    struct mapping *m = malloc(sizeof *m);
+    struct fabemu *fab;
+    uintptr_t at;
+
+    mapping_open(m, set);
+    fab = m->w.fab[1];
+    at = (uintptr_t)m->at;
+    CU_ASSERT_EQUAL_FATAL(fabemu_register(fab, NULL, 0,
+                                          FABEMU_REMOTE_READ | FABEMU_REMOTE_WRITE |
+                                              FABEMU_REMOTE_ATOMIC | FABEMU_TRAPS | FABEMU_BY_PARTS,
+                                          &m->key),
+                          0);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, m->key, m->at, 3 * PAGE), 0);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, m->key, m->at + 3 * PAGE, PAGE), 0);
+    CU_ASSERT_EQUAL(fabemu_region_add(fab, m->key, m->at + 5 * PAGE, PAGE), 0);
+    munmap(m->at + 2 * PAGE, PAGE);
+    for (int put = 0; put < 2; put++) {
+        CU_ASSERT_EQUAL(move(m, put, at, 2 * PAGE), 0);
+        CU_ASSERT_EQUAL(move(m, put, at + 2 * PAGE, 8), -EFAULT);
+        CU_ASSERT_EQUAL(move(m, put, at, 4 * PAGE), -EFAULT); /* two parts */
+        CU_ASSERT_EQUAL(move(m, put, at + 4 * PAGE, 8), -EACCES);
+        CU_ASSERT_EQUAL(move(m, put, at + 3 * PAGE, 2 * PAGE), -EACCES);
+        CU_ASSERT_EQUAL(add(m, at + 2 * PAGE, put ? FABEMU_ATOMIC_ADD : FABEMU_ATOMIC_FETCH),
+                        -EFAULT);
+    }
+    CU_ASSERT_TRUE(is_zero(m->at + 3 * PAGE, PAGE));
+    mapping_map(m, 2);
+    CU_ASSERT_EQUAL(move(m, true, at, 4 * PAGE), 0);
+    CU_ASSERT_EQUAL(add(m, at + 2 * PAGE, FABEMU_ATOMIC_ADD), 0);
+    CU_ASSERT_EQUAL(m->at[2 * PAGE], 0x5d);
+    CU_ASSERT_EQUAL(fabemu_region_remove(fab, m->key, m->at), 0);
+    CU_ASSERT_EQUAL(move(m, false, at, 8), -EACCES);
+    CU_ASSERT_EQUAL(move(m, false, at + 3 * PAGE, PAGE), 0);
+    mapping_close(m);
+    free(m);
+}
+
 /* In the middle of a transfer the second half of the memory is unmapped, or the region ends. */
 static void transfer_ends(const struct setting *set, bool put, bool unregister)
 {
@@ -841,6 +881,12 @@ static void traps__fail_at_the_origin(void)
         unmapped_traps(&settings[i]);
 }
 
+static void traps__of_parts_fail_at_the_origin(void)
+{
+    test_each_setting (i, SETTINGS)
+        parts_trap(&settings[i]);
+}
+
 static void traps__end_a_transfer(void)
 {
     test_each_setting (i, SETTINGS)
@@ -860,6 +906,7 @@ int main(int argc, char **argv)
         CASE(region__has_the_parts_that_were_added),
         CASE(register__accepts_chosen_keys),
         CASE(traps__fail_at_the_origin),
+        CASE(traps__of_parts_fail_at_the_origin),
         CASE(traps__end_a_transfer),
         {0},
     };

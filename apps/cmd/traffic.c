@@ -18,6 +18,7 @@
 #include "apps/base/output.h"
 #include "apps/cmd/commands.h"
 #include "apps/base/message.h"
+#include "apps/traffic/goal/goal.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
 #include "apps/cmd/traffic.h"
@@ -40,6 +41,7 @@ static const struct options_command traffic_command = {
              "hotspot:NODE:FRACTION; file:PATH (each line is a destination, or a source and a\n"
              "destination); multicast (to sets of nodes); md (multicast by 1 node in 16, to 16\n"
              "on average); reduce, barrier, allreduce (one operation after the other).\n\n"
+             "--goal plays a program of sends, receives and computation, as LogGOPSim does.\n\n"
              "Times are simulated, and have units: 500ns, 2us, 1ms.\n"
              "Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
              "--cluster on the first host of FILE starts the same command on the other hosts.\n"
@@ -166,7 +168,9 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
 {
     bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
     struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
-    struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
+    struct traffic_title title = {.pattern = own->goal ? "goal" : own->pattern,
+                                  .goal = own->goal,
+                                  .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
     struct traffic_result result;
     int status = EXIT_SUCCESS;
@@ -372,6 +376,10 @@ int traffic_main(int argc, char **argv)
         return options_usage_error("traffic", "traffic takes no operand '%.80s'",
                                    argv[options.operands]);
     const char *local = options.faults ? "faults" : own.telemetry ? "telemetry" : "web";
+    if (options.cluster && own.goal)
+        return options_usage_error("traffic",
+                                   "--goal and --cluster cannot be used together: a GOAL file "
+                                   "needs a network on one host");
     if (options.cluster && (options.faults || own.telemetry || options.web))
         return options_usage_error("traffic",
                                    "--%s and --cluster cannot be used together: --%s needs a "
@@ -394,6 +402,7 @@ int traffic_main(int argc, char **argv)
             status = run_config(&config, &own, &options, argv);
         status = snapshots_close(config.snapshots.out, &snapshots, status);
         traffic_pattern_release(&config.pattern);
+        goal_free((struct goal *)config.goal);
     }
     fault_schedule_release(&faults);
     topo_free(graph);

@@ -24,17 +24,29 @@ static bool matches(const struct goal_node *node, const struct goal_op *recv, ui
            (recv->tag == GOAL_ANY || recv->tag == send_of(node, message)->tag);
 }
 
-/* The receive @op has all of its message. */
-static void receive_end(struct goal_node *node, uint32_t message, uint32_t op, uint64_t now_ps)
+/* The message of item @ref is in memory. */
+static void measure(struct goal_node *node, uint32_t ref)
 {
-    uint64_t sent_ps = node->player->sent[message].at_ps;
+    traffic_stats_latency(&node->worker->latency,
+                          node->player->sent[goal_ref_message(node, ref)].at_ps,
+                          goal_node_item(node, ref)->at_ps);
+}
+
+/* The program has found that the receive of item @ref is complete. */
+static void receive_end(struct goal_node *node, uint32_t ref, uint64_t now_ps)
+{
+    uint32_t message = goal_ref_message(node, ref);
+    const struct goal_op *send = send_of(node, message);
 
     node->worker->messages++;
-    node->worker->bytes += send_of(node, message)->amount;
-    goal_ops_done(node, op, now_ps);
-    if (!is_own(node, message))
-        traffic_stats_latency(&node->worker->latency, sent_ps,
-                              goal_node_item(node, node->player->goal->messages + message)->at_ps);
+    node->worker->bytes += send->amount;
+    goal_ops_done(node, goal_node_item(node, ref)->recv, now_ps);
+    if (is_eager(send))
+        return;
+    if (is_own(node, message))
+        goal_ops_done(node, node->player->goal->message[message].op, now_ps);
+    else
+        goal_wire_put(node, ref, GOAL_FIN, now_ps);
 }
 
 /* The receive @op gets @message. */
@@ -46,13 +58,10 @@ static void match(struct goal_node *node, uint32_t message, uint32_t op, uint64_
     if (send->amount > goal_node_op(node, op)->amount)
         goal_ops_fail(node, op, GOAL_TRUNCATED);
     goal_node_item(node, ref)->recv = op;
-    if (is_eager(send) || is_own(node, message)) {
-        receive_end(node, message, op, now_ps);
-        if (!is_eager(send))
-            goal_ops_done(node, node->player->goal->message[message].op, now_ps);
-        return;
-    }
-    goal_wire_put(node, ref, GOAL_CTS, now_ps);
+    if (is_eager(send) || is_own(node, message))
+        goal_wire_wait(node, ref, now_ps + GOAL_POLL_PS);
+    else
+        goal_wire_put(node, ref, GOAL_CTS, now_ps);
 }
 
 /* Give a message, which is the next one of its pair, to the first receive that it matches. */
@@ -148,6 +157,9 @@ void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps)
 
     switch ((enum goal_packet)item->what) {
     case GOAL_EAGER:
+        measure(node, ref);
+        arrive(node, message, now_ps);
+        break;
     case GOAL_RTS:
         arrive(node, message, now_ps);
         break;
@@ -155,8 +167,11 @@ void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps)
         goal_wire_put(node, ref, GOAL_DATA, now_ps);
         break;
     case GOAL_DATA:
-        receive_end(node, message, item->recv, now_ps);
-        goal_wire_put(node, ref, GOAL_FIN, now_ps);
+        measure(node, ref);
+        goal_wire_wait(node, ref, now_ps + GOAL_POLL_PS);
+        break;
+    case GOAL_END:
+        receive_end(node, ref, now_ps);
         break;
     case GOAL_FIN:
         goal_ops_done(node, node->player->goal->message[message].op, now_ps);

@@ -16,13 +16,14 @@
 #define GOAL_CTS_BYTES   32u
 #define GOAL_FIN_BYTES   24u
 
-/* What a node sends for a message. Each message has one of each kind at most. */
+/* What a node sends for a message, once each at most, and the end of its receive. */
 enum goal_packet {
     GOAL_EAGER, /* the whole message, which does not wait for a receive */
     GOAL_RTS,   /* a long message waits at the sender */
     GOAL_DATA,  /* the whole long message, after CTS */
     GOAL_CTS,   /* to the sender: a receive waits for the message */
-    GOAL_FIN    /* to the sender: the message has arrived */
+    GOAL_FIN,   /* to the sender: the message has arrived */
+    GOAL_END    /* not sent: the receive is complete */
 };
 
 enum goal_fault { GOAL_RIGHT, GOAL_TRUNCATED, GOAL_TOO_LATE };
@@ -126,6 +127,9 @@ uint32_t goal_wire_segments(enum goal_packet what, uint64_t bytes);
 
 /** goal_wire_len - payload, with headers, of the segment after which @left - 1 remain. Pure. */
 uint8_t goal_wire_len(enum goal_packet what, uint64_t bytes, uint32_t left);
+
+/** goal_wire_wait - let item @ref arrive as GOAL_END at @at_ps. */
+void goal_wire_wait(struct goal_node *node, uint32_t ref, uint64_t at_ps);
 
 /** goal_list_push - append item @ref to a list. */
 void goal_list_push(const struct goal_node *node, struct goal_list *list, uint32_t ref);

@@ -13,7 +13,8 @@
  * CTS, and the send is complete when FIN arrives. Messages of a pair of ranks are matched in the
  * order of their sends. A receive takes the first message that has arrived and that it matches, and
  * a message takes the first receive that was posted and that it matches, as in MPI.
- * Deviations: a node sends its messages one after the other (the library: in bursts of 32
+ * A receive is complete GOAL_POLL_PS after its message is there, because MPI polls until it finds no
+ * further message. Deviations: a node sends its messages one after the other (the library: in bursts of 32
  * segments), the library's limits on unacknowledged requests do not exist, and a message of several
  * segments is matched when all of them have arrived.
  */
@@ -28,7 +29,8 @@
 #include "apps/traffic/goal/goal.h"
 #include "apps/traffic/workload/worker.h"
 
-#define GOAL_EAGER_BYTES 8192u /* the default of the adapter library, too */
+#define GOAL_EAGER_BYTES 8192u  /* as the default of the adapter library */
+#define GOAL_POLL_PS     50000u /* a poll that finds nothing (nic/host/progress/simtime.c) */
 
 struct goal_node;
 

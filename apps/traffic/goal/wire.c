@@ -78,6 +78,15 @@ static void insert_arrival(struct goal_node *node, uint32_t ref)
     list_insert(node, &node->arrived, before, ref);
 }
 
+void goal_wire_wait(struct goal_node *node, uint32_t ref, uint64_t at_ps)
+{
+    struct goal_item *item = goal_node_item(node, ref);
+
+    item->what = GOAL_END;
+    item->at_ps = at_ps;
+    insert_arrival(node, ref);
+}
+
 /* --- sending ------------------------------------------------------------------------ */
 
 static uint64_t bytes_of(const struct goal_node *node, uint32_t message)

@@ -12,9 +12,11 @@
  * GOAL_EAGER_BYTES at once, and the send is then complete. A longer message waits at the sender for
  * CTS, and the send is complete when FIN arrives. Messages of a pair of ranks are matched in the
  * order of their sends. A receive takes the first message that has arrived and that it matches, and
- * a message takes the first receive that was posted and that it matches, as in MPI.
- * A receive is complete GOAL_POLL_PS after its message is there, because MPI polls until it finds no
- * further message. Deviations: a node sends its messages one after the other (the library: in bursts of 32
+ * a message takes the first receive that was posted and that it matches, as in MPI. A receive is
+ * complete GOAL_POLL_PS after its message is there, because MPI polls until it finds no further
+ * message.
+ *
+ * Deviations: a node sends its messages one after the other (the library: in bursts of 32
  * segments), the library's limits on unacknowledged requests do not exist, and a message of several
  * segments is matched when all of them have arrived.
  */

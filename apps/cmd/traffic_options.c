@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,7 +310,7 @@ static int check_use(const struct traffic_options *options, const struct traffic
 /* Read the file of --goal. Prints errors. Returns 0 or an exit status. */
 static int goal_config(struct traffic_config *ret, const struct traffic_options *options)
 {
-    char error[512];
+    char error[PATH_MAX + 512];
     struct goal *goal;
     int status =
         given(options, "pattern")

@@ -7,8 +7,12 @@
 #include "apps/traffic/goal/player.h"
 #include "apps/traffic/internal.h"
 
-#define SLICE_PS   UINT64_C(1000000) /* least time between two reads of the counters: 1 us */
-#define TEXT_BYTES 480u              /* of the description of ranks that stand still */
+/* Time between two reads of the counters: a part of the time so far, within limits. */
+#define SLICE_PART     64u
+#define SLICE_LEAST_PS UINT64_C(1000000)  /* 1 us */
+#define SLICE_MOST_PS  UINT64_C(20000000) /* 20 us */
+
+#define TEXT_BYTES 480u /* of the description of ranks that stand still */
 
 static int stands_still(struct traffic_run *run, const struct goal_player *player)
 {
@@ -24,10 +28,13 @@ static int stands_still(struct traffic_run *run, const struct goal_player *playe
 /* Advance by a slice, or to the next event if that is later. */
 static int advance(struct traffic_run *run, const struct goal_player *player)
 {
-    uint64_t next_ps = fabric_next_ps(run->fabric), least_ps = run->now_ps + SLICE_PS;
+    uint64_t next_ps = fabric_next_ps(run->fabric), slice_ps = run->now_ps / SLICE_PART;
     int err;
 
-    run->now_ps = next_ps != EMU_NEVER && next_ps > least_ps ? next_ps : least_ps;
+    slice_ps = slice_ps > SLICE_LEAST_PS ? slice_ps : SLICE_LEAST_PS;
+    run->now_ps += slice_ps < SLICE_MOST_PS ? slice_ps : SLICE_MOST_PS;
+    if (next_ps != EMU_NEVER && next_ps > run->now_ps)
+        run->now_ps = next_ps;
     if (run->now_ps > EMU_LAST_PS)
         return traffic_run_wrong(run, -EINVAL,
                                  "the operations take more than 53 days, the limit of simulated "

@@ -19,6 +19,7 @@
 #include "apps/cmd/commands.h"
 #include "apps/base/amount.h"
 #include "apps/base/message.h"
+#include "apps/traffic/goal/goal.h"
 #include "apps/traffic/hosts.h"
 #include "apps/traffic/live.h"
 #include "apps/cmd/traffic.h"
@@ -45,6 +46,20 @@ static const struct options_command traffic_command = {
              "Loads are fractions of the link rate, headers included: 0.5, 50%.\n\n"
              "--cluster on the first host of FILE starts the same command on the other hosts.\n"
              "The results are the same as on one host (docs/hosts.md).",
+    .more = "A GOAL file, as of LogGOPSim and ATLAHS, is a program. Labels, tag (default 0),\n"
+            "cpu (default 0, at most 255) and nic (no effect) are optional:\n\n"
+            "  num_ranks 2\n"
+            "  rank 0 {\n"
+            "    a: calc 1500 cpu 1        // computes for 1500 ns\n"
+            "    b: send 4096b to 1 tag 7\n"
+            "    b requires a              // b starts when a is complete\n"
+            "    c: recv 0b from 1 nic 0\n"
+            "    c irequires b             // c starts when b has started\n"
+            "  }\n"
+            "  rank 1 {                    /* -1: any source, any tag */\n"
+            "    recv 4096b from -1 tag -1\n"
+            "    send 0b to 0\n"
+            "  }\n",
     .groups = OPTIONS_NETWORK | OPTIONS_FABRIC | OPTIONS_JSON | OPTIONS_VIRTUAL | OPTIONS_FAULTS |
               OPTIONS_CLUSTER | OPTIONS_LAUNCH | OPTIONS_CAPTURE | OPTIONS_WEB,
 };
@@ -168,7 +183,9 @@ static int run_all(struct traffic_config *config, const struct traffic_options *
 {
     bool prints = !config->hosts || !config->hosts->fabric.self; /* only the first host prints */
     struct progress progress = {.shown = prints && isatty(STDERR_FILENO), .runs = own->loads};
-    struct traffic_title title = {.pattern = own->pattern, .origin = origin_json(&config->fabric)};
+    struct traffic_title title = {.pattern = own->goal ? "goal" : own->pattern,
+                                  .goal = own->goal,
+                                  .origin = origin_json(&config->fabric)};
     struct json_object *list = json_object_new_array();
     struct traffic_result result;
     int status = EXIT_SUCCESS;
@@ -374,6 +391,10 @@ int traffic_main(int argc, char **argv)
         return options_usage_error("traffic", "traffic takes no operand '%.80s'",
                                    argv[options.operands]);
     const char *local = options.faults ? "faults" : own.telemetry ? "telemetry" : "web";
+    if (options.cluster && own.goal)
+        return options_usage_error("traffic",
+                                   "--goal and --cluster cannot be used together: a GOAL file "
+                                   "needs a network on one host");
     if (options.cluster && (options.faults || own.telemetry || options.web))
         return options_usage_error("traffic",
                                    "--%s and --cluster cannot be used together: --%s needs a "
@@ -396,6 +417,7 @@ int traffic_main(int argc, char **argv)
             status = run_config(&config, &own, &options, argv);
         status = snapshots_close(config.snapshots.out, &snapshots, status);
         traffic_pattern_release(&config.pattern);
+        goal_free((struct goal *)config.goal);
     }
     fault_schedule_release(&faults);
     topo_free(graph);

@@ -17,6 +17,7 @@
 
 struct traffic_options {
     const char *pattern;
+    const char *goal;             /* file; NULL: none */
     const char *telemetry;        /* file; NULL: none */
     bool page;                    /* snapshots also go to a web page; set by the caller */
     struct traffic_config config; /* the fields that do not depend on the network */
@@ -30,14 +31,16 @@ void traffic_options_init(struct traffic_options *ret, struct option_table *own)
 
 /**
  * traffic_options_config - make the configuration of runs on the network of @fabric. The caller
- * releases its pattern with traffic_pattern_release(). Prints errors. Returns 0 or an exit status.
+ * releases its pattern with traffic_pattern_release(), and its goal with goal_free(). Prints
+ * errors. Returns 0 or an exit status.
  */
 int traffic_options_config(struct traffic_config *ret, const struct traffic_options *options,
                            const struct fabric_config *fabric);
 
 /* Parts of a report that are not in the configuration of the run. */
 struct traffic_title {
-    const char *pattern;        /* text of --pattern */
+    const char *pattern;        /* text of --pattern; for a GOAL file "goal" */
+    const char *goal;           /* name of the GOAL file; NULL: none */
     struct json_object *origin; /* from origin_json() */
 };
 

@@ -3,6 +3,8 @@
 #include "apps/cmd/traffic.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include "apps/base/quantity.h"
 #include "apps/base/message.h"
 #include "emu/packet/packet.h"
+#include "apps/traffic/goal/goal.h"
 #include "apps/traffic/workload/relay.h"
 
 #define LOAD_MOST    (10 * (uint64_t)TRAFFIC_LOAD_UNIT)
@@ -189,6 +192,8 @@ static bool read_noise(void *into, const char *value, const char **right)
 static const struct option_row rows[] = {
     {"pattern", "P", "traffic pattern: see above (default uniform)", .at = AT(pattern),
      .group = USE_ALL},
+    {"goal", "FILE", "play the operations of a GOAL file instead of a pattern; rank r is node r",
+     .at = AT(goal), .right = "the name of a file", .group = USE_ALL},
     {"load", "F[,F...]|A:B:STEP", "load of each source, as a fraction of link rate (default 0.5)",
      .read = read_load, .group = USE_OPEN},
     {"arrivals", "poisson|fixed", "time between messages: random (default), or always the same",
@@ -278,8 +283,11 @@ void traffic_options_init(struct traffic_options *ret, struct option_table *own)
     *own = (struct option_table){rows, ROWS, ret, &ret->given};
 }
 
+/* @pattern: NULL if a GOAL file is played. */
 static bool has_use(const struct traffic_pattern *pattern, enum use use)
 {
+    if (!pattern)
+        return use == USE_ALL;
     bool collective = pattern->kind == TRAFFIC_COLLECTIVE;
 
     return use == USE_ALL || (use == USE_OPEN && !collective) ||
@@ -292,8 +300,32 @@ static int check_use(const struct traffic_options *options, const struct traffic
 {
     for (size_t row = 0; row < ROWS; row++)
         if (options->given >> row & 1 && !has_use(pattern, (enum use)rows[row].group))
-            return options_usage_error("traffic", "--%s cannot be used with --pattern %.80s",
-                                       rows[row].name, options->pattern);
+            return options_usage_error("traffic", "--%s cannot be used with --%s %.80s",
+                                       rows[row].name, options->goal ? "goal" : "pattern",
+                                       options->goal ? options->goal : options->pattern);
+    if (given(options, "every") && !options->telemetry && !options->page)
+        return options_usage_error("traffic", "--every needs --telemetry or --web");
+    return 0;
+}
+
+/* Read the file of --goal. Prints errors. Returns 0 or an exit status. */
+static int goal_config(struct traffic_config *ret, const struct traffic_options *options)
+{
+    char error[PATH_MAX + 512];
+    struct goal *goal;
+    int status =
+        given(options, "pattern")
+            ? options_usage_error("traffic", "--goal and --pattern cannot be used together")
+            : check_use(options, NULL);
+
+    if (status)
+        return status;
+    int err = goal_read(&goal, options->goal, error, sizeof error);
+    if (err) {
+        print_message("--goal: %s", error);
+        return err == -EINVAL ? EXIT_USAGE : EXIT_FAILURE;
+    }
+    ret->goal = goal;
     return 0;
 }
 
@@ -304,6 +336,8 @@ int traffic_options_config(struct traffic_config *ret, const struct traffic_opti
 
     *ret = options->config;
     ret->fabric = *fabric;
+    if (options->goal)
+        return goal_config(ret, options);
     int err =
         traffic_pattern_parse(&ret->pattern, options->pattern, fabric->graph, error, sizeof error);
     if (err) {
@@ -316,8 +350,6 @@ int traffic_options_config(struct traffic_config *ret, const struct traffic_opti
     if (!status && ret->pattern.kind == TRAFFIC_COLLECTIVE &&
         ret->pattern.collective != TRAFFIC_BARRIER && ret->bytes == 0)
         status = options_usage_error("traffic", "--bytes 0: a reduction has 1 byte or more");
-    if (!status && given(options, "every") && !options->telemetry && !options->page)
-        status = options_usage_error("traffic", "--every needs --telemetry or --web");
     if (status)
         traffic_pattern_release(&ret->pattern);
     return status;

@@ -179,6 +179,14 @@ static double storage_bytes_per_s(const struct traffic_result *result)
     return per((double)result->storage_bytes, (double)result->virtual_ps / 1e12);
 }
 
+/* The fields of runs without a load. */
+static void no_load_json(struct json_object *all)
+{
+    json_object_object_add(all, "offered", NULL);
+    json_object_object_add(all, "accepted", NULL);
+    json_object_object_add(all, "saturated", json_object_new_boolean(false));
+}
+
 static void collective_json(struct json_object *all, const struct traffic_result *result,
                             const struct traffic_config *config)
 {
@@ -195,10 +203,36 @@ static void collective_json(struct json_object *all, const struct traffic_result
     add_ns(one, "noise_length_ns", config->noise.length_ps);
     if (result->servers)
         add(one, "storage_bytes_per_s", storage_bytes_per_s(result));
-    json_object_object_add(all, "offered", NULL);
-    json_object_object_add(all, "accepted", NULL);
-    json_object_object_add(all, "saturated", json_object_new_boolean(false));
+    no_load_json(all);
     json_object_object_add(all, "collectives", one);
+}
+
+static struct json_object *range_json(const struct traffic_range *range)
+{
+    struct json_object *object = json_object_new_object();
+
+    add_ns(object, "min", range->least_ps);
+    add_ns(object, "median", range->median_ps);
+    add_ns(object, "max", range->most_ps);
+    return object;
+}
+
+static void goal_json(struct json_object *all, const struct traffic_result *result,
+                      const struct traffic_title *title)
+{
+    const struct traffic_goal *goal = &result->goal;
+    struct json_object *one = json_object_new_object();
+
+    json_add_text(one, "file", title->goal);
+    json_add_number(one, "ranks", goal->ranks);
+    json_add_number(one, "operations", goal->operations);
+    json_add_number(one, "messages", goal->messages);
+    json_add_number(one, "bytes", goal->bytes);
+    add_ns(one, "completion_ns", goal->finish_ps.most_ps);
+    json_object_object_add(one, "finish_ns", range_json(&goal->finish_ps));
+    json_object_object_add(one, "blocked_ns", range_json(&goal->blocked_ps));
+    no_load_json(all);
+    json_object_object_add(all, "goal", one);
 }
 
 static struct json_object *changes_json(const struct traffic_faults_seen *seen)
@@ -250,7 +284,9 @@ struct json_object *traffic_report_json(const struct traffic_result *result,
     json_add_number(all, "hosts", result->hosts);
     json_add_number(all, "windows", result->windows);
     json_add_number(all, "bytes", result->bytes);
-    if (result->collective)
+    if (config->goal)
+        goal_json(all, result, title);
+    else if (result->collective)
         collective_json(all, result, config);
     else
         open_json(all, result, config);
@@ -360,13 +396,36 @@ static void parameters_text(FILE *out, const char *before, const struct traffic_
         fprintf(out, "%spermutation  number %u\n", before, pattern->number);
 }
 
+static void range_text(FILE *out, const char *what, const struct traffic_range *range)
+{
+    fprintf(out, "  %-12s %.1f ns least, %.1f median, %.1f most\n", what, ns(range->least_ps),
+            ns(range->median_ps), ns(range->most_ps));
+}
+
+static void goal_text(FILE *out, const struct traffic_result *result,
+                      const struct traffic_title *title)
+{
+    const struct traffic_goal *goal = &result->goal;
+
+    fprintf(out, "  file         %s: %u rank%s, %llu operation%s\n", title->goal, goal->ranks,
+            s(goal->ranks), (unsigned long long)goal->operations, s(goal->operations));
+    fprintf(out, "  messages     %llu, %llu bytes\n", (unsigned long long)goal->messages,
+            (unsigned long long)goal->bytes);
+    fprintf(out, "  completion   %.1f ns\n", ns(goal->finish_ps.most_ps));
+    range_text(out, "ranks end", &goal->finish_ps);
+    range_text(out, "blocked", &goal->blocked_ps);
+    latency_text(out, "latency", &result->latency);
+}
+
 void traffic_report_text(FILE *out, const struct traffic_result *result,
                          const struct traffic_config *config, const struct traffic_title *title)
 {
     title_text(out, config, title->pattern);
     origin_print(out, title->origin, "  origin       ", "               ");
     parameters_text(out, "  ", &config->pattern);
-    if (!result->collective) {
+    if (config->goal) {
+        goal_text(out, result, title);
+    } else if (!result->collective) {
         open_text(out, result, config);
     } else {
         fprintf(out,

@@ -34,6 +34,9 @@ int traffic_run_open(struct traffic_run *run);
 /** traffic_run_closed - run a closed loop (closed.c): reductions and barriers. */
 int traffic_run_closed(struct traffic_run *run);
 
+/** traffic_run_goal - run the operations of a GOAL file (play.c). */
+int traffic_run_goal(struct traffic_run *run);
+
 /* --- run.c -------------------------------------------------------------------------- */
 
 /**

@@ -192,7 +192,9 @@ int traffic_run(struct traffic_result *ret, const struct traffic_config *config,
 
     *ret = (struct traffic_result){.bytes = config->bytes};
     int err = traffic_hosts_begin(&run);
-    if (!err && config->pattern.kind == TRAFFIC_COLLECTIVE)
+    if (!err && config->goal)
+        err = traffic_run_goal(&run);
+    else if (!err && config->pattern.kind == TRAFFIC_COLLECTIVE)
         err = traffic_run_closed(&run);
     else if (!err)
         err = traffic_run_open(&run);

@@ -17,6 +17,7 @@
 #include "apps/traffic/workload/stats.h"
 
 struct fault_schedule;
+struct goal;
 struct telemetry;
 struct traffic_hosts;
 
@@ -56,6 +57,8 @@ struct traffic_config {
     uint32_t sets;    /* multicast: sets of each source; 0: 1024, or as many as possible */
     bool by_messages; /* multicast by unicast messages in a tree, not by the switches */
     uint32_t arity;   /* arity of that tree, see traffic/workload/relay.h */
+
+    const struct goal *goal; /* GOAL file to play, instead of a pattern; NULL: none */
 
     /* Collectives. */
     uint32_t groups;
@@ -124,6 +127,23 @@ struct traffic_faults_seen {
     uint32_t changes;
 };
 
+/* Least, median and greatest time of all ranks with operations. */
+struct traffic_range {
+    uint64_t least_ps;
+    uint64_t median_ps;
+    uint64_t most_ps;
+};
+
+/* The run of a GOAL file: apps/traffic/goal/player.h. */
+struct traffic_goal {
+    uint32_t ranks; /* 0: another kind of run */
+    uint64_t operations;
+    uint64_t messages;
+    uint64_t bytes; /* payload of all messages */
+    struct traffic_range finish_ps;
+    struct traffic_range blocked_ps;
+};
+
 struct traffic_result {
     /* Open loop: fractions of the rate of the sources' links. */
     double offered;
@@ -150,8 +170,10 @@ struct traffic_result {
     uint32_t servers;       /* 0: no traffic of a file system */
     uint64_t storage_bytes; /* payload that servers have received */
 
-    /* Open loop and collectives. */
-    uint64_t bytes; /* traffic_config.bytes; of a collective, rounded up to a multiple of 8 */
+    struct traffic_goal goal;
+
+    /* All runs. */
+    uint64_t bytes; /* traffic_config.bytes; of a collective, a multiple of 8; of a GOAL file 0 */
     struct traffic_latency latency;
     uint64_t virtual_ps;
     uint64_t segments; /* number of segments that nodes have sent */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build.h - a struct goal while its file is being read. For parse.c and build.c. */
+#ifndef APPS_TRAFFIC_GOAL_BUILD_H
+#define APPS_TRAFFIC_GOAL_BUILD_H
+
+#include <stdbool.h>
+
+#include "apps/traffic/goal/goal.h"
+#include "apps/traffic/goal/labels.h"
+
+/* A dependency of the present rank. Operations are indexes of the rank. */
+struct goal_need {
+    uint32_t op; /* the operation that waits */
+    uint32_t on; /* times 2, plus GOAL_EDGE_START: the operation for which it waits */
+};
+
+/* A dependency on a label that did not exist yet when the parser read the line. */
+struct goal_later {
+    struct goal_word op, on;
+    uint32_t line;
+    uint32_t start; /* GOAL_EDGE_START or 0 */
+};
+
+/* An array that grows. */
+struct goal_array {
+    void *at;
+    size_t room; /* elements that fit */
+};
+
+struct goal_build {
+    struct goal *goal;
+    struct goal_array op, waits, edge_first, edge;
+    struct goal_rank *rank; /* the present rank */
+
+    /* Of the present rank. */
+    struct goal_labels labels;
+    struct goal_array need, later;
+    uint32_t needs, laters;
+
+    const char *path;
+    char *error;
+    size_t error_bytes;
+};
+
+/** goal_wrong - set the error's text: the file, the line and what is wrong. Returns -EINVAL. */
+int goal_wrong(const struct goal_build *build, uint32_t line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** goal_no_memory - set the error's text. Returns -ENOMEM. */
+int goal_no_memory(const struct goal_build *build);
+
+/** goal_build_begin - begin the block of a rank. */
+void goal_build_begin(struct goal_build *build, uint32_t rank, uint32_t line);
+
+/** goal_build_op - add an operation. @label: label.bytes is 0 if it has none. */
+int goal_build_op(struct goal_build *build, const struct goal_op *op, struct goal_word label);
+
+/** goal_build_need - let operation @op wait for @on. @start: GOAL_EDGE_START, or 0. */
+int goal_build_need(struct goal_build *build, const struct goal_later *need);
+
+/** goal_build_end - end the block of a rank: resolve its labels, and check its dependencies. */
+int goal_build_end(struct goal_build *build);
+
+/** goal_build_done - all ranks were read: number the messages. */
+int goal_build_done(struct goal_build *build);
+
+/** goal_build_release - free all memory except the goal, which goal_free() frees. */
+void goal_build_release(struct goal_build *build);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * goal.h - the operations of a parallel program, read from a file in the format GOAL.
+ *
+ * The file has a block for each rank. An operation of a rank sends a message, receives one, or
+ * computes. A dependency lets an operation start only when another operation of the same rank is
+ * complete (`requires`) or has started (`irequires`). docs/traffic.md has the grammar.
+ * Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language - a flexible way to
+ * express collective communication", ICPP 2009; the text form is that of LogGOPSim and ATLAHS.
+ */
+#ifndef APPS_TRAFFIC_GOAL_GOAL_H
+#define APPS_TRAFFIC_GOAL_GOAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GOAL_NONE UINT32_MAX /* no operation, message or list item */
+#define GOAL_ANY  UINT32_MAX /* of a receive: any source, or any tag */
+
+/* Limits of a file. */
+#define GOAL_RANKS_MOST 65536u
+#define GOAL_CPUS_MOST  256u
+#define GOAL_OPS_MOST   (UINT32_C(1) << 30)
+#define GOAL_BYTES_MOST (UINT64_C(1) << 39) /* of a message; libfabric programs have this limit */
+#define GOAL_NS_MOST    (((uint64_t)1 << 62) / 1000)
+
+enum goal_kind { GOAL_CALC, GOAL_SEND, GOAL_RECV };
+
+struct goal_op {
+    uint64_t amount;  /* GOAL_CALC: ns; otherwise bytes */
+    uint32_t peer;    /* the other rank; GOAL_ANY */
+    uint32_t tag;     /* GOAL_ANY */
+    uint32_t message; /* GOAL_SEND: index of its message */
+    uint32_t line;    /* line in the file */
+    uint8_t kind;     /* enum goal_kind */
+    uint8_t cpu;
+};
+
+/*
+ * An operation that waits for another one: its index, times 2, plus 1 if it waits only for the
+ * start.
+ */
+#define GOAL_EDGE_START 1u
+
+struct goal_rank {
+    uint32_t first; /* its first operation; the operations of a rank are consecutive */
+    uint32_t ops;
+    uint32_t cpus; /* 1 + the highest number of a cpu */
+    uint32_t line; /* line of its block; 0: it has none */
+};
+
+struct goal_message {
+    uint32_t op;   /* the send */
+    uint32_t from; /* rank of the send */
+    uint32_t pair; /* index of the pair of sender and receiver */
+};
+
+/* Immutable after goal_read(). */
+struct goal {
+    uint32_t ranks, ops, messages, pairs;
+    struct goal_rank *rank;
+    struct goal_op *op;
+    uint32_t *waits; /* by operation: number of its dependencies */
+    /* by operation: its first edge in edge[]; the edges of an operation are consecutive */
+    uint32_t *edge_first;
+    uint32_t *edge; /* the operations that wait for it */
+    uint32_t edges;
+    struct goal_message *message;
+};
+
+/**
+ * goal_read - read a file. The caller frees the result with goal_free().
+ * Errors, with one line in @error: -EINVAL, the file is wrong; -ENOMEM; errors of reading the file.
+ */
+int goal_read(struct goal **ret, const char *path, char *error, size_t error_bytes);
+
+/** goal_parse - goal_read() of @bytes at @text. @path: the name of the file, for errors. */
+int goal_parse(struct goal **ret, const char *path, const char *text, size_t bytes, char *error,
+               size_t error_bytes);
+
+void goal_free(struct goal *goal);
+
+#endif

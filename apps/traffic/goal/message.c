@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* message.c - messages from send to receive: the protocol of the adapter library, and matching. */
+#include "apps/traffic/goal/node.h"
+
+static const struct goal_op *send_of(const struct goal_node *node, uint32_t message)
+{
+    return goal_node_op(node, node->player->goal->message[message].op);
+}
+
+static bool is_eager(const struct goal_op *send)
+{
+    return send->amount <= GOAL_EAGER_BYTES;
+}
+
+/* Messages of a rank to itself do not use the network. */
+static bool is_own(const struct goal_node *node, uint32_t message)
+{
+    return send_of(node, message)->peer == node->player->goal->message[message].from;
+}
+
+static bool matches(const struct goal_node *node, const struct goal_op *recv, uint32_t message)
+{
+    return (recv->peer == GOAL_ANY || recv->peer == node->player->goal->message[message].from) &&
+           (recv->tag == GOAL_ANY || recv->tag == send_of(node, message)->tag);
+}
+
+/* The message of item @ref is in memory. */
+static void measure(struct goal_node *node, uint32_t ref)
+{
+    traffic_stats_latency(&node->worker->latency,
+                          node->player->sent[goal_ref_message(node, ref)].at_ps,
+                          goal_node_item(node, ref)->at_ps);
+}
+
+/* The program has found that the receive of item @ref is complete. */
+static void receive_end(struct goal_node *node, uint32_t ref, uint64_t now_ps)
+{
+    uint32_t message = goal_ref_message(node, ref);
+    const struct goal_op *send = send_of(node, message);
+
+    node->worker->messages++;
+    node->worker->bytes += send->amount;
+    goal_ops_done(node, goal_node_item(node, ref)->recv, now_ps);
+    if (is_eager(send))
+        return;
+    if (is_own(node, message))
+        goal_ops_done(node, node->player->goal->message[message].op, now_ps);
+    else
+        goal_wire_put(node, ref, GOAL_FIN, now_ps);
+}
+
+/* The receive @op gets @message. */
+static void match(struct goal_node *node, uint32_t message, uint32_t op, uint64_t now_ps)
+{
+    const struct goal_op *send = send_of(node, message);
+    uint32_t ref = node->player->goal->messages + message;
+
+    if (send->amount > goal_node_op(node, op)->amount)
+        goal_ops_fail(node, op, GOAL_TRUNCATED);
+    goal_node_item(node, ref)->recv = op;
+    if (is_eager(send) || is_own(node, message))
+        goal_wire_wait(node, ref, now_ps + GOAL_POLL_PS);
+    else
+        goal_wire_put(node, ref, GOAL_CTS, now_ps);
+}
+
+/* Give a message, which is the next one of its pair, to the first receive that it matches. */
+static void dispatch(struct goal_node *node, uint32_t message, uint64_t now_ps)
+{
+    struct goal_state *state = node->player->state;
+    uint32_t before = GOAL_NONE, op = node->posted.head;
+
+    while (op != GOAL_NONE && !matches(node, goal_node_op(node, op), message)) {
+        before = op;
+        op = state[op].next;
+    }
+    if (op == GOAL_NONE) {
+        goal_list_push(node, &node->unmatched, node->player->goal->messages + message);
+        return;
+    }
+    *(before == GOAL_NONE ? &node->posted.head : &state[before].next) = state[op].next;
+    if (node->posted.tail == op)
+        node->posted.tail = before;
+    match(node, message, op, now_ps);
+}
+
+/* A message that does not wait for CTS, or an RTS, has arrived. Dispatch its pair in order. */
+static void arrive(struct goal_node *node, uint32_t message, uint64_t now_ps)
+{
+    const struct goal_player *player = node->player;
+    uint32_t first = player->goal->messages;
+    struct goal_pair *pair = &player->pair[player->goal->message[message].pair];
+    uint32_t *at = &pair->early;
+
+    if (player->sent[message].number != pair->expected) {
+        while (*at != GOAL_NONE && player->sent[*at].number < player->sent[message].number)
+            at = &player->item[first + *at].next;
+        player->item[first + message].next = *at;
+        *at = message;
+        return;
+    }
+    for (;;) {
+        pair->expected++;
+        dispatch(node, message, now_ps);
+        message = pair->early;
+        if (message == GOAL_NONE || player->sent[message].number != pair->expected)
+            return;
+        pair->early = player->item[first + message].next;
+    }
+}
+
+void goal_message_send(struct goal_node *node, uint32_t op, uint64_t now_ps)
+{
+    const struct goal_op *send = goal_node_op(node, op);
+    uint32_t message = send->message;
+    struct goal_pair *pair = &node->player->pair[node->player->goal->message[message].pair];
+
+    node->player->sent[message] = (struct goal_sent){now_ps, pair->sent++};
+    if (is_own(node, message))
+        arrive(node, message, now_ps);
+    else
+        goal_wire_put(node, message, is_eager(send) ? GOAL_EAGER : GOAL_RTS, now_ps);
+    if (is_eager(send))
+        goal_ops_done(node, op, now_ps);
+}
+
+void goal_message_recv(struct goal_node *node, uint32_t op, uint64_t now_ps)
+{
+    struct goal_state *state = node->player->state;
+    uint32_t first = node->player->goal->messages;
+    uint32_t before = GOAL_NONE, ref = node->unmatched.head;
+
+    while (ref != GOAL_NONE && !matches(node, goal_node_op(node, op), ref - first)) {
+        before = ref;
+        ref = goal_node_item(node, ref)->next;
+    }
+    if (ref != GOAL_NONE) {
+        *(before == GOAL_NONE ? &node->unmatched.head : &goal_node_item(node, before)->next) =
+            goal_node_item(node, ref)->next;
+        if (node->unmatched.tail == ref)
+            node->unmatched.tail = before;
+        match(node, ref - first, op, now_ps);
+        return;
+    }
+    state[op].next = GOAL_NONE;
+    if (node->posted.head == GOAL_NONE)
+        node->posted.head = op;
+    else
+        state[node->posted.tail].next = op;
+    node->posted.tail = op;
+}
+
+void goal_message_arrived(struct goal_node *node, uint32_t ref, uint64_t now_ps)
+{
+    struct goal_item *item = goal_node_item(node, ref);
+    uint32_t message = goal_ref_message(node, ref);
+
+    switch ((enum goal_packet)item->what) {
+    case GOAL_EAGER:
+        measure(node, ref);
+        arrive(node, message, now_ps);
+        break;
+    case GOAL_RTS:
+        arrive(node, message, now_ps);
+        break;
+    case GOAL_CTS:
+        goal_wire_put(node, ref, GOAL_DATA, now_ps);
+        break;
+    case GOAL_DATA:
+        measure(node, ref);
+        goal_wire_wait(node, ref, now_ps + GOAL_POLL_PS);
+        break;
+    case GOAL_END:
+        receive_end(node, ref, now_ps);
+        break;
+    case GOAL_FIN:
+        goal_ops_done(node, node->player->goal->message[message].op, now_ps);
+        break;
+    }
+}

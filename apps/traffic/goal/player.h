@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * player.h - plays the operations of a GOAL file in simulated time (clock virtual). Rank r is node
+ * r of the network.
+ *
+ * An operation is *ready* when its dependencies are satisfied. Each cpu of a rank starts its ready
+ * operations one after the other, in the order in which they became ready; at the start that is the
+ * order of the file. A calc occupies its cpu. A send or receive takes no time of its cpu, as with a
+ * program in simulated time; the adapter has the profile's latencies.
+ *
+ * A message is sent as the adapter library sends it (nic/host/tx/request.c): up to
+ * GOAL_EAGER_BYTES at once, and the send is then complete. A longer message waits at the sender for
+ * CTS, and the send is complete when FIN arrives. Messages of a pair of ranks are matched in the
+ * order of their sends. A receive takes the first message that has arrived and that it matches, and
+ * a message takes the first receive that was posted and that it matches, as in MPI. A receive is
+ * complete GOAL_POLL_PS after its message is there, because MPI polls until it finds no further
+ * message.
+ *
+ * Deviations: a node sends its messages one after the other (the library: in bursts of 32
+ * segments), the library's limits on unacknowledged requests do not exist, and a message of several
+ * segments is matched when all of them have arrived.
+ */
+#ifndef APPS_TRAFFIC_GOAL_PLAYER_H
+#define APPS_TRAFFIC_GOAL_PLAYER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "apps/fabric/fabric.h"
+#include "apps/traffic/goal/goal.h"
+#include "apps/traffic/workload/worker.h"
+
+#define GOAL_EAGER_BYTES 8192u  /* as the default of the adapter library */
+#define GOAL_POLL_PS     50000u /* a poll that finds nothing (nic/host/progress/simtime.c) */
+
+struct goal_node;
+
+/* The state of an operation. Owned by the worker of its rank. */
+struct goal_state {
+    uint32_t waits; /* dependencies that are not satisfied; or GOAL_STARTED, GOAL_DONE */
+    uint32_t next;  /* next operation of a list */
+};
+#define GOAL_STARTED (UINT32_MAX - 1)
+#define GOAL_DONE    UINT32_MAX
+
+/*
+ * A message at one of its two ranks. Owned by the worker of that rank. It is in at most one list:
+ * segments to send, arrivals, messages that no receive has matched, or messages that wait for an
+ * earlier one.
+ */
+struct goal_item {
+    /* in a list: since when it can be sent, or when it is in memory; otherwise the latest time at
+       which a segment was in memory */
+    uint64_t at_ps;
+    uint32_t next, prev;
+    uint32_t left; /* segments that were not sent, or have not arrived */
+    uint32_t recv; /* at the receiver: the receive, if it has one */
+    uint8_t what;  /* enum goal_packet: what is sent, or arrives */
+};
+
+/* What the sender's worker writes before the first segment, and the receiver's worker reads. */
+struct goal_sent {
+    uint64_t at_ps;  /* when the send started */
+    uint32_t number; /* number of the message in its pair */
+};
+
+/* A pair of ranks. `sent` is owned by the sender's worker, the rest by the receiver's. */
+struct goal_pair {
+    uint32_t sent;     /* number of messages that were sent */
+    uint32_t expected; /* number of the message that is matched next */
+    uint32_t early;    /* list of later messages, by number; GOAL_NONE: empty */
+};
+
+/* Sums over the nodes of a worker. Only that worker writes them. */
+struct goal_worker {
+    struct traffic_stats latency; /* from the start of a send until its message is in memory */
+    uint64_t done;                /* complete operations */
+    uint64_t messages, bytes;     /* received by operations */
+    bool fault;                   /* a node has a fault, see goal_player_check() */
+};
+
+struct goal_player {
+    struct fabric_node_ops ops; /* for fabric_config.local_nodes */
+    const struct goal *goal;
+    const struct emu_profile *profile;
+    struct traffic_times times;
+    uint32_t nodes; /* of the network; at least goal->ranks */
+    struct goal_node **node;
+    struct goal_worker **worker; /* by index; NULL: it has no nodes */
+    uint32_t workers;
+    struct goal_state *state; /* by operation */
+    struct goal_item *item;   /* by message: at the sender; then by message: at the receiver */
+    struct goal_sent *sent;   /* by message */
+    struct goal_pair *pair;
+};
+
+/**
+ * goal_player_init - call before fabric_start(). @goal, @profile: borrowed.
+ * Errors: -ENOMEM; goal_player_free() must be called even then.
+ */
+int goal_player_init(struct goal_player *player, const struct goal *goal, uint32_t nodes,
+                     const struct emu_profile *profile);
+
+/** goal_player_free - call after fabric_stop(). */
+void goal_player_free(struct goal_player *player);
+
+/** goal_player_bytes - estimate the memory of the player and its nodes. Pure. */
+uint64_t goal_player_bytes(const struct goal_player *player);
+
+/* --- for the driver, while the workers are stopped ---------------------------------- */
+
+/** goal_player_begin - start the operations without dependencies, at time 0. */
+void goal_player_begin(struct goal_player *player);
+
+/** goal_player_done - return the number of complete operations. */
+uint64_t goal_player_done(const struct goal_player *player);
+
+/** goal_player_check - check for errors of operations. Errors: -EINVAL, with a line in @error. */
+int goal_player_check(const struct goal_player *player, char *error, size_t error_bytes);
+
+/**
+ * goal_player_stuck - describe ranks with operations that are not complete, or, if all are, ranks
+ * with messages that no receive has matched. Returns the number of such ranks; 0: there is none.
+ */
+uint32_t goal_player_stuck(const struct goal_player *player, char *text, size_t bytes);
+
+/* What a rank has done. */
+struct goal_times {
+    uint64_t finish_ps;  /* when its last operation was complete */
+    uint64_t blocked_ps; /* time until then in which none of its cpus computed */
+};
+struct goal_times goal_player_times(const struct goal_player *player, uint32_t rank);
+
+/** goal_player_totals - set @digest to the digests of all nodes, and count their segments. */
+void goal_player_totals(const struct goal_player *player, uint64_t *digest, uint64_t *sent,
+                        uint64_t *received);
+
+#endif

@@ -196,13 +196,13 @@ static const struct emu_profile built_in[] = {
         ACKNOWLEDGMENTS,
     },
     {
-        .name = "qsnet",            /* Elan3 and Elite3 */
-        .link_ps_per_byte = 2500,   /* 400 MB/s: Petrini et al., IEEE Micro 22(1), 2002 */
-        .channel_ps = 20000,        /* our choice, as in oq2004 */
-        .switch_ps = 35000,         /* the same article */
-        .nic_send_ps = 922000,      /* calibrated: with nic_recv_ps, user-level latency of 2 us */
-        .nic_recv_ps = 922000,      /* (Petrini et al., Hot Interconnects 9, 2001, abstract) */
-        .bus_ps_per_byte = 3333,    /* calibrated: 300 MB/s (the same abstract) */
+        .name = "qsnet",          /* Elan3 and Elite3 */
+        .link_ps_per_byte = 2500, /* 400 MB/s: Petrini et al., IEEE Micro 22(1), 2002 */
+        .channel_ps = 20000,      /* our choice, as in oq2004 */
+        .switch_ps = 35000,       /* the same article */
+        .nic_send_ps = 922000,   /* calibrated: with nic_recv_ps, user-level latency "under 2 us" */
+        .nic_recv_ps = 922000,   /* (Petrini et al., Hot Interconnects 9, 2001, abstract) */
+        .bus_ps_per_byte = 3333, /* calibrated: "over 300 MB/s" (the same abstract) */
         .barrier_root_ps = 1844000, /* nic_recv_ps + nic_send_ps: the root's program tests and
                                        broadcasts (QsNet III, section IV-A) */
         .credit_ps = 60000,         /* our choice, as in qsnet3 */
@@ -222,10 +222,10 @@ static const struct emu_profile built_in[] = {
         .channel_ps = 20000,     /* our choice, as in oq2004 */
         .switch_ps = 20000,      /* Beecroft et al., IEEE Micro 25(4), 2005 */
         .nic_send_ps = 567000,   /* calibrated: with nic_recv_ps, MPI latency of 1.22 us */
-        .nic_recv_ps = 567000,   /* (Quadrics) */
+        .nic_recv_ps = 567000,   /* (Quadrics, cited by Wikipedia, QsNet) */
         .share_ps = 300000,      /* our choice: a flag and a value from another processor */
         .credit_ps = 40000,      /* our choice: a round trip of 80 ns */
-        .bus_ps_per_byte = 1096, /* calibrated: PCI-X lets MPI reach 912 MB/s (Quadrics) */
+        .bus_ps_per_byte = 1096, /* calibrated: PCI-X lets MPI reach 912 MB/s (the same) */
         .xpoint_slots = 16,      /* unused, as in qsnet3 */
         .light_slots = 2,
         ROUTER,

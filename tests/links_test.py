@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""links_test - the relative links in README.md and docs/*.md lead to existing files and headings.
+"""links_test - the relative links of README.md and docs lead to existing files and headings.
 Anchors are the ones that GitHub generates for headings."""
 import itertools
 import pathlib
@@ -42,7 +42,7 @@ def wrong_links(page, text):
 
 
 def main():
-    pages = [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]
+    pages = [TOP / "README.md", *sorted((TOP / "docs").glob("**/*.md"))]
     texts = {page: page.read_text(encoding="utf-8") for page in pages}
     links = sum(len(LINK.findall(CODE.sub("", text))) for text in texts.values())
     wrong = [f"{page.relative_to(TOP)}: {why}" for page, text in texts.items()

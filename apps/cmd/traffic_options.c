@@ -130,6 +130,31 @@ static bool read_placement(void *into, const char *value, const char **right)
     return o->config.at_random || strcmp(value, "block") == 0;
 }
 
+static bool read_collective(void *into, const char *value, const char **right)
+{
+    static const struct {
+        const char *name;
+        enum traffic_by by;
+    } ways[] = {{"hardware", TRAFFIC_BY_HARDWARE},
+                {"dissemination", TRAFFIC_BY_DISSEMINATION},
+                {"tree", TRAFFIC_BY_TREE}};
+    struct traffic_options *o = into;
+    size_t length = strcspn(value, ":"), i = 0;
+    uint64_t radix = 0;
+
+    static_assert(TRAFFIC_RADIX_MAX == 16, "the text below");
+    *right = "hardware, dissemination or tree; the last two optionally with :K, K from 2 to 16";
+    while (i < 3 && (strlen(ways[i].name) != length || strncmp(ways[i].name, value, length) != 0))
+        i++;
+    if (i == 3 ||
+        (value[length] && (ways[i].by == TRAFFIC_BY_HARDWARE ||
+                           !options_count(value + length + 1, 2, TRAFFIC_RADIX_MAX, &radix))))
+        return false;
+    o->config.by = ways[i].by;
+    o->config.radix = (uint32_t)radix;
+    return true;
+}
+
 static const char *const tclasses[] = {
     [EMU_TCLASS_DEFAULT] = "default", [EMU_TCLASS_BULK] = "bulk", [EMU_TCLASS_LATENCY] = "latency"};
 
@@ -243,9 +268,12 @@ static const struct option_row rows[] = {
      .at = AT(config.skew_ps), TIME_FROM_0, .group = USE_COLLECTIVE},
     {"placement", "block|random", "collectives: choice of a group's nodes (default block)",
      .read = read_placement, .group = USE_COLLECTIVE},
-    {"collective", "hardware|dissemination|tree",
-     "collectives: by switches or adapters (default), or by messages", .at = AT(config.by),
-     .choice = true, .right = "hardware, dissemination or tree", .group = USE_COLLECTIVE},
+    {"collective", "hardware|dissemination[:K]|tree[:K]",
+     "collectives: by switches or adapters (default); by messages in rounds, each of which reaches "
+     "K times as many nodes (default 2); or by messages in a tree, binomial or with K children",
+     .read = read_collective, .group = USE_COLLECTIVE},
+    {"processes", "N", "collectives: processes of a node, of which one communicates (default 1)",
+     .at = AT(config.processes), OPTIONS_RANGE(1, 1024), .group = USE_COLLECTIVE},
     {"noise", "PERIOD:LENGTH", "collectives: each node is interrupted for LENGTH once per PERIOD",
      .read = read_noise, .group = USE_COLLECTIVE},
     {"tclass", "CLASS", "collectives: traffic class: default, bulk or latency (--profile qsnet3)",
@@ -275,6 +303,7 @@ void traffic_options_init(struct traffic_options *ret, struct option_table *own)
         .pattern = "uniform",
         .config = {.bytes = 240,
                    .groups = 1,
+                   .processes = 1,
                    .operations = 100,
                    .snapshots = {.every_ps = SNAPSHOTS_PS}},
         .loads = 1,

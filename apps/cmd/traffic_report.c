@@ -164,13 +164,23 @@ static struct json_object *parameters_json(const struct traffic_result *result,
     return all;
 }
 
-static const char *by_of(enum traffic_by by)
+struct by_name {
+    char text[24];
+};
+
+static struct by_name by_of(const struct traffic_config *config)
 {
     static const char *const names[] = {[TRAFFIC_BY_HARDWARE] = "hardware",
                                         [TRAFFIC_BY_DISSEMINATION] = "dissemination",
                                         [TRAFFIC_BY_TREE] = "tree"};
 
-    return names[by];
+    struct by_name ret;
+
+    if (config->radix)
+        snprintf(ret.text, sizeof ret.text, "%s:%u", names[config->by], config->radix);
+    else
+        snprintf(ret.text, sizeof ret.text, "%s", names[config->by]);
+    return ret;
 }
 
 /* Return the payload that all servers of the file system receive per second. */
@@ -198,7 +208,8 @@ static void collective_json(struct json_object *all, const struct traffic_result
     add_ns(one, "mean_ns", result->latency.mean_ps);
     add_ns(one, "min_ns", result->latency.least_ps);
     add_ns(one, "max_ns", result->latency.most_ps);
-    json_add_text(one, "by", by_of(config->by));
+    json_add_text(one, "by", by_of(config).text);
+    json_add_number(one, "processes", config->processes);
     add_ns(one, "noise_period_ns", config->noise.period_ps);
     add_ns(one, "noise_length_ns", config->noise.length_ps);
     if (result->servers)
@@ -433,7 +444,9 @@ void traffic_report_text(FILE *out, const struct traffic_result *result,
                 (unsigned long long)result->latency.messages, (unsigned long long)result->bytes,
                 plural_s(result->bytes), result->groups, plural_s(result->groups), result->members);
         if (config->by != TRAFFIC_BY_HARDWARE)
-            fprintf(out, "  made of      messages (%s)\n", by_of(config->by));
+            fprintf(out, "  made of      messages (%s)\n", by_of(config).text);
+        if (config->processes > 1)
+            fprintf(out, "  processes    %u at each node\n", config->processes);
         if (config->noise.length_ps)
             fprintf(out, "  noise        %s of every %s at each node\n",
                     duration_of_ns(ns(config->noise.length_ps)).text,

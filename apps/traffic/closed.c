@@ -314,17 +314,12 @@ static int check_plan(struct traffic_run *run, const struct traffic_coll_plan *p
             run, -EINVAL,
             "a reduce by messages is not supported: use --collective hardware, "
             "or --pattern allreduce");
-    if (plan->by != TRAFFIC_BY_HARDWARE && plan->bytes > EMU_PAYLOAD_BYTES)
-        return traffic_run_wrong(run, -EINVAL,
-                                 "an all-reduce by messages has at most %u bytes, and --bytes is "
-                                 "%llu",
-                                 EMU_PAYLOAD_BYTES, (unsigned long long)plan->bytes);
     if (plan->by == TRAFFIC_BY_DISSEMINATION && plan->what == TRAFFIC_ALLREDUCE &&
-        (plan->members & (plan->members - 1)))
+        ((plan->members & (plan->members - 1)) || (plan->radix & (plan->radix - 1))))
         return traffic_run_wrong(run, -EINVAL,
-                                 "an all-reduce by dissemination needs a power of two of members, "
-                                 "not %u: use --collective tree",
-                                 plan->members);
+                                 "an all-reduce by dissemination needs powers of two, not %u "
+                                 "members in rounds of %u: use --collective tree",
+                                 plan->members, plan->radix ? plan->radix : 2);
     if (plan->interval_ps && plan->skew_ps > plan->interval_ps)
         return traffic_run_wrong(
             run, -EINVAL,
@@ -356,6 +351,8 @@ static int build(struct closed_run *closed)
         .profile = &config->fabric.profile,
         .what = config->pattern.collective,
         .by = config->by,
+        .radix = config->radix,
+        .processes = config->processes,
         .noise = config->noise,
         .bytes = config->pattern.collective == TRAFFIC_BARRIER ? 0 : (config->bytes + 7) / 8 * 8,
         .operations = config->operations,

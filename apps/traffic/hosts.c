@@ -259,6 +259,8 @@ static uint64_t config_digest(const struct traffic_config *config)
         config->skew_ps,
         config->at_random,
         config->by,
+        config->radix,
+        config->processes,
         config->noise.period_ps,
         config->fabric.seed,
         (uint64_t)(config->fanout * 1048576),

@@ -68,6 +68,8 @@ struct traffic_config {
     uint64_t skew_ps;
     bool at_random;
     enum traffic_by by;
+    uint32_t radix;
+    uint32_t processes;
     struct traffic_noise noise;
     uint8_t tclass;         /* enum emu_tclass: traffic class of the members */
     uint32_t servers;       /* see struct traffic_coll_plan */

@@ -97,6 +97,12 @@ static const struct field fields[] = {
     U64(nic_send_ps, 0, SECOND_PS, IN(TIMES)),
     U64(nic_recv_ps, 0, SECOND_PS, IN(TIMES)),
     U64(credit_ps, 0, SECOND_PS, IN(TIMES)),
+    U64(bus_ps_per_byte, 0, 1000000, IN(TIMES)),
+    U64(host_send_ps, 0, 1000000000, IN(TIMES)),
+    U64(host_recv_ps, 0, 1000000000, IN(TIMES)),
+    U64(host_word_ps, 0, 1000000, IN(TIMES)),
+    U64(share_ps, 0, 1000000000, IN(TIMES)),
+    U64(combine_ps, 0, SECOND_PS, IN(NO_ACKS) | IN(UNITS) | IN(TIMES)),
     U64(combine_header_ps, 0, SECOND_PS, IN(TIMES)),
     U64(combine_word_ps, 0, SECOND_PS, IN(TIMES)),
     U32(combine_units, 1, EMU_UNITS_MAX, IN(NO_ACKS) | IN(UNITS)),
@@ -125,6 +131,7 @@ static const struct field fields[] = {
     U32(retry_limit, 1, 1000, IN(ACKS)),
     NAMED(combining, IN(ACKS), "adapter", "switch"),
     NAMED(barrier, IN(ACKS) | IN(ADAPTERS), "conditional", "tree"),
+    U64(barrier_root_ps, 0, SECOND_PS, IN(ACKS) | IN(ADAPTERS) | IN(TIMES)),
     U32(tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
     U32(vector_tree_width, 1, EMU_TREE_WIDTH_MAX, IN(ACKS) | IN(ADAPTERS)),
     U32(broadcast_trees, 1, EMU_TREES_MAX, IN(ACKS)),
@@ -132,22 +139,29 @@ static const struct field fields[] = {
 
 #define FIELDS (sizeof fields / sizeof fields[0])
 
-/* The values of a switch that both built-in profiles share. */
+/* The values of a switch that all built-in profiles share. */
 #define ROUTER                                                                               \
-    .combine_header_ps = 16000, .combine_word_ps = 4000, .combine_units = 1,                 \
-    .raw_xpoint_slots = 0, .input_slots = 8, .combine_states = 65536,                        \
+    .combine_units = 1, .raw_xpoint_slots = 0, .input_slots = 8, .combine_states = 65536,    \
     .buffers = EMU_BUFFERS_XPOINT, .credit = EMU_CREDIT_ROW, .choice = EMU_CHOICE_NEXT_FREE, \
     .combine_order = EMU_COMBINE_ARRIVAL, .combine_check = EMU_COMBINE_CHECK_PARITY,         \
     .routing = EMU_ROUTING_ADAPTIVE
 
-/* QsNet III's values, which oq2004 has, too, for users who set transport=acknowledged. */
-#define ACKNOWLEDGMENTS                                                                            \
-    .packet_bytes = 1024, .raw_packet_bytes = 3840, .channels = 32, .pool_slots = 16,              \
-    .raw_pool_slots = 90, .light_pending = 4, .reply_timeout_ps = 1000000000, .retry_ps = 1000000, \
-    .retry_limit = 100, .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, \
-    .tree_width = 8, .vector_tree_width = 1, .broadcast_trees = 1
+/* The paper's combine unit: 250 MHz, four cycles per header and one per word. */
+#define COMBINING_250_MHZ .combine_header_ps = 16000, .combine_word_ps = 4000
 
-/* Where each number comes from: docs/profiles.md. */
+/* QsNet III's values, which others have, too, for users who set transport=acknowledged. */
+#define ACKNOWLEDGMENTS                                                                         \
+    .raw_packet_bytes = 3840, .pool_slots = 16, .raw_pool_slots = 90,                           \
+    .reply_timeout_ps = 1000000000, .retry_ps = 1000000, .retry_limit = 100,                    \
+    .combining = EMU_COMBINING_ADAPTER, .barrier = EMU_BARRIER_BY_CONDITIONAL, .tree_width = 8, \
+    .vector_tree_width = 1, .broadcast_trees = 1
+
+#define PACKETS_OF_QSNET3 .packet_bytes = 1024, .channels = 32, .light_pending = 4
+
+/*
+ * Where each number comes from: docs/profiles.md and, for qsnet, qsnet2 and sharp,
+ * docs/validation.md.
+ */
 static const struct emu_profile built_in[] = {
     {
         .name = "oq2004",
@@ -160,7 +174,9 @@ static const struct emu_profile built_in[] = {
         .xpoint_slots = 4,
         .light_slots = 1,
         ROUTER,
+        COMBINING_250_MHZ,
         .transport = EMU_TRANSPORT_NONE,
+        PACKETS_OF_QSNET3,
         ACKNOWLEDGMENTS,
     },
     {
@@ -174,7 +190,72 @@ static const struct emu_profile built_in[] = {
         .xpoint_slots = 16,
         .light_slots = 2,
         ROUTER,
+        COMBINING_250_MHZ,
         .transport = EMU_TRANSPORT_ACKNOWLEDGED,
+        PACKETS_OF_QSNET3,
+        ACKNOWLEDGMENTS,
+    },
+    {
+        .name = "qsnet",          /* Elan3 and Elite3 */
+        .link_ps_per_byte = 2500, /* 400 MB/s: Petrini et al., IEEE Micro 22(1), 2002 */
+        .channel_ps = 20000,      /* our choice, as in oq2004 */
+        .switch_ps = 35000,       /* the same article */
+        .nic_send_ps = 922000,   /* calibrated: with nic_recv_ps, user-level latency "under 2 us" */
+        .nic_recv_ps = 922000,   /* (Petrini et al., Hot Interconnects 9, 2001, abstract) */
+        .bus_ps_per_byte = 3333, /* calibrated: "over 300 MB/s" (the same abstract) */
+        .barrier_root_ps = 1844000, /* nic_recv_ps + nic_send_ps: the root's program tests and
+                                       broadcasts (QsNet III, section IV-A) */
+        .credit_ps = 60000,         /* our choice, as in qsnet3 */
+        .xpoint_slots = 16,         /* unused, as in qsnet3 */
+        .light_slots = 2,
+        ROUTER,
+        COMBINING_250_MHZ,
+        .transport = EMU_TRANSPORT_ACKNOWLEDGED,
+        .packet_bytes = 320, /* IEEE Micro article */
+        .channels = 2,       /* the same; van der Steen, Overview of Recent Supercomputers */
+        .light_pending = 1,
+        ACKNOWLEDGMENTS,
+    },
+    {
+        .name = "qsnet2",        /* Elan4 and Elite4 */
+        .link_ps_per_byte = 769, /* 1.3 GB/s: Wikipedia and van der Steen, QsNet II */
+        .channel_ps = 20000,     /* our choice, as in oq2004 */
+        .switch_ps = 20000,      /* Beecroft et al., IEEE Micro 25(4), 2005 */
+        .nic_send_ps = 567000,   /* calibrated: with nic_recv_ps, MPI latency of 1.22 us */
+        .nic_recv_ps = 567000,   /* (Quadrics, cited by Wikipedia, QsNet) */
+        .share_ps = 300000,      /* our choice: a flag and a value from another processor */
+        .credit_ps = 40000,      /* our choice: a round trip of 80 ns */
+        .bus_ps_per_byte = 1096, /* calibrated: PCI-X lets MPI reach 912 MB/s (the same) */
+        .xpoint_slots = 16,      /* unused, as in qsnet3 */
+        .light_slots = 2,
+        ROUTER,
+        .combine_header_ps = 567000, /* our choice: as long as to receive a message */
+        .combine_word_ps = 4000,
+        .transport = EMU_TRANSPORT_ACKNOWLEDGED,
+        .packet_bytes = 1024, /* our choice, as in qsnet3 */
+        .channels = 2,        /* QsNet III, section IV-B: two packets outstanding */
+        .light_pending = 1,
+        ACKNOWLEDGMENTS,
+    },
+    {
+        .name = "sharp",           /* Switch-IB 2, ConnectX-4, EDR InfiniBand */
+        .link_ps_per_byte = 80,    /* 100 Gb/s */
+        .channel_ps = 20000,       /* our choice, as in oq2004 */
+        .switch_ps = 90000,        /* product brief of Switch-IB 2: 90 ns from port to port */
+        .nic_send_ps = 339000,     /* with nic_recv_ps, the adapters' 0.7 us (press release of */
+        .nic_recv_ps = 339000,     /* ConnectX-4, 2014), less a cable and the wire time */
+        .credit_ps = 50000,        /* our choice: a round trip of 160 ns */
+        .host_send_ps = 120000,    /* calibrated: with host_recv_ps, MPI latency of 1.05 us */
+        .host_recv_ps = 120000,    /* through one switch */
+        .host_word_ps = 500,       /* our choice: a load, an addition and a store */
+        .combine_ps = 678000,      /* a pass through an endpoint: nic_recv_ps + nic_send_ps */
+        .combine_header_ps = 6667, /* an endpoint takes 150 million messages per second (Dell) */
+        .combine_word_ps = 640,    /* 8 bytes at the rate of a port */
+        .xpoint_slots = 32,        /* our choice: four round trips */
+        .light_slots = 1,
+        ROUTER,
+        .transport = EMU_TRANSPORT_NONE,
+        PACKETS_OF_QSNET3,
         ACKNOWLEDGMENTS,
     },
 };
@@ -355,8 +436,8 @@ static int load_built_in(struct emu_profile *ret, const char *name, char *error,
         }
     }
     wrong(error, error_bytes,
-          "no profile '%.80s'; use oq2004, qsnet3, or the path of a JSON file%s", name,
-          nearest_in(name, "oq2004, qsnet3").text);
+          "no profile '%.80s'; use " EMU_PROFILES ", or the path of a JSON file%s", name,
+          nearest_in(name, EMU_PROFILES).text);
     return -ENOENT;
 }
 
@@ -451,7 +532,7 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
     }
     err = load_built_in(&profile, base_name, error, error_bytes);
     if (err)
-        return wrong(error, error_bytes, "profile %s: \"base\" must be oq2004 or qsnet3", path);
+        return wrong(error, error_bytes, "profile %s: \"base\" must be one of " EMU_PROFILES, path);
     name_after(&profile, path);
     err = file_members(&profile, object, false, what, sizeof what);
     if (!err) /* the raw_ fields come last, wherever they are in the file */

@@ -107,12 +107,21 @@ enum emu_combining {
 
 struct emu_profile {
     char name[32];
-    uint64_t link_ps_per_byte;  /* 800 at 10 Gb/s */
-    uint64_t channel_ps;        /* delay of a cable: 20 ns */
-    uint64_t switch_ps;         /* delay of a switch, from header in to header out: 90 ns */
-    uint64_t nic_send_ps;       /* from post to wire; other segments may overlap with this time */
-    uint64_t nic_recv_ps;       /* from wire to memory; other segments may overlap with this time */
-    uint64_t credit_ps;         /* from a freed slot to a usable credit at the sender */
+    uint64_t link_ps_per_byte; /* 800 at 10 Gb/s */
+    uint64_t channel_ps;       /* delay of a cable: 20 ns */
+    uint64_t switch_ps;        /* delay of a switch, from header in to header out: 90 ns */
+    uint64_t nic_send_ps;      /* from post to wire; other segments may overlap with this time */
+    uint64_t nic_recv_ps;      /* from wire to memory; other segments may overlap with this time */
+    uint64_t credit_ps;        /* from a freed slot to a usable credit at the sender */
+    /* fabemu traffic: times of the processors and the memory bus of a node; 0: none */
+    uint64_t bus_ps_per_byte; /* least time per byte between memory and adapter */
+    uint64_t host_send_ps;    /* a processor sends a message of a collective */
+    uint64_t host_recv_ps;    /* a processor takes a message of a collective */
+    uint64_t host_word_ps;    /* a processor combines an 8-byte word */
+    uint64_t share_ps;        /* a process takes a value from another process of its node */
+    /* time of a pass through a combine unit, before the unit works on a contribution; other passes
+       may overlap with it */
+    uint64_t combine_ps;
     uint64_t combine_header_ps; /* time of a combine unit per contribution: lookup, state, update */
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */
     uint32_t combine_units;     /* per switch: 1, or more as a tree of one root and leaves */
@@ -143,6 +152,7 @@ struct emu_profile {
     uint32_t retry_limit;      /* transmissions before a packet is given up */
     enum emu_combining combining;
     enum emu_barrier_by barrier; /* only with EMU_COMBINING_ADAPTER */
+    uint64_t barrier_root_ps;    /* from the reply to a barrier's conditional until its broadcast */
     uint32_t tree_width;         /* most children of an adapter in a tree of adapters */
     uint32_t vector_tree_width;  /* tree_width of groups with long vectors: 1, which is a chain */
     uint32_t broadcast_trees;    /* most trees of switches of a group: 1 */
@@ -224,8 +234,11 @@ static inline uint64_t emu_wire_ps(const struct emu_profile *profile, const stru
     return (EMU_HDR_BYTES + hdr->len) * profile->link_ps_per_byte;
 }
 
+/* The names of the built-in profiles. */
+#define EMU_PROFILES "oq2004, qsnet3, qsnet, qsnet2, sharp"
+
 /**
- * emu_profile_load - load a built-in profile ("oq2004", "qsnet3") or a JSON file.
+ * emu_profile_load - load a built-in profile ("oq2004") or a JSON file.
  * @what: a name, or a path (anything with a '/' or that ends in ".json"). A file names a built-in
  * profile with "base", and overrides some of its fields; see docs/profiles.md.
  * Errors: -ENOENT, -EINVAL, with one line in @error.

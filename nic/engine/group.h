@@ -128,6 +128,7 @@ struct engine_trees {
     uint64_t results_ps;
     /* when all contributions so far are combined; 0 on clock raw */
     uint64_t combine_ps;
+    uint64_t root_ps;            /* profile->barrier_root_ps; 0 on clock raw */
     uint64_t header_ps, word_ps; /* time per contribution, and per word of it; 0 on clock raw */
     struct emu_faults *faults;   /* faults of the combine unit; NULL: none */
     bool stalled;                /* by a fault: no result is sent */

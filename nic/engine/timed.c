@@ -239,6 +239,7 @@ static void timed_init(struct engine *e, enum emu_clock_mode clock)
     t->out_ps = EMU_NEVER;
     if (clock == EMU_CLOCK_VIRTUAL)
         e->host_profile.switch_ps = t->lookahead_ps;
+    e->tree.root_ps = profile->barrier_root_ps;
     e->tree.header_ps = profile->combine_header_ps;
     e->tree.word_ps = profile->combine_word_ps;
 }

@@ -293,7 +293,7 @@ void engine_contribute(struct engine *e, struct engine_group *group, uint32_t fr
 
 void engine_all_ready(struct engine *e, struct engine_coll *state, uint64_t at_ps)
 {
-    combine_add_time(e, &state->hdr, at_ps);
+    combine_add_time(e, &state->hdr, at_ps + e->tree.root_ps);
     state_go(e, state, all_get(state->group->tree));
 }
 

@@ -85,7 +85,7 @@ _fabemu_values() {
     --set) _fabemu_begins "$(_fabemu_fields "$1")" ;;
     --topo) _fabemu_begins "$(_fabemu_networks "$1")" ;;
     --pattern) _fabemu_words "$(_fabemu_patterns "$1")" ;;
-    --profile) _fabemu_words oq2004 qsnet3 ;;
+    --profile) _fabemu_words oq2004 qsnet3 qsnet qsnet2 sharp ;;
     --only) _fabemu_words "$(_fabemu_only "$1" "$2")" ;;
     --faults | --show | --check) _fabemu_words "$(_fabemu_scenarios "$1")" ;;
     --name) _fabemu_words "$(_fabemu_running "$1")" ;;

@@ -15,6 +15,7 @@ import breakage
 import curves
 import paper_oq
 import paper_qsnet
+import published
 import tables
 from measure import Measurement, Stop
 from model import Effort, Results
@@ -25,10 +26,11 @@ ABOUT = """Measure with fabemu traffic, and print results beside the numbers tha
 Figures 5 to 18 and rows A are of "Hardware collectives in output-queued high-radix routers";
 figures q and rows Q check statements of "QsNet III, an adaptively routed network"; figures r and
 rows R show throughput while links fail; figures n and rows N show collectives under the noise of
-operating systems. docs/figures.md explains the results."""
-FIGURES = {str(figure.number): figure for figure in (*paper_oq.FIGURES, *paper_qsnet.FIGURES,
-                                              *breakage.FIGURES)}
-ROWS = (*paper_oq.ROWS, *paper_qsnet.ROWS, *breakage.ROWS)
+operating systems; figures v and rows V predict published machines (docs/validation.md).
+docs/figures.md explains the results."""
+SUBJECTS = (paper_oq, paper_qsnet, breakage, published)
+FIGURES = {str(figure.number): figure for subject in SUBJECTS for figure in subject.FIGURES}
+ROWS = tuple(row for subject in SUBJECTS for row in subject.ROWS)
 
 
 class Interrupted(Exception):
@@ -68,9 +70,9 @@ def parser():
                "does not hold, or a measurement failed; 2, the command line is wrong. To continue "
                "an interrupted run, start it again with the same --out.")
     p.add_argument("--only", metavar="LIST",
-                   help="only these figures (5 to 18, q1 to q12, r1, r2, n1 to n6) and rows (A1 to "
-                   "A11, Q1 to Q10, R1, R2, N1 to N3), for example 5,6,A3; figures "
-                   "include the rows that need only these figures")
+                   help="only these figures (5 to 18, q1 to q12, r1, r2, n1 to n6, v1 to v3) and "
+                   "rows (A1 to A11, Q1 to Q10, R1, R2, N1 to N3, V1 to V3), for example 5,6,A3; "
+                   "figures include the rows that need only these figures")
     p.add_argument("--quick", action="store_true",
                    help="fewer loads and shorter runs: less than a minute on 2 cores")
     p.add_argument("--jobs", metavar="N", type=count(1024), default=len(os.sched_getaffinity(0)),

@@ -17,7 +17,7 @@ LATENCY = Quantity("mean latency (µs)", "mean_latency_us", ("latency_ns", "mean
 TIME = Quantity("mean completion time (µs)", "mean_time_us", ("latency_ns", "mean"),
                 ("latency_ns", "mean_ci95"), 1e-3)
 
-# The paper says only that routing is adaptive; docs/figures.md compares the choices.
+# The paper says only that routing is adaptive; docs/figures/plots.md compares the choices.
 ROUTER = ("--profile", "oq2004")
 TREE = {8: ("--topo", "kary:4,4", *ROUTER), 32: ("--topo", "kary:16,2", *ROUTER)}   # 256 nodes
 SWITCH = ("--topo", "kary:8,1", *ROUTER)

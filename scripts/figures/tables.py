@@ -9,6 +9,7 @@ import os
 import shlex
 
 import curves
+import published
 from model import Failed, Pending, dig, number
 
 HOLDS, DIFFERS, SHOWN = "holds", "differs", "shown"
@@ -27,7 +28,7 @@ def judge(row, results):
             verdict = SHOWN
             if row.rule:
                 difference, holds = row.rule.judge(measured, ci or 0.0)
-                verdict = HOLDS if holds else DIFFERS
+                verdict = SHOWN if holds is None else HOLDS if holds else DIFFERS
         except (Failed, Pending):
             pass
     return {"id": row.id, "stated": row.stated, "measured": rounded(measured),
@@ -135,3 +136,5 @@ def write_tables(folder, verdicts, figures, results, origin):
         write(folder, figure.name + ".csv", figure_csv(figure, results, origin))
     write(folder, "table.json", json.dumps(verdicts, indent=1, ensure_ascii=False) + "\n")
     write(folder, "table.md", markdown(verdicts, origin))
+    if published.markdown(verdicts):
+        write(folder, "validation.md", published.markdown(verdicts))

@@ -64,14 +64,18 @@ static inline void timed_plan_port(struct switch_crosspoints *xp, uint32_t o, ui
     timed_plan_at(xp, o, ready_ps, emu_tx_earliest_ps(&xp->bar.out[o].tx, ready_ps));
 }
 
-/* Return when the last byte of the oldest segment of @row arrives at combine unit @u. */
+/*
+ * Return when the oldest segment of @row has arrived completely at combine unit @u, and has passed
+ * the unit's input (combine_ps).
+ */
 static inline uint64_t timed_complete_ps(const struct switch_crosspoints *xp, uint32_t u,
                                          uint32_t row)
 {
     const struct emu_entry *entry = switch_front(&xp->bar, row, xp->bar.sw.ports + u);
 
-    return entry->time_ps +
-           (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) : 0);
+    return entry->time_ps + (row < xp->bar.sw.ports ? emu_wire_ps(xp->bar.sw.profile, &entry->hdr) +
+                                                          xp->bar.sw.profile->combine_ps
+                                                    : 0);
 }
 
 /* Schedule unit @u, which is idle: not before @now_ps, and not before its last work ended. */

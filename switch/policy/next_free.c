@@ -2,8 +2,8 @@
 /*
  * next_free.c - choose the next lightly loaded output (policy.h) in round-robin order.
  *
- * If each node sends to one other node, round robin removes nearly all contention (docs/figures.md,
- * A2 and A3).
+ * If each node sends to one other node, round robin removes nearly all contention
+ * (docs/figures/plots.md, A2 and A3).
  */
 #include "switch/policy/policy.h"
 

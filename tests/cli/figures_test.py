@@ -18,8 +18,8 @@ import xml.etree.ElementTree
 
 from cli_helpers import PATIENCE_S, FabemuCase, alive, main, until
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2,
-                                "scripts", "figures"))
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2)
+sys.path.insert(0, os.path.join(SOURCES, "scripts", "figures"))
 import model        # noqa: E402 (after the path is set)
 import recovery     # noqa: E402
 
@@ -69,6 +69,7 @@ class FiguresTest(FabemuCase):
         self.assertEqual(names, {str(n) for n in range(5, 19)} | {f"A{n}" for n in range(1, 12)} |
                          {f"q{n}" for n in range(1, 13)} | {f"Q{n}" for n in range(1, 11)} |
                          {"r1", "r2", "R1", "R2", "N1", "N2", "N3"} |
+                         {f"{v}{n}" for v in "vV" for n in range(1, 4)} |
                          {f"n{n}" for n in range(1, 7)})
 
     def test_help__names_the_options(self):
@@ -174,6 +175,23 @@ class FiguresTest(FabemuCase):
             self.assertIn(f"--noise {40000 * float(row['length_us']):.0f}ns:", row["command"])
             # every node is delayed now and then
             self.assertGreater(float(row["mean_time_us"]), 0)
+
+    def test_published_machines__the_page_has_the_table(self):
+        done = self.fabemu("figures", "--only", "v1,v2,v3", "--no-plots", "--json", "--out",
+                           self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for row in json.loads(done.stdout):
+            # an error above 15 % has a named cause
+            self.assertIn(row["verdict"], ("holds", "shown"))
+            if row["verdict"] == "shown" and row["stated"] != "-":
+                self.assertIn("otherwise: ", row["criterion"])
+            if "(calibrated)" in row["what"]:
+                self.assertAlmostEqual(row["measured"] / row["stated"], 1, delta=0.01)
+        with open(os.path.join(self.out, "validation.md")) as f:
+            table = f.read()
+        self.assertEqual(len(table.splitlines()), 2 + 20)
+        with open(os.path.join(SOURCES, "docs", "validation.md")) as f:
+            self.assertIn(table, f.read())
 
     def test_the_same_seed__the_same_numbers(self):
         runs = [json.loads(self.figures("--only", CHEAP, "--no-plots", "--json", "--fresh",

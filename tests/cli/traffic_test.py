@@ -175,6 +175,88 @@ class TrafficTest(FabemuCase):
                                     else 2 * (members - 1))
                             self.assertEqual(got["segments"], 9 * sent)
 
+    def test_collectives_by_messages__have_any_radix(self):
+        for pattern in ("barrier", "allreduce"):
+            for how, radix in (("tree", 2), ("tree", 5), ("tree", 16), ("dissemination", 4),
+                               ("dissemination", 8), ("dissemination", 16)):
+                for members in (2, 4, 8, 13, 16):
+                    if (pattern, how) == ("allreduce", "dissemination") and members & (members - 1):
+                        continue
+                    with self.subTest(pattern=pattern, how=how, radix=radix, members=members):
+                        got = self.by(f"{how}:{radix}", pattern, "--group-size", str(members),
+                                      "--bytes" if pattern == "allreduce" else "--groups",
+                                      "500" if pattern == "allreduce" else "1")
+                        self.assertEqual(got["collectives"]["by"], f"{how}:{radix}")
+                        segments = 9 * (3 if pattern == "allreduce" else 1)
+                        if how == "tree":
+                            self.assertEqual(got["segments"], segments * 2 * (members - 1))
+                        elif radix == 16:   # all to all
+                            self.assertEqual(got["segments"], segments * members * (members - 1))
+
+    def test_long_vectors_by_messages__take_the_time_of_their_segments(self):
+        """A message of n bytes over one switch: docs/traffic.md, zero load."""
+        for size in (240, 248, 4096, 100000):
+            with self.subTest(size=size):
+                wire = (size + 16 * -(-size // 240)) * 0.8
+                got = self.by("dissemination", "allreduce", "--group-size", "2", "--bytes",
+                              str(size))
+                self.assertAlmostEqual(got["latency_ns"]["mean"], 2600 + 2 * 20 + 90 + wire,
+                                       places=1)
+        for how in ("dissemination", "tree", "tree:3"):
+            for profile in ("oq2004", "qsnet3", "sharp"):
+                runs = [self.by(how, "allreduce", "--bytes", "3000", "--profile", profile,
+                                "--processes", "3", "--threads", threads)
+                        for threads in ("1", "2")]
+                self.assertEqual(runs[0]["digest"], runs[1]["digest"])
+                self.assertEqual(runs[0]["latency_ns"], runs[1]["latency_ns"])
+
+    HOST = (("host_send_ps", 100000), ("host_recv_ps", 70000), ("host_word_ps", 2000),
+            ("share_ps", 30000))
+
+    def added(self, how, pattern, settings, *args):
+        """The ns that these fields of the profile add to the time of a collective."""
+        words = [word for name, ps in settings for word in ("--set", f"{name}={ps}")]
+        times = [self.by(how, pattern, *args, *more)["latency_ns"]["mean"] for more in ((), words)]
+        return round(times[1] - times[0], 3)
+
+    def test_times_of_the_host__are_added_once_each(self):
+        pair = ("--group-size", "2", "--bytes", "80")
+        self.assertEqual(self.added("dissemination", "allreduce", self.HOST, *pair), 100 + 70 + 20)
+        self.assertEqual(self.added("tree", "allreduce", self.HOST, *pair), 2 * 170 + 20)
+        self.assertEqual(self.added("dissemination", "allreduce", self.HOST, *pair, "--processes",
+                                    "4"), 190 + 3 * (30 + 20) + 30)
+        for profile in ("oq2004", "qsnet3"):
+            self.assertEqual(self.added("hardware", "allreduce", self.HOST, *pair, "--profile",
+                                        profile, "--processes", "4"), 170 + 3 * (30 + 20) + 30)
+        # a program posts 5 segments, one after the other; before, 4 of them waited in the unit
+        long = ("--group-size", "2", "--bytes", "1200")
+        self.assertEqual(self.added("hardware", "allreduce", (("host_send_ps", 9000000),), *long),
+                         5 * 9000 - 4 * 2 * (16 + 30 * 4))
+
+    def test_times_of_the_host__do_not_depend_on_the_threads(self):
+        settings = [word for name, ps in self.HOST for word in ("--set", f"{name}={ps}")]
+        for pattern in ("barrier", "allreduce", "reduce"):
+            for profile in ("oq2004", "qsnet3"):
+                args = ("--profile", profile, "--interval", "30us", "--skew", "10us", *settings)
+                size = () if pattern == "barrier" else ("--bytes", "2000")
+                runs = [self.by("hardware", pattern, *args, *size, "--threads", threads)
+                        for threads in ("1", "2")]
+                self.assertEqual(runs[0]["digest"], runs[1]["digest"])
+
+    def test_a_pass_through_a_combine_unit__takes_its_time(self):
+        for size, passes in (("2", 1), ("16", 2)):
+            self.assertEqual(self.added("hardware", "allreduce", (("combine_ps", 500000),),
+                                        "--group-size", size), 500 * passes)
+
+    def test_the_root_of_a_conditional_barrier__takes_its_time(self):
+        self.assertEqual(self.added("hardware", "barrier", (("barrier_root_ps", 500000),),
+                                    "--profile", "qsnet3"), 500)
+
+    def test_the_bus__limits_the_rate(self):
+        got = self.json("--topo", "kary:4,2", "--pattern", "complement", "--load", "200%", *SHORT,
+                        "--set", "bus_ps_per_byte=2000")
+        self.assertAlmostEqual(got["source_bytes_per_s"]["mean"], 500e6, delta=5e6)
+
     def by(self, how, pattern, *args):
         return self.json("--topo", "kary:4,2", "--pattern", pattern, "--collective", how,
                          "--operations", "9", *args)
@@ -394,14 +476,17 @@ class TrafficTest(FabemuCase):
                 (("--pattern", "barrier", "--noise", "0ns:0ns"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--noise", ":1"), ["PERIOD:LENGTH"]),
                 (("--pattern", "barrier", "--noise", "9" * 40 + ":1"), ["PERIOD:LENGTH"]),
-                (("--pattern", "barrier", "--collective", "ring"),
-                 ["hardware, dissemination or tree"]),
+                *((("--pattern", "barrier", "--collective", how),
+                   ["hardware, dissemination or tree", "2 to 16"])
+                  for how in ("ring", "tree:", "tree:1", "dissemination:17", "hardware:4")),
+                (("--pattern", "barrier", "--processes", "0"), ["--processes 0", "1 to 1024"]),
+                (("--processes", "2"), ["--processes cannot be used"]),
                 (("--collective", "tree"), ["--collective cannot be used"]),
                 (("--pattern", "reduce", "--collective", "tree"), ["reduce by messages"]),
-                (("--pattern", "allreduce", "--collective", "tree", "--bytes", "241"),
-                 ["at most 240 bytes", "248"]),
+                (("--pattern", "allreduce", "--collective", "dissemination:3", "--group-size", "8"),
+                 ["powers of two", "rounds of 3"]),
                 (("--pattern", "allreduce", "--collective", "dissemination", "--group-size", "12"),
-                 ["power of two", "12", "--collective tree"]),
+                 ["powers of two", "12", "--collective tree"]),
                 (("--pattern", "transpose", "--topo", "kary:2,3"), ["power of four", "not 8"]),
                 (("--pattern", "reversal", "--topo", "kary:3,2"), ["power of two", "not 9"]),
                 (("--pattern", "hotspot:99"), ["no node 99"]),

@@ -170,6 +170,12 @@ static void idle__fields_are_reported_as_unused(void)
         {"qsnet3", NULL, EMU_CLOCK_REAL, "raw_pool_slots=3", true},
         {"qsnet3", NULL, EMU_CLOCK_REAL, "pool_slots=3", false},
         {"qsnet3", NULL, EMU_CLOCK_RAW, "pool_slots=3", false},
+        {"oq2004", NULL, EMU_CLOCK_VIRTUAL, "combine_ps=3", false},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "combine_ps=3", true},
+        {"qsnet3", "combining=switch", EMU_CLOCK_VIRTUAL, "combine_ps=3", true},
+        {"qsnet3", NULL, EMU_CLOCK_VIRTUAL, "barrier_root_ps=3", false},
+        {"oq2004", NULL, EMU_CLOCK_VIRTUAL, "barrier_root_ps=3", true},
+        {"oq2004", NULL, EMU_CLOCK_RAW, "host_send_ps=3", true},
         {"oq2004", NULL, EMU_CLOCK_RAW, "choice=random", false},
         {"oq2004", NULL, EMU_CLOCK_RAW, "transport=none", false},
         {"oq2004", NULL, EMU_CLOCK_RAW, "no_such_field=1", false},
@@ -188,16 +194,31 @@ static void idle__fields_are_reported_as_unused(void)
     }
 }
 
+/* The papers' profiles lack the times of published machines, so their results do not change. */
+static void built_in__papers_have_no_host_times(void)
+{
+    static const char *const papers[] = {"oq2004", "qsnet3"};
+    static const char *const machines[] = {"qsnet", "qsnet2", "sharp"};
+
+    for (size_t i = 0; i < sizeof papers / sizeof papers[0]; i++) {
+        struct emu_profile profile = loaded(papers[i]);
+
+        CU_ASSERT_EQUAL(profile.bus_ps_per_byte | profile.host_send_ps | profile.host_recv_ps |
+                            profile.host_word_ps | profile.share_ps | profile.combine_ps |
+                            profile.barrier_root_ps,
+                        0);
+    }
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++)
+        CU_ASSERT_STRING_EQUAL(loaded(machines[i]).name, machines[i]);
+}
+
 int main(void)
 {
     static const struct test_case cases[] = {
-        CASE(raw__has_its_own_packets_and_pools),
-        CASE(set__applies_to_raw_too),
-        CASE(set_all__order_does_not_matter),
-        CASE(set__out_of_range_changes_nothing),
-        CASE(file__order_does_not_matter),
-        CASE(idle__fields_are_reported_as_unused),
-        {NULL, NULL},
+        CASE(raw__has_its_own_packets_and_pools),  CASE(set__applies_to_raw_too),
+        CASE(set_all__order_does_not_matter),      CASE(set__out_of_range_changes_nothing),
+        CASE(file__order_does_not_matter),         CASE(idle__fields_are_reported_as_unused),
+        CASE(built_in__papers_have_no_host_times), {NULL, NULL},
     };
 
     return test_run("profile", cases);

@@ -69,12 +69,22 @@ static uint64_t skew_ps(const struct traffic_coll *all, uint32_t node, uint64_t 
     return (uint64_t)((unsigned __int128)all->plan.skew_ps * draw >> 64);
 }
 
-uint64_t traffic_member_post_ps(const struct traffic_member *member)
+uint64_t traffic_member_post_ps(const struct traffic_member *member, uint64_t op)
 {
     const struct traffic_coll *all = member->all;
 
-    return traffic_coll_post_ps(all, (uint32_t)(member->group - all->group), member->op) +
-           skew_ps(all, member->node, member->op);
+    return traffic_coll_post_ps(all, (uint32_t)(member->group - all->group), op) +
+           skew_ps(all, member->node, op);
+}
+
+/*
+ * Return when the program has posted @segments segments of operation @op. It posts them one after
+ * the other, each as a message of its own, when the other processes of the node have contributed.
+ */
+static uint64_t posted_ps(const struct traffic_member *member, uint64_t op, uint64_t segments)
+{
+    return traffic_member_awake(member, traffic_member_post_ps(member, op)) +
+           traffic_member_gather_ps(member) + segments * member->all->plan.profile->host_send_ps;
 }
 
 /* Return when the next segment may be on the cable; EMU_NEVER: it waits for a post or result. */
@@ -85,7 +95,7 @@ static uint64_t member_ready_ps(const struct traffic_member *member)
 
     if (member->op == member->group->posted)
         return EMU_NEVER;
-    post_ps = traffic_member_post_ps(member);
+    post_ps = posted_ps(member, member->op, member->part + 1);
     free_ps = state_free_ps(member, member->op * all->segments + member->part);
     if (free_ps == EMU_NEVER)
         return EMU_NEVER;
@@ -143,13 +153,13 @@ static uint64_t member_send(struct traffic_member *member, uint64_t until_ps)
         struct emu_entry entry = {.note = 0};
 
         depart_ps = ready_ps == EMU_NEVER ? EMU_NEVER
-                                          : emu_tx_earliest_ps(&member->base.tx, ready_ps);
+                                          : traffic_earliest_ps(&member->base, ready_ps);
         if (depart_ps > until_ps)
             break;
         member_put(member, &entry);
         if (member->wrong)
             break;
-        emu_tx_depart(&member->base.tx, &entry, depart_ps);
+        traffic_depart(&member->base, &entry, depart_ps);
         sent = true;
         if (++member->part == member->all->segments) {
             member->part = 0;
@@ -223,10 +233,30 @@ static void member_advance(struct traffic_member *member, uint64_t at_ps, uint64
     member->got++;
     if (++member->got_part < all->segments)
         return;
-    traffic_member_log(member, member->got_op, member->last_ps);
+    traffic_member_log(member, member->got_op, member->last_ps + traffic_member_spread_ps(member));
     member->last_ps = 0;
     member->got_part = 0;
     member->got_op++;
+}
+
+/*
+ * Return when the program has taken a segment of operation @op that has been in memory since
+ * @at_ps. It first posts all segments of the operation, and then takes the results one after the
+ * other.
+ */
+static uint64_t member_take(struct traffic_member *member, uint64_t op, uint64_t at_ps)
+{
+    const struct traffic_coll *all = member->all;
+    uint64_t busy_ps = member->taken_ps;
+
+    if (all->plan.profile->host_send_ps || all->plan.profile->host_recv_ps) {
+        uint64_t sent_ps = posted_ps(member, op, member_sends(member) ? all->segments : 0);
+
+        busy_ps = sent_ps > busy_ps ? sent_ps : busy_ps;
+        at_ps = (at_ps > busy_ps ? at_ps : busy_ps) + all->plan.profile->host_recv_ps;
+        member->taken_ps = at_ps;
+    }
+    return traffic_member_awake(member, at_ps);
 }
 
 /* Process a segment. The program takes it at a time when it has the core (struct traffic_noise). */
@@ -234,8 +264,7 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
 {
     struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
-    uint64_t at_ps =
-        traffic_member_awake(member, traffic_memory_ps(&all->times, all->plan.profile, entry));
+    uint64_t at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry);
     uint64_t number = member->got + (uint32_t)(entry->hdr.seq - (uint32_t)member->got);
 
     if (!member->wrong) {
@@ -245,6 +274,7 @@ static inline void member_deliver(void *context, const struct emu_entry *entry)
     emu_pool_drop(&member->base.dev.worker->cache, entry->buf);
     if (member->wrong)
         return;
+    at_ps = member_take(member, number / all->segments, at_ps);
     member->digest = traffic_digest(member->digest, entry->hdr.dst, number, at_ps);
     if (!member->seen_ps) {
         member_advance(member, at_ps, at_ps);
@@ -530,6 +560,6 @@ uint64_t traffic_coll_bytes(uint32_t nodes, const struct traffic_coll_plan *plan
                     completions_most(plan, slice_ps) * sizeof(struct traffic_part) + window + seen;
 
     if (plan->by != TRAFFIC_BY_HARDWARE)
-        each += traffic_exchange_bytes();
+        each += traffic_exchange_bytes(plan);
     return nodes * each + plan->groups * (sizeof(struct traffic_group) + window);
 }

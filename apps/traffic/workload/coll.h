@@ -64,10 +64,19 @@ enum traffic_by {
     TRAFFIC_BY_TREE           /* messages between programs: workload/exchange.c */
 };
 
+#define TRAFFIC_RADIX_MAX 16u
+
 struct traffic_coll_plan {
     const struct emu_profile *profile;
     enum traffic_collective what;
     enum traffic_by by;
+    /*
+     * by messages: how many times as many members a round reaches, or the most children of a member
+     * of a tree; at most TRAFFIC_RADIX_MAX. 0: rounds of 2, or a binomial tree
+     */
+    uint32_t radix;
+    /* processes of a node: all but one give it their vectors and take the result; 0 means 1 */
+    uint32_t processes;
     struct traffic_noise noise; /* noise of all nodes */
     uint64_t bytes;             /* size of the vector, a multiple of 8; 0 for a barrier */
     uint64_t operations;        /* number of operations of each group */

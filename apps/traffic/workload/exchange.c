@@ -3,13 +3,16 @@
  * exchange.c - barriers and all-reduces by messages, as on networks without collectives.
  *
  * A program is a list of steps that a member executes in order: send a message, or wait for one.
- * Steps take no time, which is the best case for software; the adapters and the network take their
- * usual time. A message carries a *slot* number, which selects the step of the receiver that waits
- * for it, and 32 bits of the sum, whatever its length.
+ * A step takes the time of the processor that the profile has (host_send_ps, host_recv_ps,
+ * host_word_ps); the adapters and the network take their usual time. A message carries a *slot*
+ * number, which selects the step of the receiver that waits for it, and 32 bits of the sum in each
+ * of its segments, whatever its length.
  *
- * Dissemination: in round r, rank i sends to rank i + 2^r and waits for rank i - 2^r. An all-reduce
- * exchanges with the rank that differs in bit r instead (recursive doubling).
- * Tree: messages go up a binomial tree to the first member, and the result comes down again.
+ * Dissemination: in round r, rank i sends to rank i + K^r and waits for rank i - K^r, and likewise
+ * for 2 K^r to (K - 1) K^r. K is the radix, usually 2. An all-reduce exchanges with the ranks that
+ * differ in digit r to the base K instead (K = 2: recursive doubling).
+ * Tree: messages go up a tree to the first member, and the result comes down again. The tree is
+ * binomial, or each member has K children.
  * Source: Hensgen, Finkel, Manber, "Two algorithms for barrier synchronization", 1988; Thakur,
  * Rabenseifner, Gropp, "Optimization of collective communication operations in MPICH", 2005.
  */
@@ -19,9 +22,8 @@
 #include "apps/traffic/workload/member.h"
 
 #define ROUNDS_MAX 32u
-#define SLOT_DOWN  ROUNDS_MAX /* the message down the tree */
-#define SLOTS      (ROUNDS_MAX + 1)
-#define STEPS_MAX  (2 * ROUNDS_MAX + 1)
+#define SLOT_DOWN  ROUNDS_MAX /* the message down a tree */
+#define SLOTS_MAX  256u       /* the header has 8 bits for the slot */
 
 enum step_what {
     STEP_SEND, /* send the sum so far */
@@ -35,20 +37,24 @@ struct step {
     uint32_t slot;
 };
 
-/* The messages of one operation, by slot. */
+/* A message of one operation. */
 struct inbox {
-    uint64_t at_ps[SLOTS]; /* when the message was in memory; 0: it has not arrived */
-    uint32_t sum[SLOTS];
+    uint64_t at_ps;    /* when its last segment was in memory */
+    uint64_t segments; /* how many of them have arrived */
+    uint32_t sum;
 };
 
 struct traffic_exchange {
-    struct step step[STEPS_MAX];
     uint32_t steps;
+    uint32_t slots;
     uint32_t at;       /* the next step */
     bool begun;        /* member->op is being executed; otherwise the program waits to post it */
+    uint64_t sent;     /* segments sent of the current message; the processor has posted it */
+    bool posted;       /* the processor has posted the current message */
     uint64_t ready_ps; /* when the program reaches the next step */
     uint32_t sum;
-    struct inbox inbox[2]; /* by operation % 2, because peers are at most one operation ahead */
+    struct step *step;
+    struct inbox *inbox[2]; /* by operation % 2, because peers are at most one operation ahead */
 };
 
 /* --- programs ----------------------------------------------------------------------- */
@@ -61,20 +67,34 @@ static void add_step(struct traffic_member *member, enum step_what what, uint32_
     ex->step[ex->steps++] = (struct step){what, member->group->node[peer], slot};
 }
 
+static uint32_t radix_of(const struct traffic_coll_plan *plan)
+{
+    return plan->radix ? plan->radix : 2;
+}
+
+/* Round r exchanges messages with radix - 1 ranks, or with fewer in the last round. */
 static void plan_rounds(struct traffic_member *member, uint32_t rank)
 {
     const struct traffic_coll_plan *plan = &member->all->plan;
+    uint64_t radix = radix_of(plan);
+    uint32_t slot = 0;
 
-    for (uint32_t r = 0; (uint64_t)1 << r < plan->members; r++) {
-        uint32_t to = plan->what == TRAFFIC_ALLREDUCE
-                          ? rank ^ 1u << r
-                          : (uint32_t)((rank + ((uint64_t)1 << r)) % plan->members);
-        add_step(member, STEP_SEND, to, r);
-        add_step(member, STEP_ADD, rank, r);
+    for (uint64_t far = 1; far < plan->members; far *= radix, slot += (uint32_t)radix - 1) {
+        uint64_t ranks = (plan->members + far - 1) / far, digit = rank / far % radix;
+
+        ranks = ranks < radix ? ranks : radix;
+        for (uint64_t j = 1; j < ranks; j++) {
+            uint64_t to = plan->what == TRAFFIC_ALLREDUCE
+                              ? rank + ((digit + j) % ranks) * far - digit * far
+                              : (rank + j * far) % plan->members;
+            add_step(member, STEP_SEND, (uint32_t)to, slot + (uint32_t)j - 1);
+        }
+        for (uint64_t j = 1; j < ranks; j++)
+            add_step(member, STEP_ADD, rank, slot + (uint32_t)j - 1);
     }
 }
 
-static void plan_tree(struct traffic_member *member, uint32_t rank)
+static void plan_binomial(struct traffic_member *member, uint32_t rank)
 {
     uint64_t members = member->all->plan.members;
     uint32_t r = 0;
@@ -91,56 +111,106 @@ static void plan_tree(struct traffic_member *member, uint32_t rank)
             add_step(member, STEP_SEND, rank + (1u << r), SLOT_DOWN);
 }
 
+/* A tree in which the children of rank i are the ranks from radix * i + 1 on. */
+static void plan_tree(struct traffic_member *member, uint32_t rank)
+{
+    uint64_t radix = member->all->plan.radix, first = radix * rank + 1;
+    uint64_t end = member->all->plan.members;
+
+    end = first + radix < end ? first + radix : end;
+    for (uint64_t child = first; child < end; child++)
+        add_step(member, STEP_ADD, rank, (uint32_t)(child - first));
+    if (rank) {
+        add_step(member, STEP_SEND, (uint32_t)((rank - 1) / radix), (uint32_t)((rank - 1) % radix));
+        add_step(member, STEP_SET, rank, SLOT_DOWN);
+    }
+    for (uint64_t child = first; child < end; child++)
+        add_step(member, STEP_SEND, (uint32_t)child, SLOT_DOWN);
+}
+
+/* Return the slots of a program. It has at most two steps for each, and two more. */
+static uint32_t slots_of(const struct traffic_coll_plan *plan)
+{
+    uint32_t slots = 0;
+
+    if (plan->by == TRAFFIC_BY_TREE)
+        return SLOT_DOWN + 1;
+    for (uint64_t far = 1; far < plan->members; far *= radix_of(plan))
+        slots += radix_of(plan) - 1;
+    return slots;
+}
+static_assert(8 * (TRAFFIC_RADIX_MAX - 1) < SLOTS_MAX, "2^32 members have 8 rounds of radix 16");
+
+uint64_t traffic_exchange_bytes(const struct traffic_coll_plan *plan)
+{
+    uint64_t slots = slots_of(plan);
+
+    return sizeof(struct traffic_exchange) + 2 * slots * sizeof(struct inbox) +
+           (2 * slots + 2) * sizeof(struct step);
+}
+
 int traffic_exchange_join(struct traffic_member *member, uint32_t rank)
 {
-    member->exchange = calloc(1, sizeof *member->exchange);
-    if (!member->exchange)
+    const struct traffic_coll_plan *plan = &member->all->plan;
+    struct traffic_exchange *ex = calloc(1, traffic_exchange_bytes(plan));
+
+    member->exchange = ex;
+    if (!ex)
         return -ENOMEM;
-    if (member->all->plan.by == TRAFFIC_BY_TREE)
+    ex->slots = slots_of(plan);
+    ex->inbox[0] = (struct inbox *)(ex + 1);
+    ex->inbox[1] = ex->inbox[0] + ex->slots;
+    ex->step = (struct step *)(ex->inbox[1] + ex->slots);
+    if (plan->by != TRAFFIC_BY_TREE)
+        plan_rounds(member, rank);
+    else if (plan->radix)
         plan_tree(member, rank);
     else
-        plan_rounds(member, rank);
+        plan_binomial(member, rank);
     return 0;
 }
 
-uint64_t traffic_exchange_bytes(void)
-{
-    return sizeof(struct traffic_exchange);
-}
-
 /* --- steps -------------------------------------------------------------------------- */
-
-static void put_message(struct traffic_member *member, const struct step *step, uint64_t depart_ps)
-{
-    const struct traffic_coll_plan *plan = &member->all->plan;
-    struct emu_entry entry = {
-        .hdr = {.dst = step->node,
-                .src = member->node,
-                .seq = (uint32_t)member->op,
-                .kind = EMU_UNICAST,
-                .len = (uint8_t)plan->bytes,
-                .op = (uint8_t)step->slot},
-        .buf = EMU_NO_BUF,
-        .note = member->exchange->sum,
-    };
-
-    emu_tx_depart(&member->base.tx, &entry, depart_ps);
-}
 
 static bool sums(const struct traffic_member *member)
 {
     return member->all->plan.what == TRAFFIC_ALLREDUCE;
 }
 
-/* Begin the next operation when the program has the core (coll.h). False: none was posted. */
+/* Return the first time from ready_ps + @busy_ps on when the program has the core (coll.h). */
+static uint64_t ready_after(const struct traffic_member *member, uint64_t busy_ps)
+{
+    return traffic_member_awake(member, member->exchange->ready_ps + busy_ps);
+}
+
+static void put_segment(struct traffic_member *member, const struct step *step, uint64_t depart_ps)
+{
+    const struct traffic_coll *all = member->all;
+    uint64_t left = all->plan.bytes - member->exchange->sent * EMU_PAYLOAD_BYTES;
+    struct emu_entry entry = {
+        .hdr = {.dst = step->node,
+                .src = member->node,
+                .seq = (uint32_t)member->op,
+                .kind = EMU_UNICAST,
+                .len = (uint8_t)(left < EMU_PAYLOAD_BYTES ? left : EMU_PAYLOAD_BYTES),
+                .op = (uint8_t)step->slot},
+        .buf = EMU_NO_BUF,
+        .note = member->exchange->sum,
+    };
+
+    traffic_depart(&member->base, &entry, depart_ps);
+}
+
+/* Begin the next operation when the node's processes have contributed. False: none was posted. */
 static bool operation_begin(struct traffic_member *member)
 {
     struct traffic_exchange *ex = member->exchange;
 
     if (ex->begun || member->op == member->group->posted)
         return ex->begun;
-    uint64_t post_ps = traffic_member_post_ps(member);
+    uint64_t post_ps = traffic_member_post_ps(member, member->op);
     ex->ready_ps = traffic_member_awake(member, post_ps > ex->ready_ps ? post_ps : ex->ready_ps);
+    ex->ready_ps = ready_after(member, traffic_member_gather_ps(member));
     ex->sum = sums(member) ? (uint32_t)traffic_member_value(member->op, 0, 1, member->weight) : 0;
     ex->at = 0;
     ex->begun = true;
@@ -159,7 +229,7 @@ static void operation_end(struct traffic_member *member)
         member->wrong_op = member->op;
         return;
     }
-    traffic_member_log(member, member->op, ex->ready_ps);
+    traffic_member_log(member, member->op, ex->ready_ps + traffic_member_spread_ps(member));
     member->op++;
     ex->begun = false;
 }
@@ -168,15 +238,42 @@ static void operation_end(struct traffic_member *member)
 static bool step_wait(struct traffic_member *member, const struct step *step)
 {
     struct traffic_exchange *ex = member->exchange;
-    struct inbox *inbox = &ex->inbox[member->op % 2];
-    uint64_t at_ps = inbox->at_ps[step->slot];
+    struct inbox *in = &ex->inbox[member->op % 2][step->slot];
+    bool adds = step->what == STEP_ADD;
 
-    if (!at_ps)
+    if (in->segments < member->all->segments)
         return false;
-    inbox->at_ps[step->slot] = 0;
-    ex->ready_ps = traffic_member_awake(member, at_ps > ex->ready_ps ? at_ps : ex->ready_ps);
-    ex->sum = inbox->sum[step->slot] + (step->what == STEP_ADD ? ex->sum : 0);
+    ex->ready_ps =
+        traffic_member_awake(member, in->at_ps > ex->ready_ps ? in->at_ps : ex->ready_ps);
+    ex->ready_ps = ready_after(member, member->all->plan.profile->host_recv_ps +
+                                           (adds ? traffic_member_combine_ps(member) : 0));
+    ex->sum = in->sum + (adds ? ex->sum : 0);
+    *in = (struct inbox){.segments = 0};
     return true;
+}
+
+/*
+ * Send the segments of the message of @step that may leave by @until_ps. Returns the time of the
+ * next segment; 0: the whole message has left.
+ */
+static uint64_t step_send(struct traffic_member *member, const struct step *step, uint64_t until_ps)
+{
+    struct traffic_exchange *ex = member->exchange;
+
+    if (!ex->posted)
+        ex->ready_ps = ready_after(member, member->all->plan.profile->host_send_ps);
+    ex->posted = true;
+    for (; ex->sent < member->all->segments; ex->sent++) {
+        uint64_t next_ps =
+            traffic_earliest_ps(&member->base, ex->ready_ps + member->all->times.send_ps);
+
+        if (next_ps > until_ps)
+            return next_ps;
+        put_segment(member, step, next_ps);
+    }
+    ex->sent = 0;
+    ex->posted = false;
+    return 0;
 }
 
 /* Run all steps that are possible by @until_ps. Returns the time of the next step, or EMU_NEVER. */
@@ -184,7 +281,6 @@ static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
 {
     struct traffic_exchange *ex = member->exchange;
     uint64_t next_ps = EMU_NEVER;
-    bool sent = false;
 
     while (!member->wrong && operation_begin(member)) {
         const struct step *step = &ex->step[ex->at];
@@ -194,12 +290,9 @@ static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
             continue;
         }
         if (step->what == STEP_SEND) {
-            next_ps =
-                emu_tx_earliest_ps(&member->base.tx, ex->ready_ps + member->all->times.send_ps);
-            if (next_ps > until_ps)
+            next_ps = step_send(member, step, until_ps);
+            if (next_ps)
                 break;
-            put_message(member, step, next_ps);
-            sent = true;
         } else if (!step_wait(member, step)) {
             next_ps = EMU_NEVER;
             break;
@@ -207,8 +300,7 @@ static uint64_t exchange_run(struct traffic_member *member, uint64_t until_ps)
         next_ps = EMU_NEVER;
         ex->at++;
     }
-    if (sent)
-        emu_tx_flush(&member->base.tx);
+    emu_tx_flush(&member->base.tx);
     return next_ps;
 }
 
@@ -216,19 +308,24 @@ static inline void exchange_deliver(void *context, const struct emu_entry *entry
 {
     struct traffic_member *member = context;
     const struct traffic_coll *all = member->all;
+    const struct emu_hdr *hdr = &entry->hdr;
+    const struct traffic_exchange *ex = member->exchange;
     uint64_t at_ps = traffic_memory_ps(&all->times, all->plan.profile, entry);
-    uint32_t ahead = entry->hdr.seq - (uint32_t)member->op;
-    struct inbox *inbox = member->exchange ? &member->exchange->inbox[entry->hdr.seq % 2] : NULL;
+    uint32_t ahead = hdr->seq - (uint32_t)member->op;
+    struct inbox *in = ex && hdr->op < ex->slots ? &ex->inbox[hdr->seq % 2][hdr->op] : NULL;
 
-    if (!inbox || ahead > 1 || entry->hdr.op >= SLOTS || inbox->at_ps[entry->hdr.op]) {
+    if (!in || ahead > 1 || in->segments == all->segments ||
+        (in->segments && in->sum != entry->note)) {
         member->wrong = WRONG_SEGMENT;
         member->wrong_op = member->op;
         return;
     }
-    inbox->at_ps[entry->hdr.op] = at_ps;
-    inbox->sum[entry->hdr.op] = entry->note;
-    member->digest = traffic_digest(member->digest, entry->hdr.src,
-                                    (member->op + ahead) * SLOTS + entry->hdr.op, at_ps);
+    if (at_ps > in->at_ps)
+        in->at_ps = at_ps;
+    in->segments++;
+    in->sum = entry->note;
+    member->digest = traffic_digest(member->digest, hdr->src,
+                                    (member->op + ahead) * (SLOT_DOWN + 1) + hdr->op, at_ps);
 }
 
 static uint64_t exchange_send(struct traffic_member *member, uint64_t until_ps)

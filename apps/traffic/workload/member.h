@@ -37,7 +37,8 @@ struct traffic_member {
      * arrived. NULL: segments arrive in order, because there are no link engines
      */
     uint64_t *seen_ps;
-    uint64_t last_ps; /* when the latest segment of `got_op` was in memory */
+    uint64_t taken_ps; /* until when the program was busy with results that it took */
+    uint64_t last_ps;  /* when the latest segment of `got_op` was in memory */
     /*
      * for each sequence number modulo EMU_WINDOW, when the member consumed its result. NULL: this
      * is a reduction, or all operations fit into a window
@@ -85,8 +86,37 @@ static inline uint32_t traffic_member_step(struct emu_dev *dev, uint64_t until_p
     return 0;
 }
 
-/** traffic_member_post_ps - return when the member's program may post member->op. Pure. */
-uint64_t traffic_member_post_ps(const struct traffic_member *member);
+/** traffic_member_post_ps - return when the member's program may post operation @op. Pure. */
+uint64_t traffic_member_post_ps(const struct traffic_member *member, uint64_t op);
+
+/** traffic_member_combine_ps - return how long a processor combines two whole vectors. Pure. */
+static inline uint64_t traffic_member_combine_ps(const struct traffic_member *member)
+{
+    const struct traffic_coll_plan *plan = &member->all->plan;
+
+    return plan->bytes / 8 * plan->profile->host_word_ps;
+}
+
+/**
+ * traffic_member_gather_ps - return how long a node's first process takes the contributions of the
+ * others, one after the other, and combines them. Pure.
+ */
+static inline uint64_t traffic_member_gather_ps(const struct traffic_member *member)
+{
+    const struct traffic_coll_plan *plan = &member->all->plan;
+
+    return (plan->processes > 1 ? plan->processes - 1 : 0) *
+           (plan->profile->share_ps + traffic_member_combine_ps(member));
+}
+
+/**
+ * traffic_member_spread_ps - return how long the other processes of a node take the result, all at
+ * the same time. Pure.
+ */
+static inline uint64_t traffic_member_spread_ps(const struct traffic_member *member)
+{
+    return member->all->plan.processes > 1 ? member->all->plan.profile->share_ps : 0;
+}
 
 /**
  * traffic_member_value - return element @element of the sum of the contributions of @members
@@ -105,7 +135,7 @@ uint32_t traffic_exchange_step(struct emu_dev *dev, uint64_t until_ps);
 /** traffic_exchange_join - add @member to its group, with rank @rank. Errors: -ENOMEM. */
 int traffic_exchange_join(struct traffic_member *member, uint32_t rank);
 
-/** traffic_exchange_bytes - return the size of a struct traffic_exchange. Pure. */
-uint64_t traffic_exchange_bytes(void);
+/** traffic_exchange_bytes - return the memory of a member's struct traffic_exchange. Pure. */
+uint64_t traffic_exchange_bytes(const struct traffic_coll_plan *plan);
 
 #endif

@@ -145,7 +145,7 @@ static void put_segment(struct traffic_node *node, uint64_t birth_ps, uint32_t d
         .note = (uint32_t)birth_ps,
     };
 
-    emu_tx_depart(&node->base.tx, &entry, depart_ps);
+    traffic_depart(&node->base, &entry, depart_ps);
     node->awaited += node->kind == EMU_MULTICAST ? traffic_sets_fanout(all->plan.sets, set) : 1;
 }
 
@@ -204,7 +204,7 @@ static uint64_t node_send(struct traffic_node *node, uint64_t until_ps)
         if (!own && !relay)
             break;
         uint64_t ready_ps = relay ? item->ready_ps : node->birth_ps;
-        depart_ps = emu_tx_earliest_ps(&node->base.tx, ready_ps + all->times.send_ps);
+        depart_ps = traffic_earliest_ps(&node->base, ready_ps + all->times.send_ps);
         if (depart_ps > until_ps)
             break;
         sent = true;

@@ -28,10 +28,10 @@ static uint64_t storage_send(struct traffic_member *member, uint64_t until_ps)
                                           .len = EMU_PAYLOAD_BYTES},
                                   .buf = EMU_NO_BUF};
 
-        depart_ps = emu_tx_earliest_ps(&member->base.tx, all->times.send_ps);
+        depart_ps = traffic_earliest_ps(&member->base, all->times.send_ps);
         if (depart_ps > until_ps)
             break;
-        emu_tx_depart(&member->base.tx, &entry, depart_ps);
+        traffic_depart(&member->base, &entry, depart_ps);
         member->part++;
         sent = true;
         depart_ps = EMU_NEVER;

@@ -57,7 +57,25 @@ struct traffic_base {
     struct emu_dev dev;
     struct emu_tx tx;
     struct emu_rx rx;
+    uint64_t bus_ps; /* until when the bus between memory and adapter is busy with sending */
 };
+
+/** traffic_earliest_ps - emu_tx_earliest_ps(), but wait for the bus, too. */
+static inline uint64_t traffic_earliest_ps(struct traffic_base *base, uint64_t ready_ps)
+{
+    return emu_tx_earliest_ps(&base->tx, ready_ps > base->bus_ps ? ready_ps : base->bus_ps);
+}
+
+/** traffic_depart - emu_tx_depart(), which also occupies the bus. */
+static inline void traffic_depart(struct traffic_base *base, const struct emu_entry *entry,
+                                  uint64_t at_ps)
+{
+    uint64_t bus_ps = entry->hdr.len * base->tx.profile->bus_ps_per_byte;
+
+    emu_tx_depart(&base->tx, entry, at_ps);
+    if (bus_ps)
+        base->bus_ps = at_ps + bus_ps;
+}
 
 /**
  * traffic_base_new - allocate a node of @bytes for fabric_node_ops.create, and initialize its

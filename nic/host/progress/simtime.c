@@ -13,6 +13,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "emu/util/clock.h"
+
 #define NIC_SIM_POLL_PS  50000u
 #define NIC_SIM_READ_PS  20000u
 #define NIC_SIM_FIRST_PS UINT64_C(10000000)    /* limit of the first wait: 10 us */
@@ -149,11 +151,20 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     return true;
 }
 
+/* Return the local time after @ns, but at most the last simulated time. */
+static uint64_t later_ps(const struct fabemu *fab, uint64_t ns)
+{
+    uint64_t now_ps = local_ps(fab);
+
+    return now_ps < EMU_LAST_PS && ns < (EMU_LAST_PS - now_ps) / 1000 ? now_ps + ns * 1000
+                                                                      : EMU_LAST_PS;
+}
+
 /* While the program sleeps, the adapter handles segments when they arrive. */
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
     struct fabemu *fab = ctx;
-    uint64_t until_ps = local_ps(fab) + ns * 1000;
+    uint64_t until_ps = later_ps(fab, ns);
 
     if (nic_is_defunct(fab) || !has_begun(fab) || !is_owner(fab))
         return false;

@@ -88,8 +88,9 @@ struct daemon {
     char fabric_id[17];         /* random: distinguishes this fabric from others of the same name */
     bool shutdown;              /* a signal or a request has asked the fabric to end */
     bool owner_gone;
-    bool busy;   /* some client has requests that can be handled now */
-    bool stands; /* the supervisor has been notified of a standstill */
+    bool busy;      /* some client has requests that can be handled now */
+    bool stands;    /* the supervisor has been notified of a standstill */
+    bool time_over; /* the supervisor has been notified that simulated time has ended */
     struct {
         uint64_t at_ns;       /* emu_now_ns() of the sample; 0: none yet */
         uint64_t starved_ns;  /* fabric_starved_ns() at that time */

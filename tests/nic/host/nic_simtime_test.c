@@ -25,6 +25,7 @@ struct process {
     pthread_t thread;
     uint64_t at_ps[ROUNDS]; /* local time after each round */
     bool goes_back;         /* it names a time that is past */
+    bool goes_far;          /* it names a time that does not exist */
     uint64_t sleeps_ns;     /* it only sleeps for this time */
     uint8_t out[BYTES], in[BYTES];
 };
@@ -56,6 +57,14 @@ static void exchange(struct process *p, uint32_t round)
     CU_ASSERT_EQUAL(p->in[0], (uint8_t)round);
 }
 
+/* The end of the next wait corrects the local time. */
+static void name_far_time(struct fabemu *fab)
+{
+    atomic_store(&fab->hostif.shared->sim.now_ps, EMU_LAST_PS + 1);
+    nic_sim_pause(fab);
+    CU_ASSERT_TRUE(local_ps(fab) < EMU_LAST_PS);
+}
+
 static void *process_main(void *argument)
 {
     struct process *p = argument;
@@ -68,6 +77,8 @@ static void *process_main(void *argument)
 
         if (p->goes_back && round == ROUNDS / 2)
             atomic_store(&p->fab->hostif.shared->sim.now_ps, 1);
+        if (p->goes_far && round == ROUNDS / 2)
+            name_far_time(p->fab);
         exchange(p, round);
         if (round % 8 == p->node)
             CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 5000));
@@ -155,6 +166,17 @@ static void fabric__does_not_go_back_with_a_process(void)
     CU_ASSERT_TRUE(run_all(&run, process_main) > 0);
 }
 
+static void fabric__ignores_a_time_that_does_not_exist(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run.process[1].goes_far = true;
+    run_all(&run, process_main);
+    for (uint32_t n = 0; n < NODES; n++)
+        CU_ASSERT_TRUE(run.process[n].at_ps[ROUNDS - 1] < EMU_LAST_PS / 1000);
+}
+
 /* Other processes have detached or wait, so simulated time advances as far as it can. */
 static void *sleeper_main(void *argument)
 {
@@ -190,6 +212,7 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(processes__have_equal_times_in_each_run),
         CASE(fabric__does_not_go_back_with_a_process),
+        CASE(fabric__ignores_a_time_that_does_not_exist),
         CASE(sleep__beyond_simulated_time_ends_with_it),
         {0},
     };

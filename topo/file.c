@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_CHUNK 65536
+#include "emu/util/slurp.h"
 
 /* Return the last @most bytes of a file name: they say more than the first. */
 static const char *name_tail(const char *name, size_t most)
@@ -90,51 +90,20 @@ int topo_read(struct topo_graph **ret, const char *name, const char *text, size_
     return err;
 }
 
-static int file_slurp(FILE *from, char **ret, size_t *ret_bytes)
-{
-    size_t room = 0, used = 0, got;
-    char *text = NULL;
-
-    do {
-        if (used + FILE_CHUNK > room) {
-            char *bigger = realloc(text, room = 2 * room + FILE_CHUNK);
-
-            if (!bigger) {
-                free(text);
-                return -ENOMEM;
-            }
-            text = bigger;
-        }
-        got = fread(text + used, 1, FILE_CHUNK, from);
-        used += got;
-    } while (got && used <= FILE_BYTES_MAX);
-    int err = ferror(from) ? (errno ? -errno : -EIO) : 0;
-    if (!err && used > FILE_BYTES_MAX)
-        err = -EFBIG;
-    if (err) {
-        free(text);
-        return err;
-    }
-    *ret = text;
-    *ret_bytes = used;
-    return 0;
-}
-
 int topo_load(struct topo_graph **ret, const char *name, char *error, size_t error_bytes)
 {
     struct file file = {.name = name_tail(name, 100), .error = error, .error_bytes = error_bytes};
-    FILE *from = fopen(name, "re");
-    char *text = NULL;
-    size_t bytes = 0;
-    int err = from ? file_slurp(from, &text, &bytes) : -errno;
+    size_t bytes;
+    char *text;
+    int err = emu_slurp(name, FILE_BYTES_MAX, &text, &bytes);
 
-    if (from)
-        fclose(from);
+    if (err)
+        free(text);
     if (err == -EFBIG)
         return file_fail(&file, 0, "larger than %u MB: this is no topology file",
                          FILE_BYTES_MAX >> 20);
     if (err) {
-        file_fail(&file, 0, "cannot read the topology: %s", strerror(-err));
+        file_fail(&file, 0, "cannot read the topology: %s", emu_slurp_why(err));
         return err == -ENOMEM ? err : -EIO;
     }
     err = topo_read(ret, name, text, bytes, error, error_bytes);

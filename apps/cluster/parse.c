@@ -8,9 +8,10 @@
 
 #include "apps/cluster/cluster.h"
 #include "apps/base/quantity.h"
-#include "apps/fault/fault.h"
 #include "apps/base/message.h"
+#include "emu/util/slurp.h"
 
+#define FILE_BYTES_MAX (16u << 20)
 #define LINE_BYTES_MAX 4095
 #define SHOWN          60 /* characters of a word shown in a message */
 #define SILENT_NS      UINT64_C(5000000000)
@@ -549,11 +550,11 @@ int cluster_read(struct cluster *ret, const char *name, char *error, size_t erro
 {
     char *text;
     size_t bytes;
-    int err = fault_slurp(name, &text, &bytes);
+    int err = emu_slurp(name, FILE_BYTES_MAX, &text, &bytes);
 
     if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
-                   "%.100s: cannot read the cluster file: %s", name, fault_slurp_why(err));
+                   "%.100s: cannot read the cluster file: %s", name, emu_slurp_why(err));
     else
         err = cluster_text(ret, name, text, bytes, error, error_bytes);
     free(text);

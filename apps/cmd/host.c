@@ -421,6 +421,8 @@ void host_say(struct json_object *event)
         print_message("MPI messages do not pass the fabric: %s", why);
     else if (strcmp(what, "refused") == 0)
         print_message("%s", emu_json_text(event, "error", ""));
+    else if (strcmp(what, "time_over") == 0)
+        print_message("simulated time has ended after 53 days: all processes waited until then");
     else if (strcmp(what, "disagreement") == 0)
         standstill_disagreement(event);
 }

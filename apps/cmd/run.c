@@ -167,6 +167,16 @@ static void on_standstill(struct run *run, struct json_object *event)
     kill(run->command, SIGTERM);
 }
 
+/* End the run, because nothing that its processes send from now on arrives. */
+static void on_time_over(struct run *run)
+{
+    if (run->phase >= ENDING || run->command_done)
+        return;
+    print_message("ending the run, because no simulated time is left");
+    run->failed = true;
+    begin_ending(run);
+}
+
 static void on_event(struct run *run, struct json_object *event)
 {
     const char *what = emu_json_text(event, "event", "");
@@ -185,6 +195,8 @@ static void on_event(struct run *run, struct json_object *event)
                       json_show_node(event, node));
     } else if (strcmp(what, "standstill") == 0) {
         on_standstill(run, event);
+    } else if (strcmp(what, "time_over") == 0) {
+        on_time_over(run);
     }
 }
 

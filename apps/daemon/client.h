@@ -92,6 +92,7 @@ struct daemon {
     bool busy;         /* some client has requests that can be handled now */
     bool stands;       /* the supervisor has been notified of a standstill */
     uint64_t stood_ns; /* time of the last answer that the run stands still; 0: it does not */
+    bool time_over;    /* the supervisor has been notified that simulated time has ended */
     struct {
         uint64_t at_ns;       /* emu_now_ns() of the sample; 0: none yet */
         uint64_t starved_ns;  /* fabric_starved_ns() at that time */

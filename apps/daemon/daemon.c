@@ -31,6 +31,7 @@
 #include "apps/daemon/faults.h"
 #include "apps/base/procs.h"
 #include "apps/daemon/report.h"
+#include "emu/util/clock.h"
 #include "emu/util/now.h"
 
 #define EVENTS_PER_ROUND 64
@@ -216,6 +217,22 @@ void daemon_cut_off(struct daemon *daemon, uint32_t node)
                         json_add_node(conn_event("cut_off"), daemon->config->fabric->graph, node));
 }
 
+/*
+ * Tell subscribers and the supervisor once that simulated time has ended: whatever processes send
+ * from now on does not arrive. One process that waits for very long is enough, if all wait.
+ */
+static void tick_time(struct daemon *daemon)
+{
+    struct json_object *event;
+
+    if (daemon->time_over || fabric_reached_ps(daemon->fabric) < EMU_LAST_PS)
+        return;
+    daemon->time_over = true;
+    event = daemon_event(daemon, "time_over", daemon_now_ps());
+    daemon_publish(daemon, json_object_get(event));
+    daemon_notify_owner(daemon, event);
+}
+
 static void tick(struct daemon *daemon)
 {
     uint32_t nodes[64];
@@ -225,6 +242,7 @@ static void tick(struct daemon *daemon)
         return;
     daemon_waits_tick(daemon);
     tick_stopped(daemon);
+    tick_time(daemon);
     daemon_standstill_tick(daemon);
     uint32_t count = fabric_tick(daemon->fabric, nodes, 64);
     for (uint32_t i = 0; i < count; i++)

@@ -111,6 +111,8 @@ static int lockstep_start(struct fabric *fabric)
     fabric->drive.thread = calloc(fabric->workers, sizeof(struct emu_thread *));
     if (!fabric->drive.thread)
         return -ENOMEM;
+    if (fabric->config.start_stopped)
+        return 0;
     /* the windows have the threads of the other workers */
     return emu_thread_start(&fabric->drive.thread[0], fabric->worker[0], fabric->drive.lockstep,
                             "fab-worker-0");

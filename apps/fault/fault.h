@@ -201,15 +201,6 @@ void fault_print(const struct fault *fault, const struct topo_graph *graph, char
 /** fault_print_time - write a time, such as "1.5ms", into the 32 bytes at @text. Returns @text. */
 char *fault_print_time(uint64_t ps, char *text);
 
-/**
- * fault_slurp - read a whole file of at most 16 MB, without its byte-order mark. Commands also use
- * it for files that are not schedules. The caller frees @text, even after an error. Errors: those
- * of open() and read(), negative; -EFBIG; -ETIMEDOUT, nobody wrote to a pipe for five seconds;
- * -ENOMEM. fault_slurp_why() - return the text of such an error.
- */
-int fault_slurp(const char *name, char **text, size_t *bytes);
-const char *fault_slurp_why(int err);
-
 /* --- a schedule: many faults ------------------------------------------------------ */
 
 /* A fault and the number of its line, from 1. */

@@ -5,24 +5,19 @@
  * seconds, because they are made for programs that run for seconds.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/fault/internal.h"
 #include "emu/util/nearest.h"
+#include "emu/util/slurp.h"
 
-#define FILE_MAX        (16u << 20)
-#define LINE_BYTES_MAX  4095
-#define FAULTS_MAX      65536
-#define PIPE_MS         5000 /* how long to wait for data from a pipe */
-#define MARK_BYTES      3    /* size of BYTE_ORDER_MARK, with which some editors begin a file */
-#define BYTE_ORDER_MARK "\xef\xbb\xbf"
-#define NAME_SHOWN      100 /* characters at the end of a file's name that a message shows */
+#define FILE_MAX       (16u << 20)
+#define LINE_BYTES_MAX 4095
+#define FAULTS_MAX     65536
+#define NAME_SHOWN     100 /* characters at the end of a file's name that a message shows */
 
 struct reader {
     struct fault_schedule schedule;
@@ -113,79 +108,19 @@ int fault_schedule_text(struct fault_schedule *ret, const char *name, const char
     return err;
 }
 
-/* Waits at most PIPE_MS for data, because a pipe may have no writer. Errors: as fault_slurp(). */
-static ssize_t read_some(int fd, bool is_pipe, void *to, size_t bytes)
-{
-    struct pollfd ready = {fd, POLLIN, 0};
-    ssize_t got;
-
-    do {
-        if (poll(&ready, 1, is_pipe ? PIPE_MS : -1) == 0)
-            return -ETIMEDOUT;
-        got = read(fd, to, bytes);
-    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
-    return got < 0 ? -errno : got;
-}
-
-/* Append a whole file to *@text, which the caller frees. Errors: as fault_slurp(). */
-static int read_all(int fd, char **text, size_t *bytes)
-{
-    struct stat is;
-    ssize_t got;
-
-    if (fstat(fd, &is))
-        return -errno;
-    do {
-        char *bigger = realloc(*text, *bytes + 65536);
-
-        if (!bigger)
-            return -ENOMEM;
-        *text = bigger;
-        got = read_some(fd, S_ISFIFO(is.st_mode), *text + *bytes, 65536);
-        if (got > 0)
-            *bytes += (size_t)got;
-        if (*bytes > FILE_MAX)
-            return -EFBIG;
-    } while (got > 0);
-    return (int)got;
-}
-
-int fault_slurp(const char *name, char **text, size_t *bytes)
-{
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    int err = fd < 0 ? -errno : 0;
-
-    *text = NULL;
-    *bytes = 0;
-    if (!err)
-        err = read_all(fd, text, bytes);
-    if (fd >= 0)
-        close(fd);
-    if (!err && *bytes >= MARK_BYTES && memcmp(*text, BYTE_ORDER_MARK, MARK_BYTES) == 0) {
-        *bytes -= MARK_BYTES;
-        memmove(*text, *text + MARK_BYTES, *bytes);
-    }
-    return err;
-}
-
-const char *fault_slurp_why(int err)
-{
-    return err == -ETIMEDOUT ? "nobody writes to the pipe" : strerror(-err);
-}
-
 static int read_file(struct fault_schedule *ret, const char *name, const struct topo_graph *graph,
                      char *error, size_t error_bytes)
 {
     char *text;
     size_t bytes;
-    int err = fault_slurp(name, &text, &bytes);
+    int err = emu_slurp(name, FILE_MAX, &text, &bytes);
 
     if (err == -EFBIG)
         err = fail(-E2BIG, error, error_bytes, "%s: larger than %u MB: not a schedule",
                    name_tail(name), FILE_MAX >> 20);
     else if (err)
         err = fail(err == -ENOMEM ? err : -EIO, error, error_bytes,
-                   "%s: cannot read the schedule: %s", name_tail(name), fault_slurp_why(err));
+                   "%s: cannot read the schedule: %s", name_tail(name), emu_slurp_why(err));
     else
         err = fault_schedule_text(ret, name, text, bytes, graph, error, error_bytes);
     free(text);

@@ -17,7 +17,8 @@
  *
  * The fabric believes these words only as far as they concern their own process. A process that
  * names a wrong time is itself late, or its posts count as posted at the time that the fabric has
- * reached.
+ * reached. Times after EMU_LAST_PS are ignored. If all processes wait for long, simulated time
+ * passes quickly, so one that waits alone can use it up. The daemon then reports that (time_over).
  */
 #ifndef EMU_SIMTIME_H
 #define EMU_SIMTIME_H

@@ -15,8 +15,11 @@
 
 #include "emu/util/json.h"
 #include "emu/util/nearest.h"
+#include "emu/util/slurp.h"
 
 #define SECOND_PS 1000000000000u
+/* of a profile; json-c needs up to 250 times as much memory (json.h) */
+#define FILE_BYTES_MAX (256u << 10)
 
 enum field_kind { FIELD_U64, FIELD_U32, FIELD_NAMED };
 
@@ -546,25 +549,21 @@ static int load_object(struct emu_profile *ret, const char *path, struct json_ob
 /* @why: gets the reason if NULL is returned. */
 static struct json_object *read_json(const char *path, char *why, size_t why_bytes)
 {
-    char *text = NULL;
-    size_t bytes = 0;
     struct json_object *object = NULL;
     enum json_tokener_error bad;
-    FILE *file = fopen(path, "re");
+    size_t bytes;
+    char *text;
+    int err = emu_slurp(path, FILE_BYTES_MAX, &text, &bytes);
 
-    if (!file) {
-        snprintf(why, why_bytes, "%s", strerror(errno));
-        return NULL;
-    }
-    if (getdelim(&text, &bytes, '\0', file) < 0) {
-        snprintf(why, why_bytes, "it is empty or cannot be read");
-    } else {
-        object = emu_json_parse(text, -1, &bad);
-        if (!object)
-            snprintf(why, why_bytes, "not JSON: %s", json_tokener_error_desc(bad));
-    }
+    if (!err && bytes)
+        object = emu_json_parse(text, (int)bytes, &bad);
+    if (err)
+        snprintf(why, why_bytes, "%s", emu_slurp_why(err));
+    else if (!bytes)
+        snprintf(why, why_bytes, "it is empty");
+    else if (!object)
+        snprintf(why, why_bytes, "not JSON: %s", json_tokener_error_desc(bad));
     free(text);
-    fclose(file);
     return object;
 }
 

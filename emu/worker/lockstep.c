@@ -73,6 +73,18 @@ static uint64_t after(uint64_t at_ps, uint64_t by_ps)
     return at_ps < EMU_NEVER - by_ps ? at_ps + by_ps : EMU_NEVER;
 }
 
+/* Return @named_ps, a time that a process has named, or @otherwise_ps if there is no such time. */
+static uint64_t valid_ps(uint64_t named_ps, uint64_t otherwise_ps)
+{
+    return named_ps <= EMU_LAST_PS ? named_ps : otherwise_ps;
+}
+
+/* Return the local time of a process, of which its last word was @named_ps. */
+static uint64_t local_ps(const struct emu_hostif *hostif, uint64_t named_ps)
+{
+    return later(valid_ps(named_ps, 0), hostif->sim_now_ps);
+}
+
 /* Return when the oldest segment that the process has not read arrived; EMU_NEVER: none. */
 static uint64_t unread_ps(const struct emu_hostif *hostif)
 {
@@ -103,11 +115,10 @@ static uint64_t runs_until_ps(const struct emu_hostif *hostif, uint64_t now_ps)
 static uint64_t wait_end_ps(const struct emu_hostif *hostif)
 {
     const struct emu_simtime *sim = &hostif->shared->sim;
-    uint64_t now_ps =
-        later(atomic_load_explicit(&sim->now_ps, memory_order_relaxed), hostif->sim_now_ps);
+    uint64_t now_ps = local_ps(hostif, atomic_load_explicit(&sim->now_ps, memory_order_relaxed));
     uint64_t until_ps = atomic_load_explicit(&sim->until_ps, memory_order_relaxed);
 
-    return later(now_ps, emu_earlier(until_ps, unread_ps(hostif)));
+    return later(now_ps, emu_earlier(valid_ps(until_ps, EMU_NEVER), unread_ps(hostif)));
 }
 
 /* Z5 pairs with Z6: a process whose wait ends sees all segments that have arrived. */
@@ -162,7 +173,7 @@ static void check_asleep(const struct emu_lockstep *lockstep, struct emu_hostif 
     } else if (!hostif->asleep_ns) {
         hostif->asleep_ns = hostif->counted_ns = now_ns;
         hostif->asleep_ps =
-            later(atomic_load_explicit(&sim->now_ps, memory_order_relaxed), hostif->sim_now_ps);
+            local_ps(hostif, atomic_load_explicit(&sim->now_ps, memory_order_relaxed));
     } else if (!hostif->outside && now_ns - hostif->asleep_ns >= LOCKSTEP_ASLEEP_NS) {
         hostif->outside = true;
         atomic_store_explicit(&sim->outside, 1, memory_order_relaxed);
@@ -199,7 +210,7 @@ static uint64_t hostif_limit_ps(struct emu_lockstep *lockstep, struct emu_hostif
     }
     if (hostif->sim_seen == hostif->sim_ended) {
         lockstep->all_wait = false;
-        return runs_until_ps(hostif, later(now_ps, hostif->sim_now_ps));
+        return runs_until_ps(hostif, local_ps(hostif, now_ps));
     }
     come_back(lockstep, hostif);
     now_ps = wait_end_ps(hostif);
@@ -341,9 +352,9 @@ static void poll_outside(struct emu_lockstep *lockstep)
     each_hostif (lockstep, list, i)
         if (list->hostif[i]->sim_seen != list->hostif[i]->sim_ended)
             end_wait(list->hostif[i],
-                     later(list->hostif[i]->sim_now_ps,
-                           atomic_load_explicit(&list->hostif[i]->shared->sim.now_ps,
-                                                memory_order_relaxed)));
+                     local_ps(list->hostif[i],
+                              atomic_load_explicit(&list->hostif[i]->shared->sim.now_ps,
+                                                   memory_order_relaxed)));
 }
 
 void emu_lockstep_idle(struct emu_lockstep *lockstep, unsigned *rounds)

@@ -82,8 +82,11 @@ static bool simulated_sleep(uint64_t ns)
     return clock && clock->sleep(clock->ctx, ns);
 }
 
+/* Times after the year 2500 count as the last one that fits. */
 static uint64_t ns_of(const struct timespec *ts)
 {
+    if ((uint64_t)ts->tv_sec >= UINT64_MAX / 1000000000u)
+        return UINT64_MAX;
     return (uint64_t)ts->tv_sec * 1000000000u + (uint64_t)ts->tv_nsec;
 }
 

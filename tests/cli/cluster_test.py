@@ -75,7 +75,9 @@ class ClusterTest(FabemuCase):
         pipe = os.path.join(self.dir, "a.pipe")
         os.mkfifo(pipe, 0o600)
         self.assertIn("no key: it is not a regular file", self.bad(TWO.replace("none", pipe)))
-        for words in (("cluster", "--check", pipe), ("fault", "--check", pipe)):
+        for words in (("cluster", "--check", pipe), ("fault", "--check", pipe), ("topo", pipe),
+                      ("traffic", "--topo", "kary:2,2", "--profile", pipe),
+                      ("traffic", "--topo", "kary:2,2", "--pattern", "file:" + pipe)):
             done = self.fabemu(*words)
             self.assertEqual((done.returncode == 0, done.stdout), (False, ""), words)
             self.assertIn("nobody writes to the pipe", done.stderr, words)

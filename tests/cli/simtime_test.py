@@ -113,6 +113,14 @@ class SimtimeTest(FabemuCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(why, done.stderr)
 
+    def test_sleep__beyond_simulated_time_ends_the_run(self):
+        path = os.path.join(os.path.dirname(self.command), "tests", "mpi_simtime")
+        done = self.fabemu("run", *VIRTUAL, "--", "mpirun", "-np", "2", "--oversubscribe", path,
+                           "--sleep", str(60 * 86400))
+        self.assertNotEqual(done.returncode, 0, done.stderr)
+        self.assertIn("simulated time has ended after 53 days", done.stderr)
+        self.assertIn("ending the run", done.stderr)
+
     def test_a_program_without_mpi_keeps_its_clocks(self):
         done = self.fabemu("run", *VIRTUAL, "--", "sh", "-c", "sleep 0.1; date +%Y")
         self.assertRegex(done.stdout, r"^20\d\d$")

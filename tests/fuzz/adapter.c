@@ -47,6 +47,7 @@ enum command {
     COUNT,   /* what: an event counts, or stops to count, accesses to the region or by the queue */
     ARM,     /* which, threshold, 2 of bytes: a put that the event starts */
     RENEW,   /* what: closes the queue, or removes the region, and opens another one */
+    BATCH,   /* length / 16, which, bytes: a batch of these bytes; node 1 executes it */
     COMMANDS
 };
 
@@ -428,7 +429,21 @@ static void do_depart(void)
     fixture.group[1] = NULL;
 }
 
-/* Commands about notices, events and buffers for several messages. */
+/* Post records as the input has them, so that node 1 executes arbitrary ones. */
+static void do_batch(struct fuzz_input *in)
+{
+    struct fabemu_iov iov = {.bytes = (fuzz_u8(in) % 64 + 1) * FABEMU_RECORD_UNIT};
+    uint8_t *buf;
+    struct fabemu_req *req = request(in, &buf, iov.bytes);
+
+    if (!req)
+        return;
+    fuzz_bytes(in, buf, iov.bytes);
+    iov.base = buf;
+    fabemu_batchv(fixture.fab[0], 1, fixture.key[1], &iov, 1, req);
+}
+
+/* Commands about batches, notices, events and buffers for several messages. */
 static void do_late_command(struct fuzz_input *in, enum command command)
 {
     if (command == NOTICE)
@@ -441,6 +456,8 @@ static void do_late_command(struct fuzz_input *in, enum command command)
         do_count(in);
     else if (command == ARM)
         do_arm(in);
+    else if (command == BATCH)
+        do_batch(in);
     else
         do_renew(in);
 }

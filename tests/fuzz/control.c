@@ -14,7 +14,8 @@
  *
  * In sent text an @ stands for EMU_HOSTIF_VERSION, so that the corpus is valid for every version.
  *
- * An input that begins with 'q' uses a fabric with acknowledgments.
+ * An input that begins with 'q' uses a fabric with acknowledgments, and one that begins with 'v' a
+ * fabric on clock virtual.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@
 #include "apps/control/conn.h"
 #include "apps/daemon/daemon.h"
 #include "apps/fabric/internal.h"
+#include "emu/worker/lockstep.h"
 #include "tests/fuzz/fuzz.h"
 
 #define CLIENTS 9 /* A to H, and O */
@@ -163,6 +165,10 @@ static void ring(int fd)
 
 static void pass(void)
 {
+    if (fixture.fabric->drive.lockstep) {
+        emu_lockstep_pass(fixture.fabric->drive.lockstep);
+        return;
+    }
     for (uint32_t w = 0; w < fixture.fabric->workers; w++)
         emu_worker_pass(fixture.fabric->worker[w]);
 }
@@ -296,11 +302,12 @@ static void check_nothing_left(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct topo_graph *graph = graph_make();
+    bool acknowledged = bytes && *data == 'q', simulated = bytes && *data == 'v';
     struct fabric_config config = {.name = "fuzz",
                                    .graph = graph,
+                                   .clock = simulated ? EMU_CLOCK_VIRTUAL : EMU_CLOCK_RAW,
                                    .threads = 1,
                                    .start_stopped = true};
-    bool acknowledged = bytes && *data == 'q';
     char error[256];
 
     fuzz_must(emu_profile_load(&config.profile, acknowledged ? "qsnet3" : "oq2004", error,
@@ -309,7 +316,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     fuzz_must(fabric_start(&fixture.fabric, &config, error, sizeof error) == 0, error);
     for (unsigned i = 0; i < CLIENTS; i++)
         fixture.client[i] = (struct client){.fd = -1};
-    fixture.at = bytes ? (const char *)data + acknowledged : NULL;
+    fixture.at = bytes ? (const char *)data + (acknowledged || simulated) : NULL;
     fixture.end = fixture.at ? (const char *)data + bytes : NULL;
     serve(&config);
     check_nothing_left();

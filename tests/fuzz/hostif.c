@@ -18,8 +18,11 @@
 #include <unistd.h>
 
 #include "apps/audit/audit.h"
+#include "apps/fabric/comm.h"
 #include "apps/fabric/internal.h"
+#include "apps/fabric/sample.h"
 #include "emu/util/random.h"
+#include "emu/worker/lockstep.h"
 #include "tests/fuzz/fuzz.h"
 
 #define NODES      4u
@@ -28,6 +31,7 @@
 #define FIRST_WRAP (UINT32_MAX - 20)
 #define STEP_NS    1000000u /* advance of the clock between passes while the fabric drains */
 #define END_PASSES 3000u
+#define WAIT_PS    10000000u /* clock virtual: longest wait of a well-behaved process */
 
 static const struct machine {
     const char *profile;
@@ -46,6 +50,10 @@ static const struct machine {
     {"oq2004", EMU_CLOCK_REAL, {"credit=counter", "xpoint_slots=1"}},
     {"qsnet3", EMU_CLOCK_REAL, {"combining=switch", "combine_order=port"}},
     {"qsnet3", EMU_CLOCK_RAW, {"channels=1", "pool_slots=0", "retry_limit=2"}},
+    {"oq2004", EMU_CLOCK_VIRTUAL, {0}},
+    {"qsnet3", EMU_CLOCK_VIRTUAL, {0}},
+    {"oq2004", EMU_CLOCK_VIRTUAL, {"buffers=input", "combine_units=3"}},
+    {"qsnet3", EMU_CLOCK_VIRTUAL, {"combining=switch", "retry_limit=2"}},
 };
 
 enum command {
@@ -63,6 +71,8 @@ enum command {
     TIME,   /* exponent: advances the clock by a power of two */
     TICK,   /* the periodic tick of the manager */
     FILL,   /* node, count, 2 of seed: random segments */
+    SIM,    /* node, word, exponent, difference: a time or number of a wait (simtime.h) */
+    WAIT,   /* node, exponent: begins a wait, as a well-behaved process does */
     COMMANDS
 };
 
@@ -71,6 +81,7 @@ static struct fixture {
     struct fabric *fabric;
     uint32_t group[GROUPS];
     uint32_t groups; /* number of groups made so far */
+    struct fabric_finished_at finished[NODES];
 } fixture;
 
 /* --- processes ---------------------------------------------------------------------- */
@@ -81,6 +92,12 @@ static struct emu_hostif_shared *shared_of(uint32_t node)
     struct emu_hostif *hostif = fixture.fabric->hostif[node];
 
     return hostif ? hostif->shared : NULL;
+}
+
+/* Return whether processes take part in simulated time. */
+static bool is_simulated(void)
+{
+    return fixture.fabric->drive.lockstep;
 }
 
 static void attach(uint32_t node)
@@ -104,7 +121,8 @@ static void post(uint32_t node, const struct emu_seg *seg)
     uint32_t tail = atomic_load_explicit(&shared->up_tail, memory_order_relaxed);
     uint32_t at = emu_hostif_slot_at(tail, atomic_load(&shared->up_shift));
     memcpy(&shared->up[at].seg, seg, sizeof *seg);
-    shared->up_ps[at] = (fuzz_now_ns - shared->origin_ns) * 1000u;
+    shared->up_ps[at] = is_simulated() ? atomic_load(&shared->sim.now_ps) + shared->nic_send_ps
+                                       : (fuzz_now_ns - shared->origin_ns) * 1000u;
     atomic_store_explicit(&shared->up_tail, tail + 1, memory_order_release);
 }
 
@@ -134,8 +152,31 @@ static uint32_t take(uint32_t node, uint32_t src, const uint8_t *wanted, size_t 
     return found;
 }
 
+/* Wait for at most @most_ps, unless the process waits already. */
+static void begin_wait(uint32_t node, uint64_t most_ps)
+{
+    struct emu_hostif_shared *shared = shared_of(node);
+    struct emu_simtime *sim;
+
+    if (!shared)
+        return;
+    sim = &shared->sim;
+    atomic_store(&sim->ready, 1);
+    if (atomic_load(&sim->begun) != atomic_load(&sim->ended))
+        return;
+    if (atomic_load(&sim->ended))
+        atomic_store(&sim->now_ps, atomic_load(&sim->end_ps));
+    atomic_store(&sim->until_ps, atomic_load(&sim->now_ps) + most_ps);
+    atomic_fetch_add(&sim->begun, 1);
+}
+
 static void pass(void)
 {
+    if (is_simulated()) {
+        begin_wait(HOSTILE, WAIT_PS);
+        emu_lockstep_pass(fixture.fabric->drive.lockstep);
+        return;
+    }
     for (uint32_t w = 0; w < fixture.fabric->workers; w++)
         emu_worker_pass(fixture.fabric->worker[w]);
 }
@@ -258,17 +299,66 @@ static void do_rings(struct fuzz_input *in, enum command command)
                               memory_order_release);
 }
 
-/* Tick, and read the reports of pending operations as the daemon does once a second. */
+/* Read the records of finished operations at @node, as the timeline does. */
+static void read_finished(uint32_t node)
+{
+    static struct emu_finished ring[EMU_FINISHED_SLOTS];
+    uint64_t missed = 0;
+    uint32_t count = fabric_finished(fixture.fabric, node, &fixture.finished[node], ring, &missed);
+
+    fuzz_must(count <= EMU_FINISHED_SLOTS, "a ring has at most EMU_FINISHED_SLOTS records");
+    for (uint32_t i = 0; i < count; i++)
+        fuzz_must(ring[i].kind >= EMU_MULTICAST && ring[i].kind < EMU_FINISHED_KINDS,
+                  "the kind of a finished operation exists");
+}
+
+/* Tick, and read what processes report, as the daemon does. */
 static void do_tick(void)
 {
+    struct fabric_totals totals;
     struct emu_pending pending;
+    struct fabric_comm comm;
     uint32_t nodes[NODES];
 
     fabric_tick(fixture.fabric, nodes, NODES);
-    for (uint32_t n = 0; n < NODES; n++)
+    for (uint32_t n = 0; n < NODES; n++) {
+        read_finished(n);
         if (fabric_pending(fixture.fabric, n, &pending))
             fuzz_must(pending.groups <= EMU_PENDING_GROUPS,
                       "a report has at most EMU_PENDING_GROUPS groups");
+    }
+    fabric_totals_read(fixture.fabric, &totals);
+    fuzz_must(!fabric_comm_read(fixture.fabric, &comm), "no memory");
+    fuzz_must(comm.pairs <= NODES * NODES, "there are at most NODES * NODES pairs");
+    fabric_comm_free(&comm);
+}
+
+static void do_sim(struct fuzz_input *in)
+{
+    struct emu_hostif_shared *shared = shared_of(read_node(in));
+    uint8_t which = fuzz_u8(in);
+    uint64_t value = UINT64_C(1) << fuzz_u8(in) % 64;
+
+    value += (uint64_t)(int64_t)(int8_t)fuzz_u8(in);
+    if (!shared)
+        return;
+    _Atomic uint64_t *const times[] = {&shared->sim.now_ps, &shared->sim.until_ps,
+                                       &shared->sim.end_ps, &shared->sim.reached_ps,
+                                       &shared->sim.base_ns};
+    _Atomic uint32_t *const numbers[] = {&shared->sim.begun, &shared->sim.ended,
+                                         &shared->sim.ready};
+
+    if (which < 128)
+        atomic_store(times[which % 5], value);
+    else
+        atomic_store(numbers[which % 3], (uint32_t)value);
+}
+
+static void do_wait(struct fuzz_input *in)
+{
+    uint32_t node = read_node(in);
+
+    begin_wait(node, UINT64_C(1) << fuzz_u8(in) % 64);
 }
 
 static void do_command(struct fuzz_input *in)
@@ -311,6 +401,12 @@ static void do_command(struct fuzz_input *in)
     case TICK:
         do_tick();
         break;
+    case SIM:
+        do_sim(in);
+        break;
+    case WAIT:
+        do_wait(in);
+        break;
     default:
         do_fill(in);
     }
@@ -334,6 +430,7 @@ static void check_well_behaved(void)
         post(remote[i], &seg);
     }
     for (uint32_t i = 0; i < END_PASSES && !(arrived[0] && arrived[1]); i++) {
+        begin_wait(0, WAIT_PS);
         pass();
         fuzz_now_ns += STEP_NS;
         for (uint32_t k = 0; k < 2; k++)
@@ -376,6 +473,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
     for (uint32_t n = 0; n < NODES; n++)
         attach(n);
+    fabric_expect(fixture.fabric, NODES);
     while (in.left)
         do_command(&in);
     check_well_behaved();

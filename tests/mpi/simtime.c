@@ -3,7 +3,9 @@
  * simtime.c - what a program sees of simulated time (fabemu run --clock virtual). Prints times of
  * messages and collectives, which must be equal in each run, and checks the program's clocks.
  *
- *    mpirun -np 4 mpi_simtime [--iterations N]
+ *    mpirun -np 4 mpi_simtime [--iterations N] [--sleep S]
+ *
+ * With --sleep all ranks first sleep for S seconds of simulated time.
  */
 #include "common.h"
 
@@ -16,7 +18,7 @@
 #define BYTES_MOST (1 << 18)
 
 struct test {
-    int rank, ranks, iterations;
+    int rank, ranks, iterations, sleep_s;
     int passed, failed;
     char *data;
 };
@@ -119,7 +121,9 @@ static void clocks(struct test *test)
 int main(int argc, char **argv)
 {
     struct test test = {.iterations = 200};
-    const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations}, {0}};
+    const struct option_row rows[] = {{"iterations", "N", OPTION_INT, &test.iterations},
+                                      {"sleep", "S", OPTION_INT, &test.sleep_s},
+                                      {0}};
     int sums[2], own[2];
 
     options_read(rows, argc, argv);
@@ -129,6 +133,7 @@ int main(int argc, char **argv)
     test.data = calloc(1, BYTES_MOST);
     if (!test.data)
         MPI_Abort(MPI_COMM_WORLD, 1);
+    sleep((unsigned)test.sleep_s);
     for (int bytes = 8; bytes <= BYTES_MOST; bytes *= 32)
         pingpong(&test, bytes);
     allreduce(&test);

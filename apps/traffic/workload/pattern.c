@@ -13,9 +13,11 @@
 
 #include "apps/base/quantity.h"
 #include "emu/util/nearest.h"
+#include "emu/util/slurp.h"
 
 #define HOT_SHARE_DEFAULT (QUANTITY_SHARE_ONE / 10)
 #define LINE_BYTES        4096 /* longest line of a file */
+#define FILE_BYTES_MAX    (128u << 20)
 
 /* Return the fixed destination of @node. @bits: number of address bits. */
 typedef uint32_t to_fn(uint32_t node, uint32_t nodes, unsigned bits);
@@ -284,33 +286,36 @@ static int file_line(struct traffic_pattern *pattern, struct table_file *file, c
     return file_pair(pattern, file, row, node[0]);
 }
 
-static int file_unreadable(const struct table_file *file, int error)
+static int file_unreadable(const struct table_file *file, int err)
 {
-    snprintf(file->error, file->error_bytes, "cannot read %s: %s", file->path, strerror(error));
-    return -error;
+    snprintf(file->error, file->error_bytes, "cannot read %s: %s", file->path, emu_slurp_why(err));
+    return err;
 }
 
 static int file_read(struct traffic_pattern *pattern, struct table_file *file)
 {
-    FILE *stream = fopen(file->path, "re");
-    char line[LINE_BYTES];
-    int err = 0;
+    char line[LINE_BYTES], *text;
+    size_t bytes;
+    int err = emu_slurp(file->path, FILE_BYTES_MAX, &text, &bytes);
+    FILE *stream = err || !bytes ? NULL : fmemopen(text, bytes, "r");
 
-    if (!stream)
-        return file_unreadable(file, errno);
+    if (err || (bytes && !stream)) {
+        free(text);
+        return file_unreadable(file, err ? err : -ENOMEM);
+    }
     line[LINE_BYTES - 1] = 1; /* if fgets() fills the buffer, it writes 0 here */
-    while (!err && fgets(line, LINE_BYTES, stream)) {
+    while (!err && stream && fgets(line, LINE_BYTES, stream)) {
         bool cut = !line[LINE_BYTES - 1] && line[LINE_BYTES - 2] != '\n';
         line[LINE_BYTES - 1] = 1;
         err = file_line(pattern, file, line, cut);
     }
-    if (!err && ferror(stream))
-        err = file_unreadable(file, errno);
     if (!err && !file->rows) {
         err = -EINVAL;
         snprintf(file->error, file->error_bytes, "%s has no destinations", file->path);
     }
-    fclose(stream);
+    if (stream)
+        fclose(stream);
+    free(text);
     return err;
 }
 

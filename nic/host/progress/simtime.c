@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "emu/util/clock.h"
 #include "nic/host/base/local_time.h"
 
 #define NIC_SIM_POLL_PS  50000u
@@ -134,6 +135,15 @@ static bool read_clock(void *ctx, clockid_t id, struct timespec *ret)
     return true;
 }
 
+/* Return the local time after @ns, but at most the last simulated time. */
+static uint64_t later_ps(const struct fabemu *fab, uint64_t ns)
+{
+    uint64_t now_ps = nic_local_ps(fab);
+
+    return now_ps < EMU_LAST_PS && ns < (EMU_LAST_PS - now_ps) / 1000 ? now_ps + ns * 1000
+                                                                      : EMU_LAST_PS;
+}
+
 /* While the program sleeps, the adapter handles segments when they arrive. */
 static bool sleep_simulated(void *ctx, uint64_t ns)
 {
@@ -145,7 +155,7 @@ static bool sleep_simulated(void *ctx, uint64_t ns)
     reset_empty(fab);
     pthread_mutex_lock(&fab->sim.turn);
     await_present(fab);
-    until_ps = nic_local_ps(fab) + ns * 1000;
+    until_ps = later_ps(fab, ns);
     while (nic_local_ps(fab) < until_ps && !nic_is_defunct(fab)) {
         nic_await(fab, until_ps);
         nic_poll(fab);

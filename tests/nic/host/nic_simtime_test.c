@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "emu/util/clock.h"
 #include "nic/host/api/open.h"
 #include "nic/host/progress/progress.h"
 #include "tests/fixtures/host/adapters.h"
@@ -24,6 +25,8 @@ struct process {
     pthread_t thread;
     uint64_t at_ps[ROUNDS]; /* local time after each round */
     bool goes_back;         /* it names a time that is past */
+    bool goes_far;          /* it names a time that does not exist */
+    uint64_t sleeps_ns;     /* it only sleeps for this time */
     uint8_t out[BYTES], in[BYTES];
 };
 
@@ -54,6 +57,14 @@ static void exchange(struct process *p, uint32_t round)
     CU_ASSERT_EQUAL(p->in[0], (uint8_t)round);
 }
 
+/* The end of the next wait corrects the local time. */
+static void name_far_time(struct fabemu *fab)
+{
+    atomic_store(&fab->hostif.shared->sim.now_ps, EMU_LAST_PS + 1);
+    nic_sim_pause(fab);
+    CU_ASSERT_TRUE(local_ps(fab) < EMU_LAST_PS);
+}
+
 static void *process_main(void *argument)
 {
     struct process *p = argument;
@@ -66,6 +77,8 @@ static void *process_main(void *argument)
 
         if (p->goes_back && round == ROUNDS / 2)
             atomic_store(&p->fab->hostif.shared->sim.now_ps, 1);
+        if (p->goes_far && round == ROUNDS / 2)
+            name_far_time(p->fab);
         exchange(p, round);
         if (round % 8 == p->node)
             CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, 5000));
@@ -107,14 +120,13 @@ static void run_open(struct run *run, const char *profile, uint32_t threads)
     fabric_expect(run->fabric, NODES);
 }
 
-/* Let all processes run. Returns how many segments were posted after their time. */
-static uint64_t run_all(struct run *run)
+/* Let all processes run @body. Returns how many segments were posted after their time. */
+static uint64_t run_all(struct run *run, void *(*body)(void *process))
 {
     struct fabric_totals totals;
 
     for (uint32_t n = 0; n < NODES; n++)
-        CU_ASSERT_EQUAL_FATAL(pthread_create(&run->process[n].thread, NULL, process_main,
-                                             &run->process[n]),
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&run->process[n].thread, NULL, body, &run->process[n]),
                               0);
     for (uint32_t n = 0; n < NODES; n++)
         pthread_join(run->process[n].thread, NULL);
@@ -135,9 +147,9 @@ static void processes__have_equal_times_in_each_run(void)
 
     for (uint32_t i = 0; i < 4; i++) {
         run_open(&first, profiles[i / 2], 1);
-        CU_ASSERT_EQUAL(run_all(&first), 0);
+        CU_ASSERT_EQUAL(run_all(&first, process_main), 0);
         run_open(&again, profiles[i / 2], 1 + i % 2);
-        CU_ASSERT_EQUAL(run_all(&again), 0);
+        CU_ASSERT_EQUAL(run_all(&again, process_main), 0);
         for (uint32_t n = 0; n < NODES; n++)
             CU_ASSERT_EQUAL(memcmp(first.process[n].at_ps, again.process[n].at_ps,
                                    sizeof first.process[n].at_ps),
@@ -151,7 +163,48 @@ static void fabric__does_not_go_back_with_a_process(void)
 
     run_open(&run, "oq2004", 1);
     run.process[1].goes_back = true;
-    CU_ASSERT_TRUE(run_all(&run) > 0);
+    CU_ASSERT_TRUE(run_all(&run, process_main) > 0);
+}
+
+static void fabric__ignores_a_time_that_does_not_exist(void)
+{
+    static struct run run;
+
+    run_open(&run, "oq2004", 1);
+    run.process[1].goes_far = true;
+    run_all(&run, process_main);
+    for (uint32_t n = 0; n < NODES; n++)
+        CU_ASSERT_TRUE(run.process[n].at_ps[ROUNDS - 1] < EMU_LAST_PS / 1000);
+}
+
+/* Other processes have detached or wait, so simulated time advances as far as it can. */
+static void *sleeper_main(void *argument)
+{
+    struct process *p = argument;
+
+    nic_sim_begin(p->fab);
+    fabemu_await_time(p->fab);
+    if (p->sleeps_ns)
+        CU_ASSERT_TRUE(p->fab->sim.clock.sleep(p->fab, p->sleeps_ns));
+    p->at_ps[0] = local_ps(p->fab);
+    pthread_mutex_lock(&p->run->lock);
+    fabric_detach(p->run->fabric, p->node);
+    pthread_mutex_unlock(&p->run->lock);
+    return NULL;
+}
+
+/* The number of picoseconds of a sleep may exceed 64 bits. */
+static void sleep__beyond_simulated_time_ends_with_it(void)
+{
+    static const uint64_t sleeps_ns[] = {UINT64_MAX / 1000 + 2000, UINT64_MAX};
+    static struct run run;
+
+    for (uint32_t i = 0; i < sizeof sleeps_ns / sizeof sleeps_ns[0]; i++) {
+        run_open(&run, "oq2004", 1);
+        run.process[0].sleeps_ns = sleeps_ns[i];
+        run_all(&run, sleeper_main);
+        CU_ASSERT_EQUAL(run.process[0].at_ps[0], EMU_LAST_PS);
+    }
 }
 
 int main(void)
@@ -159,6 +212,8 @@ int main(void)
     static const struct test_case cases[] = {
         CASE(processes__have_equal_times_in_each_run),
         CASE(fabric__does_not_go_back_with_a_process),
+        CASE(fabric__ignores_a_time_that_does_not_exist),
+        CASE(sleep__beyond_simulated_time_ends_with_it),
         {0},
     };
 

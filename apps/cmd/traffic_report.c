@@ -419,7 +419,8 @@ static void goal_text(FILE *out, const struct traffic_result *result,
     const struct traffic_goal *goal = &result->goal;
 
     fprintf(out, "  file         %s: %u rank%s, %llu operation%s\n", title->goal, goal->ranks,
-            s(goal->ranks), (unsigned long long)goal->operations, s(goal->operations));
+            plural_s(goal->ranks), (unsigned long long)goal->operations,
+            plural_s(goal->operations));
     fprintf(out, "  messages     %llu, %llu bytes\n", (unsigned long long)goal->messages,
             (unsigned long long)goal->bytes);
     fprintf(out, "  completion   %.1f ns\n", ns(goal->finish_ps.most_ps));

@@ -228,7 +228,7 @@ static void tick_time(struct daemon *daemon)
     if (daemon->time_over || fabric_reached_ps(daemon->fabric) < EMU_LAST_PS)
         return;
     daemon->time_over = true;
-    event = daemon_event(daemon, "time_over", daemon_now_ps());
+    event = daemon_event(daemon, "time_over", daemon_now_ps(daemon));
     daemon_publish(daemon, json_object_get(event));
     daemon_notify_owner(daemon, event);
 }

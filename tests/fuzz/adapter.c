@@ -433,14 +433,16 @@ static void do_depart(void)
 static void do_batch(struct fuzz_input *in)
 {
     struct fabemu_iov iov = {.bytes = (fuzz_u8(in) % 64 + 1) * FABEMU_RECORD_UNIT};
+    struct fabemu_iov result = {.bytes = fuzz_u8(in)};
     uint8_t *buf;
-    struct fabemu_req *req = request(in, &buf, iov.bytes);
+    struct fabemu_req *req = request(in, &buf, iov.bytes + result.bytes);
 
     if (!req)
         return;
     fuzz_bytes(in, buf, iov.bytes);
     iov.base = buf;
-    fabemu_batchv(fixture.fab[0], 1, fixture.key[1], &iov, 1, req);
+    result.base = buf + iov.bytes;
+    fabemu_batchv(fixture.fab[0], 1, fixture.key[1], &iov, 1, result.bytes ? &result : NULL, req);
 }
 
 /* Commands about batches, notices, events and buffers for several messages. */

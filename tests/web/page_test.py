@@ -1767,8 +1767,8 @@ class Recorded(InBrowser):
         page = page_of(run.stderr.readline())
         self.ready(page.address)
         self.faults_are_not_offered("In synthetic traffic, faults are part of the run, so that "
-                                    "it can be repeated exactly: start fabemu traffic with --faults "
-                                    "FILE.")
+                                    "it can be repeated exactly: start fabemu traffic with "
+                                    "--faults FILE.")
         self.browser.run(PACES)
         self.browser.keys("-", "-")  # a tenth of the speed
         self.assertEqual(self.browser.run("return document.getElementById('speed').value"), "0.1")

@@ -112,6 +112,7 @@ struct emu_profile {
     uint64_t switch_ps;         /* delay of a switch, from header in to header out: 90 ns */
     uint64_t nic_send_ps;       /* from post to wire; other segments may overlap with this time */
     uint64_t nic_recv_ps;       /* from wire to memory; other segments may overlap with this time */
+    uint64_t call_ps;           /* clock virtual: time of a call of libfabemu: 0, see nic_send_ps */
     uint64_t credit_ps;         /* from a freed slot to a usable credit at the sender */
     uint64_t combine_header_ps; /* time of a combine unit per contribution: lookup, state, update */
     uint64_t combine_word_ps;   /* additional time per 8-byte word: 4 ns at 250 MHz */

@@ -96,12 +96,22 @@ struct nic_transport {
     bool has_engine; /* link engines provide words, conditionals and broadcast puts */
 };
 
+/* Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread. */
+struct nic_compute {
+    uint64_t left;       /* what the thread had done when its last call ended */
+    uint64_t carried_ns; /* time that was computed and has not passed yet */
+    bool polled;         /* the last call was a poll */
+};
+
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */
 struct nic_sim {
     struct fabemu_clock clock; /* what the program sees as the time */
-    pthread_t owner;           /* the thread that sleeps in simulated time, and pays for reads */
-    pthread_mutex_t turn;      /* one thread polls or waits at a time; taken before the lock */
-    _Atomic uint32_t empty;    /* polls in a row that found nothing */
+    pthread_t owner;           /* the thread that sleeps in simulated time, and pays for calls */
+    /* let time pass, and handle segments when they arrive. Lock: not held */
+    void (*pass)(struct fabemu *fab, uint64_t ps);
+    struct nic_compute compute;
+    pthread_mutex_t turn;   /* one thread polls or waits at a time; taken before the lock */
+    _Atomic uint32_t empty; /* polls in a row that found nothing */
 };
 
 struct fabemu {

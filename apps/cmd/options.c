@@ -122,11 +122,18 @@ static bool read_compute(void *into, const char *value, const char **right)
     const char *colon = strchr(value, ':');
     size_t length = colon ? (size_t)(colon - value) : strlen(value);
 
-    *right = "none, cpu, cpu:SCALE with a SCALE from 1e-6 to 1e6, such as cpu:0.5";
+    *right = "none, cpu, cpu:SCALE with a SCALE from 1e-6 to 1e6, such as cpu:0.5, record:FILE or "
+             "replay:FILE";
     *compute = (struct emu_compute){.unit_ps = 1000};
     if (length == 3 && strncmp(value, "cpu", length) == 0) {
         compute->mode = EMU_COMPUTE_CPU;
         return !colon || read_factor(colon + 1, 1000, &compute->unit_ps);
+    }
+    if (colon && colon[1] && length == 6) {
+        compute->mode = *value == 'r' && strncmp(value, "record", 6) == 0 ? EMU_COMPUTE_RECORD
+                                                                          : EMU_COMPUTE_REPLAY;
+        options->compute_file = colon + 1;
+        return compute->mode == EMU_COMPUTE_RECORD || strncmp(value, "replay", 6) == 0;
     }
     compute->mode = EMU_COMPUTE_NONE;
     return strcmp(value, "none") == 0;
@@ -220,9 +227,9 @@ static const struct option_row rows[] = {
      .group = OPTIONS_FABRIC},
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},
-    {"compute", "none|cpu[:SCALE]",
-     "with --clock virtual: time that the program computes between calls: none (default), or "
-     "SCALE times its CPU time",
+    {"compute", "none|cpu[:SCALE]|record:FILE|replay:FILE",
+     "with --clock virtual: time that the program computes between calls: none (default), SCALE "
+     "times its CPU time, or its CPU time in a run that was recorded in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
     {"call-ns", "TIME",
      "with --clock virtual: time of each call of the library (default from the profile)",

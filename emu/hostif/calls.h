@@ -5,7 +5,8 @@
  *
  * A recording has the *posts* of a process: calls that begin an operation. How often a process
  * polls depends on the network, so polls and readings of the clock are stored only if the process
- * has computed before. A replay may skip them.
+ * has computed before. Their size is the number of calls of their kind since the last stored call,
+ * where polls without a pause count as one. A replay may skip them.
  *
  * A call is stored as a byte with its kind, and numbers of 7 bits per byte, the lowest first; a
  * byte with bit 7 is not the last one of its number. The numbers are 1 + its node (0: none) and its

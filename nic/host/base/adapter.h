@@ -55,6 +55,7 @@ struct nic_early;
 struct nic_peer;
 struct nic_region;
 struct nic_slot;
+struct nic_tape;
 struct nic_thread;
 
 /* Queue of segments from this process to itself, which bypass the fabric. */
@@ -98,9 +99,14 @@ struct nic_transport {
 
 /* Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread. */
 struct nic_compute {
-    uint64_t left;       /* what the thread had done when its last call ended */
-    uint64_t carried_ns; /* time that was computed and has not passed yet */
-    bool polled;         /* the last call was a poll */
+    uint64_t left;         /* what the thread had done when its last call ended */
+    uint64_t carried_ns;   /* time that was computed and has not passed yet */
+    uint64_t pending_ns;   /* recording: time that has passed and is not recorded yet */
+    struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
+    bool replays;
+    int rank;                 /* of this process in its MPI job; -1: none */
+    bool polled;              /* the last call was a poll */
+    uint64_t polls, readings; /* since the last call that was recorded or replayed */
 };
 
 /* Clock virtual: how this process's local time advances (progress/simtime.c). */

@@ -16,9 +16,13 @@
  */
 #include "nic/host/base/compute.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "emu/util/count.h"
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
+#include "nic/host/base/tape.h"
 
 #define LEAST_NS   2000u
 #define WAITING_NS 20000u
@@ -39,7 +43,12 @@ static const struct emu_compute *compute_of(const struct fabemu *fab)
 
 static bool measures(const struct fabemu *fab)
 {
-    return compute_of(fab)->mode != EMU_COMPUTE_NONE;
+    return compute_of(fab)->mode != EMU_COMPUTE_NONE && compute_of(fab)->mode != EMU_COMPUTE_REPLAY;
+}
+
+static bool records(const struct fabemu *fab)
+{
+    return fab->sim.compute.tape && !fab->sim.compute.replays;
 }
 
 /* Let @ns pass, in which the program has computed. */
@@ -62,6 +71,41 @@ static uint64_t work(void)
     return emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+/* A poll that follows another one: the program waits. */
+static bool waits(const struct nic_compute *c, const struct emu_call *call)
+{
+    return call->kind == EMU_CALL_POLL && c->polled;
+}
+
+/* The number of polls, without those that wait, or of readings since the last call on the tape. */
+static uint64_t *since_last(struct nic_compute *c, const struct emu_call *call)
+{
+    return call->kind == EMU_CALL_POLL ? &c->polls : &c->readings;
+}
+
+static void count_soft(struct nic_compute *c, const struct emu_call *call)
+{
+    if (emu_call_is_soft(call->kind) && !waits(c, call))
+        ++*since_last(c, call);
+}
+
+static void was_on_tape(struct nic_compute *c)
+{
+    c->polls = c->readings = 0;
+}
+
+/* Record that the program has computed before a poll or a reading of the clock. */
+static void record_soft(struct nic_compute *c, const struct emu_call *call)
+{
+    const struct emu_call done = {.kind = call->kind,
+                                  .bytes = *since_last(c, call) - 1,
+                                  .ns = c->pending_ns};
+
+    nic_tape_put(c->tape, &done);
+    c->pending_ns = 0;
+    was_on_tape(c);
+}
+
 /* Measure the time computed before @call. Returns how much of it passes now. */
 static uint64_t measured_ns(struct fabemu *fab, const struct emu_call *call)
 {
@@ -70,24 +114,110 @@ static uint64_t measured_ns(struct fabemu *fab, const struct emu_call *call)
 
     ns = (uint64_t)((double)(now - c->left) * compute_of(fab)->unit_ps / 1000);
     c->left = now;
-    if (call->kind == EMU_CALL_POLL && c->polled && ns < WAITING_NS)
+    if (waits(c, call) && ns < WAITING_NS)
         return 0;
     c->carried_ns += ns;
     if (emu_call_is_soft(call->kind) && c->carried_ns < LEAST_NS)
         return 0;
     ns = c->carried_ns;
     c->carried_ns = 0;
+    if (!records(fab))
+        return ns;
+    c->pending_ns += ns;
+    if (emu_call_is_soft(call->kind) && !waits(c, call))
+        record_soft(c, call);
     return ns;
 }
 
+/* --- replay -------------------------------------------------------------------------- */
+
+/* The program makes @call, which is not the next one of the recording. */
+static void differ(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    struct emu_simtime *sim = &fab->hostif.shared->sim;
+    char recorded[96], made[96], rank[32];
+
+    emu_call_text(nic_tape_next(c->tape), recorded, sizeof recorded);
+    emu_call_text(call, made, sizeof made);
+    if (c->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %d", c->rank);
+    else
+        snprintf(rank, sizeof rank, "node %u", fab->info.node);
+    fprintf(stderr,
+            "fabemu: %s, call %llu: the recording has %s, the program made %s; from here on its "
+            "computing takes no time\n",
+            rank, (unsigned long long)emu_count_read(&sim->calls) + 1, recorded, made);
+    atomic_store_explicit(&sim->differs, 1, memory_order_relaxed);
+    nic_tape_close(c->tape);
+    c->tape = NULL;
+}
+
+/*
+ * Return the recorded time before @call. A poll that follows another one has none: it waits. Before
+ * a post, also the times of polls and readings of the clock that the program did not make here.
+ */
+static uint64_t replayed_ns(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    struct emu_call *next = nic_tape_next(c->tape);
+    uint64_t ns = 0;
+
+    if (emu_call_is_soft(call->kind)) {
+        if (next->kind != call->kind || waits(c, call) || *since_last(c, call) <= next->bytes)
+            return 0;
+        ns = next->ns;
+        nic_tape_skip(c->tape);
+        was_on_tape(c);
+        return ns;
+    }
+    for (; emu_call_is_soft(next->kind); nic_tape_skip(c->tape))
+        ns += next->ns;
+    ns += next->ns;
+    next->ns = 0; /* if the call fails, and the program tries again */
+    if (next->kind != call->kind || next->node != call->node || next->bytes != call->bytes)
+        differ(fab, call);
+    return ns;
+}
+
+/* --- calls --------------------------------------------------------------------------- */
+
 void nic_call_begin(struct fabemu *fab, const struct emu_call *call)
 {
-    if (!nic_sim_is_owner(fab) || nic_is_defunct(fab) || !nic_sim_has_begun(fab))
+    uint64_t ns = 0;
+
+    if (!nic_sim_is_owner(fab) || nic_is_defunct(fab))
+        return;
+    count_soft(&fab->sim.compute, call);
+    if (fab->sim.compute.tape && fab->sim.compute.replays)
+        ns = replayed_ns(fab, call);
+    if (!nic_sim_has_begun(fab))
         return;
     if (measures(fab))
-        pass(fab, measured_ns(fab, call));
+        ns = measured_ns(fab, call);
+    pass(fab, ns);
     if (!emu_call_is_soft(call->kind))
         spend(fab, fab->hostif.shared->sim.call_ps);
+}
+
+/* The program has posted @call: record it, or go on to the next one of the recording. */
+static void posted_one(struct fabemu *fab, const struct emu_call *call)
+{
+    struct nic_compute *c = &fab->sim.compute;
+    struct emu_call done = *call;
+
+    if (call->kind != EMU_CALL_END)
+        emu_count(&fab->hostif.shared->sim.calls, 1);
+    if (!c->tape)
+        return;
+    was_on_tape(c);
+    if (c->replays) {
+        nic_tape_skip(c->tape);
+        return;
+    }
+    done.ns = c->pending_ns;
+    c->pending_ns = 0;
+    nic_tape_put(c->tape, &done);
 }
 
 void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
@@ -98,7 +228,26 @@ void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
         return;
     c->polled = call->kind == EMU_CALL_POLL;
     if (posted)
-        emu_count(&fab->hostif.shared->sim.calls, 1);
+        posted_one(fab, call);
     if (measures(fab))
         c->left = work();
+}
+
+/* --- begin and end ------------------------------------------------------------------- */
+
+int nic_compute_open(struct fabemu *fab, int calls_fd)
+{
+    enum emu_compute_mode mode = fab->simulated ? compute_of(fab)->mode : EMU_COMPUTE_NONE;
+    struct nic_compute *c = &fab->sim.compute;
+
+    c->replays = mode == EMU_COMPUTE_REPLAY;
+    if (mode == EMU_COMPUTE_RECORD || mode == EMU_COMPUTE_REPLAY)
+        return nic_tape_open(&c->tape, calls_fd, c->replays);
+    return 0;
+}
+
+void nic_compute_close(struct fabemu *fab)
+{
+    nic_tape_close(fab->sim.compute.tape);
+    fab->sim.compute.tape = NULL;
 }

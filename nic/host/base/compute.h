@@ -25,6 +25,14 @@ static inline bool nic_sim_is_owner(const struct fabemu *fab)
 }
 
 /**
+ * nic_compute_open - prepare for the way in which the fabric counts computing. @calls_fd: a file
+ * for calls, which this function takes over; -1: none. Errors: those of nic_tape_open().
+ */
+int nic_compute_open(struct fabemu *fab, int calls_fd);
+/** nic_compute_close - the process detaches: no call follows. */
+void nic_compute_close(struct fabemu *fab);
+
+/**
  * nic_call_begin - the program calls: let the time pass that it has computed and, if the call posts
  * an operation, the time of the call. May handle segments. Lock: not held.
  */

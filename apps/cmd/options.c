@@ -104,6 +104,8 @@ static bool read_credits(void *into, const char *value, const char **right)
     return strcmp(value, "counter") == 0 && read_set(into, "credit=counter", right);
 }
 
+#define COUNT_PS 250 /* time of an instruction, unless --compute count:NS gives it */
+
 /* Read "SCALE" or "NS", a decimal number above 0, which multiplies @unit_ps. */
 static bool read_factor(const char *text, double unit_ps, double *ret)
 {
@@ -122,9 +124,14 @@ static bool read_compute(void *into, const char *value, const char **right)
     const char *colon = strchr(value, ':');
     size_t length = colon ? (size_t)(colon - value) : strlen(value);
 
-    *right = "none, cpu, cpu:SCALE with a SCALE from 1e-6 to 1e6, such as cpu:0.5, record:FILE or "
-             "replay:FILE";
+    *right = "none, cpu or cpu:SCALE, such as cpu:0.5, count or count:NS, record:FILE or "
+             "replay:FILE; SCALE and NS are from 1e-6 to 1e6";
     *compute = (struct emu_compute){.unit_ps = 1000};
+    if (length == 5 && strncmp(value, "count", length) == 0) {
+        compute->mode = EMU_COMPUTE_COUNT;
+        compute->unit_ps = COUNT_PS;
+        return !colon || read_factor(colon + 1, 1000, &compute->unit_ps);
+    }
     if (length == 3 && strncmp(value, "cpu", length) == 0) {
         compute->mode = EMU_COMPUTE_CPU;
         return !colon || read_factor(colon + 1, 1000, &compute->unit_ps);
@@ -227,9 +234,11 @@ static const struct option_row rows[] = {
      .group = OPTIONS_FABRIC},
     {"set", "FIELD=VALUE", "override a field of the profile; may be repeated", read_set,
      .group = OPTIONS_FABRIC},
-    {"compute", "none|cpu[:SCALE]|record:FILE|replay:FILE",
+    {"compute", "none|cpu[:SCALE]|count[:NS]|record:FILE|replay:FILE",
      "with --clock virtual: time that the program computes between calls: none (default), SCALE "
-     "times its CPU time, or its CPU time in a run that was recorded in FILE",
+     "times its CPU time, NS (default 0.25) for each instruction, or its CPU time in a run that "
+     "was "
+     "recorded in FILE",
      read_compute, .group = OPTIONS_COMPUTE},
     {"call-ns", "TIME",
      "with --clock virtual: time of each call of the library (default from the profile)",

@@ -13,6 +13,7 @@
 #include "apps/base/message.h"
 #include "apps/timeline/timeline.h"
 #include "apps/control/paths.h"
+#include "emu/util/instructions.h"
 
 static int schedule_check(const struct fault_schedule *schedule, const struct fabric_config *config,
                           const char *name, bool notes)
@@ -149,6 +150,21 @@ static int check_name(const char *name)
     return EXIT_FAILURE;
 }
 
+/* Check that the kernel counts instructions, before a program starts. */
+static int check_counter(void)
+{
+    int fd = emu_instructions_open();
+
+    if (fd >= 0) {
+        close(fd);
+        return 0;
+    }
+    print_message("--compute count: the kernel does not count the instructions of programs here "
+                  "(perf_event_open: %s); use cpu",
+                  strerror(-fd));
+    return EXIT_FAILURE;
+}
+
 static int replay_read(struct plan *ret, const char *path)
 {
     char error[512];
@@ -213,6 +229,8 @@ int plan_make(struct plan *ret, const struct options *options, const struct fabr
         status = plan_schedule(&ret->schedule, options->faults, config, true);
     if (!status && options->faults)
         ret->host.faults = &ret->schedule;
+    if (!status && options->compute.mode == EMU_COMPUTE_COUNT)
+        status = check_counter();
     if (!status)
         status = check_name(config->name);
     if (!status)

@@ -158,11 +158,24 @@ class ComputeTest(FabemuCase):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), "kept")
 
+    def test_count(self):
+        done = self.fabemu("run", *VIRTUAL, "--compute", "count", "--", "true")
+        if "--compute count" in done.stderr:  # most virtual machines have no counters
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("the kernel does not count the instructions", done.stderr)
+            self.assertNotIn("report", done.stderr)
+            return
+        out, _, compute = self.compute("--compute", "count:2")
+        self.assertEqual((compute["mode"], compute["unit_ps"]), ("count", 2000))
+        self.assertGreater(compute["computed_ns"], 4 * 20 * 2 * 10000)
+        self.assertGreater(seconds(out), seconds(self.compute()[0]))
+
     def test_wrong_values(self):
-        for options, why in ((("--compute", "cpu:0"), "a SCALE from"),
-                             (("--compute", "cpu:"), "a SCALE from"),
-                             (("--compute", "cpu:1x"), "a SCALE from"),
+        for options, why in ((("--compute", "cpu:0"), "SCALE and NS are from"),
+                             (("--compute", "cpu:"), "SCALE and NS are from"),
+                             (("--compute", "cpu:1x"), "SCALE and NS are from"),
                              (("--compute", "gpu"), "it must be none, cpu"),
+                             (("--compute", "count:x"), "SCALE and NS are from"),
                              (("--compute", "record"), "record:FILE"),
                              (("--compute", "replay:"), "replay:FILE"),
                              (("--compute", "rebuild:x"), "replay:FILE"),

@@ -100,7 +100,8 @@ struct nic_transport {
 /* Clock virtual: the time that the program computes (base/compute.c). Only the owner's thread. */
 struct nic_compute {
     uint64_t left;         /* what the thread had done when its last call ended */
-    uint64_t carried_ns;   /* time that was computed and has not passed yet */
+    int counter;           /* of the thread's instructions; -1: its CPU time counts */
+    uint64_t carried;      /* what the thread has done and does not count yet */
     uint64_t pending_ns;   /* recording: time that has passed and is not recorded yet */
     struct nic_tape *tape; /* the calls that are recorded or replayed; NULL: none */
     bool replays;

@@ -8,8 +8,8 @@
  * 0.2 us; there are two for each call.
  *
  * A program that waits polls, and what it does between two polls is no computing. So less than
- * WAITING_NS between two polls do not count. Before other polls and readings of the clock, less
- * than LEAST_NS count only at a later call, so that loops of such calls do not make many records.
+ * WAITING between two polls does not count. Before other polls and readings of the clock, less than
+ * LEAST counts only at a later call, so that loops of such calls do not make many records.
  *
  * Of a long time of computing, the library handles segments that arrive only after ALONE_NS, as its
  * own thread does on other clocks (progress/thread.c).
@@ -20,13 +20,14 @@
 #include <unistd.h>
 
 #include "emu/util/count.h"
+#include "emu/util/instructions.h"
 #include "emu/util/now.h"
 #include "nic/host/base/base.h"
 #include "nic/host/base/tape.h"
 
-#define LEAST_NS   2000u
-#define WAITING_NS 20000u
-#define ALONE_NS   UINT64_C(10000000)
+#define LEAST    2000u  /* ns of CPU time, or instructions */
+#define WAITING  20000u /* the same */
+#define ALONE_NS UINT64_C(10000000)
 
 static void spend(struct fabemu *fab, uint64_t ps)
 {
@@ -66,9 +67,13 @@ static void pass(struct fabemu *fab, uint64_t ns)
 }
 
 /* Return what this thread has done so far, in units of emu_compute.unit_ps. */
-static uint64_t work(void)
+static uint64_t work(const struct nic_compute *c)
 {
-    return emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t count;
+
+    if (c->counter < 0)
+        return emu_time_ns(CLOCK_THREAD_CPUTIME_ID);
+    return read(c->counter, &count, sizeof count) == sizeof count ? count : c->left;
 }
 
 /* A poll that follows another one: the program waits. */
@@ -110,17 +115,16 @@ static void record_soft(struct nic_compute *c, const struct emu_call *call)
 static uint64_t measured_ns(struct fabemu *fab, const struct emu_call *call)
 {
     struct nic_compute *c = &fab->sim.compute;
-    uint64_t now = work(), ns;
+    uint64_t now = work(c), done = now - c->left, ns;
 
-    ns = (uint64_t)((double)(now - c->left) * compute_of(fab)->unit_ps / 1000);
     c->left = now;
-    if (waits(c, call) && ns < WAITING_NS)
+    if (waits(c, call) && done < WAITING)
         return 0;
-    c->carried_ns += ns;
-    if (emu_call_is_soft(call->kind) && c->carried_ns < LEAST_NS)
+    c->carried += done;
+    if (emu_call_is_soft(call->kind) && c->carried < LEAST)
         return 0;
-    ns = c->carried_ns;
-    c->carried_ns = 0;
+    ns = (uint64_t)((double)c->carried * compute_of(fab)->unit_ps / 1000);
+    c->carried = 0;
     if (!records(fab))
         return ns;
     c->pending_ns += ns;
@@ -230,7 +234,7 @@ void nic_call_end(struct fabemu *fab, const struct emu_call *call, bool posted)
     if (posted)
         posted_one(fab, call);
     if (measures(fab))
-        c->left = work();
+        c->left = work(c);
 }
 
 /* --- begin and end ------------------------------------------------------------------- */
@@ -241,6 +245,9 @@ int nic_compute_open(struct fabemu *fab, int calls_fd)
     struct nic_compute *c = &fab->sim.compute;
 
     c->replays = mode == EMU_COMPUTE_REPLAY;
+    c->counter = mode == EMU_COMPUTE_COUNT ? emu_instructions_open() : -1;
+    if (c->counter < -1)
+        return c->counter;
     if (mode == EMU_COMPUTE_RECORD || mode == EMU_COMPUTE_REPLAY)
         return nic_tape_open(&c->tape, calls_fd, c->replays);
     return 0;
@@ -248,6 +255,11 @@ int nic_compute_open(struct fabemu *fab, int calls_fd)
 
 void nic_compute_close(struct fabemu *fab)
 {
-    nic_tape_close(fab->sim.compute.tape);
-    fab->sim.compute.tape = NULL;
+    struct nic_compute *c = &fab->sim.compute;
+
+    nic_tape_close(c->tape);
+    c->tape = NULL;
+    if (fab->simulated && c->counter >= 0)
+        close(c->counter);
+    c->counter = -1;
 }

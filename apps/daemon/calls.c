@@ -116,7 +116,7 @@ int daemon_calls_file(struct daemon *daemon, const struct client *client, char *
                     (long long)rank_of(client), replay->parts);
     if (part)
         fd = part_file(part);
-    else if (daemon->config->calls_fd >= 0)
+    else if (daemon->config->fabric->compute.mode == EMU_COMPUTE_RECORD)
         fd = recorder_new(daemon, client);
     else
         return -1;

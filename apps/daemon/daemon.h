@@ -80,7 +80,7 @@ struct daemon_config {
     int events_fd;                          /* file for events; -1: none */
     int record_fd;                          /* file for events and snapshots; -1: none */
     const struct timeline_plan *timeline;   /* --timeline; NULL: none */
-    int calls_fd;                           /* file of --compute record:FILE; -1: none */
+    int calls_fd;                           /* file of --compute record:FILE */
     struct calls_file *replay;              /* --compute replay:FILE; NULL: none */
     const struct coordinator_config *hosts; /* the other hosts, without `ops`; NULL: none */
 };
